@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Store URLs, taken apart. scheme:rest?key=value&key=value. `rest` is the engine's
+ * to understand (a path, an authority); %XX is decoded in values and by
+ * hfi_url_decode() on demand. Nothing of a URL is ever printed but through
+ * hfi_url_redacted().
+ */
+#ifndef HFI_URL_H
+#define HFI_URL_H
+
+#include "holdfast/holdfast.h"
+#include <stdbool.h>
+
+#define HFI_URL_MAX 4096
+#define HFI_URL_PARAMS_MAX 32
+
+struct hfi_url_param {
+    char *key, *value; /* decoded, NUL-terminated */
+    size_t at;         /* byte in the URL where the key begins */
+    bool taken;
+};
+
+struct hfi_url {
+    char *text;   /* the whole, as given: may hold a secret */
+    char *scheme; /* lower case */
+    char *rest;   /* between "scheme:" and "?", not decoded */
+    size_t param_count;
+    struct hfi_url_param params[HFI_URL_PARAMS_MAX];
+};
+
+/* Take apart. HF_CONFIG names the byte. On success hfi_url_done() frees (and wipes). */
+hf_status hfi_url_parse(const char *text, struct hfi_url *ret_url, hf_error *err);
+void hfi_url_done(struct hfi_url *url);
+
+/* The value of `key`, marked as taken, or NULL. Lives as long as the url. */
+const char *hfi_url_take(struct hfi_url *url, const char *key);
+/* Likewise, parsed; *value keeps its content if the key is absent. HF_CONFIG names the key
+ * and its byte. Durations carry units. */
+hf_status hfi_url_take_duration(struct hfi_url *url, const char *key, int64_t min_ms,
+                                int64_t max_ms, int64_t *value, hf_error *err);
+hf_status hfi_url_take_number(struct hfi_url *url, const char *key, uint64_t min, uint64_t max,
+                              uint64_t *value, hf_error *err);
+/* HF_CONFIG that names the first parameter nobody took, and its byte. */
+hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err);
+/* Decode %XX of `text` in place. false: malformed, or a NUL byte would result. */
+bool hfi_url_decode(char *text);
+/* The URL without user-info and without values of secret parameters, for people.
+ * NULL: out of memory; else free with hfi_free(). */
+char *hfi_url_redacted(const struct hfi_url *url);
+
+#endif

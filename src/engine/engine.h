@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine contract: submit, drive, done.
+ *
+ * Core turns every public call into an *op*, submits it to the engine of the
+ * store, and the engine finishes it exactly once with hfi_op_finish(). Engines
+ * implement acquire / renew / release / cancel / inspect / break once, in the
+ * permit model; kinds, reentrancy, local passing, deadlines, renewal, min_valid
+ * and max_hold are core's business and never the engine's.
+ *
+ * Three kinds of engine fit:
+ *
+ *   HFI_INLINE    submit() finishes every op before it returns, but for an
+ *                 acquire that must wait: that one is finished later, by the
+ *                 waiting thread inside wait(), or by a thread of the engine.
+ *   HFI_EVENT     submit() writes, process() reads and finishes. Core drives it
+ *                 with fd() / timeout_ms() / process(), one thread at a time.
+ *   HFI_BLOCKING  submit() runs on the calling thread until the op is finished
+ *                 or op->deadline_ms; many threads submit at once.
+ *
+ * What an engine must never do: retry by policy, print, imitate a capability it
+ * does not declare, call another engine, use a client's clock where the
+ * server's belongs, or treat a timeout after a write as "no". An outcome that
+ * it cannot establish is HF_UNKNOWN; core then releases by owner id until the
+ * engine answers HF_OK or HF_LOST.
+ *
+ * Locks: core calls no engine function while it holds a lock of its own that an
+ * engine callback needs; an engine calls hfi_op_finish() and host->lost() with
+ * none of its locks held. (ARCHITECTURE.md draws the order.)
+ */
+#ifndef HFI_ENGINE_H
+#define HFI_ENGINE_H
+
+#include "holdfast/holdfast.h"
+
+#include <stdbool.h>
+
+#define HFI_ENGINE_ABI 1u
+#define HFI_OWNER_LEN 16
+#define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)       /* a grant that would reach it is refused: HF_FULL */
+#define HFI_RW_MAX UINT32_C(0x40000000)           /* capacity of a read-write lock; a writer takes all */
+#define HFI_NEVER INT64_MAX
+
+struct hfi_conn; /* the engine's own: one open store */
+struct hfi_url;  /* core/url.h */
+
+/*
+ * A name and its hash. The hash is the same in every process and version
+ * (util/hash.h), so an engine may store it; two names may share one, so an
+ * engine that keys by it must compare the bytes too.
+ */
+struct hfi_name {
+    const unsigned char *bytes;
+    uint32_t len; /* 1 to HF_NAME_MAX */
+    uint64_t hash[2];
+};
+
+enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE }; /* what kind a name is */
+
+#define HFI_CLAIM_BARGE (1u << 0)
+#define HFI_CLAIM_DETACHED (1u << 1)
+
+/*
+ * One acquisition: what was asked for, and what was granted. It belongs to
+ * core, which keeps it at one address, with its name's bytes, from submit() of
+ * the acquire until the acquire has failed or a release of it has finished
+ * with HF_OK or HF_LOST. `owner` is new for every acquisition.
+ */
+struct hfi_claim {
+    struct hfi_name name;
+    unsigned char owner[HFI_OWNER_LEN];
+    enum hfi_mode mode;
+    uint32_t capacity, permits; /* permits <= capacity */
+    unsigned flags;             /* HFI_CLAIM_* */
+    uint32_t tokens_wanted;     /* size of the token block, at least 1 */
+    int64_t ttl_ms;             /* asked for; 0: none (only with HF_CAP_PROCESS) */
+    int64_t lock_delay_ms;
+    const char *label; /* NULL: the store's label; lives as long as the claim */
+
+    /* Set by the engine before it finishes the acquire with HF_OK. */
+    uint64_t token;  /* first of the block; 0: this engine has none */
+    uint32_t tokens; /* size of the block, 1 <= tokens <= tokens_wanted */
+    /* Set by the engine at every grant and renewal that succeeded. */
+    int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
+    int64_t sent_ms;        /* hfi_now_ms() read before the request that started this ttl was sent */
+
+    void *engine[4]; /* the engine's own; zeroed by core before submit */
+};
+
+enum hfi_op_kind {
+    HFI_OP_ACQUIRE, /* claim */
+    HFI_OP_RELEASE, /* claim: by name, owner (and token); HF_LOST: no such owner there */
+    HFI_OP_RENEW,   /* claims, ttl_ms each: never re-creates; per-claim result */
+    HFI_OP_ADOPT,   /* claim with name, owner, token, ttl_ms: renew it and fill in mode,
+                       capacity, permits; HF_NOT_FOUND */
+    HFI_OP_INSPECT, /* name or pattern; emits into `sink` */
+    HFI_OP_BREAK,   /* name, token; HF_NOT_FOUND */
+    HFI_OP_CELL_READ,
+    HFI_OP_CELL_SWAP
+};
+
+struct hfi_op;
+typedef void hfi_done_fn(struct hfi_op *op);
+
+/* Where an engine puts what it found. Called from submit()/process(), in any order
+ * of names, all holders and waiters of an entry before the next entry. The engine
+ * keeps nothing. false: core is out of memory; finish with HF_NO_MEMORY. */
+struct hfi_sink {
+    bool (*entry)(struct hfi_sink *sink, const hf_entry *entry); /* counts are ignored */
+    bool (*holder)(struct hfi_sink *sink, const hf_holder *holder);
+    bool (*waiter)(struct hfi_sink *sink, const hf_waiter *waiter);
+};
+
+struct hfi_renewal {
+    struct hfi_claim *claim;
+    int64_t ttl_ms;
+    hf_status status; /* HF_OK, HF_LOST, or why it is not known */
+};
+
+/*
+ * One request to the engine. Core owns it and keeps it until `done` has been
+ * called. Everything up to `done` is core's to set and the engine's to read.
+ */
+struct hfi_op {
+    enum hfi_op_kind kind;
+    int64_t deadline_ms; /* hfi_now_ms() time; HFI_NEVER: none. INLINE and EVENT engines may
+                            leave it to core, which calls cancel() when it has passed. */
+    bool may_wait;       /* ACQUIRE: queue if it is busy; else finish with HF_BUSY */
+    bool blocking;       /* ACQUIRE: this thread will call wait() next (INLINE engines) */
+    struct hfi_claim *claim;
+    union {
+        struct { struct hfi_renewal *items; size_t count; } renew;
+        struct { const unsigned char *pattern; uint32_t len; bool glob; struct hfi_sink *sink; } inspect;
+        struct { struct hfi_name name; uint64_t token; } brk;
+        struct { struct hfi_name name; const void *bytes; size_t len; uint64_t version;
+                 void *ret_bytes; size_t ret_len; uint64_t ret_version; } cell;
+    } u;
+    hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
+    void *core;        /* core's own */
+
+    hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
+    _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
+    void *engine[6];      /* the engine's own; zeroed by core before submit */
+};
+
+/* Finish an op: exactly once. It may be gone when this returns. */
+void hfi_op_finish(struct hfi_op *op, hf_status status);
+
+/* What core offers an engine; lives as long as the conn. */
+struct hfi_host {
+    /* This claim is no longer ours in the store (broken, expired, forgotten). Any
+     * thread. The claim must be one that was granted and whose release has not
+     * been submitted; a race with that release is core's to resolve. */
+    void (*lost)(struct hfi_host *host, struct hfi_claim *claim, const char *why);
+    /* EVENT engines: timeout_ms() became shorter; whoever drives must look again. */
+    void (*wake)(struct hfi_host *host);
+    const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
+    int64_t open_deadline_ms;
+};
+
+enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };
+
+struct hfi_engine {
+    unsigned abi; /* HFI_ENGINE_ABI */
+    enum hfi_drive drive;
+    hf_engine_info info; /* name, schemes, caps, tokens and the promise table */
+    int64_t default_ttl_ms; /* 0: process-bound, no ttl */
+    int64_t min_ttl_ms;
+    int64_t guard_ms; /* taken off every validity, beyond the drift */
+
+    /*
+     * Open the store. May block until host->open_deadline_ms. On failure nothing
+     * is left open. `url` is good during the call only; the engine takes every
+     * parameter it knows with hfi_url_take() and core refuses what is left over.
+     */
+    hf_status (*open)(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                      hf_error *err);
+
+    /* Close it. No op is pending and no claim held. May block shortly. */
+    void (*close)(struct hfi_conn *conn);
+
+    /* In a child after fork(): give back memory and descriptors of this process
+     * without touching the store or the parent's threads. May be NULL (leak). */
+    void (*abandon)(struct hfi_conn *conn);
+
+    /* What to call this store: no secrets; lives as long as the conn. */
+    const char *(*location)(struct hfi_conn *conn);
+
+    /* Begin an op. Any thread, many at once. Blocks only in a BLOCKING engine. May
+     * call done before it returns. */
+    void (*submit)(struct hfi_conn *conn, struct hfi_op *op);
+
+    /*
+     * Ask a waiting acquire to end with `status` (HF_CANCELLED, HF_TIMEOUT). Any
+     * thread. The op is finished with `status` once the store has taken us out of
+     * the queue, with HF_OK if it was granted first, with HF_UNKNOWN if neither can
+     * be established. INLINE: finished before this returns, by this call or by
+     * another. An op that has finished or finishes meanwhile: no effect, but the
+     * caller guarantees that its memory is still there.
+     */
+    void (*cancel)(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+
+    /*
+     * INLINE only: block this thread, which submitted op with `blocking`, until op
+     * is finished or until_ms has passed, without polling. Returns also early,
+     * for no reason: the caller looks at op->finished.
+     */
+    void (*wait)(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+
+    /* EVENT only. fd polls readable when process() has work; timeout_ms: until
+     * process() must be called anyway, -1 for never. One thread at a time. */
+    int (*fd)(struct hfi_conn *conn);
+    int (*timeout_ms)(struct hfi_conn *conn, int64_t now_ms);
+    void (*process)(struct hfi_conn *conn, int64_t now_ms);
+
+    /* HF_CAP_PASS: the lease of `claim` was passed on locally; `token` of its block
+     * holds now, in thread `tid`. Must be cheap and must not fail: it is a note for
+     * inspect and break. May be NULL. */
+    void (*passed)(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+
+    /* HF_CAP_PASS: does somebody wait for this name in the store, as far as is cheap to
+     * know? Passing is only bounded while somebody does. NULL: assume yes. */
+    bool (*contended)(struct hfi_conn *conn, struct hfi_claim *claim);
+
+    /* HF_CAP_WATCH: block until the store's change number differs from *seq, *stop is
+     * nonzero, or until_ms; see hf_wait_change(). stop_wait() makes it look at *stop. */
+    hf_status (*wait_change)(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                             const _Atomic int *stop, hf_error *err);
+    void (*stop_wait)(struct hfi_conn *conn);
+
+    /* Report on the store. May block. */
+    hf_status (*doctor)(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+};
+
+/* A module lib/holdfast/<name>.so exports this; a static build lists it in the registry. */
+#define HFI_ENGINE_SYMBOL "hfi_engine_entry"
+typedef const struct hfi_engine *hfi_engine_entry_fn(void);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Small text work: durations, numbers, globs, names for people, hex. */
+#ifndef HFI_TEXT_H
+#define HFI_TEXT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+/* "500ms", "10s", "2m", "1h", "3d"; digits and one unit, no sign, no space, at most HF_MS_MAX.
+ * Returns NULL, or what is wrong in words ("needs a unit: ms, s, m, h or d"). */
+const char *hfi_parse_duration(const char *text, int64_t *ret_ms);
+/* The same the other way, short: "500ms", "10s", "1m30s", "2h". Returns buf. */
+char *hfi_format_duration(int64_t ms, char *buf, size_t size);
+/* Plain decimal, no sign, in range. Returns NULL or what is wrong in words. */
+const char *hfi_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);
+/* Glob over bytes: * ? [a-z] [!a-z] and \ to quote. No special slash or dot. */
+bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsigned char *text, size_t len);
+/* A name for people: printable UTF-8 as it is; control bytes, backslash and invalid bytes as \xNN;
+ * cut with "..." to fit. Always NUL-terminated. Returns buf. */
+char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);
+#define HFI_QUOTED_MAX (512 * 4 + 4)
+void hfi_hex(const void *bytes, size_t len, char *ret_text); /* 2 * len + 1 */
+bool hfi_unhex(const char *text, size_t text_len, void *ret_bytes, size_t len);
+#endif
