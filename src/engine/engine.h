@@ -84,7 +84,7 @@ struct hfi_claim {
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
     int64_t sent_ms;        /* hfi_now_ms() read before the request that started this ttl was sent */
 
-    void *engine[4]; /* the engine's own; zeroed by core before submit */
+    void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
 };
 
 enum hfi_op_kind {
@@ -149,9 +149,10 @@ void hfi_op_finish(struct hfi_op *op, hf_status status);
 /* What core offers an engine; lives as long as the conn. */
 struct hfi_host {
     /* This claim is no longer ours in the store (broken, expired, forgotten). Any
-     * thread. The claim must be one that was granted and whose release has not
-     * been submitted; a race with that release is core's to resolve. */
-    void (*lost)(struct hfi_host *host, struct hfi_claim *claim, const char *why);
+     * thread. Core ignores it if `claim` has ended meanwhile or is another acquisition
+     * by now: `owner` is a copy that tells (claims live in type-stable memory). */
+    void (*lost)(struct hfi_host *host, struct hfi_claim *claim,
+                 const unsigned char owner[HFI_OWNER_LEN], const char *why);
     /* EVENT engines: timeout_ms() became shorter; whoever drives must look again. */
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
