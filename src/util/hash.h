@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 void hfi_hash128(const void *bytes, size_t len, uint64_t ret_hash[2]);
-/* A 32-bit checksum for records (CRC-32C or as good). */
+/* A 32-bit checksum for records: CRC-32C, by the processor's own instruction where it has one. */
 uint32_t hfi_checksum(const void *bytes, size_t len);
+/* The same number without that instruction. */
+uint32_t hfi_checksum_portable(const void *bytes, size_t len);
 #endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registry of engines. Three sources, in this order: engines added at run
+ * time (tests), engines compiled in, modules in the table.
+ *
+ * There is no lock, so that a fork at any instant leaves a child with a registry
+ * that works: an entry is a pointer that goes from NULL to its value once, and
+ * two threads that load the same module at the same time get the same pointer.
+ */
+#include "core/registry.h"
+
+#include "util/error.h"
+#include "util/text.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef HFI_MODULE_DIR
+#define HFI_MODULE_DIR "/usr/local/lib/holdfast"
+#endif
+#ifndef HFI_STATIC_ENGINES
+#define HFI_STATIC_ENGINES(X)
+#endif
+
+#define WHY_MAX HF_ERROR_TEXT_MAX
+
+struct entry {
+    const char *name, *schemes;
+    hfi_engine_entry_fn *built_in;            /* NULL: a module */
+    _Atomic(const struct hfi_engine *) engine; /* NULL: not loaded yet */
+    atomic_int why_state;                     /* 0: `why` is free, 1: being written, 2: written */
+    char why[WHY_MAX];                        /* why the module cannot be loaded */
+};
+
+/* X(lmdb) declares the entry of an engine that is compiled in, and below lists it. */
+#define DECLARE(engine) const struct hfi_engine *hfi_engine_entry_##engine(void);
+HFI_STATIC_ENGINES(DECLARE)
+#undef DECLARE
+
+static struct entry table[] = {
+#define LIST(engine) { .name = #engine, .schemes = "", .built_in = hfi_engine_entry_##engine },
+    HFI_STATIC_ENGINES(LIST)
+#undef LIST
+    { .name = "lmdb", .schemes = "file" },
+    { .name = "redis", .schemes = "redis rediss redis+unix redis+sentinel redis+cluster" },
+    { .name = "redlock", .schemes = "redlock" },
+    { .name = "postgres", .schemes = "postgresql postgres" },
+    { .name = "mariadb", .schemes = "mysql mariadb" },
+    { .name = "zookeeper", .schemes = "zk" },
+    { .name = "etcd", .schemes = "etcd etcds" },
+    { .name = "memcached", .schemes = "memcached" },
+};
+#define TABLE_SIZE (sizeof table / sizeof *table)
+
+static _Atomic(const struct hfi_engine *) added[HFI_REGISTRY_ADDED_MAX];
+static atomic_size_t added_count;
+
+static const struct hfi_engine *find_added(const char *scheme);
+static struct entry *find_entry(const char *scheme);
+static bool has_word(const char *words, const char *word);
+static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err);
+static bool find_module(const struct entry *entry, char ret_path[PATH_MAX]);
+static void remember_why(struct entry *entry, const char *why);
+
+/* ---- entry points ----------------------------------------------------------- */
+
+hf_status hfi_registry_find(const char *scheme, const struct hfi_engine **ret_engine, hf_error *err)
+{
+    const struct hfi_engine *engine = find_added(scheme);
+    struct entry *entry;
+    char shown[64];
+
+    if (engine) {
+        *ret_engine = engine;
+        return HF_OK;
+    }
+
+    entry = find_entry(scheme);
+    if (!entry)
+        return hfi_error_set(err, HF_CONFIG, 0, "no engine for the scheme '%s'",
+                             hfi_quote_name(scheme, strlen(scheme), shown, sizeof shown));
+    return load(entry, ret_engine, err);
+}
+
+void hfi_registry_add(const struct hfi_engine *engine)
+{
+    size_t index;
+
+    for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++)
+        if (atomic_load(&added[i]) == engine)
+            return;
+
+    index = atomic_fetch_add(&added_count, 1);
+    assert(index < HFI_REGISTRY_ADDED_MAX && engine->abi == HFI_ENGINE_ABI);
+    if (index < HFI_REGISTRY_ADDED_MAX)
+        atomic_store(&added[index], engine);
+}
+
+/* An engine that is planned but not built has no module, and is not listed at all. */
+static bool is_listed(const struct entry *entry)
+{
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
+        const struct hfi_engine *engine = atomic_load(&added[i]);
+
+        if (engine && strcmp(engine->info.name, entry->name) == 0)
+            return false;
+    }
+    for (const struct entry *e = table; e < entry; e++)
+        if (e->built_in && strcmp(e->name, entry->name) == 0)
+            return false;
+    return entry->built_in || find_module(entry, path);
+}
+
+hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
+{
+    for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
+        const struct hfi_engine *engine = atomic_load(&added[i]);
+
+        if (engine && index-- == 0) {
+            *ret_info           = engine->info;
+            ret_info->available = 1;
+            return HF_OK;
+        }
+    }
+
+    for (struct entry *entry = table; entry < table + TABLE_SIZE; entry++) {
+        const struct hfi_engine *engine;
+        hf_error err;
+
+        if (!is_listed(entry) || index-- != 0)
+            continue;
+        if (load(entry, &engine, &err) == HF_OK) {
+            *ret_info           = engine->info;
+            ret_info->available = 1;
+            return HF_OK;
+        }
+        remember_why(entry, err.text);
+        *ret_info = (hf_engine_info){ .name = entry->name, .schemes = entry->schemes };
+        ret_info->why_not =
+            atomic_load(&entry->why_state) == 2 ? entry->why : "its module cannot be loaded";
+        return HF_OK;
+    }
+    return HF_NOT_FOUND;
+}
+
+/* ---- finding ---------------------------------------------------------------- */
+
+static const struct hfi_engine *find_added(const char *scheme)
+{
+    for (size_t i = HFI_REGISTRY_ADDED_MAX; i-- > 0;) {
+        const struct hfi_engine *engine = atomic_load(&added[i]);
+
+        if (engine && has_word(engine->info.schemes, scheme))
+            return engine;
+    }
+    return NULL;
+}
+
+static struct entry *find_entry(const char *scheme)
+{
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        struct entry *entry = &table[i];
+        const char *schemes =
+            entry->built_in ? entry->built_in()->info.schemes : entry->schemes;
+
+        if (has_word(schemes, scheme))
+            return entry;
+    }
+    return NULL;
+}
+
+/* Is `word` one of `words`, which are separated by single spaces? */
+static bool has_word(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+
+    while (len > 0 && words) {
+        if (strncmp(words, word, len) == 0 && (words[len] == ' ' || words[len] == 0))
+            return true;
+        words = strchr(words, ' ');
+        if (words)
+            words++;
+    }
+    return false;
+}
+
+/* ---- loading ---------------------------------------------------------------- */
+
+static hf_status check(const struct entry *entry, const struct hfi_engine *engine, hf_error *err)
+{
+    if (engine->abi != HFI_ENGINE_ABI)
+        return hfi_error_set(err, HF_VERSION, 0,
+                             "engine '%s' is of another build: interface %u, we need %u",
+                             entry->name, engine->abi, HFI_ENGINE_ABI);
+    if (strcmp(engine->info.name, entry->name) != 0)
+        return hfi_error_set(err, HF_VERSION, 0, "the module of engine '%s' holds another",
+                             entry->name);
+    return HF_OK;
+}
+
+static hf_status open_module(const struct entry *entry, const struct hfi_engine **ret_engine,
+                             hf_error *err)
+{
+    hfi_engine_entry_fn *get;
+    char path[PATH_MAX];
+    void *module, *symbol;
+
+    if (!find_module(entry, path))
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' is not part of this build",
+                             entry->name);
+
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    symbol = module ? dlsym(module, HFI_ENGINE_SYMBOL) : NULL;
+    if (!symbol)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' cannot be loaded: %s",
+                             entry->name, dlerror());
+
+    memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from data to function pointers */
+    *ret_engine = get();
+    return HF_OK;
+}
+
+static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err)
+{
+    const struct hfi_engine *engine = atomic_load_explicit(&entry->engine, memory_order_acquire);
+    hf_status status                = HF_OK;
+
+    if (!engine && entry->built_in)
+        engine = entry->built_in();
+    else if (!engine)
+        status = open_module(entry, &engine, err);
+    if (status != HF_OK)
+        return status;
+
+    status = check(entry, engine, err);
+    if (status != HF_OK)
+        return status;
+
+    atomic_store_explicit(&entry->engine, engine, memory_order_release);
+    *ret_engine = engine;
+    return HF_OK;
+}
+
+/*
+ * <directory of libholdfast.so>/holdfast. Not so if we are linked into a program:
+ * its path is argv[0], which its caller chose and which must not choose code.
+ */
+static bool own_dir(char ret_dir[PATH_MAX])
+{
+    struct link_map *map = NULL;
+    Dl_info info;
+    char *slash;
+
+    if (dladdr1((void *)table, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || !map)
+        return false;
+    if (map->l_name[0] == 0 || !realpath(map->l_name, ret_dir))
+        return false;
+
+    slash = strrchr(ret_dir, '/');
+    if (!slash || (size_t)(slash - ret_dir) + sizeof "/holdfast" > PATH_MAX)
+        return false;
+    memcpy(slash, "/holdfast", sizeof "/holdfast");
+    return true;
+}
+
+static bool find_module(const struct entry *entry, char ret_path[PATH_MAX])
+{
+    char dirs[2][PATH_MAX] = { "", HFI_MODULE_DIR };
+
+    if (!own_dir(dirs[0]))
+        dirs[0][0] = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        int len = snprintf(ret_path, PATH_MAX, "%s/%s.so", dirs[i], entry->name);
+
+        if (dirs[i][0] && len > 0 && len < PATH_MAX && access(ret_path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Keep the text for hf_engine_at(), whose strings live for ever. The first one is kept. */
+static void remember_why(struct entry *entry, const char *why)
+{
+    int state = 0;
+
+    if (!atomic_compare_exchange_strong(&entry->why_state, &state, 1))
+        return;
+    snprintf(entry->why, sizeof entry->why, "%s", why);
+    atomic_store(&entry->why_state, 2);
+}
