@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The blocking test engine, memblock:, in the shape that a client of a SQL
+ * server has: submit() runs on the caller's thread until the op is finished. An
+ * acquire that must wait sleeps on mem_changed until its grant is pushed, its
+ * deadline passes or cancel() asks it to stop.
+ *
+ * Losses come to a listener thread, as LISTEN/NOTIFY would bring them.
+ */
+#include "mem_internal.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An acquire that sleeps in submit(); on its thread's stack. */
+struct sleeper {
+    struct sleeper *next;
+    struct hfi_op *op;
+    hf_status cancel; /* HF_OK: nobody asked */
+    bool pushed;
+    struct mem_reply grant;
+};
+
+struct block_conn {
+    struct hfi_conn base;
+    struct sleeper *sleepers;
+    struct hfi_claim *held; /* a list through claim->engine[0]; engine[1] set: it is lost */
+    pthread_t listener;
+    bool stop;
+};
+
+static void on_push(struct hfi_conn *base, const unsigned char *owner,
+                    const struct mem_reply *reply);
+static void *listen_thread(void *arg);
+static hf_status acquire(struct block_conn *conn, struct hfi_op *op);
+static hf_status release(struct block_conn *conn, struct hfi_op *op);
+static hf_status adopt(struct block_conn *conn, struct hfi_op *op);
+static hf_status renew(struct block_conn *conn, struct hfi_op *op);
+static hf_status break_one(struct block_conn *conn, struct hfi_op *op);
+static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim);
+
+static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                            hf_error *err)
+{
+    struct block_conn *conn = hfi_calloc(1, sizeof *conn);
+    sigset_t all, before;
+    hf_status status;
+
+    if (!conn)
+        return hfi_error_memory(err);
+    conn->base.on_push = on_push;
+    status = mem_conn_open(&conn->base, url, host, err);
+    if (status != HF_OK) {
+        hfi_free(conn);
+        return status;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&conn->listener, NULL, listen_thread, conn) != 0)
+        abort();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *ret_conn = &conn->base;
+    return HF_OK;
+}
+
+static void block_close(struct hfi_conn *base)
+{
+    struct block_conn *conn = (struct block_conn *)base;
+
+    pthread_mutex_lock(&mem_lock);
+    conn->stop = true;
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+    pthread_join(conn->listener, NULL);
+    mem_conn_close(base);
+    if (conn->sleepers || conn->held)
+        abort(); /* core must not close under them */
+    hfi_free(conn);
+}
+
+static void block_submit(struct hfi_conn *base, struct hfi_op *op)
+{
+    struct block_conn *conn = (struct block_conn *)base;
+    hf_status status = HF_UNSUPPORTED;
+
+    pthread_mutex_lock(&mem_lock);
+    mem_world_pump(base->world, hfi_now_ms());
+    if (mem_world_is_cut(base->world))
+        status = HF_UNAVAILABLE;
+    else if (op->kind == HFI_OP_ACQUIRE)
+        status = acquire(conn, op);
+    else if (op->kind == HFI_OP_RELEASE)
+        status = release(conn, op);
+    else if (op->kind == HFI_OP_ADOPT)
+        status = adopt(conn, op);
+    else if (op->kind == HFI_OP_RENEW)
+        status = renew(conn, op);
+    else if (op->kind == HFI_OP_BREAK)
+        status = break_one(conn, op);
+    else if (op->kind == HFI_OP_INSPECT)
+        status = mem_server_inspect(mem_conn_server(base), op->u.inspect.pattern, op->u.inspect.len,
+                                    op->u.inspect.glob, op->u.inspect.sink, hfi_now_ms())
+                     ? HF_OK
+                     : HF_NO_MEMORY;
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+
+    if (status != HF_OK)
+        hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    hfi_op_finish(op, status);
+}
+
+static void block_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status status)
+{
+    struct block_conn *conn = (struct block_conn *)base;
+
+    pthread_mutex_lock(&mem_lock);
+    for (struct sleeper *s = conn->sleepers; s; s = s->next)
+        if (s->op == op && s->cancel == HF_OK)
+            s->cancel = status;
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+/* ---- the ops, with mem_lock held ------------------------------------------------ */
+
+static struct mem_reply ask(struct block_conn *conn, const struct hfi_claim *claim,
+                            enum mem_verb verb, int64_t ttl_ms, bool may_wait)
+{
+    struct mem_request request;
+
+    mem_request_fill(&conn->base, claim, verb, ttl_ms, may_wait, &request);
+    return mem_server_call(mem_conn_server(&conn->base), &request, hfi_now_ms());
+}
+
+static void remember(struct block_conn *conn, struct hfi_claim *claim)
+{
+    claim->engine[0] = conn->held;
+    claim->engine[1] = NULL;
+    conn->held = claim;
+}
+
+/* Sleep until the grant was pushed (HF_OK), or why not. */
+static hf_status sleep_for_grant(struct block_conn *conn, struct sleeper *self)
+{
+    struct hfi_op *op = self->op;
+    struct sleeper **at;
+    int64_t now_ms, next_ms;
+
+    self->next = conn->sleepers;
+    conn->sleepers = self;
+    while (!self->pushed && self->cancel == HF_OK) {
+        now_ms = hfi_now_ms();
+        if (now_ms >= op->deadline_ms) {
+            self->cancel = HF_TIMEOUT;
+            break;
+        }
+        /* Every second: the server takes silence for death. */
+        next_ms = mem_world_next_ms(conn->base.world);
+        next_ms = next_ms < now_ms + 1000 ? next_ms : now_ms + 1000;
+        mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
+        (void)ask(conn, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, true);
+        mem_world_pump(conn->base.world, hfi_now_ms());
+    }
+    for (at = &conn->sleepers; *at != self; at = &(*at)->next)
+        ;
+    *at = self->next;
+    if (!self->pushed)
+        self->grant = ask(conn, op->claim, MEM_CANCEL, 0, false);
+    return self->grant.status == HF_CANCELLED ? self->cancel : self->grant.status;
+}
+
+static hf_status acquire(struct block_conn *conn, struct hfi_op *op)
+{
+    struct sleeper self = { .op = op };
+    int64_t sent_ms = hfi_now_ms();
+    hf_status status;
+
+    self.grant = ask(conn, op->claim, MEM_ACQUIRE, op->claim->ttl_ms, op->may_wait);
+    status = self.grant.status;
+    if (status == HF_OK && self.grant.queued) {
+        status = sleep_for_grant(conn, &self);
+        sent_ms = self.grant.granted_ms;
+    }
+    if (status == HF_OK) {
+        mem_claim_fill(&conn->base, op->claim, &self.grant, sent_ms);
+        remember(conn, op->claim);
+    }
+    return status == HF_LOST ? HF_UNKNOWN : status;
+}
+
+static hf_status release(struct block_conn *conn, struct hfi_op *op)
+{
+    struct hfi_claim **at = find_held(conn, op->claim);
+
+    if (at)
+        *at = (*at)->engine[0];
+    return ask(conn, op->claim, MEM_RELEASE, 0, false).status;
+}
+
+static hf_status adopt(struct block_conn *conn, struct hfi_op *op)
+{
+    int64_t sent_ms = hfi_now_ms();
+    struct mem_reply reply = ask(conn, op->claim, MEM_ADOPT, op->claim->ttl_ms, false);
+
+    if (reply.status != HF_OK)
+        return reply.status;
+    op->claim->mode = reply.mode;
+    op->claim->capacity = reply.capacity;
+    op->claim->permits = reply.permits;
+    mem_claim_fill(&conn->base, op->claim, &reply, sent_ms);
+    remember(conn, op->claim);
+    return HF_OK;
+}
+
+static hf_status renew(struct block_conn *conn, struct hfi_op *op)
+{
+    int64_t sent_ms = hfi_now_ms();
+
+    for (size_t i = 0; i < op->u.renew.count; i++) {
+        struct hfi_renewal *item = &op->u.renew.items[i];
+        struct mem_reply reply = ask(conn, item->claim, MEM_RENEW, item->ttl_ms, false);
+
+        item->status = reply.status;
+        if (reply.status != HF_OK)
+            continue;
+        item->claim->granted_ttl_ms = reply.ttl_ms;
+        item->claim->sent_ms = sent_ms;
+    }
+    return HF_OK;
+}
+
+static hf_status break_one(struct block_conn *conn, struct hfi_op *op)
+{
+    struct mem_request request = { .verb = MEM_BREAK, .token = op->u.brk.token };
+
+    request.name_len = op->u.brk.name.len;
+    memcpy(request.name, op->u.brk.name.bytes, op->u.brk.name.len);
+    return mem_server_call(mem_conn_server(&conn->base), &request, hfi_now_ms()).status;
+}
+
+/* ---- what the server says unasked ------------------------------------------------ */
+
+static void on_push(struct hfi_conn *base, const unsigned char *owner,
+                    const struct mem_reply *reply)
+{
+    struct block_conn *conn = (struct block_conn *)base;
+
+    for (struct sleeper *s = conn->sleepers; s; s = s->next)
+        if (reply->status != HF_LOST && memcmp(s->op->claim->owner, owner, HFI_OWNER_LEN) == 0) {
+            s->pushed = true;
+            s->grant = *reply;
+        }
+    for (struct hfi_claim *c = conn->held; c; c = c->engine[0])
+        if (reply->status == HF_LOST && memcmp(c->owner, owner, HFI_OWNER_LEN) == 0)
+            c->engine[1] = c;
+    pthread_cond_broadcast(&mem_changed);
+}
+
+static void *listen_thread(void *arg)
+{
+    struct block_conn *conn = arg;
+    struct hfi_host *host = conn->base.host;
+    unsigned char owner[HFI_OWNER_LEN];
+
+    pthread_mutex_lock(&mem_lock);
+    while (!conn->stop) {
+        struct hfi_claim *claim = conn->held;
+
+        while (claim && !claim->engine[1])
+            claim = claim->engine[0];
+        if (!claim) {
+            mem_cond_wait(mem_world_next_ms(conn->base.world));
+            mem_world_pump(conn->base.world, hfi_now_ms());
+            continue;
+        }
+        claim->engine[1] = NULL;
+        memcpy(owner, claim->owner, HFI_OWNER_LEN);
+        pthread_mutex_unlock(&mem_lock);
+        host->lost(host, claim, owner, "the server ended it");
+        pthread_mutex_lock(&mem_lock);
+    }
+    pthread_mutex_unlock(&mem_lock);
+    return NULL;
+}
+
+/* Where the claim hangs in the list of held ones, or NULL. */
+static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim)
+{
+    struct hfi_claim **at = &conn->held;
+
+    while (*at && *at != claim)
+        at = (struct hfi_claim **)&(*at)->engine[0];
+    return *at ? at : NULL;
+}
+
+const struct hfi_engine mem_block_engine = {
+    .abi = HFI_ENGINE_ABI,
+    .drive = HFI_BLOCKING,
+    .info = { .name = "memblock", .schemes = "memblock", .available = 1,
+              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL
+                      | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS
+                      | HF_CAP_BREAK,
+              .on_crash = "freed after the ttl", .on_pause = "freed after the ttl",
+              .on_clock_jump = "unaffected", .on_server_loss = "everything is lost",
+              .on_partition = "as the test says", .fairness = "FIFO", .wakeup = "event" },
+    .default_ttl_ms = 30000,
+    .min_ttl_ms = 1000,
+    .guard_ms = 2,
+    .open = block_open,
+    .close = block_close,
+    .location = mem_conn_location,
+    .submit = block_submit,
+    .cancel = block_cancel,
+    .doctor = mem_doctor,
+};

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The servers of this process, the network to them and its faults. Everything
+ * here runs under mem_lock, taken by the engines or by the calls of tests; a
+ * fork holds it too, so a child finds it free and its servers whole.
+ *
+ * A message is carried out, or handed to its connection, at once unless a fault
+ * delays it; delayed ones wait in the world's `wire` and move when somebody
+ * pumps, which every connection does whenever it is driven.
+ */
+#include "mem_internal.h"
+
+#include "core/registry.h"
+#include "core/url.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A message on its way: a request to the server, or a reply or push from it. */
+struct packet {
+    struct packet *next;
+    int64_t due_ms;
+    enum { TO_SERVER, REPLY, PUSH } what;
+    uint64_t session, id;
+    size_t count;
+    unsigned char owner[HFI_OWNER_LEN]; /* PUSH */
+    struct mem_request *requests;       /* TO_SERVER */
+    struct mem_reply *replies;          /* REPLY, PUSH */
+};
+
+struct rule {
+    enum mem_verb verb;
+    unsigned count;
+    int64_t delay_ms;
+};
+
+struct mem_world {
+    struct mem_world *next;
+    char name[128];
+    struct mem_server *server;
+    struct hfi_conn *conns;
+    struct packet *wire;
+    int64_t now_ms; /* while the server is being called */
+    bool cut;
+    struct rule rules[MEM_FAULTS];
+    uint64_t chaos;
+    unsigned chaos_percent;
+    int64_t chaos_late_ms;
+    unsigned long counts[MEM_VERBS];
+};
+
+pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t mem_changed;
+
+static struct mem_world *worlds;
+static uint64_t last_session;
+
+static void push(void *arg, uint64_t session, const unsigned char *owner,
+                 const struct mem_reply *reply);
+static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
+                      const struct mem_request *requests, size_t count, int64_t now_ms);
+static void put_on_wire(struct mem_world *world, struct packet packet);
+static void free_packet(struct packet *packet);
+static bool suffers(struct mem_world *world, enum mem_fault fault, enum mem_verb verb,
+                    int64_t *ret_delay_ms);
+static void *copy(const void *items, size_t count, size_t size);
+
+/* ---- worlds and connections ------------------------------------------------ */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&mem_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&mem_lock);
+}
+
+static void register_once(void)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&mem_changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_atfork(before_fork, after_fork, after_fork);
+    hfi_registry_add(&mem_event_engine);
+    hfi_registry_add(&mem_block_engine);
+    hfi_registry_add(&mem_bare_engine);
+}
+
+void mem_engine_register(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_once);
+}
+
+static struct mem_world *get_world(const char *name)
+{
+    struct mem_world *world = worlds;
+
+    while (world && strcmp(world->name, name) != 0)
+        world = world->next;
+    if (world)
+        return world;
+
+    world = calloc(1, sizeof *world);
+    if (!world)
+        abort();
+    snprintf(world->name, sizeof world->name, "%s", name);
+    world->server = mem_server_new(push, world);
+    world->next = worlds;
+    worlds = world;
+    return world;
+}
+
+void mem_engine_reset(void)
+{
+    struct mem_world **at, *world;
+    struct packet *packet;
+
+    pthread_mutex_lock(&mem_lock);
+    for (at = &worlds; (world = *at);) {
+        if (world->conns) {
+            at = &world->next;
+            continue;
+        }
+        *at = world->next;
+        while ((packet = world->wire)) {
+            world->wire = packet->next;
+            free_packet(packet);
+        }
+        mem_server_free(world->server);
+        free(world);
+    }
+    pthread_mutex_unlock(&mem_lock);
+}
+
+hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_host *host,
+                        hf_error *err)
+{
+    hf_status status;
+
+    conn->host = host;
+    conn->call_ms = 2000;
+    status = hfi_url_take_duration(url, "call", 1, HF_MS_MAX, &conn->call_ms, err);
+    if (status != HF_OK)
+        return status;
+    if (strlen(url->rest) >= sizeof ((struct mem_world *)0)->name)
+        return hfi_error_set(err, HF_CONFIG, 0, "the name of the server is too long");
+
+    snprintf(conn->location, sizeof conn->location, "%s:%s", url->scheme, url->rest);
+    pthread_mutex_lock(&mem_lock);
+    conn->session = ++last_session;
+    conn->world = get_world(url->rest);
+    conn->next = conn->world->conns;
+    conn->world->conns = conn;
+    pthread_mutex_unlock(&mem_lock);
+    return HF_OK;
+}
+
+void mem_conn_close(struct hfi_conn *conn)
+{
+    struct hfi_conn **at;
+
+    pthread_mutex_lock(&mem_lock);
+    for (at = &conn->world->conns; *at != conn; at = &(*at)->next)
+        ;
+    *at = conn->next;
+    pthread_mutex_unlock(&mem_lock);
+}
+
+const char *mem_conn_location(struct hfi_conn *conn)
+{
+    return conn->location;
+}
+
+struct mem_server *mem_conn_server(struct hfi_conn *conn)
+{
+    return conn->world->server;
+}
+
+static struct hfi_conn *find_conn(struct mem_world *world, uint64_t session)
+{
+    struct hfi_conn *conn = world->conns;
+
+    while (conn && conn->session != session)
+        conn = conn->next;
+    return conn;
+}
+
+/* ---- the network ------------------------------------------------------------ */
+
+bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request *requests,
+                   size_t count, int64_t now_ms)
+{
+    struct mem_world *world = conn->world;
+    enum mem_verb verb = requests[0].verb;
+    struct packet packet = { .what = TO_SERVER, .session = conn->session, .id = id, .count = count };
+    int64_t delay_ms = 0;
+
+    if (world->cut)
+        return false;
+    if (suffers(world, MEM_LOSE_REQUEST, verb, &delay_ms))
+        return true;
+    if (suffers(world, MEM_REPEAT_REQUEST, verb, &delay_ms)) {
+        packet.due_ms = now_ms + delay_ms;
+        packet.requests = copy(requests, count, sizeof *requests);
+        put_on_wire(world, packet);
+    }
+    if (suffers(world, MEM_DELAY_REQUEST, verb, &delay_ms)) {
+        packet.due_ms = now_ms + delay_ms;
+        packet.requests = copy(requests, count, sizeof *requests);
+        put_on_wire(world, packet);
+        return true;
+    }
+    carry_out(world, conn->session, id, requests, count, now_ms);
+    return true;
+}
+
+/* Hand a reply or push to its connection, if that is still there and the line is whole. */
+static void deliver(struct mem_world *world, const struct packet *packet)
+{
+    struct hfi_conn *conn = find_conn(world, packet->session);
+
+    if (!conn || world->cut)
+        return;
+    if (packet->what == PUSH)
+        conn->on_push(conn, packet->owner, packet->replies);
+    else if (conn->on_reply)
+        conn->on_reply(conn, packet->id, packet->replies, packet->count);
+}
+
+static void send_back(struct mem_world *world, struct packet packet, enum mem_verb verb)
+{
+    bool is_push = packet.what == PUSH;
+    int64_t delay_ms = 0;
+
+    if (suffers(world, is_push ? MEM_LOSE_PUSH : MEM_LOSE_REPLY, verb, &delay_ms))
+        return;
+    if (suffers(world, is_push ? MEM_DELAY_PUSH : MEM_DELAY_REPLY, verb, &delay_ms)) {
+        packet.due_ms = world->now_ms + delay_ms;
+        packet.replies = copy(packet.replies, packet.count, sizeof *packet.replies);
+        put_on_wire(world, packet);
+        return;
+    }
+    deliver(world, &packet);
+    if (!is_push && suffers(world, MEM_REPEAT_REPLY, verb, &delay_ms))
+        deliver(world, &packet);
+}
+
+static void push(void *arg, uint64_t session, const unsigned char *owner,
+                 const struct mem_reply *reply)
+{
+    struct mem_world *world = arg;
+    struct mem_reply copied = *reply;
+    struct packet packet = { .what = PUSH, .session = session, .count = 1, .replies = &copied };
+
+    memcpy(packet.owner, owner, HFI_OWNER_LEN);
+    send_back(world, packet, MEM_VERBS);
+}
+
+static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
+                      const struct mem_request *requests, size_t count, int64_t now_ms)
+{
+    struct mem_reply *replies = calloc(count, sizeof *replies);
+    struct packet packet = { .what = REPLY, .session = session, .id = id, .count = count };
+
+    if (!replies)
+        abort();
+    world->now_ms = now_ms;
+    for (size_t i = 0; i < count; i++) {
+        world->counts[requests[i].verb]++;
+        if (requests[i].verb != MEM_INSPECT)
+            replies[i] = mem_server_call(world->server, &requests[i], now_ms);
+    }
+    packet.replies = replies;
+    send_back(world, packet, requests[0].verb);
+    free(replies);
+    pthread_cond_broadcast(&mem_changed);
+}
+
+void mem_world_pump(struct mem_world *world, int64_t now_ms)
+{
+    struct packet **at, *packet;
+    uint64_t seq = mem_server_seq(world->server);
+
+    for (at = &world->wire; (packet = *at);) {
+        if (packet->due_ms > now_ms) {
+            at = &packet->next;
+            continue;
+        }
+        *at = packet->next;
+        if (packet->what == TO_SERVER)
+            carry_out(world, packet->session, packet->id, packet->requests, packet->count, now_ms);
+        else
+            deliver(world, packet);
+        free_packet(packet);
+        at = &world->wire; /* what was carried out may have put more on the wire */
+    }
+    world->now_ms = now_ms;
+    mem_server_tick(world->server, now_ms);
+    if (seq != mem_server_seq(world->server))
+        pthread_cond_broadcast(&mem_changed);
+}
+
+int64_t mem_world_next_ms(const struct mem_world *world)
+{
+    int64_t next_ms = mem_server_next_ms(world->server);
+
+    for (const struct packet *packet = world->wire; packet; packet = packet->next)
+        next_ms = packet->due_ms < next_ms ? packet->due_ms : next_ms;
+    return next_ms;
+}
+
+bool mem_world_is_cut(const struct mem_world *world)
+{
+    return world->cut;
+}
+
+static void put_on_wire(struct mem_world *world, struct packet packet)
+{
+    struct packet **at = &world->wire;
+
+    while (*at && (*at)->due_ms <= packet.due_ms)
+        at = &(*at)->next;
+    packet.next = *at;
+    *at = copy(&packet, 1, sizeof packet);
+    pthread_cond_broadcast(&mem_changed);
+}
+
+static void free_packet(struct packet *packet)
+{
+    free(packet->requests);
+    free(packet->replies);
+    free(packet);
+}
+
+static void *copy(const void *items, size_t count, size_t size)
+{
+    void *made = calloc(count, size);
+
+    if (!made)
+        abort();
+    return memcpy(made, items, count * size);
+}
+
+/* ---- faults ------------------------------------------------------------------ */
+
+/* Numbers that look random and follow from the seed (xorshift64*). */
+static uint64_t draw(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717) >> 33;
+}
+
+static bool suffers(struct mem_world *world, enum mem_fault fault, enum mem_verb verb,
+                    int64_t *ret_delay_ms)
+{
+    struct rule *rule = &world->rules[fault];
+
+    if (rule->count && (rule->verb == MEM_VERBS || verb == MEM_VERBS || rule->verb == verb)) {
+        rule->count--;
+        *ret_delay_ms = rule->delay_ms;
+        return true;
+    }
+    if (!world->chaos_percent || draw(&world->chaos) % 100 >= world->chaos_percent)
+        return false;
+    *ret_delay_ms = (int64_t)(draw(&world->chaos) % (uint64_t)(world->chaos_late_ms + 1));
+    return true;
+}
+
+void mem_fault(const char *server, enum mem_fault fault, enum mem_verb verb, unsigned count,
+               int64_t delay_ms)
+{
+    pthread_mutex_lock(&mem_lock);
+    get_world(server)->rules[fault]
+        = (struct rule){ .verb = verb, .count = count, .delay_ms = delay_ms };
+    pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_chaos(const char *server, uint64_t seed, unsigned percent, int64_t late_ms)
+{
+    struct mem_world *world;
+
+    pthread_mutex_lock(&mem_lock);
+    world = get_world(server);
+    world->chaos = seed * 2 + 1;
+    world->chaos_percent = percent;
+    world->chaos_late_ms = late_ms;
+    pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_heal(const char *server)
+{
+    struct mem_world *world;
+
+    pthread_mutex_lock(&mem_lock);
+    world = get_world(server);
+    memset(world->rules, 0, sizeof world->rules);
+    world->chaos_percent = 0;
+    world->cut = false;
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_cut(const char *server, bool cut)
+{
+    struct mem_world *world;
+
+    pthread_mutex_lock(&mem_lock);
+    world = get_world(server);
+    world->cut = cut;
+    for (struct hfi_conn *conn = world->conns; cut && conn; conn = conn->next)
+        if (conn->on_cut)
+            conn->on_cut(conn);
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+unsigned long mem_count(const char *server, enum mem_verb verb)
+{
+    unsigned long count;
+
+    pthread_mutex_lock(&mem_lock);
+    count = get_world(server)->counts[verb];
+    pthread_mutex_unlock(&mem_lock);
+    return count;
+}
+
+void mem_forget(const char *server)
+{
+    pthread_mutex_lock(&mem_lock);
+    mem_server_forget(get_world(server)->server);
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+void mem_set_token(const char *server, uint64_t token)
+{
+    pthread_mutex_lock(&mem_lock);
+    mem_server_set_token(get_world(server)->server, token);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+/* ---- what both kinds of engine do alike -------------------------------------- */
+
+void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum mem_verb verb,
+                      int64_t ttl_ms, bool may_wait, struct mem_request *ret_request)
+{
+    *ret_request = (struct mem_request){
+        .verb = verb,
+        .session = conn->session,
+        .name_len = claim->name.len,
+        .mode = claim->mode,
+        .capacity = claim->capacity,
+        .permits = claim->permits,
+        .flags = claim->flags,
+        .tokens_wanted = claim->tokens_wanted,
+        .ttl_ms = ttl_ms,
+        .lock_delay_ms = claim->lock_delay_ms,
+        .may_wait = may_wait,
+        .pid = getpid(),
+    };
+    memcpy(ret_request->name, claim->name.bytes, claim->name.len);
+    memcpy(ret_request->owner, claim->owner, HFI_OWNER_LEN);
+    snprintf(ret_request->label, sizeof ret_request->label, "%s",
+             claim->label ? claim->label : conn->host->label);
+}
+
+void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,
+                    int64_t sent_ms)
+{
+    claim->token = conn->bare ? 0 : reply->token;
+    claim->tokens = reply->tokens;
+    claim->granted_ttl_ms = reply->ttl_ms;
+    claim->sent_ms = sent_ms;
+}
+
+void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+{
+    pthread_mutex_lock(&mem_lock);
+    mem_server_passed(conn->world->server, &claim->name, claim->owner, token, tid);
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+bool mem_contended(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    bool contended;
+
+    pthread_mutex_lock(&mem_lock);
+    contended = mem_server_contended(conn->world->server, &claim->name);
+    pthread_mutex_unlock(&mem_lock);
+    return contended;
+}
+
+hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                          const _Atomic int *stop, hf_error *err)
+{
+    struct mem_server *server = conn->world->server;
+    hf_status status = HF_OK;
+    int64_t now_ms, next_ms;
+
+    pthread_mutex_lock(&mem_lock);
+    if (!*seq)
+        *seq = mem_server_seq(server);
+    for (;;) {
+        now_ms = hfi_now_ms();
+        mem_world_pump(conn->world, now_ms);
+        if (*seq != mem_server_seq(server) || *stop || now_ms >= until_ms)
+            break;
+        next_ms = mem_world_next_ms(conn->world);
+        mem_cond_wait(next_ms < until_ms ? next_ms : until_ms);
+    }
+    if (*seq != mem_server_seq(server))
+        *seq = mem_server_seq(server);
+    else
+        status = *stop ? HF_CANCELLED : HF_TIMEOUT;
+    pthread_mutex_unlock(&mem_lock);
+    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "nothing changed");
+}
+
+void mem_stop_wait(struct hfi_conn *conn)
+{
+    (void)conn;
+    pthread_mutex_lock(&mem_lock);
+    pthread_cond_broadcast(&mem_changed);
+    pthread_mutex_unlock(&mem_lock);
+}
+
+hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+{
+    (void)err;
+    finding(HF_FINE, "server", conn->location, arg);
+    finding(HF_WARNING, "durability", "everything ends with this process", arg);
+    return HF_OK;
+}
+
+void mem_cond_wait(int64_t until_ms)
+{
+    int64_t left_ms = until_ms - hfi_now_ms();
+    struct timespec at;
+
+    if (left_ms <= 0)
+        return;
+    if (left_ms > 60000)
+        left_ms = 60000; /* callers look again anyway */
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += left_ms / 1000;
+    at.tv_nsec += left_ms % 1000 * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&mem_changed, &mem_lock, &at);
+}

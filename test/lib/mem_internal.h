@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared by the test engines: the servers of this process and their connections.
+ * One mutex (mem_lock) guards all of it; the condition mem_changed is signalled
+ * whenever anything in any server has changed.
+ */
+#ifndef MEM_INTERNAL_H
+#define MEM_INTERNAL_H
+
+#include "mem_engine.h"
+
+#include <pthread.h>
+
+struct mem_world; /* one server, its network and its connections */
+
+/* What a connection of either kind has in common. */
+struct hfi_conn {
+    struct hfi_conn *next;
+    struct mem_world *world;
+    struct hfi_host *host;
+    uint64_t session;
+    int64_t call_ms;
+    bool bare; /* give no tokens away */
+    char location[160];
+
+    /* The server said something about `owner` unasked. Called with mem_lock held. */
+    void (*on_push)(struct hfi_conn *conn, const unsigned char owner[HFI_OWNER_LEN],
+                    const struct mem_reply *reply);
+    /* The answer to request number `id` of this connection has come. Likewise. NULL: none expected. */
+    void (*on_reply)(struct hfi_conn *conn, uint64_t id, const struct mem_reply *replies,
+                     size_t count);
+    /* The line was cut. Likewise. */
+    void (*on_cut)(struct hfi_conn *conn);
+};
+
+extern pthread_mutex_t mem_lock;
+extern pthread_cond_t mem_changed;
+
+/* Attach a conn, made by the caller, to the server that the URL names. */
+hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_host *host,
+                        hf_error *err);
+/* Detach it; replies and pushes that are still on their way to it are dropped. */
+void mem_conn_close(struct hfi_conn *conn);
+const char *mem_conn_location(struct hfi_conn *conn);
+
+/* With mem_lock held: */
+struct mem_server *mem_conn_server(struct hfi_conn *conn);
+/* Send `count` requests as one message through the faulty network. false: the line is cut. */
+bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request *requests,
+                   size_t count, int64_t now_ms);
+/* Deliver what is due, and let the server do what is due. */
+void mem_world_pump(struct mem_world *world, int64_t now_ms);
+int64_t mem_world_next_ms(const struct mem_world *world);
+bool mem_world_is_cut(const struct mem_world *world);
+
+/* A request about the claim. */
+void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum mem_verb verb,
+                      int64_t ttl_ms, bool may_wait, struct mem_request *ret_request);
+/* Put what a grant or renewal answered into the claim. */
+void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,
+                    int64_t sent_ms);
+
+/* The parts of the contract that do not depend on the kind of engine. */
+void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+bool mem_contended(struct hfi_conn *conn, struct hfi_claim *claim);
+hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                          const _Atomic int *stop, hf_error *err);
+void mem_stop_wait(struct hfi_conn *conn);
+hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+/* Wait on mem_changed, at most until until_ms (hfi_now_ms() time). */
+void mem_cond_wait(int64_t until_ms);
+
+extern const struct hfi_engine mem_event_engine, mem_bare_engine, mem_block_engine;
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The permit model, see mem_server.h. A name lives while it is held, waited for
+ * or closed by a lock_delay; the token counter is one for all names, so it can
+ * outlive them. An owner that has ended stays known for a while (`ended`), so
+ * that a late copy of its acquire cannot bring it back.
+ */
+#include "mem_server.h"
+
+#include "util/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 512
+#define ENDED_MAX 1024
+
+/* One holder or one waiter. */
+struct party {
+    struct party *next;
+    struct mem_request ask;
+    int64_t since_ms;
+    int64_t until_ms;     /* holder: its lease ends; waiter: it counts as dead */
+    int64_t granted_ms;   /* holder: when the running ttl began */
+    uint64_t first, held; /* holder: its block's first token, and the one that holds now */
+    int64_t tid;
+};
+
+struct name {
+    struct name *next;
+    unsigned char bytes[HF_NAME_MAX];
+    uint32_t len;
+    enum hfi_mode mode;
+    uint32_t capacity, taken;
+    int64_t closed_until_ms; /* 0: open */
+    struct party *holders, *waiters;
+};
+
+struct mem_server {
+    struct name *names[BUCKETS];
+    uint64_t next_token;
+    uint64_t seq;
+    unsigned char ended[ENDED_MAX][HFI_OWNER_LEN];
+    unsigned ended_at;
+    mem_push_fn *push;
+    void *push_arg;
+};
+
+static struct name *find_name(const struct mem_server *server, const void *bytes, uint32_t len);
+static struct name *get_name(struct mem_server *server, const struct mem_request *ask);
+static void settle(struct mem_server *server, struct name *name, int64_t now_ms);
+static void drop_if_idle(struct mem_server *server, struct name *name);
+static struct party **find_party(struct party **list, const unsigned char *owner);
+static void end_party(struct mem_server *server, struct party **at);
+static bool has_ended(const struct mem_server *server, const unsigned char *owner);
+static void *must(void *memory);
+
+struct mem_server *mem_server_new(mem_push_fn *push, void *arg)
+{
+    struct mem_server *server = must(calloc(1, sizeof *server));
+
+    server->next_token = 1;
+    server->seq = 1;
+    server->push = push;
+    server->push_arg = arg;
+    return server;
+}
+
+void mem_server_free(struct mem_server *server)
+{
+    mem_server_forget(server);
+    free(server);
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+static struct mem_reply answer(hf_status status)
+{
+    return (struct mem_reply){ .status = status };
+}
+
+static struct mem_reply granted(const struct party *holder)
+{
+    return (struct mem_reply){
+        .status = HF_OK,
+        .token = holder->first,
+        .tokens = holder->ask.tokens_wanted,
+        .ttl_ms = holder->ask.ttl_ms,
+        .granted_ms = holder->granted_ms,
+        .mode = holder->ask.mode,
+        .capacity = holder->ask.capacity,
+        .permits = holder->ask.permits,
+    };
+}
+
+/* Give `party`, which is in no list, the lease. HF_FULL: no tokens are left. */
+static hf_status grant(struct mem_server *server, struct name *name, struct party *party,
+                       int64_t now_ms)
+{
+    if (party->ask.tokens_wanted >= HFI_TOKEN_LIMIT - server->next_token)
+        return HF_FULL;
+
+    party->first = party->held = server->next_token;
+    server->next_token += party->ask.tokens_wanted;
+    party->since_ms = party->granted_ms = now_ms;
+    party->until_ms = party->ask.ttl_ms ? now_ms + party->ask.ttl_ms : HFI_NEVER;
+    party->next = name->holders;
+    name->holders = party;
+    name->taken += party->ask.permits;
+    server->seq++;
+    return HF_OK;
+}
+
+static bool fits(const struct name *name, uint32_t permits)
+{
+    return !name->closed_until_ms && permits <= name->capacity - name->taken;
+}
+
+static struct mem_reply acquire(struct mem_server *server, const struct mem_request *ask,
+                                int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct party **at, *party;
+    bool overtakes;
+
+    if (name && (at = find_party(&name->holders, ask->owner)))
+        return granted(*at);
+    if (name && (at = find_party(&name->waiters, ask->owner))) {
+        (*at)->until_ms = now_ms + MEM_WAITER_LIFE_MS;
+        return (struct mem_reply){ .status = HF_OK, .queued = true };
+    }
+    if (has_ended(server, ask->owner))
+        return answer(HF_LOST);
+    if (name && (name->holders || name->waiters)
+        && (name->mode != ask->mode || name->capacity != ask->capacity))
+        return answer(HF_MISMATCH);
+
+    name = get_name(server, ask);
+    overtakes = !name->waiters || (ask->flags & HFI_CLAIM_BARGE);
+    if (!(overtakes && fits(name, ask->permits)) && !ask->may_wait) {
+        drop_if_idle(server, name);
+        return answer(HF_BUSY);
+    }
+
+    party = must(calloc(1, sizeof *party));
+    party->ask = *ask;
+    if (overtakes && fits(name, ask->permits)) {
+        if (grant(server, name, party, now_ms) == HF_OK)
+            return granted(party);
+        free(party);
+        drop_if_idle(server, name);
+        return answer(HF_FULL);
+    }
+    party->since_ms = now_ms;
+    party->until_ms = now_ms + MEM_WAITER_LIFE_MS;
+    for (at = &name->waiters; *at; at = &(*at)->next)
+        ;
+    *at = party;
+    server->seq++;
+    return (struct mem_reply){ .status = HF_OK, .queued = true };
+}
+
+/* Whether it was in the queue or has not come yet: after this it never will be granted. */
+static struct mem_reply cancel(struct mem_server *server, const struct mem_request *ask,
+                               int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct party **at;
+
+    if (name && (at = find_party(&name->holders, ask->owner)))
+        return granted(*at);
+    memcpy(server->ended[server->ended_at++ % ENDED_MAX], ask->owner, HFI_OWNER_LEN);
+    if (name && (at = find_party(&name->waiters, ask->owner))) {
+        end_party(server, at);
+        settle(server, name, now_ms);
+        drop_if_idle(server, name);
+    }
+    return answer(HF_CANCELLED);
+}
+
+static void give_back(struct mem_server *server, struct name *name, struct party **at,
+                      int64_t now_ms)
+{
+    name->taken -= (*at)->ask.permits;
+    end_party(server, at);
+    settle(server, name, now_ms);
+    drop_if_idle(server, name);
+}
+
+static struct mem_reply release(struct mem_server *server, const struct mem_request *ask,
+                                int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct party **at;
+
+    if (name && (at = find_party(&name->holders, ask->owner))) {
+        give_back(server, name, at, now_ms);
+        return answer(HF_OK);
+    }
+    (void)cancel(server, ask, now_ms);
+    return answer(HF_LOST);
+}
+
+/* Renew, or adopt: never makes a lease that is not there. */
+static struct mem_reply renew(struct mem_server *server, const struct mem_request *ask,
+                              int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct party **at = name ? find_party(&name->holders, ask->owner) : NULL;
+    struct party *holder;
+
+    if (!at)
+        return answer(ask->verb == MEM_ADOPT ? HF_NOT_FOUND : HF_LOST);
+
+    holder = *at;
+    if (ask->ttl_ms)
+        holder->ask.ttl_ms = ask->ttl_ms;
+    holder->granted_ms = now_ms;
+    holder->until_ms = holder->ask.ttl_ms ? now_ms + holder->ask.ttl_ms : HFI_NEVER;
+    if (ask->verb == MEM_ADOPT)
+        holder->ask.session = ask->session;
+    server->seq++;
+    return granted(holder);
+}
+
+/* End one holder from outside: its session is told, and its lock_delay begins. */
+static void lose(struct mem_server *server, struct name *name, struct party **at, int64_t now_ms)
+{
+    struct party *holder = *at;
+    struct mem_reply lost = answer(HF_LOST);
+
+    if (holder->ask.lock_delay_ms && now_ms + holder->ask.lock_delay_ms > name->closed_until_ms)
+        name->closed_until_ms = now_ms + holder->ask.lock_delay_ms;
+    server->push(server->push_arg, holder->ask.session, holder->ask.owner, &lost);
+    name->taken -= holder->ask.permits;
+    end_party(server, at);
+}
+
+static struct mem_reply break_one(struct mem_server *server, const struct mem_request *ask,
+                                  int64_t now_ms)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    struct party **at;
+
+    for (at = name ? &name->holders : NULL; at && *at; at = &(*at)->next)
+        if ((*at)->held == ask->token) {
+            lose(server, name, at, now_ms);
+            settle(server, name, now_ms);
+            drop_if_idle(server, name);
+            return answer(HF_OK);
+        }
+    return answer(HF_NOT_FOUND);
+}
+
+struct mem_reply mem_server_call(struct mem_server *server, const struct mem_request *request,
+                                 int64_t now_ms)
+{
+    struct name *name = find_name(server, request->name, request->name_len);
+
+    if (name) {
+        settle(server, name, now_ms);
+        drop_if_idle(server, name);
+    }
+
+    switch (request->verb) {
+    case MEM_ACQUIRE:
+        return acquire(server, request, now_ms);
+    case MEM_CANCEL:
+        return cancel(server, request, now_ms);
+    case MEM_RELEASE:
+        return release(server, request, now_ms);
+    case MEM_RENEW:
+    case MEM_ADOPT:
+        return renew(server, request, now_ms);
+    case MEM_BREAK:
+        return break_one(server, request, now_ms);
+    case MEM_INSPECT:
+    case MEM_VERBS:
+        break;
+    }
+    return answer(HF_INTERNAL);
+}
+
+/* ---- time ----------------------------------------------------------------- */
+
+/* Expire, then hand off from the head: who does not fit keeps all behind it waiting. */
+static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
+{
+    struct party **at, *head;
+    struct mem_reply reply;
+
+    for (at = &name->holders; *at;) {
+        if ((*at)->until_ms <= now_ms)
+            lose(server, name, at, (*at)->until_ms);
+        else
+            at = &(*at)->next;
+    }
+    for (at = &name->waiters; *at;) {
+        if ((*at)->until_ms <= now_ms)
+            end_party(server, at);
+        else
+            at = &(*at)->next;
+    }
+    if (name->closed_until_ms && name->closed_until_ms <= now_ms) {
+        name->closed_until_ms = 0;
+        server->seq++;
+    }
+    while ((head = name->waiters) && fits(name, head->ask.permits)) {
+        name->waiters = head->next;
+        reply = answer(grant(server, name, head, now_ms));
+        if (reply.status == HF_OK)
+            reply = granted(head);
+        server->push(server->push_arg, head->ask.session, head->ask.owner, &reply);
+        if (reply.status != HF_OK)
+            free(head);
+    }
+}
+
+void mem_server_tick(struct mem_server *server, int64_t now_ms)
+{
+    struct name *name, *next;
+
+    for (unsigned b = 0; b < BUCKETS; b++)
+        for (name = server->names[b]; name; name = next) {
+            next = name->next;
+            settle(server, name, now_ms);
+            drop_if_idle(server, name);
+        }
+}
+
+int64_t mem_server_next_ms(const struct mem_server *server)
+{
+    int64_t next_ms = HFI_NEVER;
+
+    for (unsigned b = 0; b < BUCKETS; b++)
+        for (const struct name *name = server->names[b]; name; name = name->next) {
+            for (const struct party *p = name->holders; p; p = p->next)
+                next_ms = p->until_ms < next_ms ? p->until_ms : next_ms;
+            for (const struct party *p = name->waiters; p; p = p->next)
+                next_ms = p->until_ms < next_ms ? p->until_ms : next_ms;
+            if (name->closed_until_ms && name->closed_until_ms < next_ms)
+                next_ms = name->closed_until_ms;
+        }
+    return next_ms;
+}
+
+/* ---- looking -------------------------------------------------------------- */
+
+static bool emit_holders(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
+{
+    for (const struct party *p = name->holders; p; p = p->next) {
+        hf_holder holder = {
+            .token = p->held,
+            .first = p->first,
+            .permits = p->ask.permits,
+            .detached = !!(p->ask.flags & HFI_CLAIM_DETACHED),
+            .age_ms = now_ms - p->since_ms,
+            .ttl_ms = p->until_ms == HFI_NEVER ? -1 : p->until_ms - now_ms,
+            .pid = p->ask.pid,
+            .tid = p->tid,
+            .label = p->ask.label,
+        };
+        if (!sink->holder(sink, &holder))
+            return false;
+    }
+    return true;
+}
+
+static bool emit_waiters(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
+{
+    uint32_t position = 1;
+
+    for (const struct party *p = name->waiters; p; p = p->next) {
+        hf_waiter waiter = {
+            .position = position++,
+            .permits = p->ask.permits,
+            .kind = p->ask.mode == HFI_MODE_MUTEX         ? HF_MUTEX
+                    : p->ask.mode == HFI_MODE_SEMAPHORE   ? HF_SEMAPHORE
+                    : p->ask.permits == p->ask.capacity ? HF_EXCLUSIVE
+                                                          : HF_SHARED,
+            .age_ms = now_ms - p->since_ms,
+            .pid = p->ask.pid,
+            .label = p->ask.label,
+        };
+        if (!sink->waiter(sink, &waiter))
+            return false;
+    }
+    return true;
+}
+
+static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
+{
+    hf_entry entry = {
+        .name = name->bytes,
+        .name_len = name->len,
+        .kind = name->mode == HFI_MODE_MUTEX       ? HF_MUTEX
+                : name->mode == HFI_MODE_SEMAPHORE ? HF_SEMAPHORE
+                                                   : HF_SHARED,
+        .capacity = name->capacity,
+        .taken = name->taken,
+        .closed_ms = name->closed_until_ms ? name->closed_until_ms - now_ms : 0,
+    };
+
+    return sink->entry(sink, &entry) && emit_holders(name, sink, now_ms)
+           && emit_waiters(name, sink, now_ms);
+}
+
+bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
+                        bool glob, struct hfi_sink *sink, int64_t now_ms)
+{
+    mem_server_tick(server, now_ms);
+    for (unsigned b = 0; b < BUCKETS; b++)
+        for (const struct name *name = server->names[b]; name; name = name->next) {
+            bool match = glob ? !len || hfi_glob_match(pattern, len, name->bytes, name->len)
+                              : name->len == len && memcmp(name->bytes, pattern, len) == 0;
+            if (match && !emit(name, sink, now_ms))
+                return false;
+        }
+    return true;
+}
+
+void mem_server_passed(struct mem_server *server, const struct hfi_name *key,
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, int64_t tid)
+{
+    struct name *name = find_name(server, key->bytes, key->len);
+    struct party **at = name ? find_party(&name->holders, owner) : NULL;
+
+    if (!at)
+        return;
+    (*at)->held = token;
+    (*at)->tid = tid;
+    server->seq++;
+}
+
+bool mem_server_contended(const struct mem_server *server, const struct hfi_name *key)
+{
+    const struct name *name = find_name(server, key->bytes, key->len);
+
+    return name && name->waiters;
+}
+
+uint64_t mem_server_seq(const struct mem_server *server)
+{
+    return server->seq;
+}
+
+bool mem_server_holds(const struct mem_server *server, const void *bytes, uint32_t len,
+                      const unsigned char owner[HFI_OWNER_LEN])
+{
+    struct name *name = find_name(server, bytes, len);
+
+    return name && find_party(&name->holders, owner);
+}
+
+void mem_server_forget(struct mem_server *server)
+{
+    struct name *name;
+
+    for (unsigned b = 0; b < BUCKETS; b++)
+        while ((name = server->names[b])) {
+            while (name->holders)
+                end_party(server, &name->holders);
+            while (name->waiters)
+                end_party(server, &name->waiters);
+            name->closed_until_ms = 0;
+            drop_if_idle(server, name);
+        }
+    server->seq++;
+}
+
+void mem_server_set_token(struct mem_server *server, uint64_t token)
+{
+    server->next_token = token;
+}
+
+/* ---- names and parties ---------------------------------------------------- */
+
+static unsigned bucket_of(const unsigned char *bytes, uint32_t len)
+{
+    uint32_t h = 2166136261u;
+
+    for (uint32_t i = 0; i < len; i++)
+        h = (h ^ bytes[i]) * 16777619u;
+    return h % BUCKETS;
+}
+
+static struct name *find_name(const struct mem_server *server, const void *bytes, uint32_t len)
+{
+    struct name *name = server->names[bucket_of(bytes, len)];
+
+    while (name && (name->len != len || memcmp(name->bytes, bytes, len) != 0))
+        name = name->next;
+    return name;
+}
+
+/* The name, made if need be; kind and capacity are set anew while nobody uses it. */
+static struct name *get_name(struct mem_server *server, const struct mem_request *ask)
+{
+    struct name *name = find_name(server, ask->name, ask->name_len);
+    unsigned bucket = bucket_of(ask->name, ask->name_len);
+
+    if (!name) {
+        name = must(calloc(1, sizeof *name));
+        memcpy(name->bytes, ask->name, ask->name_len);
+        name->len = ask->name_len;
+        name->next = server->names[bucket];
+        server->names[bucket] = name;
+    }
+    if (!name->holders && !name->waiters) {
+        name->mode = ask->mode;
+        name->capacity = ask->capacity;
+    }
+    return name;
+}
+
+static void drop_if_idle(struct mem_server *server, struct name *name)
+{
+    struct name **at = &server->names[bucket_of(name->bytes, name->len)];
+
+    if (name->holders || name->waiters || name->closed_until_ms)
+        return;
+    while (*at != name)
+        at = &(*at)->next;
+    *at = name->next;
+    free(name);
+}
+
+/* Where the party of this owner hangs in the list, or NULL. */
+static struct party **find_party(struct party **list, const unsigned char *owner)
+{
+    for (; *list; list = &(*list)->next)
+        if (memcmp((*list)->ask.owner, owner, HFI_OWNER_LEN) == 0)
+            return list;
+    return NULL;
+}
+
+static void end_party(struct mem_server *server, struct party **at)
+{
+    struct party *party = *at;
+
+    *at = party->next;
+    memcpy(server->ended[server->ended_at++ % ENDED_MAX], party->ask.owner, HFI_OWNER_LEN);
+    server->seq++;
+    free(party);
+}
+
+static bool has_ended(const struct mem_server *server, const unsigned char *owner)
+{
+    for (unsigned i = 0; i < ENDED_MAX && i < server->ended_at; i++)
+        if (memcmp(server->ended[i], owner, HFI_OWNER_LEN) == 0)
+            return true;
+    return false;
+}
+
+static void *must(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lock server in memory: the permit model in its plainest form.
+ *
+ * It is the other end of the test engines (mem_event.c, mem_block.c) and the
+ * model that the simulation holds the clients' decisions against. It knows no
+ * thread, no clock and no network: every call takes the time, the caller locks,
+ * and what the server wants to tell a client on its own goes through `push`.
+ * Its memory is plain malloc, which aborts when there is none: it stands for
+ * another machine, so the oom suite must not fail its allocations.
+ */
+#ifndef MEM_SERVER_H
+#define MEM_SERVER_H
+
+#include "engine/engine.h"
+
+/* A waiter that has not been heard of for this long is passed over. */
+#define MEM_WAITER_LIFE_MS 10000
+
+enum mem_verb {
+    MEM_ACQUIRE, /* asking again for the same owner is a heartbeat, and harmless */
+    MEM_CANCEL,  /* leave the queue: HF_CANCELLED, or HF_OK with the grant that came first */
+    MEM_RELEASE,
+    MEM_RENEW,
+    MEM_ADOPT,
+    MEM_BREAK,
+    MEM_INSPECT, /* only counted and delayed; mem_server_inspect() does it */
+    MEM_VERBS
+};
+
+/* A request, with everything copied: it may arrive late, or twice. */
+struct mem_request {
+    enum mem_verb verb;
+    uint64_t session; /* where pushes about this owner go */
+    unsigned char name[HF_NAME_MAX];
+    uint32_t name_len;
+    unsigned char owner[HFI_OWNER_LEN];
+    enum hfi_mode mode;
+    uint32_t capacity, permits;
+    unsigned flags; /* HFI_CLAIM_* */
+    uint32_t tokens_wanted;
+    int64_t ttl_ms, lock_delay_ms;
+    uint64_t token; /* MEM_BREAK */
+    bool may_wait;
+    int64_t pid;
+    char label[HF_LABEL_MAX + 1];
+};
+
+struct mem_reply {
+    hf_status status;
+    bool queued; /* with HF_OK: not granted yet, a push will follow */
+    uint64_t token;
+    uint32_t tokens;
+    int64_t ttl_ms;
+    int64_t granted_ms; /* server time of the grant or renewal */
+    enum hfi_mode mode;
+    uint32_t capacity, permits;
+};
+
+/* What the server says unasked: `reply` is a grant, or its status is HF_LOST. */
+typedef void mem_push_fn(void *arg, uint64_t session, const unsigned char owner[HFI_OWNER_LEN],
+                         const struct mem_reply *reply);
+
+struct mem_server;
+
+struct mem_server *mem_server_new(mem_push_fn *push, void *arg);
+void mem_server_free(struct mem_server *server);
+
+/* Carry out one request, after whatever is due by now_ms. Never fails in itself. */
+struct mem_reply mem_server_call(struct mem_server *server, const struct mem_request *request,
+                                 int64_t now_ms);
+
+/* Expire what is due, hand off what that frees. */
+void mem_server_tick(struct mem_server *server, int64_t now_ms);
+/* When the next tick has something to do; HFI_NEVER: nothing is due. */
+int64_t mem_server_next_ms(const struct mem_server *server);
+
+/* Every entry that matches, into the sink. false: the sink was out of memory. */
+bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
+                        bool glob, struct hfi_sink *sink, int64_t now_ms);
+
+/* The notes of local passing: see hfi_engine.passed and .contended. */
+void mem_server_passed(struct mem_server *server, const struct hfi_name *name,
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, int64_t tid);
+bool mem_server_contended(const struct mem_server *server, const struct hfi_name *name);
+
+/* Changes with everything that an inspect could show. Never 0. */
+uint64_t mem_server_seq(const struct mem_server *server);
+
+/* Does this owner hold? For the simulation's judge, so nothing is expired here. */
+bool mem_server_holds(const struct mem_server *server, const void *name, uint32_t name_len,
+                      const unsigned char owner[HFI_OWNER_LEN]);
+
+/* Lose all data but the token counter, telling nobody. */
+void mem_server_forget(struct mem_server *server);
+/* The next grant's token will be `token`. */
+void mem_server_set_token(struct mem_server *server, uint64_t token);
+
+#endif
