@@ -33,10 +33,10 @@
 
 struct entry {
     const char *name, *schemes;
-    hfi_engine_entry_fn *built_in;            /* NULL: a module */
+    hfi_engine_entry_fn *built_in;             /* NULL: a module */
     _Atomic(const struct hfi_engine *) engine; /* NULL: not loaded yet */
-    atomic_int why_state;                     /* 0: `why` is free, 1: being written, 2: written */
-    char why[WHY_MAX];                        /* why the module cannot be loaded */
+    atomic_int why_state;                      /* 0: `why` is free, 1: being written, 2: written */
+    char why[WHY_MAX];                         /* why the module cannot be loaded */
 };
 
 /* X(lmdb) declares the entry of an engine that is compiled in, and below lists it. */
@@ -48,7 +48,7 @@ static struct entry table[] = {
 #define LIST(engine) { .name = #engine, .schemes = "", .built_in = hfi_engine_entry_##engine },
     HFI_STATIC_ENGINES(LIST)
 #undef LIST
-    { .name = "lmdb", .schemes = "file" },
+        { .name = "lmdb", .schemes = "file" },
     { .name = "redis", .schemes = "redis rediss redis+unix redis+sentinel redis+cluster" },
     { .name = "redlock", .schemes = "redlock" },
     { .name = "postgres", .schemes = "postgresql postgres" },
@@ -126,7 +126,7 @@ hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
         const struct hfi_engine *engine = atomic_load(&added[i]);
 
         if (engine && index-- == 0) {
-            *ret_info           = engine->info;
+            *ret_info = engine->info;
             ret_info->available = 1;
             return HF_OK;
         }
@@ -139,7 +139,7 @@ hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
         if (!is_listed(entry) || index-- != 0)
             continue;
         if (load(entry, &engine, &err) == HF_OK) {
-            *ret_info           = engine->info;
+            *ret_info = engine->info;
             ret_info->available = 1;
             return HF_OK;
         }
@@ -169,8 +169,7 @@ static struct entry *find_entry(const char *scheme)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         struct entry *entry = &table[i];
-        const char *schemes =
-            entry->built_in ? entry->built_in()->info.schemes : entry->schemes;
+        const char *schemes = entry->built_in ? entry->built_in()->info.schemes : entry->schemes;
 
         if (has_word(schemes, scheme))
             return entry;
@@ -232,7 +231,7 @@ static hf_status open_module(const struct entry *entry, const struct hfi_engine 
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err)
 {
     const struct hfi_engine *engine = atomic_load_explicit(&entry->engine, memory_order_acquire);
-    hf_status status                = HF_OK;
+    hf_status status = HF_OK;
 
     if (!engine && entry->built_in)
         engine = entry->built_in();

@@ -2,7 +2,7 @@
 /* Names and texts of statuses, and our version. */
 #include "holdfast/holdfast.h"
 
-#define TEXT_OF(x) #x
+#define TEXT_OF(x)                      #x
 #define VERSION_OF(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
 
 const char *hf_version(void)

@@ -35,13 +35,13 @@ static size_t user_info_end(const struct hfi_url *url);
 hf_status hfi_url_parse(const char *text, struct hfi_url *ret_url, hf_error *err)
 {
     struct hfi_url url = { 0 };
-    size_t len         = strnlen(text, HFI_URL_MAX + 1);
+    size_t len = strnlen(text, HFI_URL_MAX + 1);
     hf_status status;
 
     if (len > HFI_URL_MAX)
         return hfi_error_set(err, HF_CONFIG, 0, "store URL: longer than %d bytes", HFI_URL_MAX);
 
-    url.text   = hfi_strndup(text, len);
+    url.text = hfi_strndup(text, len);
     url.scheme = hfi_strndup(text, len);
     if (!url.text || !url.scheme) {
         hfi_url_done(&url);
@@ -89,9 +89,9 @@ static hf_status parse_text(struct hfi_url *url, hf_error *err)
         return hfi_error_set(err, HF_CONFIG, 0, "store URL: the scheme must end in ':' at byte %zu",
                              (size_t)(at - url->scheme));
 
-    *at       = 0;
+    *at = 0;
     url->rest = at + 1;
-    query     = strchr(url->rest, '?');
+    query = strchr(url->rest, '?');
     if (!query)
         return HF_OK;
 
@@ -120,7 +120,7 @@ static hf_status parse_params(struct hfi_url *url, char *at, hf_error *err)
 static hf_status parse_param(struct hfi_url *url, char *item, hf_error *err)
 {
     struct hfi_url_param param = { .key = item, .at = (size_t)(item - url->scheme) };
-    const char *bad            = bad_escape(item);
+    const char *bad = bad_escape(item);
 
     if (bad)
         return hfi_error_set(err, HF_CONFIG, 0, "store URL: bad %%XX at byte %zu",
@@ -269,10 +269,10 @@ static int hex_pair(const char *text)
 
 char *hfi_url_redacted(const struct hfi_url *url)
 {
-    size_t skip  = user_info_end(url);
-    size_t len   = strlen(url->text);
+    size_t skip = user_info_end(url);
+    size_t len = strlen(url->text);
     char *result = hfi_malloc(len + url->param_count * sizeof "***" + sizeof "//***@");
-    char *to     = result;
+    char *to = result;
 
     if (!result)
         return NULL;
@@ -284,11 +284,11 @@ char *hfi_url_redacted(const struct hfi_url *url)
 
     for (size_t i = 0; i < url->param_count; i++) {
         const struct hfi_url_param *param = &url->params[i];
-        const char *raw                   = url->text + param->at;
-        bool secret                       = is_secret(url, param);
+        const char *raw = url->text + param->at;
+        bool secret = is_secret(url, param);
 
         *to++ = i == 0 ? '?' : '&';
-        to    = mempcpy(to, raw, strcspn(raw, secret ? "=" : "&"));
+        to = mempcpy(to, raw, strcspn(raw, secret ? "=" : "&"));
         if (secret)
             to = stpcpy(to, "=***");
     }
@@ -304,7 +304,7 @@ char *hfi_url_redacted(const struct hfi_url *url)
 static size_t user_info_end(const struct hfi_url *url)
 {
     const char *rest = url->rest, *last = strrchr(rest, '@');
-    bool path        = rest[0] == '/' && (rest[1] != '/' || rest[2] == '/');
+    bool path = rest[0] == '/' && (rest[1] != '/' || rest[2] == '/');
 
     if (!last || path || strcmp(url->scheme, "file") == 0)
         return 0;

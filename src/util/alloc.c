@@ -44,7 +44,7 @@ char *hfi_strndup(const char *text, size_t len)
 {
     char *copy;
 
-    len  = strnlen(text, len);
+    len = strnlen(text, len);
     copy = hfi_malloc(len + 1);
 
     if (!copy)
@@ -82,7 +82,7 @@ static inline bool refused(void)
 static bool count_one(void)
 {
     unsigned long number = atomic_fetch_add(&made, 1) + 1;
-    unsigned long k      = atomic_load(&fail_at);
+    unsigned long k = atomic_load(&fail_at);
 
     return k != 0 && (number == k || (number > k && atomic_load(&fail_on)));
 }

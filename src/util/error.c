@@ -51,8 +51,8 @@ void hfi_error_clear(hf_error *err)
 {
     if (!err)
         return;
-    err->status  = HF_OK;
-    err->native  = 0;
+    err->status = HF_OK;
+    err->native = 0;
     err->text[0] = 0;
 }
 

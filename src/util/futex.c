@@ -50,6 +50,6 @@ static struct timespec time_left(int64_t until_ms, int64_t now_ns)
         return (struct timespec){ .tv_sec = SLEEP_MAX_MS / 1000 };
 
     left_ns = until_ms * 1000000 - now_ns;
-    return (struct timespec){ .tv_sec  = (time_t)(left_ns / 1000000000),
+    return (struct timespec){ .tv_sec = (time_t)(left_ns / 1000000000),
                               .tv_nsec = (long)(left_ns % 1000000000) };
 }

@@ -27,7 +27,8 @@ void hfi_hash128(const void *bytes, size_t len, uint64_t ret_hash[2])
     const unsigned char *at = bytes;
     uint64_t word, last = (uint64_t)len << 56;
     size_t left;
-    struct sip s = { KEY_0 ^ UINT64_C(0x736f6d6570736575), KEY_1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee,
+    struct sip s = { KEY_0 ^ UINT64_C(0x736f6d6570736575),
+                     KEY_1 ^ UINT64_C(0x646f72616e646f6d) ^ 0xee,
                      KEY_0 ^ UINT64_C(0x6c7967656e657261), KEY_1 ^ UINT64_C(0x7465646279746573) };
 
     for (left = len; left >= 8; left -= 8, at += 8) {
@@ -92,7 +93,7 @@ static inline uint64_t load_tail(const unsigned char *bytes, size_t len)
     if (len & 4) {
         memcpy(&four, bytes, sizeof four);
         word = le32toh(four);
-        at   = 4;
+        at = 4;
     }
     if (len & 2) {
         word |= (uint64_t)bytes[at] << (8 * at) | (uint64_t)bytes[at + 1] << (8 * at + 8);
@@ -107,7 +108,8 @@ static inline uint64_t load_tail(const unsigned char *bytes, size_t len)
 
 #if defined(__x86_64__)
 
-__attribute__((target("sse4.2"))) static uint32_t checksum_sse42(const unsigned char *at, size_t len)
+__attribute__((target("sse4.2"))) static uint32_t checksum_sse42(const unsigned char *at,
+                                                                 size_t len)
 {
     uint64_t crc = 0xffffffff;
 
@@ -174,7 +176,7 @@ static const uint32_t crc_of[256] = {
 uint32_t hfi_checksum_portable(const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
-    uint32_t crc            = 0xffffffff;
+    uint32_t crc = 0xffffffff;
 
     for (; len > 0; len--, at++)
         crc = crc >> 8 ^ crc_of[(crc ^ *at) & 0xff];

@@ -42,7 +42,7 @@ static inline struct page *get_page(void)
 uint64_t hfi_process_id(void)
 {
     struct page *page = get_page();
-    uint64_t id       = atomic_load_explicit(&page->id, memory_order_relaxed);
+    uint64_t id = atomic_load_explicit(&page->id, memory_order_relaxed);
 
     return __builtin_expect(id != 0, 1) ? id : draw_id(page);
 }
@@ -82,8 +82,8 @@ static struct page *make_page(size_t size)
 
 static struct page *set_up(void)
 {
-    size_t size           = (size_t)sysconf(_SC_PAGESIZE);
-    struct page *mine     = make_page(size);
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    struct page *mine = make_page(size);
     struct page *expected = NULL;
 
     if (atomic_compare_exchange_strong(&current, &expected, mine))

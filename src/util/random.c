@@ -37,7 +37,7 @@ void hfi_random_bytes(void *ret_bytes, size_t len)
     }
     if (pool.process != process || pool.left < len) {
         fill(pool.bytes, POOL_SIZE);
-        pool.left    = POOL_SIZE;
+        pool.left = POOL_SIZE;
         pool.process = process;
     }
 

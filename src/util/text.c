@@ -55,7 +55,7 @@ const char *hfi_parse_duration(const char *text, int64_t *ret_ms)
 char *hfi_format_duration(int64_t ms, char *buf, size_t size)
 {
     const char *sign = ms < 0 ? "-" : "";
-    uint64_t left    = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
+    uint64_t left = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
     uint64_t s = left / 1000, m = s / 60, h = m / 60, d = h / 24;
 
     if (size == 0)
@@ -116,9 +116,9 @@ const char *hfi_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t
  */
 static bool match_class(const unsigned char *pattern, size_t len, size_t *at, unsigned char byte)
 {
-    size_t i     = *at + 1;
-    bool invert  = i < len && (pattern[i] == '!' || pattern[i] == '^');
-    bool found   = false;
+    size_t i = *at + 1;
+    bool invert = i < len && (pattern[i] == '!' || pattern[i] == '^');
+    bool found = false;
     size_t first = i + invert;
 
     for (i = first; i < len && (pattern[i] != ']' || i == first); i++) {
@@ -175,9 +175,9 @@ bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsi
         size_t next = p;
 
         if (p < pattern_len && pattern[p] == '*') {
-            star       = true;
+            star = true;
             after_star = ++p;
-            star_text  = t;
+            star_text = t;
         } else if (p < pattern_len && match_one(pattern, pattern_len, &next, text[t])) {
             p = next;
             t++;
@@ -208,7 +208,7 @@ static bool is_unseen(uint32_t c)
 static size_t printable(const unsigned char *at, size_t len)
 {
     static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    uint32_t c                       = at[0];
+    uint32_t c = at[0];
     size_t n;
 
     if (c < 0x80)
@@ -237,7 +237,7 @@ char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size)
         return buf;
 
     for (size_t i = 0; i < len;) {
-        size_t n    = printable(bytes + i, len - i);
+        size_t n = printable(bytes + i, len - i);
         size_t need = n ? n : 4;
 
         if (used + sizeof "..." <= size)
@@ -267,7 +267,7 @@ void hfi_hex(const void *bytes, size_t len, char *ret_text)
     const unsigned char *from = bytes;
 
     for (size_t i = 0; i < len; i++) {
-        ret_text[2 * i]     = "0123456789abcdef"[from[i] >> 4];
+        ret_text[2 * i] = "0123456789abcdef"[from[i] >> 4];
         ret_text[2 * i + 1] = "0123456789abcdef"[from[i] & 15];
     }
     ret_text[2 * len] = 0;

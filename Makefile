@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+# A small door to CMake. `make help` lists what there is.
+
+PREFIX      ?= /usr/local
+BUILD       ?= build
+CMAKE_FLAGS ?=
+
+# Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
+TEST_LABELS ?=
+ASAN_LABELS ?= unit|sim|contract|wire|oom|cli|example
+TSAN_LABELS ?= unit|sim|contract|torture
+
+configure = cmake -S . -B $(1) -G Ninja --log-level=WARNING $(CMAKE_FLAGS) $(2)
+
+.PHONY: help build demo test lint format bench install clean asan tsan
+
+help:
+	@echo 'make demo     see it work, on an embedded store in a temporary directory'
+	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
+	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
+	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
+	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
+	@echo 'make format   let clang-format rewrite the sources'
+	@echo 'make bench    speed, as ratios to raw loops'
+	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
+	@echo 'make clean'
+
+build:
+	@$(call configure,$(BUILD),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@cmake --build $(BUILD) --target product
+
+demo:
+	@tools/packages.sh build
+	@$(MAKE) --no-print-directory build
+	@tools/demo.sh $(BUILD)/bin/holdfast
+
+test:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@cmake --build $(BUILD)
+	@$(call configure,build-asan,-DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF)
+	@cmake --build build-asan
+	@$(call configure,build-tsan,-DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF)
+	@cmake --build build-tsan
+	@tools/run-tests.sh "plain:$(BUILD):$(TEST_LABELS)" "asan:build-asan:$(ASAN_LABELS)" "tsan:build-tsan:$(TSAN_LABELS)"
+
+asan:
+	@tools/packages.sh test
+	@$(call configure,build-asan,-DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF)
+	@cmake --build build-asan
+	@tools/run-tests.sh "asan:build-asan:$(ASAN_LABELS)"
+
+tsan:
+	@tools/packages.sh test
+	@$(call configure,build-tsan,-DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF)
+	@cmake --build build-tsan
+	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
+
+lint:
+	@tools/packages.sh lint
+	@tools/lint.sh
+
+format:
+	@tools/lint.sh format
+
+bench: build
+	@$(call configure,$(BUILD),)
+	@cmake --build $(BUILD)
+	@$(BUILD)/bin/holdfast bench $(BENCH_ARGS)
+
+install: build
+	@cmake --install $(BUILD)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan build-clang build-gcc

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Everything that can be found without running a test: lint.sh [STEP...]
+#
+#   format  let clang-format rewrite the sources (not part of lint; the steps below only look)
+#   layout  clang-format finds nothing to change
+#   gcc     gcc, warnings as errors
+#   clang   clang, warnings as errors
+#   tidy    clang-tidy, over what the clang build compiles
+#   check   cppcheck
+#   shell   shellcheck
+#   man     mandoc -Tlint
+#
+# Without arguments: all but format. Ends with a status of 1 if any step found something.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+# Tracked, or new and not ignored.
+files() { git ls-files -co --exclude-standard -- "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+
+step_format() { files '*.c' '*.h' | xargs -r clang-format -i; }
+
+step_layout() { files '*.c' '*.h' | xargs -r clang-format --dry-run --Werror --ferror-limit=3; }
+
+werror_build() {
+    CC=$1 cmake -S . -B "build-$1" -G Ninja --log-level=WARNING -DHOLDFAST_WERROR=ON &&
+        ninja -C "build-$1" --quiet
+}
+step_gcc() { werror_build gcc; }
+step_clang() { werror_build clang; }
+
+# Sources only: headers are seen through them. Generated files are not in the list.
+step_tidy() {
+    [ -f build-clang/compile_commands.json ] || werror_build clang || return 1
+    jq -r '.[].file' build-clang/compile_commands.json | sort -u | grep -v '/build-' |
+        xargs -r -P "$(nproc)" -n 2 clang-tidy -p build-clang --quiet 2>/dev/null
+}
+
+step_check() {
+    cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 -j "$(nproc)" \
+        --enable=warning,portability,performance --suppressions-list=tools/cppcheck.suppress \
+        --library=posix --library=gnu -D__GNUC__=12 -D__x86_64__ -D_GNU_SOURCE -Iinclude -Isrc \
+        $(ls -d src cli bench examples test 2>/dev/null)
+}
+
+step_shell() {
+    { files '*.sh' '*.bash' '.ci/run'; } | xargs -r shellcheck
+}
+
+# A page that nobody else names yet, or dates: not findings.
+step_man() {
+    local pages
+    pages=$(files 'man/*.[1-9]')
+    [ -z "$pages" ] && return 0
+    # shellcheck disable=SC2086 # a list of files
+    mandoc -Tlint -Wwarning $pages
+}
+
+steps=("$@")
+[ $# -eq 0 ] && steps=(layout gcc clang tidy check shell man)
+failed=()
+for step in "${steps[@]}"; do
+    start=$SECONDS
+    if "step_$step"; then
+        printf 'lint: %-7s ok (%d s)\n' "$step" $((SECONDS - start))
+    else
+        printf 'lint: %-7s FOUND SOMETHING (%d s)\n' "$step" $((SECONDS - start))
+        failed+=("$step")
+    fi
+done
+
+[ ${#failed[@]} -eq 0 ] || { echo "lint: failed: ${failed[*]}"; exit 1; }
