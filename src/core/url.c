@@ -72,7 +72,7 @@ void hfi_url_done(struct hfi_url *url)
 
 static hf_status parse_text(struct hfi_url *url, hf_error *err)
 {
-    char *at = url->scheme, *query;
+    char *at = url->scheme, *query, *again;
 
     for (const char *c = url->text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -95,8 +95,12 @@ static hf_status parse_text(struct hfi_url *url, hf_error *err)
     if (!query)
         return HF_OK;
 
-    *query = 0;
-    return parse_params(url, query + 1, err);
+    *query++ = 0;
+    again = strchr(query, '?');
+    if (again) /* more likely a mistyped '&' than meant, and then a value would swallow a secret */
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: a second '?' at byte %zu",
+                             (size_t)(again - url->scheme));
+    return parse_params(url, query, err);
 }
 
 static hf_status parse_params(struct hfi_url *url, char *at, hf_error *err)

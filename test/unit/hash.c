@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Known answers. The hash: OpenSSL 3's SIPHASH with c-rounds 1, d-rounds 3, size
+ * 16 and our key over the bytes 0, 1, 2, ...; the checksum: RFC 3720, B.4.
+ */
+#include "unit.h"
+
+#include "util/hash.h"
+#include "util/text.h"
+
+#include <endian.h>
+#include <string.h>
+
+static void hash_known_answers(void **state)
+{
+    static const struct {
+        size_t len;
+        const char *hex;
+    } known[] = {
+        { 0, "53535a7e60a3711be587b4e7c31ee4db" },  { 1, "1a0580a0118e57e5de0e644643bbd2ba" },
+        { 2, "e1cae5b0e9e811921039557c746ebb5a" },  { 3, "a6c3fc3da26af842bbfe54f7aab105f6" },
+        { 4, "8af0843be843bffeca8beb0f2501f3ea" },  { 5, "2953c67daa48bedce225fe0e786f483d" },
+        { 6, "fe3c6d88747574c77fe83d4437c64a63" },  { 7, "8d5f3d05637cfef8e59b9831bac89804" },
+        { 8, "154851d1392b939571513f9f4e666500" },  { 9, "ad7e45d6fb27bfe5df2bc0e49c1c9e98" },
+        { 15, "9d8e0a2ca58c88e03528ae259bf3de4c" }, { 16, "7299c4df093f1c6d24bbbdaabe65b965" },
+        { 17, "6162ff5bdc9420344ca709fbb1dd0db5" }, { 31, "c5a77081c7634780f7dd16b24d985857" },
+        { 63, "3efbf1c22c297baf67a3cbb410324081" }, { 512, "b87e7be9c5f16674a035eac305b6e65a" },
+    };
+    unsigned char bytes[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)i;
+
+    for (size_t i = 0; i < COUNT(known); i++) {
+        uint64_t hash[2];
+        char hex[33];
+
+        hfi_hash128(bytes, known[i].len, hash);
+        hash[0] = htole64(hash[0]);
+        hash[1] = htole64(hash[1]);
+        hfi_hex(hash, sizeof hash, hex);
+        assert_string_equal(hex, known[i].hex);
+    }
+}
+
+/* Any alignment gives the same hash; any other byte another one. */
+static void hash_sees_bytes_only(void **state)
+{
+    unsigned char bytes[80] = { 0 };
+    uint64_t first[2], other[2];
+
+    (void)state;
+    for (size_t len = 0; len <= 40; len++) {
+        memset(bytes, 7, sizeof bytes);
+        hfi_hash128(bytes, len, first);
+        for (size_t shift = 1; shift < 8; shift++) {
+            hfi_hash128(bytes + shift, len, other);
+            assert_memory_equal(first, other, sizeof first);
+        }
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] ^= 1;
+            hfi_hash128(bytes, len, other);
+            assert_memory_not_equal(first, other, sizeof first);
+            bytes[i] ^= 1;
+        }
+        bytes[len] ^= 1; /* beyond the end: not seen */
+        hfi_hash128(bytes, len, other);
+        assert_memory_equal(first, other, sizeof first);
+    }
+}
+
+static void checksum_known_answers(void **state)
+{
+    static const unsigned char read_command[48] = {
+        0x01, 0xc0, 0, 0,    0, 0, 0, 0,    0,    0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0,
+        0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0,    0,
+    };
+    unsigned char bytes[32];
+
+    (void)state;
+    assert_int_equal(hfi_checksum("", 0), 0);
+    assert_int_equal(hfi_checksum("123456789", 9), 0xe3069283);
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(hfi_checksum(bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(hfi_checksum(bytes, 32), 0x62a8ab43);
+    for (size_t i = 0; i < 32; i++)
+        bytes[i] = (unsigned char)i;
+    assert_int_equal(hfi_checksum(bytes, 32), 0x46dd794e);
+    assert_int_equal(hfi_checksum(read_command, 48), 0xd9963a56);
+}
+
+/* A file written on a machine with the instruction is read on one without. */
+static void checksum_is_the_same_on_every_machine(void **state)
+{
+    unsigned char bytes[300];
+    uint64_t seed = 42;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)unit_random(&seed);
+    for (size_t at = 0; at < 8; at++)
+        for (size_t len = 0; at + len <= sizeof bytes; len++)
+            assert_int_equal(hfi_checksum(bytes + at, len), hfi_checksum_portable(bytes + at, len));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hash_known_answers),
+        cmocka_unit_test(hash_sees_bytes_only),
+        cmocka_unit_test(checksum_known_answers),
+        cmocka_unit_test(checksum_is_the_same_on_every_machine),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

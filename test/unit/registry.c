@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* The registry: what is found, what is refused, what is listed. registry_modules.c loads modules. */
+#include "unit.h"
+
+#include "core/registry.h"
+
+#include <string.h>
+
+static const struct hfi_engine first = {
+    .abi = HFI_ENGINE_ABI,
+    .info = { .name = "first", .schemes = "one two+x file" },
+};
+static const struct hfi_engine second = {
+    .abi = HFI_ENGINE_ABI,
+    .info = { .name = "second", .schemes = "two+x three" },
+};
+
+static void unknown_schemes(void **state)
+{
+    static const char *const schemes[] = { "",        "fil",   "files", "file redis", "redis ",
+                                           "../../x", "REDIS", "lmdb",  "redis+",     "http" };
+    const struct hfi_engine *engine = &first;
+    hf_error err;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        assert_int_equal(hfi_registry_find(schemes[i], &engine, &err), HF_CONFIG);
+        assert_int_equal(err.status, HF_CONFIG);
+        assert_non_null(strstr(err.text, schemes[i]));
+        assert_ptr_equal(engine, &first);
+    }
+    assert_int_equal(hfi_registry_find("\x1b[2J", &engine, &err), HF_CONFIG);
+    assert_string_equal(err.text, "no engine for the scheme '\\x1b[2J'");
+    assert_int_equal(hfi_registry_find("nope", &engine, NULL), HF_CONFIG);
+}
+
+/* Planned engines have names from the start. Each leaves this list when its module is built. */
+static void planned_schemes(void **state)
+{
+    static const char *const absent[][2] = {
+        { "redis", "redis" },          { "rediss", "redis" },        { "redis+unix", "redis" },
+        { "redis+sentinel", "redis" }, { "redis+cluster", "redis" }, { "redlock", "redlock" },
+        { "postgresql", "postgres" },  { "postgres", "postgres" },   { "mysql", "mariadb" },
+        { "mariadb", "mariadb" },      { "zk", "zookeeper" },        { "etcd", "etcd" },
+        { "etcds", "etcd" },           { "memcached", "memcached" },
+    };
+    const struct hfi_engine *engine = &first;
+    hf_error err;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(absent); i++) {
+        assert_int_equal(hfi_registry_find(absent[i][0], &engine, &err), HF_UNSUPPORTED);
+        assert_non_null(strstr(err.text, absent[i][1]));
+        assert_non_null(strstr(err.text, "is not part of this build"));
+    }
+}
+
+static void listed_engines_are_there(void **state)
+{
+    hf_engine_info info;
+    size_t count = 0;
+
+    (void)state;
+    while (hf_engine_at(count, &info) == HF_OK) {
+        const struct hfi_engine *engine = NULL;
+        char scheme[32] = "";
+
+        assert_true(info.available);
+        assert_true(strlen(info.name) > 0);
+        memccpy(scheme, info.schemes, ' ', sizeof scheme - 1);
+        scheme[strcspn(scheme, " ")] = 0;
+        assert_int_equal(hfi_registry_find(scheme, &engine, NULL), HF_OK);
+        assert_string_equal(engine->info.name, info.name);
+        count++;
+    }
+    assert_int_equal(hf_engine_at(count + 1, &info), HF_NOT_FOUND);
+    assert_int_equal(hf_engine_at(SIZE_MAX, &info), HF_NOT_FOUND);
+}
+
+static void added_engines_win(void **state)
+{
+    const struct hfi_engine *engine = NULL;
+    hf_engine_info info;
+
+    (void)state;
+    hfi_registry_add(&first);
+    assert_int_equal(hfi_registry_find("one", &engine, NULL), HF_OK);
+    assert_ptr_equal(engine, &first);
+    assert_int_equal(hfi_registry_find("two+x", &engine, NULL), HF_OK);
+    assert_ptr_equal(engine, &first);
+    assert_int_equal(hfi_registry_find("file", &engine, NULL), HF_OK);
+    assert_ptr_equal(engine, &first);
+    assert_int_equal(hfi_registry_find("two", &engine, NULL), HF_CONFIG);
+
+    hfi_registry_add(&second);
+    hfi_registry_add(&second); /* again: nothing happens */
+    assert_int_equal(hfi_registry_find("two+x", &engine, NULL), HF_OK);
+    assert_ptr_equal(engine, &second);
+    assert_int_equal(hfi_registry_find("one", &engine, NULL), HF_OK);
+    assert_ptr_equal(engine, &first);
+
+    assert_int_equal(hf_engine_at(0, &info), HF_OK);
+    assert_string_equal(info.name, "first");
+    assert_int_equal(hf_engine_at(1, &info), HF_OK);
+    assert_string_equal(info.name, "second");
+    assert_true(info.available);
+    if (hf_engine_at(2, &info) == HF_OK)
+        assert_string_not_equal(info.name, "second");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_schemes),
+        cmocka_unit_test(planned_schemes),
+        cmocka_unit_test(listed_engines_are_there),
+        cmocka_unit_test(added_engines_win),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
