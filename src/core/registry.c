@@ -249,19 +249,38 @@ static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine,
     return HF_OK;
 }
 
+static char loaded_from[PATH_MAX]; /* our own path, if ld.so knows only a relative one */
+
 /*
- * <directory of libholdfast.so>/holdfast. Not so if we are linked into a program:
- * its path is argv[0], which its caller chose and which must not choose code.
+ * The path of the library. Not so if we are linked into a program: its path is
+ * argv[0], which its caller chose and which must not choose code.
  */
-static bool own_dir(char ret_dir[PATH_MAX])
+static const char *own_path(void)
 {
     struct link_map *map = NULL;
     Dl_info info;
-    char *slash;
 
     if (dladdr1((void *)table, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || !map)
-        return false;
-    if (map->l_name[0] == 0 || !realpath(map->l_name, ret_dir))
+        return "";
+    return loaded_from[0] ? loaded_from : map->l_name;
+}
+
+/* LD_LIBRARY_PATH=lib: must be understood before the program changes its directory. */
+__attribute__((constructor)) static void remember_own_path(void)
+{
+    const char *path = own_path();
+
+    if (path[0] != 0 && path[0] != '/' && !realpath(path, loaded_from))
+        loaded_from[0] = 0;
+}
+
+/* <directory of libholdfast.so>/holdfast, after symbolic links. */
+static bool own_dir(char ret_dir[PATH_MAX])
+{
+    const char *path = own_path();
+    char *slash;
+
+    if (path[0] != '/' || !realpath(path, ret_dir))
         return false;
 
     slash = strrchr(ret_dir, '/');

@@ -264,9 +264,8 @@ static int hex_pair(const char *text)
 {
     unsigned char byte;
 
-    if (text[0] == 0 || text[1] == 0 || !hfi_unhex(text, 2, &byte, 1))
-        return -1;
-    return byte;
+    /* It stops at the first that is none, thus at the end of the text. */
+    return hfi_unhex(text, 2, &byte, 1) ? byte : -1;
 }
 
 /* ---- showing ---------------------------------------------------------------- */
