@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define POOL_SIZE 256 /* up to this getrandom() is never short */
+#define POOL_SIZE 512 /* 32 owner ids; more does not make a draw much cheaper */
 
 struct pool {
     uint64_t process; /* who filled it; 0: nobody yet */

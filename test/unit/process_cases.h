@@ -311,8 +311,8 @@ CASE random_never_repeats(void **state)
 CASE random_fills_exactly(void **state)
 {
     (void)state;
-    for (size_t len = 0; len <= 300; len++) {
-        unsigned char bytes[301], seen[301] = { 0 };
+    for (size_t len = 0; len <= 600; len++) {
+        unsigned char bytes[601], seen[601] = { 0 };
 
         for (int draw = 0; draw < 6; draw++) {
             memset(bytes, 0, sizeof bytes);
