@@ -9,7 +9,9 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-demo.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 export HOLDFAST_STORE="file:$dir/store"
 mkdir "$dir/store"
-say() { printf '\n\033[1m%s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9;]*m//g'; }; }
+bold='' plain=''
+[ -t 1 ] && bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 
 say '1. Three commands at once, one name: they take turns.'
 for who in A B C; do

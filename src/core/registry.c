@@ -220,12 +220,13 @@ static hf_status open_module(const struct entry *entry, const struct hfi_engine 
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     symbol = module ? dlsym(module, HFI_ENGINE_SYMBOL) : NULL;
     if (!symbol)
+        /* cppcheck-suppress resourceLeak ; a module stays, as it may have begun to run */
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' cannot be loaded: %s",
                              entry->name, dlerror());
 
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from data to function pointers */
     *ret_engine = get();
-    return HF_OK;
+    return HF_OK; /* cppcheck-suppress resourceLeak */
 }
 
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err)
