@@ -295,6 +295,6 @@ bool hfi_unhex(const char *text, size_t text_len, void *ret_bytes, size_t len)
             return false;
 
     for (size_t i = 0; i < len; i++)
-        to[i] = (unsigned char)(nibble(text[2 * i]) << 4 | nibble(text[2 * i + 1]));
+        to[i] = (unsigned char)(nibble(text[2 * i]) * 16 + nibble(text[2 * i + 1]));
     return true;
 }
