@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bell thread: reads this process's mail. Mail is what concerns a process and not
+ * a sleeping thread of it: grants to asynchronous waiters, "your lease was broken",
+ * "a new epoch has begun". It sleeps on a futex in our slot and makes no system call
+ * until somebody writes. Started with the first acquire.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+struct post {
+    struct lm_mail mails[LM_MAILS];
+    uint32_t count;
+    bool everything; /* mail was dropped, or a granter died */
+};
+
+static void *bell_main(void *arg);
+static bool collect(struct lm_depot *d, struct post *post);
+static void lost(struct lm_depot *d, uint64_t token);
+static void look_at_everything(struct lm_depot *d);
+
+hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err)
+{
+    sigset_t all, old;
+    int rc = 0;
+
+    if (atomic_load_explicit(&d->bell_runs, memory_order_acquire))
+        return HF_OK;
+    pthread_mutex_lock(&d->local);
+    if (!atomic_load(&d->bell_runs)) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        rc = pthread_create(&d->bell_thread, NULL, bell_main, d);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (rc == 0)
+            atomic_store_explicit(&d->bell_runs, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&d->local);
+    return rc == 0 ? HF_OK : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
+}
+
+void hfi_lm_bell_stop(struct lm_depot *d)
+{
+    struct lm_slot *s;
+
+    if (!atomic_load(&d->bell_runs))
+        return;
+    s = hfi_lm_slot(d, d->slot);
+    atomic_fetch_add(&s->mail, 1);
+    hfi_futex_wake(&s->mail, INT32_MAX, true);
+    pthread_join(d->bell_thread, NULL);
+    atomic_store(&d->bell_runs, 0);
+}
+
+static void *bell_main(void *arg)
+{
+    struct lm_depot *d = arg;
+    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct post post;
+
+    for (;;) {
+        uint32_t seen = atomic_load(&s->mail);
+        int64_t again_ms = HFI_NEVER;
+
+        if (atomic_load(&d->stop))
+            return NULL;
+        if (!collect(d, &post)) {
+            post.count = 0;
+            post.everything = false;
+            again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS); /* the mutex is stuck */
+        }
+        for (uint32_t i = 0; i < post.count; i++) {
+            const struct lm_mail *mail = &post.mails[i];
+
+            if (mail->kind == LM_MAIL_GRANTED)
+                hfi_lm_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
+            else if (mail->kind == LM_MAIL_CALLED)
+                hfi_lm_attend(d, mail->cookie);
+            else if (mail->kind == LM_MAIL_LOST)
+                lost(d, mail->token);
+        }
+        if (post.everything)
+            look_at_everything(d);
+        hfi_futex_wait(&s->mail, seen, again_ms, true);
+    }
+}
+
+/* Taking the mutex is also what makes us follow a new epoch. */
+static bool collect(struct lm_depot *d, struct post *post)
+{
+    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    uint32_t read;
+
+    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+        return false;
+    read = atomic_load(&s->mail_read);
+    post->count = 0;
+    while (read != s->mail_sent && post->count < LM_MAILS)
+        post->mails[post->count++] = s->mails[read++ % LM_MAILS];
+    atomic_store(&s->mail_read, read);
+    post->everything = s->mail_overflow != 0;
+    s->mail_overflow = 0;
+
+    /* Until we have acted on it, a grant is in our hands alone: remember it for a rebuild. */
+    pthread_mutex_lock(&d->local);
+    for (uint32_t i = 0; i < post->count; i++)
+        for (struct lm_wait *w = d->waits; w && post->mails[i].kind == LM_MAIL_GRANTED; w = w->next)
+            if (w->cookie == post->mails[i].cookie)
+                w->told = post->mails[i].token;
+    pthread_mutex_unlock(&d->local);
+    hfi_lm_unlock(d);
+    return true;
+}
+
+/* ---- leases that are gone ------------------------------------------------------------- */
+
+static void report(struct lm_depot *d, struct hfi_conn *conn, struct hfi_claim *claim,
+                   const unsigned char owner[HFI_OWNER_LEN])
+{
+    (void)d;
+    conn->host->lost(conn->host, claim, owner, "it was broken by force");
+}
+
+static void lost(struct lm_depot *d, uint64_t token)
+{
+    unsigned char owner[HFI_OWNER_LEN];
+    struct hfi_conn *conn = NULL;
+    struct hfi_claim *claim;
+
+    pthread_mutex_lock(&d->calls);
+    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
+        for (claim = d->claims; claim && claim->token != token; claim = claim->engine[LM_CLAIM_NEXT])
+            ;
+        if (claim) {
+            conn = claim->engine[LM_CLAIM_CONN];
+            memcpy(owner, claim->owner, sizeof owner);
+        }
+        hfi_lm_unlock(d);
+    }
+    if (conn)
+        report(d, conn, claim, owner);
+    pthread_mutex_unlock(&d->calls);
+}
+
+struct audit {
+    uint64_t *tokens; /* of claims that the store does not know */
+    size_t count, room;
+};
+
+static int audit_body(struct lm_txn *t, void *arg)
+{
+    struct audit *a = arg;
+    struct lm_name rec;
+    struct lm_holder h;
+
+    a->count = 0;
+    for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room; c = c->engine[LM_CLAIM_NEXT]) {
+        struct lm_wait *w = c->engine[LM_CLAIM_WAIT];
+        int rc;
+
+        if (c->token == 0 || (w && w->op))
+            continue;
+        rc = hfi_lm_name_get(t, &c->name, &rec);
+        if (rc == 0)
+            rc = hfi_lm_holder_find(t, c->name.hash, &rec, c->owner, c->token, &h);
+        if (rc == MDB_NOTFOUND)
+            a->tokens[a->count++] = c->token;
+        else if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void look_at_everything(struct lm_depot *d)
+{
+    struct audit a = { .room = 4096 };
+    uint64_t last = 0;
+
+    /* Every waiter without a cell looks at its place; cookies only grow. */
+    for (;;) {
+        uint64_t next = 0;
+
+        pthread_mutex_lock(&d->local);
+        for (struct lm_wait *w = d->waits; w; w = w->next)
+            if (w->cell >= LM_CELLS && w->cookie > last && (next == 0 || w->cookie < next))
+                next = w->cookie;
+        pthread_mutex_unlock(&d->local);
+        if (next == 0)
+            break;
+        hfi_lm_attend(d, next);
+        last = next;
+    }
+
+    a.tokens = hfi_malloc(a.room * sizeof *a.tokens);
+    if (!a.tokens)
+        return;
+    if (hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a, NULL) == HF_OK)
+        for (size_t i = 0; i < a.count; i++)
+            lost(d, a.tokens[i]);
+    hfi_free(a.tokens);
+}

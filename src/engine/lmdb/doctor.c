@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Is this store safe for what it promises? Findings, each one line. Reads everything once. */
+#include "engine/lmdb/lm.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <linux/magic.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+};
+
+__attribute__((format(printf, 4, 5)))
+static void say(const struct report *r, hf_level level, const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->finding(level, topic, text, r->arg);
+}
+
+static void check_place(struct lm_depot *d, const struct report *r)
+{
+    struct statvfs space;
+    struct statfs fs;
+    struct stat st;
+
+    say(r, HF_FINE, "path", "%s", d->path);
+    if (fstatfs(d->dir_fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
+        say(r, HF_WARNING, "durability",
+            "the directory is in memory: the token mark is lost with a reboot (a new store then starts at the "
+            "time in microseconds)");
+    else
+        say(r, HF_FINE, "durability", "the token mark is on a disk and synced before its tokens are used");
+    if (fstatvfs(d->dir_fd, &space) == 0) {
+        unsigned long long mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
+
+        say(r, mib < 64 ? HF_WARNING : HF_FINE, "space", "%llu MiB free on the file system", mib);
+    }
+    if (fstat(d->dir_fd, &st) == 0) {
+        if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
+            say(r, HF_WARNING, "sharing",
+                "every user may write here and the directory is not sticky: anybody can delete the store's files "
+                "(chmod +t)");
+        else if (st.st_mode & S_IWOTH)
+            say(r, HF_FINE, "sharing", "shared by all users: each can also break or damage the others' leases");
+        else
+            say(r, HF_FINE, "sharing", "mode %04o, owner %u, group %u", (unsigned)st.st_mode & 07777,
+                (unsigned)st.st_uid, (unsigned)st.st_gid);
+    }
+}
+
+struct walk {
+    uint64_t names, holders, waiters, records;
+};
+
+/* Every record is read and its checksum compared; a bad one makes txn.c rebuild, which is reported. */
+static int walk_body(struct lm_txn *t, void *arg)
+{
+    struct walk *w = arg;
+    MDB_val key, value;
+    MDB_cursor *cursor;
+    struct lm_name rec;
+    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    memset(w, 0, sizeof *w);
+    if (rc != 0)
+        return rc;
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0;
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        w->records++;
+        if (key.mv_size != LM_KEY_NAME)
+            continue;
+        rc = hfi_lm_name_parse(&value, &rec);
+        if (rc != 0)
+            break;
+        w->names++;
+        w->holders += rec.further + (rec.first.token != 0);
+        w->waiters += rec.waiters;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static void check_processes(struct lm_depot *d, const struct report *r)
+{
+    unsigned live = 0, dead = 0, foreign = 0;
+
+    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+        return;
+    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        if (atomic_load(&s->state) != LM_SLOT_LIVE)
+            continue;
+        if (!hfi_lm_alive(d, i))
+            dead++;
+        else if (s->pid_namespace != d->pid_namespace)
+            foreign++, live++;
+        else
+            live++;
+    }
+    hfi_lm_unlock(d);
+    say(r, HF_FINE, "processes", "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
+        live, dead);
+    if (foreign)
+        say(r, HF_WARNING, "processes",
+            "%u live in another PID namespace: their death is noticed within a second, not at once", foreign);
+}
+
+hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+{
+    struct lm_depot *d = conn->depot;
+    struct report r = { finding, arg };
+    struct walk w;
+    uint64_t limit;
+    uint32_t epoch = d->header->epoch;
+    hf_status status;
+
+    check_place(d, &r);
+    check_processes(d, &r);
+    status = hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
+    if (status != HF_OK) {
+        say(&r, HF_BAD, "leases", "%s", err ? err->text : hf_status_text(status));
+        return HF_OK;
+    }
+    say(&r, HF_FINE, "leases", "%llu names, %llu holders, %llu waiters; all %llu records are sound",
+        (unsigned long long)w.names, (unsigned long long)w.holders, (unsigned long long)w.waiters,
+        (unsigned long long)w.records);
+    if (d->header->epoch != epoch)
+        say(&r, HF_BAD, "leases", "the lease file was damaged and has just been rebuilt");
+    else if (epoch > 1)
+        say(&r, HF_WARNING, "leases", "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
+    if (d->header->closed_ms > hfi_now_ms())
+        say(&r, HF_BAD, "leases", "after a rebuild nothing is granted for another %lld s",
+            (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);
+
+    status = hfi_lm_tokens_open(d, &limit, err);
+    if (status != HF_OK)
+        say(&r, HF_BAD, "tokens", "%s", err ? err->text : hf_status_text(status));
+    else
+        say(&r, limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_WARNING : HF_FINE, "tokens",
+            "%.1f%% of 2^53 used or reserved", 100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
+    return HF_OK;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The embedded engine's face to core: the contract's table, and the depots of this process.
+ *
+ * LMDB must not be opened twice by one process, and a process has one fcntl lock per
+ * store to live by: so handles on the same directory share a depot.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/process.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static hf_status find_or_open(const char *path, int64_t lock_wait_ms, struct hfi_host *host,
+                              struct lm_depot **ret_depot, hf_error *err);
+static void depot_free(struct lm_depot *d);
+
+/* ---- opening and closing ------------------------------------------------------- */
+
+/* "file:", "file:/path", "file:path", "file:///path". */
+static hf_status path_of(struct hfi_url *url, char **ret_path, hf_error *err)
+{
+    char *rest = url->rest, *path;
+
+    if (strncmp(rest, "//", 2) == 0) {
+        if (rest[2] != '/')
+            return hfi_error_set(err, HF_CONFIG, 0, "byte %zu of the URL: a file URL has no host (file:PATH)",
+                                 strlen(url->scheme) + 3);
+        rest += 2;
+    }
+    if (!*rest)
+        return hfi_lm_default_path(ret_path, err);
+    path = hfi_strdup(rest);
+    if (!path)
+        return hfi_error_memory(err);
+    if (!hfi_url_decode(path)) {
+        hfi_free(path);
+        return hfi_error_set(err, HF_CONFIG, 0, "the path of the URL has a malformed %% escape");
+    }
+    *ret_path = path;
+    return HF_OK;
+}
+
+static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn, hf_error *err)
+{
+    int64_t lock_wait_ms = LM_LOCK_WAIT_MS;
+    struct lm_depot *depot = NULL;
+    struct hfi_conn *conn;
+    char *path = NULL;
+    hf_status status = hfi_url_take_duration(url, "lock_wait", 100, HF_MS_MAX, &lock_wait_ms, err);
+
+    if (status == HF_OK)
+        status = path_of(url, &path, err);
+    if (status != HF_OK)
+        return status;
+    conn = hfi_calloc(1, sizeof *conn);
+    if (!conn) {
+        hfi_free(path);
+        return hfi_error_memory(err);
+    }
+    pthread_mutex_lock(hfi_process_mutex());
+    status = find_or_open(path, lock_wait_ms, host, &depot, err);
+    pthread_mutex_unlock(hfi_process_mutex());
+    hfi_free(path);
+    if (status != HF_OK) {
+        hfi_free(conn);
+        return status;
+    }
+    conn->depot = depot;
+    conn->host = host;
+    conn->own_label = strcmp(host->label, hfi_lm_slot(depot, depot->slot)->label) != 0;
+    *ret_conn = conn;
+    return HF_OK;
+}
+
+static void depot_init(struct lm_depot *d, int64_t lock_wait_ms)
+{
+    struct stat st;
+
+    d->dir_fd = d->store_fd = d->control_fd = d->live_fd = d->lease_fd = d->epoll_fd = d->wake_fd = -1;
+    for (int i = 0; i < LM_WATCH_MAX; i++)
+        d->watches[i].fd = -1;
+    d->slot = LM_NO_SLOT;
+    d->lock_wait_ms = lock_wait_ms;
+    d->pid = (int32_t)getpid();
+    d->process = hfi_process_id();
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        d->pid_namespace = (uint64_t)st.st_ino;
+    pthread_mutex_init(&d->local, NULL);
+    pthread_mutex_init(&d->calls, NULL);
+}
+
+/* The store's files are opened under the process's own mutex: two threads never open one twice. */
+static hf_status find_or_open(const char *path, int64_t lock_wait_ms, struct hfi_host *host,
+                              struct lm_depot **ret_depot, hf_error *err)
+{
+    struct lm_depot **list = (struct lm_depot **)hfi_process_slot(), *d;
+    struct stat st;
+    hf_status status;
+
+    if (stat(path, &st) == 0)
+        for (d = *list; d; d = d->next)
+            if (d->dev == st.st_dev && d->ino == st.st_ino) {
+                d->refs++;
+                *ret_depot = d;
+                return HF_OK;
+            }
+    d = hfi_calloc(1, sizeof *d);
+    if (!d)
+        return hfi_error_memory(err);
+    depot_init(d, lock_wait_ms);
+    status = hfi_lm_place_open(d, path, err);
+    if (status == HF_OK)
+        status = hfi_lm_control_open(d, host->open_deadline_ms, err);
+    if (status == HF_OK)
+        status = hfi_lm_register(d, host->label, host->open_deadline_ms, err);
+    if (status != HF_OK) {
+        depot_free(d);
+        return status;
+    }
+    d->refs = 1;
+    d->next = *list;
+    *list = d;
+    *ret_depot = d;
+    return HF_OK;
+}
+
+static void depot_free(struct lm_depot *d)
+{
+    while (d->pool) {
+        struct lm_wait *w = d->pool;
+
+        d->pool = w->next;
+        hfi_free(w);
+    }
+    hfi_lm_cells_close(d);
+    hfi_lm_leases_close(d);
+    hfi_lm_control_close(d);
+    hfi_lm_place_close(d);
+    pthread_mutex_destroy(&d->local);
+    pthread_mutex_destroy(&d->calls);
+    hfi_free(d);
+}
+
+/* Claims that core lets go of without a release (detached ones that live on) are forgotten here. */
+static void forget_claims(struct hfi_conn *conn)
+{
+    struct lm_depot *d = conn->depot;
+    struct hfi_claim *claim, *next;
+
+    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+        return;
+    for (claim = d->claims; claim; claim = next) {
+        next = claim->engine[LM_CLAIM_NEXT];
+        if (claim->engine[LM_CLAIM_CONN] == conn)
+            hfi_lm_claim_unlink(d, claim);
+    }
+    hfi_lm_unlock(d);
+}
+
+static void lm_close(struct hfi_conn *conn)
+{
+    struct lm_depot *d = conn->depot, **at;
+
+    forget_claims(conn);
+    pthread_mutex_lock(&d->calls); /* the bell thread may be calling our host */
+    pthread_mutex_unlock(&d->calls);
+    hfi_free(conn);
+
+    pthread_mutex_lock(hfi_process_mutex());
+    if (--d->refs > 0) {
+        pthread_mutex_unlock(hfi_process_mutex());
+        return;
+    }
+    for (at = (struct lm_depot **)hfi_process_slot(); *at != d; at = &(*at)->next)
+        ;
+    *at = d->next;
+    atomic_store(&d->stop, 1);
+    hfi_lm_bell_stop(d);
+    hfi_lm_watch_stop(d);
+    hfi_lm_unregister(d);
+    depot_free(d);
+    pthread_mutex_unlock(hfi_process_mutex());
+}
+
+/* ---- ops -------------------------------------------------------------------------- */
+
+static void lm_submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    switch (op->kind) {
+    case HFI_OP_ACQUIRE:
+        hfi_lm_acquire(conn, op);
+        return;
+    case HFI_OP_RELEASE:
+        hfi_lm_release(conn, op);
+        return;
+    case HFI_OP_RENEW:
+        hfi_lm_renew(conn, op);
+        return;
+    case HFI_OP_ADOPT:
+        hfi_lm_adopt(conn, op);
+        return;
+    case HFI_OP_INSPECT:
+        hfi_lm_inspect(conn, op);
+        return;
+    case HFI_OP_BREAK:
+        hfi_lm_break(conn, op);
+        return;
+    case HFI_OP_CELL_READ:
+        hfi_lm_cell_read(conn, op);
+        return;
+    case HFI_OP_CELL_SWAP:
+        hfi_lm_cell_swap(conn, op);
+        return;
+    }
+    hfi_op_finish(op, hfi_error_set(&op->error, HF_UNSUPPORTED, 0, "unknown operation"));
+}
+
+static const char *lm_location(struct hfi_conn *conn)
+{
+    return conn->depot->location;
+}
+
+static const struct hfi_engine engine = {
+    .abi = HFI_ENGINE_ABI,
+    .drive = HFI_INLINE,
+    .info = { .name = "lmdb",
+              .schemes = "file",
+              .available = 1,
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_PROCESS |
+                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
+                      HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS,
+              .tokens = HF_TOKENS_STRICT,
+              .on_crash = "freed at once by the kernel",
+              .on_pause = "kept (no ttl); with a ttl: fenced by the token",
+              .on_clock_jump = "no effect (boot-time clock)",
+              .on_server_loss = "no server; a reboot ends all leases, tokens go on",
+              .on_partition = "one machine only",
+              .fairness = "FIFO, hand-off in the release",
+              .wakeup = "futex, the winner alone" },
+    .default_ttl_ms = 0,
+    .min_ttl_ms = HF_TTL_MIN_MS,
+    .open = lm_open,
+    .close = lm_close,
+    .location = lm_location,
+    .submit = lm_submit,
+    .cancel = hfi_lm_cancel,
+    .wait = hfi_lm_wait,
+    .passed = hfi_lm_passed,
+    .wait_change = hfi_lm_wait_change,
+    .stop_wait = hfi_lm_stop_wait,
+    .doctor = hfi_lm_doctor,
+};
+
+__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
+const struct hfi_engine *hfi_engine_entry(void)
+{
+    return &engine;
+}

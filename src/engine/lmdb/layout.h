@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What processes share: the files of an embedded store, byte by byte.
+ *
+ *   store      durable: format, and two copies of the token high-water mark
+ *   control    mapped by everybody: one header, one page per process. It lives for
+ *              one boot of the machine; a new boot makes it anew.
+ *   live       empty; byte n is fcntl-locked by the process in slot n: the truth
+ *              about who is alive. Not inherited by fork, freed by the kernel after
+ *              the last thread of the process is gone, the same in every PID namespace.
+ *   leases.N   the LMDB file of epoch N: names, holders, waiters
+ *   cells.mdb  durable LMDB environment for versioned cells
+ *   init       flock(2)ed while a process creates or checks the others
+ *
+ * Everything in `control` but the atomics is read and written under header.mutex.
+ * A process can be killed at any instant: LMDB's commit is the one moment at which
+ * anything happens. What is in `control` is either a hint (bells, counters that may
+ * only be too high), or re-read from LMDB after EOWNERDEAD.
+ */
+#ifndef HFI_LM_LAYOUT_H
+#define HFI_LM_LAYOUT_H
+
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define LM_FORMAT 1u
+#define LM_STORE_MAGIC UINT64_C(0x31736c6f68746668)   /* durable file */
+#define LM_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
+
+#define LM_PAGE 4096
+#define LM_SLOTS_MAX 16384 /* processes at once */
+#define LM_SLOTS_STEP 64   /* preallocated at a time */
+#define LM_CELLS 96        /* threads of one process that wait in the store by futex; more use the bell */
+#define LM_MAILS 32        /* mail not yet read; more: the reader looks at everything */
+#define LM_PASSES 32       /* leases of one process that are being passed on locally */
+#define LM_NO_SLOT UINT32_MAX
+#define LM_TOKEN_BLOCK (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
+#define LM_LEASES_INITIAL (INT64_C(4) << 20)
+
+enum lm_slot_state { LM_SLOT_FREE, LM_SLOT_LIVE };
+
+/* ---- the durable file ---------------------------------------------------- */
+
+/* Two copies, written in turn: a power cut tears at most the one being written. */
+struct lm_mark {
+    uint64_t sequence; /* the valid copy with the higher one counts */
+    uint64_t limit;    /* no token at or above it was ever granted */
+    uint32_t checksum; /* of the above */
+    uint32_t zero;
+};
+
+struct lm_store_file {
+    uint64_t magic;
+    uint32_t format; /* a higher one than ours: HF_VERSION */
+    uint32_t zero;
+    char pad[496];
+    struct lm_mark first; /* in sectors of their own */
+    char pad1[512 - sizeof(struct lm_mark)];
+    struct lm_mark second;
+    char pad2[512 - sizeof(struct lm_mark)];
+};
+
+/* ---- the control file ---------------------------------------------------- */
+
+enum lm_state { LM_READY = 1, LM_REBUILDING = 2 };
+
+struct lm_header {
+    uint64_t magic;
+    uint32_t format;
+    uint32_t shape; /* sizes of this build's structs: another ABI is refused */
+    char boot_id[40];
+    pthread_mutex_t mutex; /* robust, process-shared: around every LMDB transaction */
+    pthread_mutex_t cells_mutex; /* likewise, around the durable cells: their fsync stalls no lock */
+    _Atomic int32_t lock_pid;   /* who has the first, for the message when it is stuck */
+    _Atomic int32_t cells_pid;
+
+    uint32_t epoch;      /* which leases.N counts */
+    uint32_t state;      /* enum lm_state */
+    uint64_t token_next; /* next to be granted */
+    uint64_t token_limit;
+    int64_t latest_ms;   /* no deadline of a detached lease or lock_delay is later */
+    int64_t closed_ms;   /* after a rebuild: no grants before this */
+    uint32_t slot_high;  /* slots below it have been used */
+    uint32_t slot_room;  /* slots below it are preallocated */
+    uint32_t slot_hint;  /* where to look for dead slots next */
+    uint64_t sweep[2];   /* where the sweep of expired leases goes on */
+
+    _Atomic uint32_t change_seq;      /* futex: one up with every change */
+    _Atomic uint32_t change_watchers; /* how many sleep on it, or more */
+};
+
+/* One waiting thread's bell. The grant is in it: a winner needs no transaction. */
+struct lm_cell {
+    _Atomic uint32_t word; /* futex: turn << 2 | enum lm_bell */
+    uint32_t granted_ms;   /* low bits of the time of the grant */
+    uint64_t token;
+};
+
+enum lm_bell { LM_IDLE = 0, LM_WAITING = 1, LM_GRANTED = 2, LM_CALLED = 3 };
+
+enum lm_mail_kind { LM_MAIL_GRANTED = 1, LM_MAIL_CALLED = 2, LM_MAIL_LOST = 3 };
+
+/* A message to a process's bell thread. */
+struct lm_mail {
+    uint32_t kind;
+    uint32_t granted_ms;
+    uint64_t cookie; /* which waiter (GRANTED, CALLED) */
+    uint64_t token;
+};
+
+/* "The lease whose block begins at `first` is now held as `now`, by thread `tid`." */
+struct lm_pass {
+    _Atomic uint64_t first; /* 0: vacant */
+    _Atomic uint64_t now;
+    _Atomic int64_t tid;
+};
+
+struct lm_slot {
+    _Atomic uint32_t state; /* enum lm_slot_state */
+    uint32_t generation;    /* one up with every registration */
+    int32_t pid;            /* in its own PID namespace */
+    uint32_t uid;
+    uint64_t pid_namespace; /* inode; 0: not known */
+    unsigned char image[16]; /* AT_RANDOM: differs after exec */
+    uint32_t records;       /* holders and waiters of it in LMDB, or more */
+    uint32_t epoch;         /* it has registered its leases in this epoch */
+    _Atomic uint32_t watching; /* its threads in wait_change */
+    uint32_t mail_overflow; /* mail was dropped: look at everything */
+    _Atomic uint32_t mail;      /* futex: one up with every message */
+    _Atomic uint32_t mail_read; /* messages read so far */
+    uint32_t mail_sent;         /* messages written so far */
+    char label[HF_LABEL_MAX + 1];
+    struct lm_mail mails[LM_MAILS];
+    struct lm_pass passes[LM_PASSES];
+    struct lm_cell cells[LM_CELLS];
+};
+
+_Static_assert(sizeof(struct lm_header) <= LM_PAGE, "header fits its page");
+_Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
+
+/* ---- records in leases.N -------------------------------------------------- */
+
+/*
+ * Keys. All of one name lie together: the name record, then further holders by
+ * token, then waiters by ticket.
+ *
+ *   hash                    name record, with its first holder inside
+ *   hash 'h' token (BE)     each further holder
+ *   hash 'w' ticket (BE)    each waiter
+ */
+#define LM_KEY_NAME 16
+#define LM_KEY_FULL 25
+
+struct lm_holder {
+    unsigned char owner[HFI_OWNER_LEN];
+    uint64_t token; /* first of its block; 0: vacant */
+    int64_t granted_ms;
+    int64_t deadline_ms;   /* HFI_NEVER: none */
+    int64_t lock_delay_ms;
+    uint32_t tokens;
+    uint32_t permits;
+    uint32_t slot; /* LM_NO_SLOT: detached */
+    uint32_t zero;
+    int64_t ttl_ms; /* as asked for; 0: none */
+};
+
+#define LM_WAITER_BARGE 1u
+#define LM_WAITER_DETACHED 2u
+
+struct lm_waiter {
+    uint32_t checksum;
+    uint32_t slot;
+    unsigned char owner[HFI_OWNER_LEN];
+    int64_t since_ms;
+    int64_t ttl_ms;
+    int64_t lock_delay_ms;
+    uint64_t cookie;
+    uint32_t cell; /* LM_CELLS: none, use mail */
+    uint32_t turn; /* of the cell */
+    uint32_t permits;
+    uint32_t tokens_wanted;
+    uint32_t flags;
+    uint32_t label_len;
+    char label[HF_LABEL_MAX + 1]; /* stored up to label_len */
+};
+
+struct lm_name {
+    uint32_t checksum; /* of all that follows */
+    uint16_t name_len;
+    uint8_t mode; /* enum hfi_mode */
+    uint8_t label_len; /* of the first holder; 0: its slot's label */
+    uint32_t capacity;
+    uint32_t taken;   /* permits */
+    uint32_t further; /* holders in records of their own */
+    uint32_t waiters;
+    uint64_t last_ticket;
+    int64_t closed_ms; /* lock_delay: no grants before this; 0: open */
+    struct lm_holder first;
+    unsigned char text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
+};
+
+/* A further holder. */
+struct lm_further {
+    uint32_t checksum;
+    uint32_t label_len;
+    struct lm_holder holder;
+    char label[HF_LABEL_MAX + 1];
+};
+
+#define LM_NAME_FIXED offsetof(struct lm_name, text)
+#define LM_WAITER_FIXED offsetof(struct lm_waiter, label)
+#define LM_FURTHER_FIXED offsetof(struct lm_further, label)
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The LMDB file of an epoch, and what happens when it is damaged.
+ *
+ * The file is never synced: it need not survive the machine, only processes, and the
+ * page cache sees to that. If it is damaged all the same, nobody can tell from it who
+ * holds what. But every living process knows what it holds itself. So:
+ *
+ *   1. whoever notices begins a new epoch: an empty file, state REBUILDING;
+ *   2. every process that meets the new epoch, or is rung, writes its own leases and
+ *      its places in queues into the new file (follow);
+ *   3. nothing is granted until every process that had records has done so or is dead,
+ *      and until every lease without a process must have expired (header.latest_ms).
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static hf_status register_claims(struct lm_depot *d, hf_error *err);
+
+static void file_name(char *buf, size_t size, uint32_t epoch)
+{
+    snprintf(buf, size, "leases.%u", epoch);
+}
+
+bool hfi_lm_is_corrupt(int rc)
+{
+    switch (rc) {
+    case LM_E_CORRUPT:
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+    case MDB_PANIC:
+    case MDB_CURSOR_FULL:
+    case MDB_BAD_TXN:
+    case MDB_BAD_DBI:
+    case MDB_INCOMPATIBLE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- opening --------------------------------------------------------------------- */
+
+static int open_env(struct lm_depot *d, int64_t size)
+{
+    char path[64];
+    MDB_txn *txn;
+    int rc = mdb_env_create(&d->env);
+
+    if (rc != 0)
+        return rc;
+    /* Through the descriptor: LMDB opens with O_CREAT, which fs.protected_regular refuses for a
+     * file of another user in a sticky directory. */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
+    rc = mdb_env_set_mapsize(d->env, (size_t)size);
+    if (rc == 0)
+        rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
+                          d->file_mode);
+    if (rc == 0)
+        rc = mdb_txn_begin(d->env, NULL, 0, &txn);
+    if (rc == 0) {
+        rc = mdb_dbi_open(txn, NULL, 0, &d->dbi);
+        mdb_txn_abort(txn);
+    }
+    return rc;
+}
+
+/* Under the mutex, or before anybody else can know the file. */
+hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
+{
+    char name[32];
+    struct stat st;
+    bool created;
+    hf_status status;
+    int rc;
+
+    hfi_lm_leases_close(d);
+    file_name(name, sizeof name, d->epoch);
+    if (create && unlinkat(d->dir_fd, name, 0) != 0 && errno != ENOENT)
+        return hfi_error_set(err, HF_DENIED, errno, "cannot remove the old %s/%s: %s", d->path, name, strerror(errno));
+    status = hfi_lm_file(d, name, &d->lease_fd, &created, err);
+    if (status != HF_OK)
+        return status;
+    if (fstat(d->lease_fd, &st) != 0 || (!create && st.st_size < LM_LEASES_INITIAL)) {
+        hfi_lm_leases_close(d);
+        return hfi_error_set(err, HF_CORRUPT, 0, "%s/%s is cut short", d->path, name);
+    }
+
+    rc = open_env(d, create ? LM_LEASES_INITIAL : st.st_size);
+    if (rc != 0) {
+        status = hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : rc == ENOSPC ? HF_FULL : HF_UNAVAILABLE, rc,
+                               "%s/%s: %s", d->path, name, mdb_strerror(rc));
+        hfi_lm_leases_close(d);
+        return status;
+    }
+    /* LMDB made the file as long as its map, but with holes. */
+    if (create) {
+        status = hfi_lm_reserve_space(d, d->lease_fd, name, LM_LEASES_INITIAL, err);
+        if (status != HF_OK) {
+            hfi_lm_leases_close(d);
+            unlinkat(d->dir_fd, name, 0);
+        }
+    }
+    return status;
+}
+
+void hfi_lm_leases_close(struct lm_depot *d)
+{
+    if (d->env)
+        mdb_env_close(d->env);
+    d->env = NULL;
+    if (d->lease_fd >= 0)
+        close(d->lease_fd);
+    d->lease_fd = -1;
+}
+
+/* Twice as large, with blocks behind it before it is mapped. */
+int hfi_lm_leases_grow(struct lm_depot *d)
+{
+    MDB_envinfo info;
+    char name[32];
+    hf_error err;
+
+    mdb_env_info(d->env, &info);
+    file_name(name, sizeof name, d->epoch);
+    if (hfi_lm_reserve_space(d, d->lease_fd, name, (int64_t)info.me_mapsize * 2, &err) != HF_OK)
+        return err.native ? err.native : ENOSPC;
+    return mdb_env_set_mapsize(d->env, info.me_mapsize * 2);
+}
+
+/* ---- a new epoch -------------------------------------------------------------------- */
+
+hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
+{
+    struct lm_header *h = d->header;
+    uint32_t old = h->epoch;
+    char name[32];
+    hf_status status;
+
+    d->epoch = old + 1;
+    status = hfi_lm_leases_open(d, true, err);
+    if (status != HF_OK) {
+        d->epoch = old - 1; /* not the header's: the next lock tries again */
+        return status;
+    }
+    h->closed_ms = h->latest_ms;
+    h->state = LM_REBUILDING;
+    h->epoch = d->epoch;
+    file_name(name, sizeof name, old);
+    unlinkat(d->dir_fd, name, 0);
+    status = register_claims(d, err);
+
+    for (uint32_t i = 0; i < h->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        if (atomic_load(&s->state) != LM_SLOT_LIVE || i == d->slot)
+            continue;
+        atomic_fetch_add(&s->mail, 1);
+        hfi_futex_wake(&s->mail, 1, true);
+    }
+    return status;
+}
+
+hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err)
+{
+    hf_status status;
+
+    d->epoch = d->header->epoch;
+    status = hfi_lm_leases_open(d, false, err);
+    if (status == HF_CORRUPT)
+        return hfi_lm_rebuild(d, err);
+    if (status != HF_OK) {
+        d->epoch = 0; /* try again at the next lock */
+        return status;
+    }
+    return register_claims(d, err);
+}
+
+bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
+{
+    struct lm_depot *d = t->depot;
+    struct lm_header *h = d->header;
+
+    *ret_slot = LM_NO_SLOT;
+    if (h->state == LM_READY)
+        return h->closed_ms <= t->now_ms;
+    for (uint32_t i = 0; i < h->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        if (atomic_load(&s->state) != LM_SLOT_LIVE || s->epoch == h->epoch || s->records == 0)
+            continue;
+        if (hfi_lm_alive(d, i)) {
+            *ret_slot = i;
+            return false;
+        }
+        s->records = 0; /* dead, and not in the new file */
+    }
+    h->state = LM_READY;
+    hfi_lm_ring_all(d); /* those who wait may be next */
+    return h->closed_ms <= t->now_ms;
+}
+
+/* ---- registering anew ------------------------------------------------------------------ */
+
+/* Has this wait been granted, whether its thread knows it yet or not? 0: it is still queued. */
+static uint64_t token_of_wait(struct lm_depot *d, struct lm_wait *w, const struct hfi_claim *claim)
+{
+    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    uint64_t token = 0;
+
+    pthread_mutex_lock(&d->local);
+    if (!w->op)
+        token = claim->token;
+    else if (w->cell < LM_CELLS && atomic_load(&s->cells[w->cell].word) == (w->turn << 2 | LM_GRANTED))
+        token = s->cells[w->cell].token;
+    else if (w->told)
+        token = w->told;
+    for (uint32_t i = atomic_load(&s->mail_read); !token && w->op && i != s->mail_sent; i++)
+        if (s->mails[i % LM_MAILS].kind == LM_MAIL_GRANTED && s->mails[i % LM_MAILS].cookie == w->cookie)
+            token = s->mails[i % LM_MAILS].token;
+    pthread_mutex_unlock(&d->local);
+    return token;
+}
+
+static int register_one(struct lm_txn *t, struct hfi_claim *claim)
+{
+    struct lm_depot *d = t->depot;
+    struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
+    uint64_t token = w ? token_of_wait(d, w, claim) : claim->token;
+    const uint64_t *hash = claim->name.hash;
+    struct lm_name rec;
+    size_t label_len;
+    const char *label = hfi_lm_label(claim->engine[LM_CLAIM_CONN], claim, &label_len);
+    int rc = hfi_lm_name_get(t, &claim->name, &rec);
+
+    if (rc == MDB_NOTFOUND) {
+        hfi_lm_name_init(&rec, &claim->name);
+        rec.mode = (uint8_t)claim->mode;
+        rec.capacity = claim->capacity;
+        rc = 0;
+    }
+    if (rc == 0 && token == 0) {
+        uint64_t last = rec.last_ticket, ticket = w->ticket;
+
+        rec.last_ticket = ticket - 1;
+        rc = hfi_lm_enqueue(t, &rec, w); /* under its old ticket: the order stays */
+        rec.last_ticket = last > ticket ? last : ticket;
+    } else if (rc == 0) {
+        bool known = claim->token == token && claim->granted_ttl_ms;
+        struct lm_holder h = { .token = token, .granted_ms = claim->token == token ? claim->sent_ms : t->now_ms,
+                               .deadline_ms = HFI_NEVER, .lock_delay_ms = claim->lock_delay_ms,
+                               .tokens = claim->token == token ? claim->tokens : claim->tokens_wanted,
+                               .permits = claim->permits, .ttl_ms = claim->ttl_ms,
+                               .slot = claim->flags & HFI_CLAIM_DETACHED ? LM_NO_SLOT : d->slot };
+
+        memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
+        if (claim->ttl_ms)
+            h.deadline_ms = known ? hfi_after_ms(claim->sent_ms, claim->granted_ttl_ms)
+                                  : hfi_after_ms(t->now_ms, claim->ttl_ms);
+        rc = hfi_lm_holder_add(t, hash, &rec, &h, label, label_len);
+    }
+    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+}
+
+static int register_all(struct lm_txn *t)
+{
+    struct lm_depot *d = t->depot;
+    int rc = mdb_txn_begin(d->env, NULL, 0, &t->mdb);
+
+    if (rc != 0)
+        return rc;
+    for (struct hfi_claim *c = d->claims; rc == 0 && c; c = c->engine[LM_CLAIM_NEXT])
+        rc = register_one(t, c);
+    if (rc == 0)
+        return mdb_txn_commit(t->mdb);
+    mdb_txn_abort(t->mdb);
+    return rc;
+}
+
+/* Under the mutex, with no transaction open. */
+static hf_status register_claims(struct lm_depot *d, hf_error *err)
+{
+    struct lm_txn t = { .depot = d, .write = true, .now_ms = hfi_now_ms() };
+    int rc;
+
+    if (d->slot == LM_NO_SLOT)
+        return HF_OK;
+    while ((rc = register_all(&t)) != 0) {
+        if (rc == MDB_MAP_RESIZED)
+            rc = mdb_env_set_mapsize(d->env, 0);
+        else if (rc == MDB_MAP_FULL)
+            rc = hfi_lm_leases_grow(d);
+        if (rc != 0)
+            return hfi_lm_failed(d, rc, err);
+    }
+    hfi_lm_slot(d, d->slot)->records = (uint32_t)d->claim_count;
+    hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+    return HF_OK;
+}

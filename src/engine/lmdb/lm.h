@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The embedded engine, inside: one `depot` per process and store directory, shared
+ * by every handle (conn) that this process has on it.
+ *
+ * Locks, in their order:
+ *   header->mutex   shared between processes; around every transaction. Also guards
+ *                   the depot's claim list and its environment.
+ *   depot->local    the waits, the watch table; never held across a system call that blocks.
+ *   depot->calls    held while the bell thread calls out (host->lost), so that a conn
+ *                   is not closed under it. Taken with none of the others held.
+ */
+#ifndef HFI_LM_H
+#define HFI_LM_H
+
+#include "engine/lmdb/layout.h"
+
+#include <lmdb.h>
+#include <sys/types.h>
+
+#define LM_WATCH_MAX 64      /* processes watched by pidfd; more: looked at once a second */
+#define LM_HEARTBEAT_MS 1000
+#define LM_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
+#define LM_WAKES_INLINE 8
+
+/* Return codes of transaction bodies, beside 0, LMDB's (-30799...) and errno (> 0). */
+enum {
+    LM_E_CORRUPT = -1,   /* a record that we did not write so */
+    LM_E_COLLISION = -2, /* two names of one hash */
+    LM_E_TOKENS = -3,    /* no token below 2^53 is left, or none could be reserved */
+    LM_E_DEAD = -4,      /* a dead process is in the way: recover it and try again */
+    LM_STOP = -5,        /* nothing to write: abort, all is well */
+};
+
+struct lm_depot;
+
+/* A waiting acquire. Type-stable: kept in the depot's pool until the depot closes, so that
+ * a thread which looks at one that has just ended reads sense, not freed memory. */
+struct lm_wait {
+    struct lm_wait *next, *prev; /* in depot->waits, or next in the pool */
+    struct hfi_op *op;           /* NULL once finished */
+    struct hfi_claim *claim;
+    struct hfi_conn *conn;
+    uint64_t cookie; /* never used twice */
+    uint64_t ticket;
+    uint64_t told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
+    uint32_t cell, turn;
+    _Atomic int64_t wake_ms;     /* when a holder expires or the name opens */
+    _Atomic int unwatched;       /* somebody ahead has no pidfd here: look once a second */
+    _Atomic int granted;         /* somebody is about to finish the op, or has */
+};
+
+/* A process whose death we want to hear of. */
+struct lm_watch {
+    uint32_t slot, generation;
+    int fd; /* pidfd; -1: vacant */
+};
+
+struct lm_depot {
+    struct lm_depot *next; /* in the process's list */
+    unsigned refs;
+    uint64_t process; /* hfi_process_id() */
+    dev_t dev;
+    ino_t ino;
+    char *path;     /* for people: absolute where it could be */
+    char *location; /* "file:" + path */
+    int dir_fd, store_fd, control_fd, live_fd, lease_fd;
+    unsigned file_mode;
+    int32_t pid;
+    uint64_t pid_namespace;
+    int64_t lock_wait_ms;
+
+    struct lm_header *header;
+    struct lm_slot *slots; /* array of pages */
+    uint32_t slot;
+
+    MDB_env *env;
+    MDB_dbi dbi;
+    uint32_t epoch; /* of env */
+    MDB_env *cells; /* opened on first use, under `local` */
+    MDB_dbi cells_dbi;
+
+    struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
+    uint64_t claim_count;
+
+    pthread_mutex_t local;
+    struct lm_wait *waits, *pool;
+    uint64_t next_cookie;
+    struct lm_watch watches[LM_WATCH_MAX];
+    uint64_t cells_used[(LM_CELLS + 63) / 64];
+    uint32_t turns[LM_CELLS];
+
+    pthread_mutex_t calls;
+    pthread_t bell_thread, watch_thread;
+    _Atomic int bell_runs, watch_runs, stop;
+    int epoll_fd, wake_fd;
+};
+
+struct hfi_conn {
+    struct lm_depot *depot;
+    struct hfi_host *host;
+    bool own_label; /* its label is not the slot's: stored with every record */
+};
+
+/* Positions in claim->engine[]. */
+enum { LM_CLAIM_PREV, LM_CLAIM_NEXT, LM_CLAIM_WAIT, LM_CLAIM_CONN, LM_CLAIM_PASS };
+/* Positions in op->engine[] of a waiting acquire: the waiting thread's own copy. */
+enum { LM_OP_WAIT, LM_OP_CELL, LM_OP_TURN };
+
+/* ---- txn.c: transactions, and what happens after them --------------------- */
+
+enum lm_wake_kind { LM_WAKE_GRANTED = 1, LM_WAKE_CALLED, LM_WAKE_LOST, LM_WAKE_FORGET };
+
+/* To be done once the transaction has committed. */
+struct lm_wake {
+    enum lm_wake_kind kind;
+    uint32_t slot, cell, turn; /* FORGET: one record less of this slot */
+    uint64_t cookie, token;
+    int64_t granted_ms;
+};
+
+struct lm_txn {
+    struct lm_depot *depot;
+    MDB_txn *mdb;
+    int64_t now_ms;
+    bool write;
+    struct lm_wake *wakes, few[LM_WAKES_INLINE];
+    size_t wake_count, wake_room;
+    _Atomic uint32_t *bells[LM_WAKES_INLINE]; /* futexes to wake after the mutex is free */
+    size_t bell_count;
+    uint32_t dead; /* with LM_E_DEAD: which slot */
+};
+
+/*
+ * Run `body` in one transaction under the shared mutex. It returns 0 to commit, or a
+ * code to abort. It may be run again from the start (the map grew, the file was
+ * rebuilt, a dead process was removed): it changes nothing but the transaction,
+ * the tokens and t->wakes. After a commit (or LM_STOP) `after`, which may be NULL, runs
+ * once, still under the mutex; then wakes are delivered. `deadline_ms` bounds the wait
+ * for the mutex. Statuses: what the body's code means, HF_UNAVAILABLE when the mutex
+ * cannot be had.
+ */
+typedef int lm_body(struct lm_txn *t, void *arg);
+typedef void lm_after(struct lm_txn *t, void *arg);
+hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_body *body,
+                     lm_after *after, void *arg, hf_error *err);
+int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake); /* ENOMEM */
+hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err);
+
+/* ---- control.c: the control file, its mutex, the slots --------------------- */
+
+hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error *err);
+void hfi_lm_control_close(struct lm_depot *d);
+hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err);
+hf_status hfi_lm_lock_cells(struct lm_depot *d, int64_t deadline_ms, hf_error *err); /* the other mutex */
+void hfi_lm_unlock_cells(struct lm_depot *d);
+void hfi_lm_unlock(struct lm_depot *d);
+hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err);
+void hfi_lm_unregister(struct lm_depot *d);
+bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
+struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot);
+/* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
+_Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake);
+void hfi_lm_ring_all(struct lm_depot *d); /* everybody looks for himself; under the mutex */
+
+/* ---- place.c, tokens.c: directory, durable file ---------------------------- */
+
+hf_status hfi_lm_place_open(struct lm_depot *d, const char *path, hf_error *err);
+void hfi_lm_place_close(struct lm_depot *d);
+hf_status hfi_lm_default_path(char **ret_path, hf_error *err);
+bool hfi_lm_network_fs(long type, const char **ret_name); /* pure */
+/* Open a file of the store: existing, else created empty with the directory's mode. */
+hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created, hf_error *err);
+hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size, hf_error *err);
+hf_status hfi_lm_boot_id(char ret_id[40], hf_error *err);
+hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *err);
+/* Raise the durable mark to `limit`, on disk before this returns. */
+int hfi_lm_tokens_reserve(struct lm_depot *d, uint64_t limit);
+/* Pure: which of two copies counts; false: neither. */
+bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second, struct lm_mark *ret);
+
+/* ---- leases.c: the LMDB file of an epoch, and its rebuilding ---------------- */
+
+hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err);
+void hfi_lm_leases_close(struct lm_depot *d);
+int hfi_lm_leases_grow(struct lm_depot *d);
+bool hfi_lm_is_corrupt(int rc);
+/* The lease file is damaged: begin a new epoch. Under the mutex. */
+hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err);
+/* Another epoch has begun: open its file and register our leases there. Under the mutex. */
+hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err);
+/* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
+ * (LM_NO_SLOT: only time is missing). Under the mutex. */
+bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot);
+
+/* ---- records.c: reading and writing records --------------------------------- */
+
+int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret);
+int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret);
+int hfi_lm_name_parse(const MDB_val *value, struct lm_name *ret);
+/* Write it, or delete it if nothing is left in it. */
+int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
+void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name);
+size_t hfi_lm_name_seal(struct lm_name *rec); /* checksum; returns the stored size */
+void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label, size_t len);
+int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm_holder *h,
+                       const char *label, size_t label_len);
+int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token, struct lm_further *ret);
+int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token);
+/* The first further holder with a token >= *token (which is set), or MDB_NOTFOUND. */
+int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token, struct lm_further *ret);
+int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *w);
+int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *ret);
+int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket);
+int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret);
+int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret);
+/* Find the holder with this owner. *ret_label may be NULL. MDB_NOTFOUND. */
+int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, struct lm_holder *ret);
+int hfi_lm_holder_update(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         const struct lm_holder *h); /* the name record itself is put by the caller */
+
+/* ---- grant.c: the permit model ------------------------------------------------ */
+
+/* Take a holder out of the record; `unclean` starts its lock_delay at `since_ms`. */
+int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         const struct lm_holder *h, bool unclean, int64_t since_ms);
+/* Drop what has expired, then grant to the waiters whose turn it is. `self`: the ticket of a barging
+ * waiter that is looking itself, else 0. */
+int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t self);
+int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
+/* Drop every holder and waiter of `slot` in this name, and promote. */
+int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot);
+/* LM_E_DEAD if a process that blocks this name is dead; `trust_watch`: those with a pidfd here will
+ * be told of in time. */
+int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec, bool trust_watch);
+const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
+void hfi_lm_claim_link(struct lm_depot *d, struct hfi_claim *claim, struct hfi_conn *conn);
+void hfi_lm_claim_unlink(struct lm_depot *d, struct hfi_claim *claim); /* no harm if it is not linked */
+int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h,
+                      const char *label, size_t label_len); /* with its token */
+int hfi_lm_token_take(struct lm_txn *t, uint32_t count, uint64_t *ret_first);
+void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_adopt(struct hfi_conn *conn, struct hfi_op *op);
+
+/* ---- wait.c: waiting in the store's queue --------------------------------------- */
+
+/* What stands between a waiter and its grant. */
+struct lm_ahead {
+    uint32_t slots[LM_WATCH_MAX], generations[LM_WATCH_MAX];
+    uint32_t count;
+    bool more;       /* did not fit */
+    int64_t wake_ms; /* earliest expiry or opening */
+};
+struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w); /* back into the pool */
+/* Write our waiter record and count it in `rec`, which the caller puts. */
+int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w);
+int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t ticket,
+                         const unsigned char owner[HFI_OWNER_LEN]);
+int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                      uint64_t ticket, struct lm_ahead *ret);
+/* The wait is in the store: watch who is ahead. Outside the mutex. */
+void hfi_lm_wait_begun(struct lm_wait *w, const struct lm_ahead *ahead);
+void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_lm_attend(struct lm_depot *d, uint64_t cookie); /* look at this wait's place anew */
+void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms);
+
+/* ---- watch.c: deaths --------------------------------------------------------------- */
+
+bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation);
+bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation); /* true: will be told */
+void hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation);
+hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err);
+void hfi_lm_watch_poke(struct lm_depot *d); /* look at the timers again */
+void hfi_lm_watch_stop(struct lm_depot *d);
+
+/* ---- bell.c: mail ------------------------------------------------------------------- */
+
+hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err);
+void hfi_lm_bell_stop(struct lm_depot *d);
+
+/* ---- look.c, change.c, doctor.c, cells.c --------------------------------------------- */
+
+void hfi_lm_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_break(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void hfi_lm_pass_end(struct lm_depot *d, struct hfi_claim *claim);
+hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                             const _Atomic int *stop, hf_error *err);
+void hfi_lm_stop_wait(struct hfi_conn *conn);
+void hfi_lm_changed(struct lm_depot *d); /* something did change */
+hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_lm_cells_close(struct lm_depot *d);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records in LMDB and back. Every record carries a checksum: one that does not fit is
+ * LM_E_CORRUPT, which makes txn.c rebuild the file. Records are copied out, never used
+ * in place: LMDB's pages move under a write.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/hash.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct key {
+    unsigned char bytes[LM_KEY_FULL];
+};
+
+static MDB_val name_key(const uint64_t hash[2])
+{
+    return (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
+}
+
+static MDB_val full_key(struct key *key, const uint64_t hash[2], char type, uint64_t number)
+{
+    memcpy(key->bytes, hash, LM_KEY_NAME);
+    key->bytes[LM_KEY_NAME] = (unsigned char)type;
+    for (int i = 0; i < 8; i++)
+        key->bytes[LM_KEY_NAME + 1 + i] = (unsigned char)(number >> (56 - 8 * i));
+    return (MDB_val){ .mv_size = LM_KEY_FULL, .mv_data = key->bytes };
+}
+
+/* The number of a full key of this name and type; false: another kind of key. */
+static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, uint64_t *ret_number)
+{
+    const unsigned char *bytes = key->mv_data;
+
+    if (key->mv_size != LM_KEY_FULL || memcmp(bytes, hash, LM_KEY_NAME) != 0 || bytes[LM_KEY_NAME] != type)
+        return false;
+    *ret_number = 0;
+    for (int i = 0; i < 8; i++)
+        *ret_number = *ret_number << 8 | bytes[LM_KEY_NAME + 1 + i];
+    return true;
+}
+
+/* ---- the name record --------------------------------------------------------- */
+
+void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name)
+{
+    memset(rec, 0, LM_NAME_FIXED);
+    rec->name_len = (uint16_t)name->len;
+    memcpy(rec->text, name->bytes, name->len);
+}
+
+static size_t name_size(const struct lm_name *rec)
+{
+    return LM_NAME_FIXED + rec->name_len + rec->label_len;
+}
+
+size_t hfi_lm_name_seal(struct lm_name *rec)
+{
+    size_t size = name_size(rec);
+
+    rec->checksum = hfi_checksum((const char *)rec + sizeof rec->checksum, size - sizeof rec->checksum);
+    return size;
+}
+
+int hfi_lm_name_parse(const MDB_val *value, struct lm_name *ret)
+{
+    if (value->mv_size < LM_NAME_FIXED || value->mv_size > sizeof *ret)
+        return LM_E_CORRUPT;
+    memcpy(ret, value->mv_data, value->mv_size);
+    if (name_size(ret) != value->mv_size || ret->name_len == 0 || ret->name_len > HF_NAME_MAX ||
+        ret->checksum != hfi_checksum((const char *)ret + sizeof ret->checksum,
+                                      value->mv_size - sizeof ret->checksum))
+        return LM_E_CORRUPT;
+    return 0;
+}
+
+int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret)
+{
+    MDB_val key = name_key(hash), value;
+    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+
+    return rc != 0 ? rc : hfi_lm_name_parse(&value, ret);
+}
+
+int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret)
+{
+    int rc = hfi_lm_name_get_by_hash(t, name->hash, ret);
+
+    if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
+        return LM_E_COLLISION;
+    return rc;
+}
+
+int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
+{
+    MDB_val key = name_key(hash), value;
+
+    /* lock_delay keeps a record that nobody is in; expire() drops it later. */
+    if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 && rec->closed_ms <= t->now_ms) {
+        int rc = mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+
+        return rc == MDB_NOTFOUND ? 0 : rc;
+    }
+    value.mv_size = hfi_lm_name_seal(rec);
+    value.mv_data = rec;
+    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+}
+
+void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label, size_t len)
+{
+    rec->first = *h;
+    rec->label_len = (uint8_t)len;
+    if (len)
+        memcpy(rec->text + rec->name_len, label, len);
+}
+
+/* ---- further holders ------------------------------------------------------------ */
+
+static int further_parse(const MDB_val *value, struct lm_further *ret)
+{
+    if (value->mv_size < LM_FURTHER_FIXED || value->mv_size > sizeof *ret)
+        return LM_E_CORRUPT;
+    memcpy(ret, value->mv_data, value->mv_size);
+    if (LM_FURTHER_FIXED + ret->label_len != value->mv_size ||
+        ret->checksum != hfi_checksum((const char *)ret + 4, value->mv_size - 4))
+        return LM_E_CORRUPT;
+    return 0;
+}
+
+int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm_holder *h,
+                       const char *label, size_t label_len)
+{
+    struct lm_further further = { .holder = *h, .label_len = (uint32_t)label_len };
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'h', h->token), value;
+
+    if (label_len)
+        memcpy(further.label, label, label_len);
+    value.mv_size = LM_FURTHER_FIXED + label_len;
+    value.mv_data = &further;
+    further.checksum = hfi_checksum((const char *)&further + 4, value.mv_size - 4);
+    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+}
+
+int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token, struct lm_further *ret)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'h', token), value;
+    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+
+    return rc != 0 ? rc : further_parse(&value, ret);
+}
+
+int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'h', token);
+
+    return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+}
+
+/* The first record of this name and type at or after `number`. */
+static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number, MDB_val *ret_value)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, type, *number);
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    if (rc != 0)
+        return rc;
+    rc = mdb_cursor_get(cursor, &key, ret_value, MDB_SET_RANGE);
+    if (rc == 0 && !key_number(&key, hash, type, number))
+        rc = MDB_NOTFOUND;
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
+int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token, struct lm_further *ret)
+{
+    MDB_val value;
+    int rc = seek(t, hash, 'h', token, &value);
+
+    return rc != 0 ? rc : further_parse(&value, ret);
+}
+
+/* ---- waiters ----------------------------------------------------------------------- */
+
+static int waiter_parse(const MDB_val *value, struct lm_waiter *ret)
+{
+    if (value->mv_size < LM_WAITER_FIXED || value->mv_size > sizeof *ret)
+        return LM_E_CORRUPT;
+    memcpy(ret, value->mv_data, value->mv_size);
+    if (LM_WAITER_FIXED + ret->label_len != value->mv_size ||
+        ret->checksum != hfi_checksum((const char *)ret + 4, value->mv_size - 4))
+        return LM_E_CORRUPT;
+    return 0;
+}
+
+int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *w)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
+
+    value.mv_size = LM_WAITER_FIXED + w->label_len;
+    value.mv_data = w;
+    w->checksum = hfi_checksum((const char *)w + 4, value.mv_size - 4);
+    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+}
+
+int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *ret)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
+    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+
+    return rc != 0 ? rc : waiter_parse(&value, ret);
+}
+
+int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'w', ticket);
+
+    return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+}
+
+int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret)
+{
+    MDB_val value;
+    int rc = seek(t, hash, 'w', ticket, &value);
+
+    return rc != 0 ? rc : waiter_parse(&value, ret);
+}
+
+/* The last waiter before *ticket, or MDB_NOTFOUND. */
+int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret)
+{
+    struct key buffer;
+    MDB_val key = full_key(&buffer, hash, 'w', *ticket), value;
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    if (rc != 0)
+        return rc;
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    rc = mdb_cursor_get(cursor, &key, &value, rc == MDB_NOTFOUND ? MDB_LAST : MDB_PREV);
+    if (rc == 0)
+        rc = key_number(&key, hash, 'w', ticket) ? waiter_parse(&value, ret) : MDB_NOTFOUND;
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
+/* ---- holders, wherever they are ------------------------------------------------------- */
+
+int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, struct lm_holder *ret)
+{
+    struct lm_further further;
+    uint64_t at = token;
+    int rc;
+
+    if (rec->first.token && memcmp(rec->first.owner, owner, HFI_OWNER_LEN) == 0) {
+        *ret = rec->first;
+        return 0;
+    }
+    if (rec->further == 0)
+        return MDB_NOTFOUND;
+    if (token) {
+        rc = hfi_lm_further_get(t, hash, token, &further);
+        if (rc == 0 && memcmp(further.holder.owner, owner, HFI_OWNER_LEN) != 0)
+            rc = MDB_NOTFOUND;
+        if (rc == 0)
+            *ret = further.holder;
+        return rc;
+    }
+    while ((rc = hfi_lm_further_next(t, hash, &at, &further)) == 0) {
+        if (memcmp(further.holder.owner, owner, HFI_OWNER_LEN) == 0) {
+            *ret = further.holder;
+            return 0;
+        }
+        at++;
+    }
+    return rc;
+}
+
+int hfi_lm_holder_update(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         const struct lm_holder *h)
+{
+    struct lm_further further;
+    int rc;
+
+    if (rec->first.token == h->token) {
+        rec->first = *h;
+        return 0;
+    }
+    rc = hfi_lm_further_get(t, hash, h->token, &further);
+    if (rc != 0)
+        return rc;
+    return hfi_lm_further_put(t, hash, h, further.label, further.label_len);
+}

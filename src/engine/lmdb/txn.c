@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Transactions: mutex, LMDB, body, commit, then the bells.
+ *
+ * Order matters for a process that is killed half-way. What a body decides exists
+ * when mdb_txn_commit() returns; before that instant nothing has happened. Bells
+ * are written under the mutex after the commit: who is killed in between leaves
+ * EOWNERDEAD, on which everybody looks for himself. Only the futex calls come
+ * after the mutex is free; who is killed there was being watched by those whom he
+ * should have woken (watch.c).
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RETRIES_MAX 64 /* bodies are run again for reasons that end; a bug must not spin for ever */
+
+static int attempt(struct lm_txn *t, lm_body *body, void *arg);
+static bool repairable(int rc);
+static int begin(struct lm_txn *t);
+static void deliver_all(struct lm_txn *t);
+static void ring(struct lm_txn *t);
+static hf_status repair(struct lm_txn *t, int rc, hf_error *err);
+
+hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_body *body,
+                     lm_after *after, void *arg, hf_error *err)
+{
+    struct lm_txn t;
+    hf_status status = HF_INTERNAL;
+    int rc = 0;
+
+    t.depot = d;
+    t.write = write;
+    t.wakes = t.few;
+    t.wake_room = LM_WAKES_INLINE;
+    for (int i = 0; i < RETRIES_MAX; i++) {
+        t.wake_count = t.bell_count = 0;
+        status = hfi_lm_lock(d, deadline_ms, err);
+        if (status != HF_OK)
+            break;
+
+        rc = attempt(&t, body, arg);
+        if (rc == 0 || rc == LM_STOP) {
+            if (after)
+                after(&t, arg);
+            if (rc == 0)
+                deliver_all(&t);
+            hfi_lm_unlock(d);
+            ring(&t);
+            break;
+        }
+        status = repairable(rc) ? repair(&t, rc, err) : HF_OK;
+        hfi_lm_unlock(d);
+        if (status != HF_OK)
+            break;
+        if (rc == LM_E_DEAD) {
+            /* Ends: every time there is one dead process less. */
+            hfi_lm_recover(d, t.dead, hfi_lm_slot(d, t.dead)->generation);
+            i--;
+        } else if (!repairable(rc)) {
+            status = hfi_lm_failed(d, rc, err);
+            break;
+        }
+        status = HF_INTERNAL;
+    }
+    if (t.wakes != t.few)
+        hfi_free(t.wakes);
+    return status;
+}
+
+/* Will it help to do something and run the body again? */
+static bool repairable(int rc)
+{
+    return rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || hfi_lm_is_corrupt(rc);
+}
+
+static int attempt(struct lm_txn *t, lm_body *body, void *arg)
+{
+    int rc = begin(t);
+
+    if (rc != 0)
+        return rc;
+    rc = body(t, arg);
+    if (rc != 0) {
+        mdb_txn_abort(t->mdb);
+        return rc;
+    }
+    if (!t->write) {
+        mdb_txn_abort(t->mdb);
+        return 0;
+    }
+    return mdb_txn_commit(t->mdb);
+}
+
+static int begin(struct lm_txn *t)
+{
+    int rc = mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
+
+    t->now_ms = hfi_now_ms();
+    return rc;
+}
+
+static void deliver_all(struct lm_txn *t)
+{
+    for (size_t i = 0; i < t->wake_count; i++) {
+        _Atomic uint32_t *bell = hfi_lm_deliver(t->depot, &t->wakes[i]);
+
+        if (!bell)
+            continue;
+        if (t->bell_count == LM_WAKES_INLINE)
+            hfi_futex_wake(bell, 1, true); /* many at once: a death, a writer that left */
+        else
+            t->bells[t->bell_count++] = bell;
+    }
+    if (t->write)
+        hfi_lm_changed(t->depot);
+}
+
+static void ring(struct lm_txn *t)
+{
+    for (size_t i = 0; i < t->bell_count; i++)
+        hfi_futex_wake(t->bells[i], 1, true);
+}
+
+int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake)
+{
+    if (t->wake_count == t->wake_room) {
+        size_t room = t->wake_room * 2;
+        struct lm_wake *more = hfi_malloc(room * sizeof *more);
+
+        if (!more)
+            return ENOMEM;
+        memcpy(more, t->wakes, t->wake_count * sizeof *more);
+        if (t->wakes != t->few)
+            hfi_free(t->wakes);
+        t->wakes = more;
+        t->wake_room = room;
+    }
+    t->wakes[t->wake_count++] = wake;
+    return 0;
+}
+
+/* Under the mutex, with no transaction open. */
+static hf_status repair(struct lm_txn *t, int rc, hf_error *err)
+{
+    struct lm_depot *d = t->depot;
+
+    if (rc == MDB_MAP_RESIZED)
+        rc = mdb_env_set_mapsize(d->env, 0); /* another process made it larger */
+    else if (rc == MDB_MAP_FULL)
+        rc = hfi_lm_leases_grow(d);
+    else
+        return hfi_lm_rebuild(d, err);
+    return rc == 0 ? HF_OK : hfi_lm_failed(d, rc, err);
+}
+
+hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err)
+{
+    switch (rc) {
+    case LM_E_CORRUPT:
+        return hfi_error_set(err, HF_CORRUPT, 0, "%s: the lease file is damaged", d->path);
+    case LM_E_COLLISION:
+        return hfi_error_set(err, HF_INTERNAL, 0, "another name in use has the same hash: choose another name");
+    case LM_E_TOKENS:
+        return hfi_error_set(err, HF_FULL, 0, "%s: no fencing token could be reserved", d->path);
+    case LM_E_DEAD:
+        return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: the leases of a dead process could not be freed", d->path);
+    case ENOMEM:
+        return hfi_error_memory(err);
+    case ENOSPC:
+    case EDQUOT:
+    case MDB_MAP_FULL:
+        return hfi_error_set(err, HF_FULL, rc, "%s: no space left for the lease file", d->path);
+    default:
+        return hfi_error_set(err, HF_INTERNAL, rc, "%s: %s", d->path, mdb_strerror(rc));
+    }
+}

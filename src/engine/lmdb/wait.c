@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting in the store's queue.
+ *
+ * A waiting thread sleeps on a futex word of its own in the control file, its cell:
+ *
+ *            enqueue                 promote (another process)
+ *   IDLE ---------------> WAITING ---------------------------> GRANTED --> IDLE
+ *                          |   ^                                  ^
+ *            told to look  v   | looked                           |
+ *                         CALLED -------------------------------- +
+ *
+ * A grant is in the cell; nobody asks the store for it. CALLED means "look at your
+ * place": the one ahead of you left, or the name is free and you barge. Asynchronous
+ * waiters, and those for whom no cell is left, get the same by mail (bell.c).
+ *
+ * Who is ahead is watched by pidfd (watch.c): the holders, and the waiter just before
+ * us. Everybody further ahead is watched by the one behind him.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <string.h>
+
+static struct lm_wait *wait_of(struct hfi_op *op)
+{
+    return op->engine[LM_OP_WAIT];
+}
+
+/* ---- beginning and ending ----------------------------------------------------- */
+
+static uint32_t take_cell(struct lm_depot *d)
+{
+    for (uint32_t i = 0; i < LM_CELLS; i++)
+        if (!(d->cells_used[i / 64] >> i % 64 & 1)) {
+            d->cells_used[i / 64] |= UINT64_C(1) << i % 64;
+            return i;
+        }
+    return LM_CELLS;
+}
+
+/* NULL: out of memory. Called under the mutex. */
+struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct lm_depot *d = conn->depot;
+    struct lm_wait *w;
+
+    pthread_mutex_lock(&d->local);
+    w = d->pool;
+    if (w)
+        d->pool = w->next;
+    else
+        w = hfi_calloc(1, sizeof *w);
+    if (w) {
+        w->op = op;
+        w->claim = op->claim;
+        w->conn = conn;
+        w->cookie = ++d->next_cookie;
+        w->told = 0;
+        atomic_store(&w->granted, 0);
+        atomic_store(&w->unwatched, 0);
+        atomic_store(&w->wake_ms, HFI_NEVER);
+        w->cell = op->blocking ? take_cell(d) : LM_CELLS;
+        w->turn = w->cell < LM_CELLS ? ++d->turns[w->cell] & 0x3fffffff : 0;
+        w->prev = NULL;
+        w->next = d->waits;
+        if (d->waits)
+            d->waits->prev = w;
+        d->waits = w;
+        op->engine[LM_OP_WAIT] = w;
+        op->engine[LM_OP_CELL] = (void *)(uintptr_t)w->cell;
+        op->engine[LM_OP_TURN] = (void *)(uintptr_t)w->turn;
+    }
+    pthread_mutex_unlock(&d->local);
+    return w;
+}
+
+static void free_cell(struct lm_depot *d, struct lm_wait *w)
+{
+    if (w->cell >= LM_CELLS)
+        return;
+    atomic_store(&hfi_lm_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LM_IDLE);
+    d->cells_used[w->cell / 64] &= ~(UINT64_C(1) << w->cell % 64);
+    w->cell = LM_CELLS;
+}
+
+/* Out of the list of those who wait. The cell is free for another. */
+static void leave_list(struct lm_depot *d, struct lm_wait *w)
+{
+    pthread_mutex_lock(&d->local);
+    if (w->op) {
+        w->op = NULL;
+        free_cell(d, w);
+        if (w->prev)
+            w->prev->next = w->next;
+        else
+            d->waits = w->next;
+        if (w->next)
+            w->next->prev = w->prev;
+    }
+    pthread_mutex_unlock(&d->local);
+}
+
+void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w)
+{
+    leave_list(d, w);
+    pthread_mutex_lock(&d->local);
+    w->claim = NULL;
+    w->next = d->pool;
+    d->pool = w;
+    pthread_mutex_unlock(&d->local);
+}
+
+int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w)
+{
+    struct lm_depot *d = t->depot;
+    const struct hfi_claim *claim = w->claim;
+    struct lm_waiter record = { .slot = d->slot, .since_ms = t->now_ms, .ttl_ms = claim->ttl_ms,
+                                .lock_delay_ms = claim->lock_delay_ms, .cookie = w->cookie, .cell = w->cell,
+                                .turn = w->turn, .permits = claim->permits,
+                                .tokens_wanted = claim->tokens_wanted };
+    size_t label_len;
+    const char *label = hfi_lm_label(w->conn, claim, &label_len);
+
+    memcpy(record.owner, claim->owner, HFI_OWNER_LEN);
+    record.flags = (claim->flags & HFI_CLAIM_BARGE ? LM_WAITER_BARGE : 0) |
+                   (claim->flags & HFI_CLAIM_DETACHED ? LM_WAITER_DETACHED : 0);
+    record.label_len = (uint32_t)label_len;
+    if (label_len)
+        memcpy(record.label, label, label_len);
+    w->ticket = ++rec->last_ticket;
+    rec->waiters++;
+    if (w->cell < LM_CELLS)
+        atomic_store(&hfi_lm_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LM_WAITING);
+    return hfi_lm_waiter_put(t, claim->name.hash, w->ticket, &record);
+}
+
+/* ---- who is ahead ---------------------------------------------------------------- */
+
+static void ahead_add(struct lm_txn *t, struct lm_ahead *ahead, uint32_t slot)
+{
+    if (slot == LM_NO_SLOT || slot == t->depot->slot || slot >= t->depot->header->slot_high)
+        return;
+    for (uint32_t i = 0; i < ahead->count; i++)
+        if (ahead->slots[i] == slot)
+            return;
+    if (ahead->count == LM_WATCH_MAX) {
+        ahead->more = true;
+        return;
+    }
+    ahead->generations[ahead->count] = hfi_lm_slot(t->depot, slot)->generation;
+    ahead->slots[ahead->count++] = slot;
+}
+
+static void ahead_holder(struct lm_txn *t, struct lm_ahead *ahead, const struct lm_holder *h)
+{
+    ahead_add(t, ahead, h->slot);
+    if (h->deadline_ms < ahead->wake_ms)
+        ahead->wake_ms = h->deadline_ms;
+}
+
+int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                      uint64_t ticket, struct lm_ahead *ret)
+{
+    struct lm_header *header = t->depot->header;
+    struct lm_further further;
+    struct lm_waiter w;
+    uint64_t at = 0;
+    int rc = 0;
+
+    ret->count = 0;
+    ret->more = header->state != LM_READY; /* nobody tells us when it is ready: look */
+    ret->wake_ms = rec->closed_ms > t->now_ms ? rec->closed_ms : HFI_NEVER;
+    if (header->closed_ms > t->now_ms && header->closed_ms < ret->wake_ms)
+        ret->wake_ms = header->closed_ms;
+    if (rec->first.token)
+        ahead_holder(t, ret, &rec->first);
+    for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
+        rc = hfi_lm_further_next(t, hash, &at, &further);
+        if (rc == 0)
+            ahead_holder(t, ret, &further.holder);
+    }
+    if (rc == 0 && rec->waiters > 1) {
+        rc = hfi_lm_waiter_before(t, hash, &ticket, &w);
+        if (rc == 0)
+            ahead_add(t, ret, w.slot);
+    }
+    if (ret->wake_ms <= t->now_ms) /* past, but not yet to be acted on: a closed store */
+        ret->wake_ms = hfi_after_ms(t->now_ms, LM_HEARTBEAT_MS);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). */
+static void watch_ahead(struct lm_depot *d, struct lm_wait *w, const struct lm_ahead *ahead)
+{
+    bool all = !ahead->more;
+
+    for (uint32_t i = 0; i < ahead->count; i++)
+        if (!hfi_lm_watch_add(d, ahead->slots[i], ahead->generations[i]))
+            all = false;
+    atomic_store(&w->unwatched, !all);
+    atomic_store(&w->wake_ms, ahead->wake_ms);
+}
+
+void hfi_lm_wait_begun(struct lm_wait *w, const struct lm_ahead *ahead)
+{
+    struct lm_depot *d = w->conn->depot;
+    bool by_mail = w->cell >= LM_CELLS;
+
+    watch_ahead(d, w, ahead);
+    /* The watch thread sleeps without limit while nobody waits or all is watched. */
+    if (by_mail || atomic_load(&w->unwatched))
+        hfi_lm_watch_poke(d);
+}
+
+/* ---- the grant arrives --------------------------------------------------------------- */
+
+/* The time of the grant, from its low 32 bits: never in the future, at most 49 days ago. */
+static int64_t whole_ms(uint32_t low, int64_t now_ms)
+{
+    return now_ms - (int64_t)(uint32_t)((uint32_t)now_ms - low);
+}
+
+/* A thread that waits without a cell sleeps on op->finished. The wake needs only its address: the op
+ * may be gone by then. */
+static void finish(struct hfi_op *op, hf_status status)
+{
+    _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)&op->finished;
+    bool sleeps = op->blocking && (uint32_t)(uintptr_t)op->engine[LM_OP_CELL] >= LM_CELLS;
+
+    hfi_op_finish(op, status);
+    if (sleeps)
+        hfi_futex_wake(word, 1, false);
+}
+
+/* Only by who set w->granted first. */
+static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, uint64_t token, uint32_t granted_ms)
+{
+    struct hfi_claim *claim = op->claim;
+
+    claim->token = token;
+    claim->tokens = claim->tokens_wanted;
+    claim->granted_ttl_ms = claim->ttl_ms;
+    claim->sent_ms = whole_ms(granted_ms, hfi_now_ms());
+    leave_list(d, w);
+    finish(op, HF_OK);
+}
+
+void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms)
+{
+    struct hfi_op *op = NULL;
+    struct lm_wait *w;
+
+    pthread_mutex_lock(&d->local);
+    for (w = d->waits; w && w->cookie != cookie; w = w->next)
+        ;
+    if (w && !atomic_exchange(&w->granted, 1))
+        op = w->op;
+    pthread_mutex_unlock(&d->local);
+    if (op)
+        granted(d, w, op, token, granted_ms);
+}
+
+/*
+ * The waiting thread. `w` may end, and serve another, while it looks (a cancel from another
+ * thread): so which cell and turn are its own it knows from its op, and it takes the grant
+ * only if its own cell says so, when `w` is certainly still its own. Once a second it looks
+ * at its cell without being woken: the granter may have been stopped before the futex call.
+ */
+void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+{
+    struct lm_depot *d = conn->depot;
+    struct lm_wait *w = wait_of(op);
+    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LM_OP_CELL];
+    uint32_t turn = (uint32_t)(uintptr_t)op->engine[LM_OP_TURN];
+
+    while (!atomic_load(&op->finished)) {
+        int64_t now = hfi_now_ms(), wake_ms, beat_ms;
+
+        if (now >= until_ms)
+            return;
+        if (cell >= LM_CELLS) { /* no cell was left: the bell thread finishes the op */
+            hfi_futex_wait((_Atomic uint32_t *)(void *)&op->finished, 0, until_ms, false);
+            continue;
+        }
+
+        struct lm_cell *c = &hfi_lm_slot(d, d->slot)->cells[cell];
+        uint32_t word = atomic_load(&c->word);
+
+        if (word == (turn << 2 | LM_GRANTED) && !atomic_exchange(&w->granted, 1)) {
+            granted(d, w, op, c->token, c->granted_ms);
+            return;
+        }
+        if (word == (turn << 2 | LM_CALLED)) {
+            atomic_compare_exchange_strong(&c->word, &word, turn << 2 | LM_WAITING);
+            hfi_lm_attend(d, w->cookie);
+            continue;
+        }
+        wake_ms = atomic_load(&w->wake_ms);
+        if (word == (turn << 2 | LM_WAITING) && now >= wake_ms) {
+            hfi_lm_attend(d, w->cookie);
+            continue;
+        }
+        /* Any other word: a cancel has it and is about to finish the op. */
+        beat_ms = hfi_after_ms(now, LM_HEARTBEAT_MS);
+        if (wake_ms > until_ms)
+            wake_ms = until_ms;
+        hfi_futex_wait(&c->word, word, wake_ms < beat_ms ? wake_ms : beat_ms, true);
+        if (atomic_load(&w->unwatched) && hfi_now_ms() >= beat_ms)
+            hfi_lm_attend(d, w->cookie);
+    }
+}
+
+/* ---- looking at our place ------------------------------------------------------------- */
+
+struct attend {
+    struct lm_depot *depot;
+    uint64_t cookie;
+    struct lm_wait *wait;
+    struct lm_ahead ahead;
+    bool looked;
+};
+
+/* Under the mutex: then neither the wait nor its claim can go away. */
+static struct lm_wait *find_wait(struct lm_depot *d, uint64_t cookie)
+{
+    struct lm_wait *w;
+
+    pthread_mutex_lock(&d->local);
+    for (w = d->waits; w && w->cookie != cookie; w = w->next)
+        ;
+    pthread_mutex_unlock(&d->local);
+    return w;
+}
+
+static int tell_self(struct lm_txn *t, struct attend *a, const struct lm_holder *h)
+{
+    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_GRANTED, .slot = t->depot->slot,
+                                                  .cell = a->wait->cell, .turn = a->wait->turn,
+                                                  .cookie = a->cookie, .token = h->token,
+                                                  .granted_ms = h->granted_ms });
+}
+
+/*
+ * Are we still queued? Then see who is next by now. Granted without being told (the granter
+ * died)? Then tell ourselves. Neither: our record went with something that should not
+ * happen; stand in the queue anew rather than wait for ever.
+ */
+static int attend_body(struct lm_txn *t, void *arg)
+{
+    struct attend *a = arg;
+    struct hfi_claim *claim;
+    const uint64_t *hash;
+    struct lm_name rec;
+    struct lm_waiter w;
+    struct lm_holder h;
+    int rc;
+
+    a->looked = false;
+    a->wait = find_wait(t->depot, a->cookie);
+    if (!a->wait)
+        return LM_STOP;
+    claim = a->wait->claim;
+    hash = claim->name.hash;
+    rc = hfi_lm_name_get(t, &claim->name, &rec);
+    if (rc == MDB_NOTFOUND) {
+        hfi_lm_name_init(&rec, &claim->name);
+        rec.mode = (uint8_t)claim->mode;
+        rec.capacity = claim->capacity;
+        rc = 0;
+    }
+    if (rc == 0)
+        rc = hfi_lm_waiter_get(t, hash, a->wait->ticket, &w);
+    if (rc == 0 && memcmp(w.owner, claim->owner, HFI_OWNER_LEN) != 0)
+        rc = MDB_NOTFOUND;
+    if (rc == MDB_NOTFOUND) {
+        rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, 0, &h);
+        if (rc == 0)
+            return tell_self(t, a, &h);
+        if (rc != MDB_NOTFOUND)
+            return rc;
+        rc = hfi_lm_enqueue(t, &rec, a->wait);
+        hfi_lm_slot(t->depot, t->depot->slot)->records++;
+    }
+    if (rc == 0)
+        rc = hfi_lm_find_dead(t, hash, &rec, true);
+    if (rc == 0)
+        rc = hfi_lm_promote(t, hash, &rec, a->wait->ticket);
+    if (rc == 0)
+        rc = hfi_lm_name_put(t, hash, &rec);
+    if (rc == 0)
+        rc = hfi_lm_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
+    a->looked = rc == 0;
+    return rc;
+}
+
+void hfi_lm_attend(struct lm_depot *d, uint64_t cookie)
+{
+    struct attend a = { .depot = d, .cookie = cookie };
+    hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body, NULL, &a, NULL);
+    struct lm_wait *w;
+
+    if (status == HF_OK && a.looked) {
+        watch_ahead(d, a.wait, &a.ahead); /* harmless if the wait has ended since */
+        return;
+    }
+    w = find_wait(d, cookie);
+    if (w)
+        atomic_store(&w->wake_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
+}
+
+/* ---- leaving ------------------------------------------------------------------------------ */
+
+/* Take our waiter record out of the queue. MDB_NOTFOUND: it is not there. */
+int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t ticket,
+                         const unsigned char owner[HFI_OWNER_LEN])
+{
+    struct lm_waiter w;
+    int rc = hfi_lm_waiter_get(t, hash, ticket, &w);
+
+    if (rc == 0 && memcmp(w.owner, owner, HFI_OWNER_LEN) != 0)
+        rc = MDB_NOTFOUND;
+    if (rc == 0)
+        rc = hfi_lm_waiter_del(t, hash, ticket);
+    if (rc == 0)
+        rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = w.slot });
+    if (rc != 0)
+        return rc;
+    rec->waiters--;
+    /* Who stood behind us is now behind somebody whom he may not be watching. */
+    if (rec->waiters > 0) {
+        rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+        if (rc == 0)
+            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w.slot, .cell = w.cell,
+                                                        .turn = w.turn, .cookie = w.cookie });
+        if (rc != 0 && rc != MDB_NOTFOUND)
+            return rc;
+    }
+    return hfi_lm_promote(t, hash, rec, 0);
+}
+
+struct leave {
+    struct lm_wait *wait;
+    struct hfi_claim *claim;
+    bool gone, granted;
+    struct lm_holder h;
+};
+
+static int leave_body(struct lm_txn *t, void *arg)
+{
+    struct leave *l = arg;
+    const uint64_t *hash = l->claim->name.hash;
+    struct lm_name rec;
+    int rc = hfi_lm_name_get(t, &l->claim->name, &rec);
+
+    l->granted = l->gone = false;
+    if (rc == 0) {
+        rc = hfi_lm_waiter_remove(t, hash, &rec, l->wait->ticket, l->claim->owner);
+        if (rc == 0) {
+            l->gone = true;
+            return hfi_lm_name_put(t, hash, &rec);
+        }
+        if (rc == MDB_NOTFOUND)
+            rc = hfi_lm_holder_find(t, hash, &rec, l->claim->owner, 0, &l->h);
+    }
+    l->granted = rc == 0;
+    l->gone = rc == MDB_NOTFOUND;
+    return rc == 0 || rc == MDB_NOTFOUND ? LM_STOP : rc;
+}
+
+static void leave_after(struct lm_txn *t, void *arg)
+{
+    struct leave *l = arg;
+
+    if (!l->gone)
+        return;
+    l->claim->engine[LM_CLAIM_WAIT] = NULL; /* hfi_lm_cancel() ends it, after it has woken the thread */
+    hfi_lm_claim_unlink(t->depot, l->claim);
+}
+
+void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    struct lm_depot *d = conn->depot;
+    struct lm_wait *w = wait_of(op);
+    struct leave l = { .wait = w, .claim = op->claim };
+    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LM_OP_CELL];
+    hf_error err;
+    hf_status run;
+
+    /* Whoever sets `granted` finishes the op; nobody else touches it after that. */
+    if (!w || atomic_load(&op->finished) || atomic_exchange(&w->granted, 1))
+        return;
+    run = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after, &l, &err);
+    if (run == HF_OK && l.granted) {
+        granted(d, w, op, l.h.token, (uint32_t)l.h.granted_ms);
+    } else {
+        leave_list(d, w);
+        if (run == HF_OK)
+            hfi_lm_wait_end(d, w);
+        hfi_error_set(&op->error, run == HF_OK ? status : HF_UNKNOWN, 0, "%s",
+                      run == HF_OK ? hf_status_text(status) : err.text);
+        finish(op, run == HF_OK ? status : HF_UNKNOWN);
+    }
+    if (cell < LM_CELLS)
+        hfi_futex_wake(&hfi_lm_slot(d, d->slot)->cells[cell].word, 1, true);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Deaths. A process that waits keeps a pidfd of those ahead of it; its watch thread
+ * sleeps in epoll until one of them polls readable, which the kernel does when the
+ * last thread of that process is gone. Whether it is really dead is then asked of
+ * its fcntl lock, which the kernel drops before that. No polling takes part, but
+ * for processes that cannot be watched: those of another PID namespace, and those
+ * beyond LM_WATCH_MAX. Their waiters look once a second.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FORGET_STEP 256 /* names cleaned of a dead process in one transaction */
+#define EVENTS_MAX 16
+#define WAKE_EVENT UINT64_MAX
+
+static void *watch_main(void *arg);
+static int mail_timers(struct lm_depot *d);
+static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation);
+
+/* ---- the table ---------------------------------------------------------------- */
+
+static struct lm_watch *lookup(struct lm_depot *d, uint32_t slot, uint32_t generation)
+{
+    for (int i = 0; i < LM_WATCH_MAX; i++)
+        if (d->watches[i].fd >= 0 && d->watches[i].slot == slot && d->watches[i].generation == generation)
+            return &d->watches[i];
+    return NULL;
+}
+
+bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation)
+{
+    bool found;
+
+    pthread_mutex_lock(&d->local);
+    found = lookup(d, slot, generation) != NULL;
+    pthread_mutex_unlock(&d->local);
+    return found;
+}
+
+static bool add(struct lm_depot *d, uint32_t slot, uint32_t generation, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)generation << 32 | slot };
+
+    for (int i = 0; i < LM_WATCH_MAX; i++) {
+        if (d->watches[i].fd >= 0)
+            continue;
+        if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+            return false;
+        d->watches[i] = (struct lm_watch){ .slot = slot, .generation = generation, .fd = fd };
+        return true;
+    }
+    return false;
+}
+
+/*
+ * First the pidfd, then the question whether it is alive: a process that was alive after
+ * its pidfd was opened is the one that the pidfd means, however quickly pids are used again.
+ */
+bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation)
+{
+    struct lm_slot *s = hfi_lm_slot(d, slot);
+    bool watched;
+    int fd;
+
+    if (hfi_lm_watched(d, slot, generation))
+        return true;
+    if (s->pid_namespace == 0 || s->pid_namespace != d->pid_namespace)
+        return false;
+    fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+    if (fd < 0 && errno != ESRCH)
+        return false;
+    if (!hfi_lm_alive(d, slot)) {
+        if (fd >= 0)
+            close(fd);
+        hfi_lm_recover(d, slot, generation);
+        return true;
+    }
+    if (fd < 0)
+        return false; /* alive, but not under that pid here */
+    pthread_mutex_lock(&d->local);
+    watched = lookup(d, slot, generation) != NULL;
+    if (watched || !add(d, slot, generation, fd))
+        close(fd);
+    else
+        watched = true;
+    pthread_mutex_unlock(&d->local);
+    return watched;
+}
+
+static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation)
+{
+    struct lm_watch *w;
+
+    pthread_mutex_lock(&d->local);
+    w = lookup(d, slot, generation);
+    if (w) {
+        close(w->fd); /* which takes it out of the epoll set */
+        w->fd = -1;
+    }
+    pthread_mutex_unlock(&d->local);
+}
+
+/* ---- recovery -------------------------------------------------------------------- */
+
+struct recover {
+    uint32_t slot, generation;
+    bool done;
+};
+
+/* The names in which this slot has a holder or a waiter, up to FORGET_STEP of them. */
+static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int *ret_found)
+{
+    MDB_val key, value;
+    MDB_cursor *cursor;
+    int found = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    if (rc != 0)
+        return rc;
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+    for (; rc == 0 && found < FORGET_STEP; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        const unsigned char *bytes = key.mv_data;
+        bool his = false;
+
+        if (key.mv_size == LM_KEY_NAME && value.mv_size >= LM_NAME_FIXED) {
+            struct lm_holder first;
+
+            memcpy(&first, (const char *)value.mv_data + offsetof(struct lm_name, first), sizeof first);
+            his = first.token && first.slot == slot;
+        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'h' && value.mv_size >= LM_FURTHER_FIXED) {
+            struct lm_further further;
+
+            memcpy(&further, value.mv_data, LM_FURTHER_FIXED);
+            his = further.holder.slot == slot;
+        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'w' && value.mv_size >= LM_WAITER_FIXED) {
+            struct lm_waiter waiter;
+
+            memcpy(&waiter, value.mv_data, LM_WAITER_FIXED);
+            his = waiter.slot == slot;
+        } else {
+            rc = LM_E_CORRUPT;
+            break;
+        }
+        if (his && (found == 0 || memcmp(hashes[found - 1], bytes, LM_KEY_NAME) != 0))
+            memcpy(hashes[found++], bytes, LM_KEY_NAME);
+    }
+    mdb_cursor_close(cursor);
+    *ret_found = found;
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int recover_body(struct lm_txn *t, void *arg)
+{
+    struct recover *r = arg;
+    struct lm_slot *s = hfi_lm_slot(t->depot, r->slot);
+    uint64_t hashes[FORGET_STEP][2];
+    int found = 0, rc = 0;
+
+    r->done = true;
+    if (atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation || hfi_lm_alive(t->depot, r->slot))
+        return LM_STOP;
+    if (s->records > 0)
+        rc = find_names(t, r->slot, hashes, &found);
+    for (int i = 0; rc == 0 && i < found; i++)
+        rc = hfi_lm_name_forget(t, hashes[i], r->slot);
+    r->done = rc == 0 && found < FORGET_STEP;
+    return rc;
+}
+
+/* The slot is free only when nothing in LMDB says its number any more. */
+static void recover_after(struct lm_txn *t, void *arg)
+{
+    struct recover *r = arg;
+    struct lm_slot *s = hfi_lm_slot(t->depot, r->slot);
+
+    if (!r->done || atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation ||
+        hfi_lm_alive(t->depot, r->slot))
+        return;
+    s->records = 0;
+    for (uint32_t n = atomic_load(&s->watching); n > 0; n--)
+        atomic_fetch_sub(&t->depot->header->change_watchers, 1);
+    atomic_store(&s->state, LM_SLOT_FREE);
+}
+
+/* Free what a dead process held, grant it to those who wait, and free its slot. Idempotent: who is
+ * killed here leaves the rest to the next. */
+void hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation)
+{
+    struct recover r = { .slot = slot, .generation = generation };
+
+    do {
+        if (hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), recover_body, recover_after, &r,
+                       NULL) != HF_OK)
+            return;
+    } while (!r.done);
+    drop_watch(d, slot, generation);
+}
+
+/* ---- the thread --------------------------------------------------------------------- */
+
+hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_EVENT };
+    sigset_t all, old;
+    int rc = 0;
+
+    if (atomic_load_explicit(&d->watch_runs, memory_order_acquire))
+        return HF_OK;
+    pthread_mutex_lock(&d->local);
+    if (!atomic_load(&d->watch_runs)) {
+        if (d->epoll_fd < 0)
+            d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (d->wake_fd < 0) {
+            d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+            if (d->wake_fd >= 0 && epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, d->wake_fd, &event) != 0)
+                rc = errno;
+        }
+        if (d->epoll_fd < 0 || d->wake_fd < 0)
+            rc = errno;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        if (rc == 0)
+            rc = pthread_create(&d->watch_thread, NULL, watch_main, d);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (rc == 0)
+            atomic_store_explicit(&d->watch_runs, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&d->local);
+    return rc == 0 ? HF_OK : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
+}
+
+void hfi_lm_watch_poke(struct lm_depot *d)
+{
+    (void)!write(d->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+void hfi_lm_watch_stop(struct lm_depot *d)
+{
+    if (atomic_load(&d->watch_runs)) {
+        hfi_lm_watch_poke(d);
+        pthread_join(d->watch_thread, NULL);
+        atomic_store(&d->watch_runs, 0);
+    }
+    for (int i = 0; i < LM_WATCH_MAX; i++)
+        if (d->watches[i].fd >= 0)
+            close(d->watches[i].fd);
+    if (d->epoll_fd >= 0)
+        close(d->epoll_fd);
+    if (d->wake_fd >= 0)
+        close(d->wake_fd);
+    d->epoll_fd = d->wake_fd = -1;
+}
+
+static void *watch_main(void *arg)
+{
+    struct lm_depot *d = arg;
+    struct epoll_event events[EVENTS_MAX];
+
+    while (!atomic_load(&d->stop)) {
+        int n = epoll_wait(d->epoll_fd, events, EVENTS_MAX, mail_timers(d));
+
+        for (int i = 0; i < n && !atomic_load(&d->stop); i++) {
+            uint64_t data = events[i].data.u64, drained;
+            uint32_t slot = (uint32_t)data, generation = (uint32_t)(data >> 32);
+
+            if (data == WAKE_EVENT) {
+                (void)!read(d->wake_fd, &drained, sizeof drained);
+                continue;
+            }
+            hfi_lm_recover(d, slot, generation);
+            drop_watch(d, slot, generation); /* also when it left in good order */
+        }
+    }
+    return NULL;
+}
+
+/* Waiters without a thread of their own: attend to those whose time has come, and say how long to
+ * sleep. */
+static int mail_timers(struct lm_depot *d)
+{
+    for (;;) {
+        int64_t now = hfi_now_ms(), next = HFI_NEVER;
+        uint64_t due = 0;
+
+        pthread_mutex_lock(&d->local);
+        for (struct lm_wait *w = d->waits; w; w = w->next) {
+            int64_t at = atomic_load(&w->wake_ms);
+
+            if (w->cell < LM_CELLS)
+                continue;
+            if (atomic_load(&w->unwatched) && at > hfi_after_ms(now, LM_HEARTBEAT_MS))
+                atomic_store(&w->wake_ms, at = hfi_after_ms(now, LM_HEARTBEAT_MS));
+            if (at <= now && due == 0)
+                due = w->cookie;
+            if (at < next)
+                next = at;
+        }
+        pthread_mutex_unlock(&d->local);
+        if (due == 0)
+            return next == HFI_NEVER ? -1 : (int)(next - now > 3600000 ? 3600000 : next - now);
+        hfi_lm_attend(d, due);
+    }
+}
