@@ -10,7 +10,7 @@ TEST_LABELS ?=
 ASAN_LABELS ?= unit|sim|contract|wire|oom|cli|example
 TSAN_LABELS ?= unit|sim|contract|torture
 
-configure = cmake -S . -B $(1) -G Ninja --log-level=WARNING $(CMAKE_FLAGS) $(2)
+configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
 
 .PHONY: help build demo test lint format bench install clean asan tsan
 

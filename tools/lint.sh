@@ -23,7 +23,7 @@ step_format() { files '*.c' '*.h' | xargs -r clang-format -i; }
 step_layout() { files '*.c' '*.h' | xargs -r clang-format --dry-run --Werror --ferror-limit=3; }
 
 werror_build() {
-    CC=$1 cmake -S . -B "build-$1" -G Ninja --log-level=WARNING -DHOLDFAST_WERROR=ON &&
+    CC=$1 cmake -S . -B "build-$1" -G Ninja -DHOLDFAST_WERROR=ON >/dev/null &&
         ninja -C "build-$1" --quiet
 }
 step_gcc() { werror_build gcc; }

@@ -5,11 +5,11 @@
 #include "holdfast/holdfast.h"
 
 /* Set status, native code and text. */
-__attribute__((format(printf, 4, 5)))
-hf_status hfi_error_set(hf_error *err, hf_status status, int native, const char *format, ...);
+__attribute__((format(printf, 4, 5))) hf_status hfi_error_set(hf_error *err, hf_status status,
+                                                              int native, const char *format, ...);
 /* Put "text: " before what is there; status and native stay. Returns err's status. */
-__attribute__((format(printf, 2, 3)))
-hf_status hfi_error_wrap(hf_error *err, const char *format, ...);
+__attribute__((format(printf, 2, 3))) hf_status hfi_error_wrap(hf_error *err, const char *format,
+                                                               ...);
 /* Set to HF_OK with empty text. */
 void hfi_error_clear(hf_error *err);
 /* HF_NO_MEMORY, with its own text. */

@@ -13,7 +13,8 @@ char *hfi_format_duration(int64_t ms, char *buf, size_t size);
 /* Plain decimal, no sign, in range. Returns NULL or what is wrong in words. */
 const char *hfi_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);
 /* Glob over bytes: * ? [a-z] [!a-z] and \ to quote. No special slash or dot. */
-bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsigned char *text, size_t len);
+bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsigned char *text,
+                    size_t len);
 /* A name for people: printable UTF-8 as it is; control bytes, backslash and invalid bytes as \xNN;
  * cut with "..." to fit. Always NUL-terminated. Returns buf. */
 char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Install into a directory, move it, and use it from there: install.sh BUILD
+set -eu
+
+build=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-install.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+fail() { echo "install: $*" >&2; exit 1; }
+
+DESTDIR=$dir/stage cmake --install "$build" >"$dir/log" || { cat "$dir/log"; fail "cmake --install"; }
+prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
+
+# Everything is there.
+cd "$dir/stage$prefix"
+lib=$(find . -name 'libholdfast.so.0' -printf '%h')
+[ -n "$lib" ] || fail "no libholdfast.so.0"
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" include/holdfast/holdfast.h \
+    "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
+    [ -e "$file" ] || fail "$file is missing"
+done
+for page in "$source"/man/*.[1-9]; do
+    [ ! -e "$page" ] || [ -e "share/man/man${page##*.}/${page##*/}" ] || fail "$page is missing"
+done
+[ "$(stat -c %a "$dir/stage/var/lib/holdfast")" = 1777 ] || fail "/var/lib/holdfast: not mode 1777"
+
+# Nothing of ours leaks into other programs, and nothing remembers where it was built.
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so"; do
+    if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -qF "$build"; then
+        fail "$file has the build directory in its path"
+    fi
+done
+exported=$(nm -D --defined-only "$lib/libholdfast.so" | awk '{ print $3 }' | grep -Ev '^(hfi?_|HOLDFAST_)' || true)
+[ -z "$exported" ] || fail "libholdfast.so also exports: $exported"
+
+# Moved elsewhere it still works: everything is found relative to everything else.
+mv "$dir/stage$prefix" "$dir/moved"
+mkdir "$dir/store"
+"$dir/moved/bin/holdfast" -S "file:$dir/store" run x -- true || fail "the installed command"
+
+cat >"$dir/program.c" <<'END'
+#include <holdfast/holdfast.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    hf_request request = HF_REQUEST_INIT;
+    hf_store *store;
+    hf_lease *lease;
+    hf_error err;
+
+    request.name = "job";
+    if (argc != 2 || hf_open(argv[1], NULL, &store, &err) != HF_OK ||
+        hf_acquire(store, &request, &lease, &err) != HF_OK || hf_token(lease) == 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    return hf_release(lease, &err) != HF_OK || hf_close(store, 0) != HF_OK;
+}
+END
+
+export PKG_CONFIG_PATH=$dir/moved/${lib#./}/pkgconfig
+read -ra flags <<<"$(pkg-config --cflags --libs holdfast)"
+cc "$dir/program.c" "${flags[@]}" -Wl,-rpath,"$dir/moved/${lib#./}" -o "$dir/by-pkg-config"
+"$dir/by-pkg-config" "file:$dir/store" || fail "the program built with pkg-config"
+[ "$(pkg-config --modversion holdfast)" = "$("$dir/moved/bin/holdfast" --version | grep -o '[0-9.]*$')" ] ||
+    fail "pkg-config has another version than the command"
+
+mkdir "$dir/project"
+cat >"$dir/project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(user LANGUAGES C)
+find_package(Holdfast 0.1 REQUIRED)
+add_executable(user ../program.c)
+target_link_libraries(user PRIVATE Holdfast::holdfast)
+END
+cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/moved" >"$dir/log" &&
+    cmake --build "$dir/project/build" >>"$dir/log" || { cat "$dir/log"; fail "find_package"; }
+"$dir/project/build/user" "file:$dir/store" || fail "the program built with find_package"
+
+# The header speaks C++ and strict C too.
+echo '#include <holdfast/holdfast.h>' >"$dir/header.c"
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$dir/moved/include" -fsyntax-only "$dir/header.c"
+if command -v c++ >/dev/null; then
+    c++ -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$dir/moved/include" -fsyntax-only "$dir/header.c"
+fi
