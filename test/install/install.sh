@@ -75,8 +75,11 @@ find_package(Holdfast 0.1 REQUIRED)
 add_executable(user ../program.c)
 target_link_libraries(user PRIVATE Holdfast::holdfast)
 END
-cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/moved" >"$dir/log" &&
-    cmake --build "$dir/project/build" >>"$dir/log" || { cat "$dir/log"; fail "find_package"; }
+if ! { cmake -S "$dir/project" -B "$dir/project/build" -DCMAKE_PREFIX_PATH="$dir/moved" &&
+    cmake --build "$dir/project/build"; } >"$dir/log"; then
+    cat "$dir/log"
+    fail "find_package"
+fi
 "$dir/project/build/user" "file:$dir/store" || fail "the program built with find_package"
 
 # The header speaks C++ and strict C too.
