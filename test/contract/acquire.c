@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Acquiring a mutex: try, wait, time out, be cancelled; and nobody else meanwhile. */
+#include "peer.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void try_once(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request), *untouched = (hf_lease *)&request;
+    hf_lease *other = untouched;
+    hf_error err;
+
+    (void)state;
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, hf_acquire(store, &request, &other, &err));
+    CHECK(other == untouched);
+    CHECK(err.status == HF_BUSY);
+    CHECK(strstr(err.text, "job") != NULL);
+    EXPECT(HF_BUSY, hf_acquire(store, &request, &other, NULL));
+    give(lease);
+    EXPECT(HF_OK, hf_acquire(store, &request, &lease, &err));
+    CHECK(err.status == HF_OK);
+    give(lease);
+    close_store(store);
+}
+
+static void try_from_everywhere(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+    struct peer peer;
+
+    (void)state;
+    peer_start(&peer);
+    attempt_start(&attempt, store, &request);
+    EXPECT(HF_BUSY, attempt_join(&attempt));
+    EXPECT(HF_BUSY, probe(second, &request));
+    EXPECT(HF_BUSY, peer_acquire(&peer, 0, &request));
+
+    give(lease);
+    EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+    EXPECT(HF_BUSY, probe(store, &request));
+    EXPECT(HF_BUSY, probe(second, &request));
+    EXPECT(HF_OK, peer_release(&peer, 0));
+    EXPECT(HF_OK, probe(second, &request));
+    peer_stop(&peer);
+    close_store(second);
+    close_store(store);
+}
+
+static void names_are_independent(void **state)
+{
+    hf_store *store = open_store();
+    hf_request one = mutex_request("one"), two = mutex_request("two");
+    hf_lease *lease = take(store, &one), *other = take(store, &two);
+
+    (void)state;
+    give(lease);
+    EXPECT(HF_BUSY, probe(store, &two));
+    EXPECT(HF_OK, probe(store, &one));
+    give(other);
+    close_store(store);
+}
+
+static void timeout_is_not_early(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request), *other = NULL;
+    int64_t begin_ms;
+
+    (void)state;
+    request.wait_ms = 150;
+    for (int i = 0; i < 3; i++) {
+        begin_ms = now_ms();
+        EXPECT(HF_TIMEOUT, hf_acquire(i == 1 ? second : store, &request, &other, &contract_error));
+        CHECK(now_ms() - begin_ms >= 150);
+        CHECK(strstr(contract_error.text, "job") != NULL);
+        CHECK(other == NULL);
+    }
+    if (has(HF_CAP_WAITERS))
+        CHECK(count_waiters(store, "job") == 0);
+    give(lease);
+    EXPECT(HF_OK, probe(store, &request)); /* nobody who has left is handed the lock */
+    close_store(second);
+    close_store(store);
+}
+
+/* One waits on another thread through `waits_in`, while `store` holds. */
+static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, unsigned flags)
+{
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+
+    request.wait_ms = wait_ms;
+    request.flags = flags;
+    attempt_start(&attempt, waits_in, &request);
+    attempt_settled(&attempt);
+    CHECK(!attempt.ended);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, probe(store, &(hf_request){ .size = sizeof request, .name = "job" }));
+    give(attempt.lease);
+}
+
+static void waiting_is_granted(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+
+    (void)state;
+    wait_and_get(store, store, LIMIT_MS, 0);
+    wait_and_get(store, store, HF_FOREVER, 0);
+    wait_and_get(store, store, HF_FOREVER, HF_STRICT);
+    wait_and_get(store, second, LIMIT_MS, 0);
+    wait_and_get(store, second, HF_FOREVER, HF_STRICT);
+    close_store(second);
+    close_store(store);
+}
+
+static void waiting_peer_is_granted(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request);
+    struct peer peer;
+
+    (void)state;
+    peer_start(&peer);
+    request.wait_ms = HF_FOREVER;
+    peer_begin(&peer, 0, &request);
+    if (has(HF_CAP_WAITERS))
+        AWAIT(count_waiters(store, "job") == 1);
+    give(lease);
+    EXPECT(HF_OK, peer_join(&peer, 0, NULL));
+    request.wait_ms = 0;
+    EXPECT(HF_BUSY, probe(store, &request));
+    EXPECT(HF_OK, peer_release(&peer, 0));
+    peer_stop(&peer);
+    close_store(store);
+}
+
+static void cancel_ends_waiting(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = take(store, &request), *none = NULL;
+    struct attempt attempts[4];
+
+    (void)state;
+    request.wait_ms = HF_FOREVER;
+    EXPECT(HF_OK, hf_cancel_new(&request.cancel));
+    for (int i = 0; i < 4; i++) {
+        request.flags = i & 1 ? HF_STRICT : 0;
+        attempt_start(&attempts[i], store, &request);
+    }
+    for (int i = 0; i < 4; i++)
+        attempt_settled(&attempts[i]);
+    EXPECT(HF_IN_USE, hf_cancel_free(request.cancel));
+    EXPECT(HF_OK, hf_cancel_fire(request.cancel));
+    for (int i = 0; i < 4; i++)
+        EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
+
+    /* Fired once, it stays fired. */
+    EXPECT(HF_CANCELLED, hf_acquire(store, &request, &none, &contract_error));
+    EXPECT(HF_OK, hf_cancel_fire(request.cancel));
+    EXPECT(HF_OK, hf_cancel_free(request.cancel));
+    EXPECT(HF_INVALID, hf_cancel_free(request.cancel));
+    EXPECT(HF_INVALID, hf_cancel_fire(request.cancel));
+    EXPECT(HF_INVALID, hf_acquire(store, &request, &none, &contract_error));
+    if (has(HF_CAP_WAITERS))
+        CHECK(count_waiters(store, "job") == 0);
+    give(lease);
+    request.cancel = NULL;
+    EXPECT(HF_OK, probe(store, &request));
+    close_store(store);
+}
+
+/* Cancel and release race; whoever wins, the lock is free in the end. */
+static void cancel_races_with_grant(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("job");
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        struct attempt attempt;
+        hf_lease *lease = take(store, &request);
+        hf_request wait = waiting_request("job");
+        hf_status status;
+
+        EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+        wait.flags = i & 1 ? HF_STRICT : 0;
+        attempt_start(&attempt, i & 2 ? second : store, &wait);
+        if (i % 3)
+            nap_ms(i % 5);
+        EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
+        give(lease);
+        status = attempt_join(&attempt);
+        CHECK(status == HF_OK || status == HF_CANCELLED);
+        if (status == HF_OK)
+            give(attempt.lease);
+        EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+        wait.cancel = NULL;
+        EXPECT(HF_OK, probe(store, &wait));
+    }
+    close_store(second);
+    close_store(store);
+}
+
+/* ---- mutual exclusion ------------------------------------------------------------- */
+
+struct counter {
+    hf_store *store;
+    int rounds;
+    uint64_t *numbers; /* equal but for the moment in which a holder raises them */
+    uint64_t *last_token;
+};
+
+static void *count_up(void *arg)
+{
+    struct counter *counter = arg;
+    hf_request request = waiting_request("count");
+
+    for (int i = 0; i < counter->rounds; i++) {
+        hf_lease *lease = take(counter->store, &request);
+        uint64_t token = hf_token(lease);
+
+        CHECK(counter->numbers[0] == counter->numbers[1]);
+        counter->numbers[0]++;
+        if (i % 7 == 0)
+            sched_yield();
+        counter->numbers[1]++;
+        CHECK(!has(HF_CAP_TOKEN) || token > *counter->last_token);
+        *counter->last_token = token;
+        give(lease);
+    }
+    return NULL;
+}
+
+#define COUNTERS 8
+
+static void one_at_a_time_of_threads(void **state)
+{
+    hf_store *stores[2] = { open_store(), open_store() };
+    uint64_t numbers[2] = { 0, 0 }, last_token = 0;
+    struct counter counters[COUNTERS];
+    pthread_t threads[COUNTERS];
+
+    (void)state;
+    for (int i = 0; i < COUNTERS; i++) {
+        counters[i] = (struct counter){ stores[i % 2], 150, numbers, &last_token };
+        CHECK(pthread_create(&threads[i], NULL, count_up, &counters[i]) == 0);
+    }
+    for (int i = 0; i < COUNTERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(numbers[0] == COUNTERS * 150 && numbers[1] == COUNTERS * 150);
+    close_store(stores[1]);
+    close_store(stores[0]);
+}
+
+static void one_at_a_time_of_peers(void **state)
+{
+    char path[] = "/tmp/holdfast-numbers-XXXXXX";
+    int fd = mkstemp(path);
+    struct peer peers[3];
+    uint64_t *numbers;
+
+    (void)state;
+    CHECK(fd >= 0);
+    CHECK(ftruncate(fd, 4096) == 0);
+    numbers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(numbers != MAP_FAILED);
+    for (int i = 0; i < 3; i++)
+        peer_start(&peers[i]);
+    for (int i = 0; i < 3; i++)
+        peer_hammer(&peers[i], "count", HF_MUTEX, 300, path);
+    for (int i = 0; i < 3; i++)
+        peer_idle(&peers[i]);
+    for (int i = 0; i < 3; i++)
+        peer_stop(&peers[i]);
+    CHECK(numbers[0] == 900 && numbers[1] == 900);
+    munmap(numbers, 4096);
+    close(fd);
+    unlink(path);
+}
+
+int contract_acquire(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(try_once),
+        CASE(try_from_everywhere),
+        CASE(names_are_independent),
+        CASE(timeout_is_not_early),
+        CASE(waiting_is_granted),
+        CASE(waiting_peer_is_granted),
+        CASE(cancel_ends_waiting),
+        CASE(cancel_races_with_grant),
+        CASE(one_at_a_time_of_threads),
+        CASE(one_at_a_time_of_peers),
+    };
+
+    return cmocka_run_group_tests_name("acquire", cases, NULL, NULL);
+}

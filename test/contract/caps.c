@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the store says about itself, and that it means it: whatever it does not
+ * declare answers HF_UNSUPPORTED and changes nothing.
+ */
+#include "contract.h"
+
+#include <string.h>
+
+static void info_is_complete(void **state)
+{
+    hf_store *store = open_store();
+    hf_store_info info = { .size = sizeof info };
+
+    (void)state;
+    EXPECT(HF_OK, hf_info(store, &info));
+    CHECK(info.engine && info.engine[0]);
+    CHECK(info.location && info.location[0]);
+    CHECK(!!(info.caps & HF_CAP_TOKEN) == (info.tokens != HF_TOKENS_NONE));
+    CHECK((info.caps & HF_CAP_TTL) || (info.caps & HF_CAP_PROCESS));
+    CHECK((info.caps & HF_CAP_PROCESS) || info.default_ttl_ms > 0);
+    CHECK(!(info.caps & HF_CAP_PASS) || (info.caps & HF_CAP_TOKEN));
+    CHECK(info.min_ttl_ms >= 0);
+    close_store(store);
+}
+
+static void engine_list_agrees(void **state)
+{
+    hf_engine_info info;
+    bool found = false;
+    size_t i;
+
+    (void)state;
+    for (i = 0; hf_engine_at(i, &info) == HF_OK; i++) {
+        CHECK(info.name && info.schemes);
+        CHECK(info.available || info.why_not);
+        if (strcmp(info.name, contract_info.engine) != 0)
+            continue;
+        found = true;
+        CHECK(info.available);
+        CHECK(info.caps == contract_info.caps);
+        CHECK(info.tokens == contract_info.tokens);
+        CHECK(info.on_crash && info.on_pause && info.on_clock_jump && info.on_server_loss);
+        CHECK(info.on_partition && info.fairness && info.wakeup);
+    }
+    CHECK(found);
+    EXPECT(HF_NOT_FOUND, hf_engine_at(i, &info));
+    EXPECT(HF_NOT_FOUND, hf_engine_at((size_t)-1, &info));
+}
+
+/* An acquire that needs `cap`: HF_OK with it, HF_UNSUPPORTED without. */
+static void acquire_needs(hf_store *store, const hf_request *request, unsigned cap)
+{
+    EXPECT(has(cap) ? HF_OK : HF_UNSUPPORTED, probe(store, request));
+}
+
+static void requests_need_their_caps(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request;
+
+    (void)state;
+    request = mutex_request("caps");
+    request.kind = HF_SHARED;
+    acquire_needs(store, &request, HF_CAP_SHARED);
+    request.kind = HF_EXCLUSIVE;
+    acquire_needs(store, &request, HF_CAP_SHARED);
+
+    request = mutex_request("caps");
+    request.kind = HF_SEMAPHORE;
+    request.capacity = 3;
+    acquire_needs(store, &request, HF_CAP_SEMAPHORE);
+
+    request = mutex_request("caps");
+    request.flags = HF_BARGE;
+    acquire_needs(store, &request, HF_CAP_BARGE);
+
+    request = mutex_request("caps");
+    request.ttl_ms = LIMIT_MS;
+    acquire_needs(store, &request, HF_CAP_TTL);
+    request.lock_delay_ms = 1000;
+    acquire_needs(store, &request, HF_CAP_LOCK_DELAY | HF_CAP_TTL);
+    request.lock_delay_ms = 0;
+    request.flags = HF_DETACHED;
+    acquire_needs(store, &request, HF_CAP_DETACHED);
+
+    request = mutex_request("caps");
+    EXPECT(HF_OK, probe(store, &request));
+    close_store(store);
+}
+
+static void calls_need_their_caps(void **state)
+{
+    static const char handle[] = "00000000000000000000000000000000-1";
+    hf_store *store = open_store();
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+    uint64_t seq = 0;
+    hf_status status;
+
+    (void)state;
+    EXPECT(has(HF_CAP_INSPECT) ? HF_OK : HF_UNSUPPORTED,
+           hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    if (has(HF_CAP_INSPECT)) {
+        CHECK(view->count == 0);
+        CHECK(!view->waiters_tracked == !has(HF_CAP_WAITERS));
+        hf_view_free(view);
+    }
+    EXPECT(has(HF_CAP_BREAK) ? HF_NOT_FOUND : HF_UNSUPPORTED,
+           hf_break(store, "caps", 4, 1, &contract_error));
+    EXPECT(has(HF_CAP_WATCH) ? HF_TIMEOUT : HF_UNSUPPORTED,
+           hf_wait_change(store, &seq, 1, NULL, &contract_error));
+    status = hf_adopt(store, "caps", 4, handle, 0, 0, &lease, &contract_error);
+    if (has(HF_CAP_DETACHED))
+        CHECK(status == HF_INVALID || status == HF_NOT_FOUND);
+    else
+        EXPECT(HF_UNSUPPORTED, status);
+    CHECK(lease == NULL);
+    close_store(store);
+}
+
+static void tokens_only_where_declared(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("token");
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    CHECK((hf_token(lease) > 0) == has(HF_CAP_TOKEN));
+    CHECK(hf_token(lease) < UINT64_C(1) << 53);
+    give(lease);
+    close_store(store);
+}
+
+static void count_finding(hf_level level, const char *topic, const char *text, void *arg)
+{
+    CHECK(level == HF_FINE || level == HF_WARNING || level == HF_BAD);
+    CHECK(topic && topic[0] && text && text[0]);
+    ++*(int *)arg;
+}
+
+static void doctor_reports(void **state)
+{
+    hf_store *store = open_store();
+    int findings = 0;
+
+    (void)state;
+    EXPECT(HF_OK, hf_doctor(store, count_finding, &findings, &contract_error));
+    CHECK(findings > 0);
+    close_store(store);
+}
+
+int contract_caps(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(info_is_complete),      CASE(engine_list_agrees),         CASE(requests_need_their_caps),
+        CASE(calls_need_their_caps), CASE(tokens_only_where_declared), CASE(doctor_reports),
+    };
+
+    return cmocka_run_group_tests_name("caps", cases, NULL, NULL);
+}

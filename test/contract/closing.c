@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Closing a store: refused while in use, or ending everything that is. */
+#include "contract.h"
+
+#include <string.h>
+
+static void refused_while_held(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("close");
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    EXPECT(HF_IN_USE, hf_close(store, 0));
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, probe(store, &request)); /* it stays open */
+    give(lease);
+    close_store(store);
+}
+
+static void refused_while_waited_in(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("close");
+    hf_lease *lease = take(second, &request);
+    struct attempt attempt;
+
+    (void)state;
+    request.wait_ms = HF_FOREVER;
+    attempt_start(&attempt, store, &request);
+    attempt_settled(&attempt);
+    EXPECT(HF_IN_USE, hf_close(store, 0));
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(store);
+    close_store(second);
+}
+
+static void twice_and_after(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("close");
+    hf_store_info info = { .size = sizeof info };
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+
+    (void)state;
+    close_store(store);
+    EXPECT(HF_INVALID, hf_close(store, 0));
+    EXPECT(HF_INVALID, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_INVALID, hf_acquire(store, &request, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_inspect(store, "x", 1, 0, &view, &contract_error));
+    EXPECT(HF_INVALID, hf_info(store, &info));
+    EXPECT(HF_INVALID, hf_process(store));
+    CHECK(hf_fd(store) == -1);
+}
+
+static void unknown_flags(void **state)
+{
+    hf_store *store = open_store();
+
+    (void)state;
+    EXPECT(HF_INVALID, hf_close(store, 1u << 4));
+    close_store(store);
+}
+
+struct notice {
+    _Atomic int count;
+};
+
+static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+{
+    (void)lease, (void)why;
+    CHECK(reason == HF_LOST);
+    atomic_fetch_add(&((struct notice *)arg)->count, 1);
+}
+
+static void release_ends_everything(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request mine = mutex_request("mine"), theirs = mutex_request("theirs"), other;
+    hf_lease *lease, *foreign = take(second, &theirs);
+    struct attempt attempts[4];
+    struct notice notice = { 0 };
+
+    (void)state;
+    mine.on_lost = on_lost;
+    mine.on_lost_arg = &notice;
+    lease = take(store, &mine);
+    theirs.wait_ms = HF_FOREVER;
+    for (int i = 0; i < 4; i++) {
+        theirs.flags = i & 1 ? HF_STRICT : 0;
+        attempt_start(&attempts[i], store, &theirs);
+    }
+    for (int i = 0; i < 4; i++)
+        attempt_settled(&attempts[i]);
+
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    for (int i = 0; i < 4; i++)
+        EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    other = mutex_request("mine");
+    EXPECT(HF_OK, probe(second, &other)); /* it was released in the store */
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    EXPECT(HF_INVALID, hf_release(lease, &contract_error));
+    EXPECT(HF_INVALID, hf_close(store, 0));
+    CHECK(hf_lease_state(foreign) == HF_STATE_HELD);
+    give(foreign);
+    if (has(HF_CAP_WAITERS))
+        CHECK(count_waiters(second, "theirs") == 0);
+    theirs.flags = 0;
+    EXPECT(HF_OK, probe(second, &theirs));
+    close_store(second);
+}
+
+/* Closing one handle leaves what the others hold. */
+static void handles_are_independent(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("close");
+    hf_lease *lease = take(second, &request);
+
+    (void)state;
+    close_store(store);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    store = open_store();
+    EXPECT(HF_BUSY, probe(store, &request));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(second);
+}
+
+static void open_and_close_often(void **state)
+{
+    hf_request request = mutex_request("close");
+
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        hf_store *store = open_store();
+
+        give(take(store, &request));
+        close_store(store);
+    }
+}
+
+/* Threads that are in the middle of everything when the store is closed under them. */
+struct user {
+    hf_store *store;
+    char name[2];
+    _Atomic int rounds;
+};
+
+static void *use_until_closed(void *arg)
+{
+    struct user *user = arg;
+    hf_request request = waiting_request(user->name);
+    hf_status status;
+
+    do {
+        hf_lease *lease = NULL;
+
+        status = hf_acquire(user->store, &request, &lease, NULL);
+        if (status == HF_OK) {
+            hf_status released = hf_release(lease, NULL);
+
+            CHECK(released == HF_OK || released == HF_LOST);
+        } else
+            CHECK(status == HF_CANCELLED || status == HF_INVALID);
+        user->rounds++;
+    } while (status != HF_INVALID && status != HF_CANCELLED);
+    return NULL;
+}
+
+static void closed_under_load(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        struct user users[6];
+        pthread_t threads[6];
+        hf_store *store = open_store();
+
+        for (int i = 0; i < 6; i++) {
+            users[i] = (struct user){ .store = store, .name = { (char)('a' + i % 2), 0 } };
+            CHECK(pthread_create(&threads[i], NULL, use_until_closed, &users[i]) == 0);
+        }
+        for (int i = 0; i < 6; i++)
+            AWAIT(users[i].rounds > 5);
+        EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+        for (int i = 0; i < 6; i++)
+            CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+int contract_closing(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(refused_while_held),      CASE(refused_while_waited_in), CASE(twice_and_after),
+        CASE(unknown_flags),           CASE(release_ends_everything), CASE(handles_are_independent),
+        CASE(open_and_close_often),    CASE(closed_under_load),
+    };
+
+    return cmocka_run_group_tests_name("closing", cases, NULL, NULL);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contract suite's main program and what all groups share: the store under
+ * test, checks that work on any thread, small steps that many cases take.
+ */
+#include "contract.h"
+
+#include "mem_engine.h"
+#include "peer.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+bool contract_processes;
+hf_store_info contract_info = { .size = sizeof contract_info };
+_Thread_local hf_error contract_error;
+
+static const char *url_template;
+static char case_url[512], case_dir[256];
+static pthread_t main_thread;
+
+static void learn_about_engine(void);
+
+#define GROUP_ROW(group) { #group, contract_##group },
+static const struct contract_group groups[] = { CONTRACT_GROUPS(GROUP_ROW) };
+
+int main(int argc, char **argv)
+{
+    mem_engine_register();
+    main_thread = pthread_self();
+    if (argc == 3 && strcmp(argv[1], "--peer") == 0) {
+        peer_serve(STDIN_FILENO, argv[2]);
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "--processes") == 0) {
+        contract_processes = true;
+        argv++, argc--;
+    }
+    url_template = argc > 1 && argv[1][0] ? argv[1] : getenv("HOLDFAST_TEST_URL");
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: contract [--processes] URL|'' GROUP [CASE]\n");
+        return 64;
+    }
+    if (!url_template) {
+        fprintf(stderr, "contract: no URL given, and HOLDFAST_TEST_URL is not set\n");
+        return 64;
+    }
+    if (argc == 4)
+        cmocka_set_test_filter(argv[3]);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strcmp(argv[2], groups[i].name) == 0) {
+            learn_about_engine();
+            return groups[i].run() ? 1 : 0;
+        }
+    fprintf(stderr, "contract: no group '%s'\n", argv[2]);
+    return 64;
+}
+
+/* ---- the store under test ---------------------------------------------------- */
+
+static void learn_about_engine(void)
+{
+    static char engine[64], location[512];
+    hf_store *store;
+
+    contract_setup(NULL);
+    store = open_store();
+    EXPECT(HF_OK, hf_info(store, &contract_info));
+    snprintf(engine, sizeof engine, "%s", contract_info.engine);
+    snprintf(location, sizeof location, "%s", contract_info.location);
+    contract_info.engine = engine;
+    contract_info.location = location;
+    close_store(store);
+    contract_teardown(NULL);
+}
+
+/* Replace every `what` in `text`, which has room for `size` bytes. */
+static void replace(char *text, size_t size, const char *what, const char *with)
+{
+    char before[512], *at;
+
+    while ((at = strstr(text, what))) {
+        snprintf(before, sizeof before, "%s", text);
+        snprintf(text, size, "%.*s%s%s", (int)(at - text), before, with,
+                 before + (at - text) + strlen(what));
+    }
+}
+
+int contract_setup(void **state)
+{
+    static unsigned number;
+    const char *tmp = getenv("TMPDIR");
+    char id[64];
+
+    (void)state;
+    alarm(0);
+    snprintf(id, sizeof id, "t%ld-%u", (long)getpid(), ++number);
+    snprintf(case_url, sizeof case_url, "%s", url_template);
+    replace(case_url, sizeof case_url, "{id}", id);
+    case_dir[0] = 0;
+    if (strstr(case_url, "{dir}")) {
+        snprintf(case_dir, sizeof case_dir, "%s/holdfast-contract-XXXXXX", tmp ? tmp : "/tmp");
+        if (!mkdtemp(case_dir)) {
+            perror(case_dir);
+            return -1;
+        }
+        replace(case_url, sizeof case_url, "{dir}", case_dir);
+    }
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+int contract_teardown(void **state)
+{
+    (void)state;
+    if (case_dir[0])
+        nftw(case_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mem_engine_reset();
+    return 0;
+}
+
+const char *contract_url(void)
+{
+    return case_url;
+}
+
+bool has(unsigned cap)
+{
+    return (contract_info.caps & cap) == cap;
+}
+
+/* ---- checking ------------------------------------------------------------------ */
+
+/* On the main thread cmocka ends the case; elsewhere only the program can be ended. */
+static void die(const char *file, int line)
+{
+    if (pthread_equal(pthread_self(), main_thread))
+        _fail(file, line);
+    fflush(NULL);
+    _exit(1);
+}
+
+void check_true(bool truth, const char *text, const char *file, int line)
+{
+    if (truth)
+        return;
+    fprintf(stderr, "%s:%d: not true: %s\n", file, line, text);
+    die(file, line);
+}
+
+void check_status(hf_status want, hf_status got, const char *text, const char *file, int line)
+{
+    if (want == got)
+        return;
+    fprintf(stderr, "%s:%d: %s: %s and not %s (%s)\n", file, line, text, hf_status_name(got),
+            hf_status_name(want), contract_error.text);
+    die(file, line);
+}
+
+int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void nap_ms(int64_t ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+    nanosleep(&t, NULL);
+}
+
+/* ---- stores and leases ----------------------------------------------------------- */
+
+hf_store *open_store(void)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store = NULL;
+
+    options.label = "contract";
+    EXPECT(HF_OK, hf_open(contract_url(), &options, &store, &contract_error));
+    CHECK(store != NULL);
+    return store;
+}
+
+void close_store(hf_store *store)
+{
+    EXPECT(HF_OK, hf_close(store, 0));
+}
+
+hf_request mutex_request(const char *name)
+{
+    hf_request request = HF_REQUEST_INIT;
+
+    request.name = name;
+    return request;
+}
+
+hf_request waiting_request(const char *name)
+{
+    hf_request request = mutex_request(name);
+
+    request.wait_ms = LIMIT_MS;
+    return request;
+}
+
+hf_lease *take(hf_store *store, const hf_request *request)
+{
+    hf_lease *lease = NULL;
+
+    EXPECT(HF_OK, hf_acquire(store, request, &lease, &contract_error));
+    CHECK(lease != NULL);
+    return lease;
+}
+
+void give(hf_lease *lease)
+{
+    EXPECT(HF_OK, hf_release(lease, &contract_error));
+}
+
+hf_status probe(hf_store *store, const hf_request *request)
+{
+    hf_lease *lease = NULL;
+    hf_status status = hf_acquire(store, request, &lease, &contract_error);
+
+    if (status == HF_OK)
+        give(lease);
+    return status;
+}
+
+static size_t count_parties(hf_store *store, const char *name, bool waiters)
+{
+    hf_view *view = NULL;
+    size_t count = 0;
+
+    EXPECT(HF_OK, hf_inspect(store, name, strlen(name), 0, &view, &contract_error));
+    CHECK(view->count <= 1);
+    if (view->count)
+        count = waiters ? view->entries[0].waiter_count : view->entries[0].holder_count;
+    hf_view_free(view);
+    return count;
+}
+
+size_t count_waiters(hf_store *store, const char *name)
+{
+    return count_parties(store, name, true);
+}
+
+size_t count_holders(hf_store *store, const char *name)
+{
+    return count_parties(store, name, false);
+}
+
+void await_lost(hf_lease *lease)
+{
+    struct pollfd fd = { .fd = hf_lease_fd(lease), .events = POLLIN };
+
+    CHECK(fd.fd >= 0);
+    CHECK(poll(&fd, 1, LIMIT_MS) == 1);
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+}
+
+static void *attempt_run(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    attempt->tid = (int)syscall(SYS_gettid);
+    attempt->status
+        = hf_acquire(attempt->store, &attempt->request, &attempt->lease, &contract_error);
+    attempt->ended_ms = now_ms();
+    attempt->ended = true;
+    return NULL;
+}
+
+void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *request)
+{
+    *attempt = (struct attempt){ .store = store, .request = *request };
+    CHECK(pthread_create(&attempt->thread, NULL, attempt_run, attempt) == 0);
+}
+
+/* 'S' for a thread that sleeps. */
+static char thread_state(int tid)
+{
+    char path[64], line[512] = "";
+    const char *after;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (!fgets(line, sizeof line, file))
+        line[0] = 0;
+    fclose(file);
+    after = strrchr(line, ')');
+    return after && after[1] ? after[2] : 0;
+}
+
+void attempt_settled(struct attempt *attempt)
+{
+    /* Asleep at several looks in a row: on its way it sleeps for moments only. */
+    for (int asleep = 0; asleep < 10 && !attempt->ended; nap_ms(5))
+        asleep = attempt->tid && thread_state(attempt->tid) == 'S' ? asleep + 1 : 0;
+}
+
+hf_status attempt_join(struct attempt *attempt)
+{
+    CHECK(pthread_join(attempt->thread, NULL) == 0);
+    return attempt->status;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contract suite: what every engine must do, seen through the public API.
+ *
+ * The program is one for all engines. `contract URL GROUP` runs one group of
+ * cases against the store at URL, in which `{dir}` becomes a fresh directory and
+ * `{id}` a fresh word for every case. What the store declares decides what is
+ * expected of it: a declared capability must hold, an undeclared one must answer
+ * HF_UNSUPPORTED. With `--processes` a peer is another process, else it is
+ * another handle on a thread of its own.
+ *
+ * No case depends on a time being short: they wait for events, at most for
+ * LIMIT_MS, and compare times only with bounds that noise cannot break.
+ */
+#ifndef CONTRACT_H
+#define CONTRACT_H
+
+#include "holdfast/holdfast.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define LIMIT_MS 60000 /* an event that has not come by then will not come */
+
+/* ---- the store under test ---------------------------------------------------- */
+
+extern bool contract_processes;     /* peers are processes */
+extern hf_store_info contract_info; /* of the store under test */
+
+const char *contract_url(void); /* of this case */
+bool has(unsigned cap);         /* HF_CAP_*: all of them */
+/* Every case that needs a capability says so first; returns false after it has checked that a
+ * plain call answers HF_UNSUPPORTED where the case names one. */
+#define NEEDS(caps)                                                                            \
+    do {                                                                                       \
+        if (!has(caps))                                                                        \
+            return;                                                                            \
+    } while (0)
+
+/* ---- checking, on any thread -------------------------------------------------- */
+
+extern _Thread_local hf_error contract_error; /* pass &contract_error; a failed EXPECT prints it */
+
+#define CHECK(truth) check_true((truth), #truth, __FILE__, __LINE__)
+#define EXPECT(status, call)                                                                   \
+    (contract_error.text[0] = 0, check_status((status), (call), #call, __FILE__, __LINE__))
+void check_true(bool truth, const char *text, const char *file, int line);
+void check_status(hf_status want, hf_status got, const char *text, const char *file, int line);
+
+int64_t now_ms(void); /* the library's clock */
+void nap_ms(int64_t ms);
+/* Poll the condition until it is true; fail after LIMIT_MS. */
+#define AWAIT(truth)                                                                           \
+    do {                                                                                       \
+        int64_t await_until = now_ms() + LIMIT_MS;                                             \
+        while (!(truth)) {                                                                     \
+            check_true(now_ms() < await_until, "in time: " #truth, __FILE__, __LINE__);        \
+            nap_ms(2);                                                                         \
+        }                                                                                      \
+    } while (0)
+
+/* ---- stores and leases ---------------------------------------------------------- */
+
+hf_store *open_store(void);
+void close_store(hf_store *store);
+
+hf_request mutex_request(const char *name);                 /* try once */
+hf_request waiting_request(const char *name);               /* a mutex, at most LIMIT_MS */
+hf_lease *take(hf_store *store, const hf_request *request); /* must succeed */
+void give(hf_lease *lease);                                 /* must succeed */
+/* Try it, release if it was granted, say what the answer was. */
+hf_status probe(hf_store *store, const hf_request *request);
+
+/* How many waiters (holders) the store shows for the name. */
+size_t count_waiters(hf_store *store, const char *name);
+size_t count_holders(hf_store *store, const char *name);
+
+/* Wait until a lease's descriptor says that it is lost. */
+void await_lost(hf_lease *lease);
+
+/* An acquire on a thread of its own. */
+struct attempt {
+    hf_store *store;
+    hf_request request;
+    hf_lease *lease;
+    hf_status status;
+    int64_t ended_ms;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *request);
+/* Wait until its thread sleeps in the library (or is through with it). */
+void attempt_settled(struct attempt *attempt);
+hf_status attempt_join(struct attempt *attempt);
+
+/* ---- groups ------------------------------------------------------------------------ */
+
+int contract_setup(void **state);
+int contract_teardown(void **state);
+#define CASE(function) cmocka_unit_test_setup_teardown(function, contract_setup, contract_teardown)
+
+struct contract_group {
+    const char *name;
+    int (*run)(void);
+};
+#define CONTRACT_GROUPS(X)                                                                     \
+    X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect)      \
+    X(names) X(input) X(async) X(misuse) X(closing) X(forked) X(detached) X(watch) X(process)  \
+    X(hammer)
+#define CONTRACT_DECLARE(name) int contract_##name(void);
+CONTRACT_GROUPS(CONTRACT_DECLARE)
+#undef CONTRACT_DECLARE
+
+#endif

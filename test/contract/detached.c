@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Leases that outlive their process, and the handles by which others take them over. */
+#include "peer.h"
+
+#include <string.h>
+
+#define LONG_MS (10 * 60 * 1000)
+
+static hf_request detached_request(int64_t ttl_ms)
+{
+    hf_request request = mutex_request("away");
+
+    request.flags = HF_DETACHED;
+    request.ttl_ms = ttl_ms;
+    return request;
+}
+
+static hf_status adopt(hf_store *store, const char *name, const char *handle, hf_lease **ret_lease)
+{
+    return hf_adopt(store, name, strlen(name), handle, 0, 0, ret_lease, &contract_error);
+}
+
+static void outlives_its_store(void **state)
+{
+    hf_request request = detached_request(LONG_MS), try = mutex_request("away");
+    hf_store *store;
+    hf_lease *lease, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+    uint64_t token;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    lease = take(store, &request);
+    token = hf_token(lease);
+    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    CHECK(strlen(handle) > 0 && strlen(handle) < HF_HANDLE_MAX);
+    EXPECT(HF_OK, hf_close(store, 0)); /* a detached lease does not keep it open */
+
+    store = open_store();
+    EXPECT(HF_BUSY, probe(store, &try));
+    EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
+    CHECK(hf_token(adopted) == token);
+    CHECK(hf_lease_state(adopted) == HF_STATE_HELD);
+    CHECK(hf_remaining_ms(adopted) > 0 && hf_remaining_ms(adopted) <= LONG_MS);
+    give(adopted);
+    EXPECT(HF_OK, probe(store, &try));
+    adopted = NULL;
+    EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
+    CHECK(adopted == NULL);
+    close_store(store);
+}
+
+static void given_to_a_peer(void **state)
+{
+    hf_request request = detached_request(LONG_MS), try = mutex_request("away");
+    hf_store *store;
+    hf_lease *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+    struct peer peer;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    peer_start(&peer);
+    EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+    peer_handle(&peer, 0, handle);
+    if (contract_processes) {
+        peer_kill(&peer); /* it stands by itself */
+        EXPECT(HF_BUSY, probe(store, &try));
+        EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
+        give(adopted);
+    } else {
+        EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
+        give(adopted);
+        peer_stop(&peer);
+    }
+    EXPECT(HF_OK, probe(store, &try));
+    close_store(store);
+}
+
+static void is_shown_as_detached(void **state)
+{
+    hf_request request = detached_request(LONG_MS);
+    hf_store *store;
+    hf_lease *lease;
+    hf_view *view = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED | HF_CAP_INSPECT);
+    store = open_store();
+    request.label = "from a script";
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_inspect(store, "away", 4, 0, &view, &contract_error));
+    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
+    CHECK(view->entries[0].holders[0].detached == 1);
+    CHECK(view->entries[0].holders[0].ttl_ms > 0);
+    CHECK(strcmp(view->entries[0].holders[0].label, "from a script") == 0);
+    hf_view_free(view);
+    give(lease);
+    close_store(store);
+}
+
+static void ends_with_its_ttl(void **state)
+{
+    hf_request request = detached_request(1000), wait = waiting_request("away");
+    hf_store *store;
+    hf_lease *lease, *next, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+    int64_t begin_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    request.flags |= HF_NO_RENEW;
+    begin_ms = now_ms();
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    next = take(store, &wait);
+    CHECK(now_ms() - begin_ms >= 1000);
+    EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    give(next);
+    close_store(store);
+}
+
+static void adopting_renews(void **state)
+{
+    hf_request request = detached_request(LONG_MS);
+    hf_store *store;
+    hf_lease *lease, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_close(store, 0));
+    store = open_store();
+    EXPECT(HF_OK,
+           hf_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
+    CHECK(hf_remaining_ms(adopted) > 2 * LONG_MS);
+    EXPECT(HF_OK, hf_renew(adopted, LONG_MS, &contract_error));
+    CHECK(hf_remaining_ms(adopted) <= LONG_MS);
+    give(adopted);
+    close_store(store);
+}
+
+static void not_a_handle(void **state)
+{
+    static const char *const bad[]
+        = { "", "x", "not a handle at all", "00000000000000000000000000000000",
+            "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-1",
+            "0000000000000000000000000000000000000000000000000000000000000000000000000000-1" };
+    hf_request request = detached_request(LONG_MS);
+    hf_store *store;
+    hf_lease *lease, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        EXPECT(HF_INVALID, adopt(store, "away", bad[i], &adopted));
+    EXPECT(HF_INVALID, adopt(store, "away", NULL, &adopted));
+
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_NOT_FOUND, adopt(store, "elsewhere", handle, &adopted));
+    handle[0] = handle[0] == 'a' ? 'b' : 'a'; /* somebody guesses */
+    EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
+    CHECK(adopted == NULL);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+/* Who waits gets it when the adopter releases. */
+static void adopter_hands_off(void **state)
+{
+    hf_request request = detached_request(LONG_MS), wait = waiting_request("away");
+    struct attempt attempt;
+    hf_store *store, *second;
+    hf_lease *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    EXPECT(HF_OK, hf_lease_handle(take(store, &request), handle));
+    EXPECT(HF_OK, hf_close(store, 0));
+    store = open_store();
+    second = open_store();
+    attempt_start(&attempt, second, &wait);
+    attempt_settled(&attempt);
+    CHECK(!attempt.ended);
+    EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
+    give(adopted);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
+int contract_detached(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(outlives_its_store), CASE(given_to_a_peer), CASE(is_shown_as_detached),
+        CASE(ends_with_its_ttl),  CASE(adopting_renews), CASE(not_a_handle),
+        CASE(adopter_hands_off),
+    };
+
+    return cmocka_run_group_tests_name("detached", cases, NULL, NULL);
+}

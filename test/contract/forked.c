@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A forked child that touches its parent's handles: HF_FORKED, and nothing is
+ * freed. It may open a store of its own.
+ */
+#include "peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define THREADS_AFTER_FORK 0 /* ThreadSanitizer does not allow them */
+#else
+#define THREADS_AFTER_FORK 1
+#endif
+
+/* In the child there is no cmocka: the number of the first failed step is the exit status. */
+#define STEP(truth)                                                                            \
+    do {                                                                                       \
+        if (!(truth)) {                                                                        \
+            fprintf(stderr, "child: not true: %s\n", #truth);                                  \
+            _exit(1);                                                                          \
+        }                                                                                      \
+    } while (0)
+
+static void await_child(pid_t pid)
+{
+    int status = -1;
+
+    CHECK(pid > 0);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+struct handles {
+    hf_store *store;
+    hf_lease *lease;
+    hf_cancel *cancel;
+};
+
+static void touch_everything(const struct handles *h)
+{
+    hf_request request = mutex_request("fork");
+    hf_store_info store_info = { .size = sizeof store_info };
+    hf_lease_info lease_info = { .size = sizeof lease_info };
+    char handle[HF_HANDLE_MAX];
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+    uint64_t seq = 0;
+    hf_error err;
+
+    STEP(hf_release(h->lease, &err) == HF_FORKED);
+    STEP(err.status == HF_FORKED && err.text[0]);
+    STEP(hf_release(h->lease, NULL) == HF_FORKED); /* and again: it has not ended */
+    STEP(hf_release_async(h->lease, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_renew(h->lease, 0, NULL) == HF_FORKED);
+    STEP(hf_lease_get(h->lease, &lease_info) == HF_FORKED);
+    STEP(hf_lease_handle(h->lease, handle) == HF_FORKED);
+    STEP(hf_lease_state(h->lease) == HF_STATE_LOST);
+    STEP(hf_remaining_ms(h->lease) == 0);
+    STEP(hf_token(h->lease) == 0);
+    STEP(hf_lease_fd(h->lease) == -1);
+    STEP(hf_acquire(h->store, &request, &lease, NULL) == HF_FORKED);
+    STEP(hf_acquire_async(h->store, &request, (hf_done_fn *)abort, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_inspect(h->store, NULL, 0, HF_INSPECT_GLOB, &view, NULL) == HF_FORKED);
+    STEP(hf_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
+    STEP(hf_wait_change(h->store, &seq, 0, NULL, NULL) == HF_FORKED);
+    STEP(hf_info(h->store, &store_info) == HF_FORKED);
+    STEP(hf_process(h->store) == HF_FORKED);
+    STEP(hf_fd(h->store) == -1);
+    STEP(hf_close(h->store, 0) == HF_FORKED);
+    STEP(hf_close(h->store, HF_CLOSE_RELEASE) == HF_FORKED);
+    STEP(hf_cancel_fire(h->cancel) == HF_FORKED);
+    STEP(hf_cancel_free(h->cancel) == HF_FORKED);
+    STEP(lease == NULL && view == NULL);
+}
+
+static void child_frees_nothing(void **state)
+{
+    struct handles h = { .store = open_store() };
+    hf_request request = mutex_request("fork");
+    struct peer peer;
+    pid_t pid;
+
+    (void)state;
+    peer_start(&peer);
+    h.lease = take(h.store, &request);
+    EXPECT(HF_OK, hf_cancel_new(&h.cancel));
+    pid = fork();
+    if (pid == 0) {
+        touch_everything(&h);
+        _exit(0);
+    }
+    await_child(pid);
+    CHECK(hf_lease_state(h.lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, peer_acquire(&peer, 0, &request));
+    EXPECT(HF_OK, hf_cancel_free(h.cancel));
+    give(h.lease);
+    EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+    peer_stop(&peer);
+    close_store(h.store);
+}
+
+static void use_own_store(const char *url)
+{
+    hf_request held = mutex_request("fork"), free_name = mutex_request("child");
+    hf_store *store = NULL;
+    hf_lease *lease = NULL;
+
+    STEP(hf_open(url, NULL, &store, &contract_error) == HF_OK);
+    STEP(hf_acquire(store, &held, &lease, NULL) == HF_BUSY);
+    STEP(hf_acquire(store, &free_name, &lease, NULL) == HF_OK);
+    STEP(hf_lease_state(lease) == HF_STATE_HELD);
+    STEP(hf_release(lease, NULL) == HF_OK);
+    STEP(hf_close(store, 0) == HF_OK);
+}
+
+/* The child's own store sees the parent's lease as anybody else's. */
+static void child_opens_its_own(void **state)
+{
+    hf_store *store;
+    hf_request request = mutex_request("fork");
+    hf_lease *lease;
+    pid_t pid;
+
+    (void)state;
+    if (!contract_processes || !THREADS_AFTER_FORK)
+        return;
+    store = open_store();
+    lease = take(store, &request);
+    pid = fork();
+    if (pid == 0) {
+        use_own_store(contract_url());
+        _exit(0);
+    }
+    await_child(pid);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, probe(store, &request));
+    give(lease);
+    close_store(store);
+}
+
+/* A child that lives on does not keep what its parent has released, nor hold up its queue. */
+static void child_keeps_nothing(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("fork");
+    hf_lease *lease = take(store, &request);
+    struct peer peer;
+    int fds[2];
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    CHECK(pipe(fds) == 0);
+    pid = fork();
+    if (pid == 0) {
+        close(fds[1]);
+        _exit(read(fds[0], &byte, 1) < 0); /* until the parent is done */
+    }
+    close(fds[0]);
+    peer_start(&peer);
+    give(lease);
+    request.wait_ms = LIMIT_MS;
+    EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+    EXPECT(HF_OK, peer_release(&peer, 0));
+    close(fds[1]);
+    await_child(pid);
+    peer_stop(&peer);
+    close_store(store);
+}
+
+/* Forks while other threads are at work: the parent does not notice. */
+static void *work(void *arg)
+{
+    hf_store *store = *(hf_store **)arg;
+    hf_request request = waiting_request("fork");
+
+    for (int i = 0; i < 300; i++)
+        give(take(store, &request));
+    return NULL;
+}
+
+static void forks_under_load(void **state)
+{
+    struct handles h = { .store = open_store() };
+    hf_request request = mutex_request("other");
+    pthread_t threads[2];
+
+    (void)state;
+    h.lease = take(h.store, &request);
+    EXPECT(HF_OK, hf_cancel_new(&h.cancel));
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, &h.store) == 0);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            touch_everything(&h);
+            _exit(0);
+        }
+        await_child(pid);
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    EXPECT(HF_OK, hf_cancel_free(h.cancel));
+    give(h.lease);
+    close_store(h.store);
+}
+
+int contract_forked(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(child_frees_nothing),
+        CASE(child_opens_its_own),
+        CASE(child_keeps_nothing),
+        CASE(forks_under_load),
+    };
+
+    return cmocka_run_group_tests_name("forked", cases, NULL, NULL);
+}

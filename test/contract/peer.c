@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Peers, see peer.h. Both ends of the line are here: the one that commands
+ * (below the cases' main thread) and the one that serves. A command is a line of
+ * words, an answer is a line too. Names in commands are plain words.
+ */
+#include "peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define LINE 1024
+
+/* ---- commanding --------------------------------------------------------------- */
+
+static void *serve_thread(void *arg)
+{
+    struct peer *peer = arg;
+
+    peer_serve(peer->served_fd, peer->url);
+    close(peer->served_fd);
+    return NULL;
+}
+
+static void start_process(struct peer *peer, int fds[2])
+{
+    char *argv[] = { "contract", "--peer", peer->url, NULL };
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fds[1], STDIN_FILENO);
+    CHECK(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(fds[1]);
+    peer->pid = pid;
+}
+
+static void say(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct peer *peer, const char *format, ...)
+{
+    char line[LINE];
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    line[len++] = '\n';
+    CHECK(send(peer->fd, line, (size_t)len, MSG_NOSIGNAL) == len);
+}
+
+static char *hear(struct peer *peer, char line[LINE])
+{
+    struct pollfd fd = { .fd = peer->fd, .events = POLLIN };
+
+    for (size_t len = 0; len < LINE - 1; len++) {
+        CHECK(poll(&fd, 1, 2 * LIMIT_MS) == 1);
+        CHECK(read(peer->fd, line + len, 1) == 1);
+        if (line[len] == '\n') {
+            line[len] = 0;
+            return line;
+        }
+    }
+    CHECK(!"an answer of bounded length");
+    return line;
+}
+
+static hf_status hear_status(struct peer *peer)
+{
+    char line[LINE];
+
+    return (hf_status)atoi(hear(peer, line));
+}
+
+void peer_start(struct peer *peer)
+{
+    char line[LINE];
+    int fds[2];
+
+    memset(peer, 0, sizeof *peer);
+    snprintf(peer->url, sizeof peer->url, "%s", contract_url());
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    peer->fd = fds[0];
+    if (contract_processes)
+        start_process(peer, fds);
+    else {
+        peer->served_fd = fds[1];
+        CHECK(pthread_create(&peer->thread, NULL, serve_thread, peer) == 0);
+    }
+    if (strcmp(hear(peer, line), "ready") != 0) {
+        fprintf(stderr, "peer: %s\n", line);
+        CHECK(!"the peer is ready");
+    }
+}
+
+static void await_end(struct peer *peer)
+{
+    int status;
+
+    close(peer->fd);
+    if (peer->pid)
+        CHECK(waitpid((pid_t)peer->pid, &status, 0) == (pid_t)peer->pid);
+    else
+        CHECK(pthread_join(peer->thread, NULL) == 0);
+}
+
+void peer_stop(struct peer *peer)
+{
+    say(peer, "stop");
+    EXPECT(HF_OK, hear_status(peer));
+    await_end(peer);
+}
+
+void peer_signal(struct peer *peer, int signal)
+{
+    CHECK(peer->pid != 0);
+    CHECK(kill((pid_t)peer->pid, signal) == 0);
+}
+
+void peer_kill(struct peer *peer)
+{
+    peer_signal(peer, SIGKILL);
+    await_end(peer);
+}
+
+void peer_begin(struct peer *peer, int lease, const hf_request *r)
+{
+    say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %s", lease,
+        (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
+        r->ttl_ms, r->lock_delay_ms, r->label ? r->label : "peer");
+}
+
+hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token)
+{
+    char line[LINE];
+    int status = -1;
+    uint64_t token = 0;
+
+    say(peer, "join %d", lease);
+    CHECK(sscanf(hear(peer, line), "%d %" SCNu64, &status, &token) == 2);
+    if (ret_token)
+        *ret_token = token;
+    return (hf_status)status;
+}
+
+hf_status peer_acquire(struct peer *peer, int lease, const hf_request *request)
+{
+    peer_begin(peer, lease, request);
+    return peer_join(peer, lease, NULL);
+}
+
+hf_status peer_release(struct peer *peer, int lease)
+{
+    say(peer, "release %d", lease);
+    return hear_status(peer);
+}
+
+hf_state peer_state(struct peer *peer, int lease)
+{
+    char line[LINE];
+
+    say(peer, "state %d", lease);
+    return (hf_state)atoi(hear(peer, line));
+}
+
+void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX])
+{
+    char line[LINE];
+
+    say(peer, "handle %d", lease);
+    snprintf(ret_text, HF_HANDLE_MAX, "%.63s", hear(peer, line));
+}
+
+void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path)
+{
+    say(peer, "hammer %s %d %d %s", name, (int)kind, count, path);
+}
+
+void peer_idle(struct peer *peer)
+{
+    EXPECT(HF_OK, hear_status(peer));
+}
+
+/* ---- serving ------------------------------------------------------------------------ */
+
+struct desk {
+    int fd;
+    hf_store *store;
+    struct place {
+        hf_store *store;
+        hf_request request;
+        char name[256], label[HF_LABEL_MAX + 1];
+        hf_lease *lease;
+        hf_status status;
+        hf_cancel *cancel;
+        bool running;
+        pthread_t thread;
+    } places[PEER_LEASES];
+};
+
+static void answer(struct desk *desk, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void answer(struct desk *desk, const char *format, ...)
+{
+    char line[LINE];
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    line[len++] = '\n';
+    if (send(desk->fd, line, (size_t)len, MSG_NOSIGNAL) < 0)
+        return; /* nobody listens any more: the next read ends us */
+}
+
+static void *place_run(void *arg)
+{
+    struct place *place = arg;
+
+    place->status = hf_acquire(place->store, &place->request, &place->lease, NULL);
+    return NULL;
+}
+
+static void do_begin(struct desk *desk, const char *args)
+{
+    int number = 0, kind = 0;
+    struct place fresh = { .store = desk->store, .running = true };
+    struct place *place;
+    hf_request *r = &fresh.request;
+
+    r->size = sizeof *r;
+    if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s", &number,
+               fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms, &r->ttl_ms,
+               &r->lock_delay_ms, fresh.label)
+            != 10
+        || number < 0 || number >= PEER_LEASES)
+        abort();
+    place = &desk->places[number];
+    *place = fresh;
+    place->request.kind = (hf_kind)kind;
+    place->request.name = place->name;
+    place->request.label = place->label;
+    if (hf_cancel_new(&place->cancel) != HF_OK)
+        abort();
+    place->request.cancel = place->cancel;
+    if (pthread_create(&place->thread, NULL, place_run, place) != 0)
+        abort();
+}
+
+static void join_place(struct place *place)
+{
+    if (place->running)
+        pthread_join(place->thread, NULL);
+    place->running = false;
+}
+
+static hf_status do_hammer(struct desk *desk, const char *args)
+{
+    char name[256], path[512];
+    int kind, count, fd;
+    hf_request request = HF_REQUEST_INIT;
+    volatile uint64_t *numbers;
+    hf_status status = HF_OK;
+    hf_lease *lease;
+
+    if (sscanf(args, "%255s %d %d %511s", name, &kind, &count, path) != 4)
+        abort();
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    numbers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd < 0 || numbers == MAP_FAILED)
+        abort();
+    request.name = name;
+    request.kind = (hf_kind)kind;
+    request.wait_ms = LIMIT_MS;
+    for (int i = 0; i < count && status == HF_OK; i++) {
+        status = hf_acquire(desk->store, &request, &lease, NULL);
+        if (status != HF_OK)
+            break;
+        if (numbers[0] != numbers[1])
+            status = HF_INTERNAL;
+        numbers[0] = numbers[0] + 1;
+        if (i % 7 == 0)
+            sched_yield();
+        numbers[1] = numbers[1] + 1;
+        if (hf_release(lease, NULL) != HF_OK)
+            status = HF_LOST;
+    }
+    munmap((void *)numbers, 4096);
+    close(fd);
+    return status;
+}
+
+/* One command. false: it was the last. */
+static bool serve_line(struct desk *desk, const char *line)
+{
+    const char *args = strchr(line, ' ');
+    int number = args ? atoi(args) : 0;
+    struct place *place = &desk->places[number >= 0 && number < PEER_LEASES ? number : 0];
+    char handle[HF_HANDLE_MAX] = "";
+
+    if (strncmp(line, "begin ", 6) == 0)
+        do_begin(desk, args);
+    else if (strncmp(line, "join ", 5) == 0) {
+        join_place(place);
+        answer(desk, "%d %" PRIu64, (int)place->status,
+               place->status == HF_OK ? hf_token(place->lease) : 0);
+    } else if (strncmp(line, "release ", 8) == 0)
+        answer(desk, "%d", (int)hf_release(place->lease, NULL));
+    else if (strncmp(line, "state ", 6) == 0)
+        answer(desk, "%d", (int)hf_lease_state(place->lease));
+    else if (strncmp(line, "handle ", 7) == 0) {
+        hf_lease_handle(place->lease, handle);
+        answer(desk, "%s", handle);
+    } else if (strncmp(line, "hammer ", 7) == 0)
+        answer(desk, "%d", (int)do_hammer(desk, args));
+    else if (strcmp(line, "stop") == 0)
+        return false;
+    else
+        abort();
+    return true;
+}
+
+/* Leave every queue, give everything back, close. */
+static hf_status leave(struct desk *desk)
+{
+    hf_status status;
+
+    for (int i = 0; i < PEER_LEASES; i++) {
+        struct place *place = &desk->places[i];
+
+        if (place->cancel)
+            hf_cancel_fire(place->cancel);
+        join_place(place);
+        if (place->cancel)
+            hf_cancel_free(place->cancel);
+    }
+    status = hf_close(desk->store, HF_CLOSE_RELEASE);
+    for (int i = 0; i < PEER_LEASES; i++)
+        if (desk->places[i].lease)
+            hf_release(desk->places[i].lease, NULL);
+    return status;
+}
+
+void peer_serve(int fd, const char *url)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    struct desk desk = { .fd = fd };
+    char line[LINE];
+    size_t len = 0;
+    hf_error err;
+    hf_status status;
+
+    options.label = "peer";
+    if (hf_open(url, &options, &desk.store, &err) != HF_OK) {
+        answer(&desk, "%s", err.text);
+        return;
+    }
+    answer(&desk, "ready");
+    while (len < sizeof line && read(fd, line + len, 1) == 1) {
+        if (line[len++] != '\n')
+            continue;
+        line[len - 1] = 0;
+        len = 0;
+        if (!serve_line(&desk, line)) {
+            status = leave(&desk);
+            answer(&desk, "%d", (int)status);
+            return;
+        }
+    }
+    (void)leave(&desk);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A peer: somebody else who uses the same store, and does what he is told. He is
+ * another process where the engine serves several (so that he can be killed and
+ * stopped), else a thread with a handle of its own. One command at a time; a
+ * lease is called by a number from 0 to PEER_LEASES - 1.
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include "contract.h"
+
+#define PEER_LEASES 16
+
+struct peer {
+    int fd, served_fd;
+    long pid; /* 0: a thread */
+    pthread_t thread;
+    char url[512];
+};
+
+void peer_start(struct peer *peer);
+/* Let him close his store, with HF_CLOSE_RELEASE, and go. */
+void peer_stop(struct peer *peer);
+/* Only a process: */
+void peer_signal(struct peer *peer, int signal);
+void peer_kill(struct peer *peer); /* SIGKILL, and wait for his end */
+
+/* Begin to acquire; only name, kind, capacity, permits, flags, times and label are passed on. */
+void peer_begin(struct peer *peer, int lease, const hf_request *request);
+/* How that ended. */
+hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token);
+/* Both. */
+hf_status peer_acquire(struct peer *peer, int lease, const hf_request *request);
+
+hf_status peer_release(struct peer *peer, int lease);
+hf_state peer_state(struct peer *peer, int lease);
+void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX]);
+/* Take and release the name `count` times; each time raise the two numbers in the file at `path`
+ * by one, not atomically, and check that they were equal. Returns at once; peer_idle() waits. */
+void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path);
+void peer_idle(struct peer *peer);
+
+/* The other end: serve commands from `fd` until it is closed or told to stop. */
+void peer_serve(int fd, const char *url);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared and exclusive, semaphores, barging, and one meaning per name. */
+#include "contract.h"
+
+static hf_request rw_request(hf_kind kind, int64_t wait_ms)
+{
+    hf_request request = mutex_request("rw");
+
+    request.kind = kind;
+    request.wait_ms = wait_ms;
+    return request;
+}
+
+static hf_request slots_request(uint32_t capacity, uint32_t permits, int64_t wait_ms)
+{
+    hf_request request = mutex_request("slots");
+
+    request.kind = HF_SEMAPHORE;
+    request.capacity = capacity;
+    request.permits = permits;
+    request.wait_ms = wait_ms;
+    return request;
+}
+
+/* Start an acquire that has to wait, and see it in the queue as number `position`. */
+static void queue_up(struct attempt *attempt, hf_store *store, const hf_request *request,
+                     size_t position)
+{
+    attempt_start(attempt, store, request);
+    if (has(HF_CAP_WAITERS))
+        AWAIT(count_waiters(store, request->name) == position);
+    else
+        attempt_settled(attempt);
+}
+
+static void readers_share(void **state)
+{
+    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, 0);
+    hf_store *store, *second;
+    hf_lease *leases[4], *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_SHARED);
+    store = open_store();
+    second = open_store();
+    for (int i = 0; i < 4; i++) {
+        leases[i] = take(i % 2 ? second : store, &reader);
+        EXPECT(HF_BUSY, probe(store, &writer));
+    }
+    for (int i = 0; i < 4; i++) {
+        EXPECT(HF_BUSY, probe(second, &writer));
+        give(leases[i]);
+    }
+    lease = take(store, &writer);
+    EXPECT(HF_BUSY, probe(store, &reader));
+    EXPECT(HF_BUSY, probe(second, &reader));
+    EXPECT(HF_BUSY, probe(second, &writer));
+    give(lease);
+    EXPECT(HF_OK, probe(second, &reader));
+    close_store(second);
+    close_store(store);
+}
+
+static void writers_do_not_starve(void **state)
+{
+    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, LIMIT_MS);
+    struct attempt waiting_writer, late_readers[2];
+    hf_store *store;
+    hf_lease *first;
+
+    (void)state;
+    NEEDS(HF_CAP_SHARED | HF_CAP_FIFO);
+    store = open_store();
+    first = take(store, &reader);
+    writer.flags = HF_STRICT;
+    queue_up(&waiting_writer, store, &writer, 1);
+
+    /* With a writer in the queue nobody slips in, although there would be room. */
+    EXPECT(HF_BUSY, probe(store, &reader));
+    reader.wait_ms = LIMIT_MS;
+    reader.flags = HF_STRICT;
+    queue_up(&late_readers[0], store, &reader, 2);
+    queue_up(&late_readers[1], store, &reader, 3);
+
+    give(first);
+    EXPECT(HF_OK, attempt_join(&waiting_writer));
+    CHECK(!late_readers[0].ended && !late_readers[1].ended);
+    give(waiting_writer.lease);
+    EXPECT(HF_OK, attempt_join(&late_readers[0])); /* both, and at once */
+    EXPECT(HF_OK, attempt_join(&late_readers[1]));
+    give(late_readers[0].lease);
+    give(late_readers[1].lease);
+    close_store(store);
+}
+
+static void semaphore_counts(void **state)
+{
+    hf_request one = slots_request(3, 1, 0), dflt = slots_request(3, 0, 0);
+    hf_store *store;
+    hf_lease *leases[3];
+
+    (void)state;
+    NEEDS(HF_CAP_SEMAPHORE);
+    store = open_store();
+    for (int i = 0; i < 3; i++)
+        leases[i] = take(store, i ? &one : &dflt);
+    EXPECT(HF_BUSY, probe(store, &one));
+    give(leases[1]);
+    leases[1] = take(store, &one);
+    EXPECT(HF_BUSY, probe(store, &one));
+    for (int i = 0; i < 3; i++)
+        give(leases[i]);
+    close_store(store);
+}
+
+static void several_permits(void **state)
+{
+    hf_request three = slots_request(5, 3, 0), two = slots_request(5, 2, 0),
+               one = slots_request(5, 1, 0), all = slots_request(5, 5, 0);
+    hf_store *store;
+    hf_lease *a, *b;
+
+    (void)state;
+    NEEDS(HF_CAP_SEMAPHORE);
+    store = open_store();
+    a = take(store, &three);
+    EXPECT(HF_BUSY, probe(store, &three));
+    b = take(store, &two);
+    EXPECT(HF_BUSY, probe(store, &one));
+    give(a);
+    EXPECT(HF_OK, probe(store, &three));
+    EXPECT(HF_BUSY, probe(store, &all));
+    give(b);
+    a = take(store, &all);
+    EXPECT(HF_BUSY, probe(store, &one));
+    give(a);
+    close_store(store);
+}
+
+static void large_semaphore(void **state)
+{
+    hf_request most = slots_request(HF_CAPACITY_MAX, HF_CAPACITY_MAX - 1, 0);
+    hf_request one = slots_request(HF_CAPACITY_MAX, 1, 0);
+    hf_store *store;
+    hf_lease *a, *b;
+
+    (void)state;
+    NEEDS(HF_CAP_SEMAPHORE);
+    store = open_store();
+    a = take(store, &most);
+    b = take(store, &one);
+    EXPECT(HF_BUSY, probe(store, &one));
+    give(a);
+    give(b);
+    close_store(store);
+}
+
+static void head_of_line_blocks(void **state)
+{
+    hf_request two = slots_request(3, 2, 0), one = slots_request(3, 1, 0);
+    struct attempt big, small;
+    hf_store *store;
+    hf_lease *first, *overtaker;
+
+    (void)state;
+    NEEDS(HF_CAP_SEMAPHORE | HF_CAP_FIFO);
+    store = open_store();
+    first = take(store, &two);
+    two.wait_ms = one.wait_ms = LIMIT_MS;
+    queue_up(&big, store, &two, 1);
+
+    /* One permit is free, but the one who came first needs two. */
+    queue_up(&small, store, &one, 2);
+    one.wait_ms = 0;
+    EXPECT(HF_BUSY, probe(store, &one));
+    CHECK(!big.ended && !small.ended);
+
+    one.flags = HF_BARGE;
+    if (has(HF_CAP_BARGE)) {
+        overtaker = take(store, &one);
+        EXPECT(HF_BUSY, probe(store, &one));
+        give(overtaker);
+    } else
+        EXPECT(HF_UNSUPPORTED, probe(store, &one));
+
+    give(first);
+    EXPECT(HF_OK, attempt_join(&big));
+    EXPECT(HF_OK, attempt_join(&small));
+    give(big.lease);
+    give(small.lease);
+    close_store(store);
+}
+
+/* A waiter who leaves makes room for those behind him, who fit. */
+static void cancelled_head_unblocks(void **state)
+{
+    hf_request two = slots_request(3, 2, 0), one = slots_request(3, 1, LIMIT_MS);
+    struct attempt big, small;
+    hf_store *store;
+    hf_lease *first;
+
+    (void)state;
+    NEEDS(HF_CAP_SEMAPHORE | HF_CAP_FIFO);
+    store = open_store();
+    first = take(store, &two);
+    two.wait_ms = LIMIT_MS;
+    EXPECT(HF_OK, hf_cancel_new(&two.cancel));
+    queue_up(&big, store, &two, 1);
+    queue_up(&small, store, &one, 2);
+    EXPECT(HF_OK, hf_cancel_fire(two.cancel));
+    EXPECT(HF_CANCELLED, attempt_join(&big));
+    EXPECT(HF_OK, attempt_join(&small));
+    EXPECT(HF_OK, hf_cancel_free(two.cancel));
+    give(small.lease);
+    give(first);
+    close_store(store);
+}
+
+static void one_meaning_per_name(void **state)
+{
+    hf_store *store;
+    hf_request forms[5];
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_SHARED | HF_CAP_SEMAPHORE);
+    store = open_store();
+    for (int i = 0; i < 5; i++)
+        forms[i] = mutex_request("form");
+    forms[1].kind = HF_SHARED;
+    forms[2].kind = HF_SEMAPHORE, forms[2].capacity = 1;
+    forms[3].kind = HF_SEMAPHORE, forms[3].capacity = 2;
+    forms[4].kind = HF_SEMAPHORE, forms[4].capacity = 3;
+
+    for (int held = 0; held < 5; held++) {
+        lease = take(store, &forms[held]);
+        for (int asked = 0; asked < 5; asked++) {
+            forms[asked].wait_ms = asked % 2 ? LIMIT_MS : 0;
+            if (asked != held)
+                EXPECT(HF_MISMATCH, probe(store, &forms[asked]));
+            forms[asked].wait_ms = 0;
+        }
+        give(lease); /* then the name may mean something else */
+    }
+    close_store(store);
+}
+
+int contract_permits(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(readers_share),       CASE(writers_do_not_starve),
+        CASE(semaphore_counts),    CASE(several_permits),
+        CASE(large_semaphore),     CASE(head_of_line_blocks),
+        CASE(cancelled_head_unblocks), CASE(one_meaning_per_name),
+    };
+
+    return cmocka_run_group_tests_name("permits", cases, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* hf_wait_change(): told of every change, and of nothing else. */
+#include "peer.h"
+
+struct watcher {
+    hf_store *store;
+    uint64_t seq;
+    int64_t wait_ms;
+    hf_cancel *cancel;
+    hf_status status;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *watcher_run(void *arg)
+{
+    struct watcher *watcher = arg;
+
+    watcher->status = hf_wait_change(watcher->store, &watcher->seq, watcher->wait_ms,
+                                     watcher->cancel, &contract_error);
+    watcher->ended = true;
+    return NULL;
+}
+
+static void watcher_start(struct watcher *watcher)
+{
+    watcher->ended = false;
+    CHECK(pthread_create(&watcher->thread, NULL, watcher_run, watcher) == 0);
+}
+
+static hf_status watcher_join(struct watcher *watcher)
+{
+    CHECK(pthread_join(watcher->thread, NULL) == 0);
+    return watcher->status;
+}
+
+/* The number of now, with nothing pending. */
+static uint64_t settled_seq(hf_store *store)
+{
+    uint64_t seq = 0;
+    hf_status status;
+
+    do
+        status = hf_wait_change(store, &seq, 100, NULL, &contract_error);
+    while (status == HF_OK);
+    EXPECT(HF_TIMEOUT, status);
+    return seq;
+}
+
+static void nothing_changes(void **state)
+{
+    hf_store *store;
+    uint64_t seq;
+    int64_t begin_ms;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    seq = settled_seq(store);
+    begin_ms = now_ms();
+    EXPECT(HF_TIMEOUT, hf_wait_change(store, &seq, 200, NULL, &contract_error));
+    CHECK(now_ms() - begin_ms >= 200);
+    EXPECT(HF_TIMEOUT, hf_wait_change(store, &seq, 0, NULL, &contract_error));
+    close_store(store);
+}
+
+static void every_change_is_told(void **state)
+{
+    hf_request request = mutex_request("watched");
+    struct watcher watcher = { .wait_ms = LIMIT_MS };
+    struct peer peer;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    watcher.store = open_store();
+    peer_start(&peer);
+    for (int i = 0; i < 4; i++) {
+        watcher.seq = settled_seq(watcher.store);
+        watcher_start(&watcher);
+        nap_ms(20);
+        if (i % 2 == 0)
+            EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+        else
+            EXPECT(HF_OK, peer_release(&peer, 0));
+        EXPECT(HF_OK, watcher_join(&watcher));
+    }
+    peer_stop(&peer);
+    close_store(watcher.store);
+}
+
+/* A change between two calls is not missed, also one that is undone. */
+static void between_two_calls(void **state)
+{
+    hf_request request = mutex_request("watched");
+    hf_store *store, *second;
+    uint64_t seq, before;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    store = open_store();
+    second = open_store();
+    seq = before = settled_seq(store);
+    give(take(second, &request));
+    EXPECT(HF_OK, hf_wait_change(store, &seq, LIMIT_MS, NULL, &contract_error));
+    CHECK(seq != before && seq != 0);
+    close_store(second);
+    close_store(store);
+}
+
+static void cancelled(void **state)
+{
+    struct watcher watcher = { .wait_ms = HF_FOREVER };
+    uint64_t seq = 0;
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    watcher.store = open_store();
+    watcher.seq = settled_seq(watcher.store);
+    EXPECT(HF_OK, hf_cancel_new(&watcher.cancel));
+    watcher_start(&watcher);
+    nap_ms(50);
+    EXPECT(HF_OK, hf_cancel_fire(watcher.cancel));
+    EXPECT(HF_CANCELLED, watcher_join(&watcher));
+    EXPECT(HF_CANCELLED,
+           hf_wait_change(watcher.store, &seq, HF_FOREVER, watcher.cancel, &contract_error));
+    EXPECT(HF_OK, hf_cancel_free(watcher.cancel));
+    close_store(watcher.store);
+}
+
+static void closed(void **state)
+{
+    struct watcher watcher = { .wait_ms = HF_FOREVER };
+
+    (void)state;
+    NEEDS(HF_CAP_WATCH);
+    watcher.store = open_store();
+    watcher.seq = settled_seq(watcher.store);
+    watcher_start(&watcher);
+    AWAIT(hf_close(watcher.store, 0) == HF_IN_USE); /* as soon as it waits */
+    CHECK(!watcher.ended);
+    EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_RELEASE));
+    EXPECT(HF_CANCELLED, watcher_join(&watcher));
+}
+
+int contract_watch(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls),
+        CASE(cancelled),       CASE(closed),
+    };
+
+    return cmocka_run_group_tests_name("watch", cases, NULL, NULL);
+}
