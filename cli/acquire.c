@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Acquiring for `run` and `lock`. The first try is a plain call: most locks are
+ * free, and then nothing else is needed. Only if it is busy and we may wait do
+ * we queue asynchronously, so that one poll() sees the grant and the signals.
+ *
+ * Main thread; wait_line.c looks on from a thread of its own.
+ */
+#include "acquire.h"
+
+#include "util/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+/* What the callback of an asynchronous acquire leaves behind. */
+struct outcome {
+    bool done;
+    hf_status status;
+    hf_lease *lease;
+    hf_error err;
+};
+
+static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, hf_error *err);
+static hf_status queue_once(struct acquiring *acquiring, hf_request *request, int *ret_stop,
+                            hf_lease **ret_lease, hf_error *err);
+static int explain(const struct acquiring *acquiring, const hf_error *err);
+
+int acquire_check(const struct cli *cli)
+{
+    const struct args *args = &cli->args;
+
+    if (args->nonblock && args->wait_ms)
+        return usage_error(cli, "-n and -w exclude each other");
+    if (args->shared && args->exclusive)
+        return usage_error(cli, "-s and -x exclude each other");
+    if (args->slots >= 0 && (args->shared || args->exclusive))
+        return usage_error(cli, "--slots makes a semaphore: -s and -x belong to a read-write lock");
+    if (args->permits >= 0 && args->slots < 0)
+        return usage_error(cli, "--permits needs --slots");
+    if (args->permits > args->slots)
+        return usage_error(cli, "--permits %lld is more than --slots %lld",
+                           (long long)args->permits, (long long)args->slots);
+    if (args->ttl_ms && args->ttl_ms < HF_TTL_MIN_MS)
+        return usage_error(cli, "--ttl must be at least %ds", HF_TTL_MIN_MS / 1000);
+    return EXIT_FINE;
+}
+
+hf_request acquire_request(const struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    hf_request request      = HF_REQUEST_INIT;
+
+    request.name     = args->name;
+    request.name_len = strlen(args->name);
+    request.kind     = args->slots >= 0  ? HF_SEMAPHORE
+                       : args->shared    ? HF_SHARED
+                       : args->exclusive ? HF_EXCLUSIVE
+                                         : HF_MUTEX;
+    if (args->slots >= 0)
+        request.capacity = (uint32_t)args->slots;
+    if (args->permits >= 0)
+        request.permits = (uint32_t)args->permits;
+    request.wait_ms     = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
+    request.ttl_ms      = args->ttl_ms;
+    request.max_hold_ms = args->max_hold_ms;
+    request.label       = args->label;
+    return request;
+}
+
+int acquire(struct acquiring *acquiring, hf_lease **ret_lease)
+{
+    hf_request try = acquiring->request;
+    hf_error err;
+    hf_status status;
+
+    try.wait_ms = 0;
+    status      = hf_acquire(acquiring->store->store, &try, ret_lease, &err);
+    if (status == HF_BUSY && acquiring->request.wait_ms != 0)
+        status = wait_for_it(acquiring, ret_lease, &err);
+    if (status == HF_OK)
+        return EXIT_FINE;
+
+    if (acquiring->ended_by.number)
+        return EXIT_SIGNAL_BASE + acquiring->ended_by.number;
+    err.status = status;
+    return explain(acquiring, &err);
+}
+
+/* ---- waiting --------------------------------------------------------------------- */
+
+/*
+ * Queue until granted or ended. Ctrl-Z leaves the queue too, and we queue again
+ * when continued: a stopped process must not be handed a lock.
+ */
+static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, hf_error *err)
+{
+    int64_t wait_ms  = acquiring->request.wait_ms;
+    int64_t began_ms = hfi_now_ms();
+
+    for (;;) {
+        hf_request request = acquiring->request;
+        int stop           = 0;
+        hf_status status;
+
+        if (wait_ms != HF_FOREVER) {
+            request.wait_ms = began_ms + wait_ms - hfi_now_ms();
+            if (request.wait_ms <= 0)
+                request.wait_ms = 1; /* time passed while we were stopped: one last try */
+        }
+        status = queue_once(acquiring, &request, &stop, ret_lease, err);
+        if (!stop || acquiring->ended_by.number)
+            return status;
+
+        signals_stop(stop, false);
+    }
+}
+
+static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    struct outcome *outcome = arg;
+
+    outcome->done   = true;
+    outcome->status = status;
+    outcome->lease  = lease;
+    if (err)
+        outcome->err = *err;
+}
+
+/* Read the signals that came. true: one of them ends the waiting, for good or to stop. */
+static bool signals_end_it(struct acquiring *acquiring, int *ret_stop)
+{
+    struct signal_event event;
+
+    while (signals_next(acquiring->signals, &event)) {
+        if (signal_ends(event.number))
+            acquiring->ended_by = event;
+        else if (signal_stops(event.number))
+            *ret_stop = event.number;
+    }
+    return acquiring->ended_by.number || *ret_stop;
+}
+
+static hf_status queue_once(struct acquiring *acquiring, hf_request *request, int *ret_stop,
+                            hf_lease **ret_lease, hf_error *err)
+{
+    hf_store *store        = acquiring->store->store;
+    struct outcome outcome = { .status = HF_INTERNAL, .err.status = HF_INTERNAL };
+    hf_op *op              = NULL;
+    hf_status status       = hf_acquire_async(store, request, on_done, &outcome, &op, err);
+
+    struct wait_line *line;
+
+    if (status != HF_OK)
+        return status;
+
+    line = wait_line_begin(acquiring);
+    while (!outcome.done) {
+        struct pollfd polled[] = { { .fd = acquiring->signals->fd, .events = POLLIN },
+                                   { .fd = hf_fd(store), .events = POLLIN } };
+
+        if (poll(polled, 2, hf_timeout_ms(store)) < 0 && errno != EINTR)
+            break;
+        if (polled[0].revents && signals_end_it(acquiring, ret_stop))
+            hf_op_cancel(op); /* on_done still comes */
+        hf_process(store);
+    }
+    wait_line_end(line);
+
+    if (outcome.status == HF_OK && (*ret_stop || acquiring->ended_by.number)) {
+        /* Granted in the very moment: give it back, we are going away. */
+        hf_release(outcome.lease, NULL);
+        return HF_CANCELLED;
+    }
+    if (outcome.status == HF_OK)
+        *ret_lease = outcome.lease;
+    *err = outcome.err;
+    return outcome.status;
+}
+
+/* ---- telling ----------------------------------------------------------------------- */
+
+static bool not_acquired(hf_status status)
+{
+    return status == HF_BUSY || status == HF_TIMEOUT || status == HF_TOO_SHORT;
+}
+
+static int explain(const struct acquiring *acquiring, const hf_error *err)
+{
+    const struct cli *cli = acquiring->cli;
+    int64_t wanted        = cli->args.busy_exit;
+
+    if (!not_acquired(err->status))
+        return say_failure(err);
+
+    /* Who asks for 0 has said that it is no failure: cron must not send mail about it. */
+    if (wanted != 0 || cli->args.verbose)
+        say(cli, "'%s' was not acquired: %s", shown(cli->args.name), hf_status_text(err->status));
+    return wanted >= 0 ? (int)wanted : EXIT_BUSY;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Acquiring for `run` and `lock`: waiting that people can see, and that a signal ends at once. */
+#ifndef CLI_ACQUIRE_H
+#define CLI_ACQUIRE_H
+
+#include "cli.h"
+#include "signals.h"
+#include "status.h"
+#include "store.h"
+
+/* Check what both verbs share: -n with -w, -s with --slots and so on. EXIT_FINE or EXIT_USAGE. */
+int acquire_check(const struct cli *cli);
+/* The request that the options ask for. */
+hf_request acquire_request(const struct cli *cli);
+
+struct acquiring {
+    const struct cli *cli;
+    struct cli_store *store;
+    struct signals *signals;
+    struct status_out *status; /* may be closed */
+    hf_request request;
+    struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
+};
+
+/*
+ * Acquire. EXIT_FINE: *ret_lease is ours. Otherwise the exit code, after a
+ * message: -E's (or 75) if it was busy, 128 + signal if one ended the waiting.
+ * In every such case we hold nothing and wait for nothing.
+ */
+int acquire(struct acquiring *acquiring, hf_lease **ret_lease);
+
+/* ---- wait_line.c: showing what we wait for ---------------------------------- */
+
+struct wait_line;
+
+/* Begin to show: on a terminal one line, on a status descriptor an event per change. NULL: there
+ * is nobody to show it to. */
+struct wait_line *wait_line_begin(struct acquiring *acquiring);
+/* Erase the line and stop. Accepts NULL. */
+void wait_line_end(struct wait_line *line);
+
+#endif

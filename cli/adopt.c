@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Getting at a lease by the handle that `lock` printed. */
+#include "adopt.h"
+
+#include <string.h>
+
+int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lease)
+{
+    const struct args *args = &cli->args;
+    hf_status status;
+    hf_error err;
+    int code = need_name(cli);
+
+    if (code == EXIT_FINE && !args->lease)
+        code = usage_error(cli, "no handle: --lease HANDLE, as `lock` printed it");
+    if (code == EXIT_FINE && args->ttl_ms && args->ttl_ms < HF_TTL_MIN_MS)
+        code = usage_error(cli, "--ttl must be at least %ds", HF_TTL_MIN_MS / 1000);
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, ret_store);
+    if (code != EXIT_FINE)
+        return code;
+
+    status = hf_adopt(ret_store->store, args->name, strlen(args->name), args->lease, args->ttl_ms,
+                      0, ret_lease, &err);
+    if (status == HF_OK)
+        return EXIT_FINE;
+    store_close(ret_store);
+    say_failure(&err);
+    return status == HF_NOT_FOUND ? EXIT_LOST : exit_of(status);
+}

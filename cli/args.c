@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line, taken apart by the table. Options may stand anywhere before
+ * "--", the global ones before the verb too; "-w 5s", "-w5s", "--wait 5s" and
+ * "--wait=5s" are the same; flags bundle ("-nq"). Nothing is abbreviated: what
+ * works in a script today must not become ambiguous with a later version.
+ */
+#include "cli.h"
+#include "secret.h"
+#include "table.h"
+#include "util/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct parser {
+    struct cli *cli;
+    char **next; /* the argument that comes next */
+};
+
+static int parse_verb(struct parser *parser, char *word);
+static int parse_operand(struct parser *parser, char *word);
+static int parse_long(struct parser *parser, char *word);
+static int parse_letters(struct parser *parser, char *word);
+static int take(struct parser *parser, const struct option_def *option, char *value,
+                const char *as);
+static int set(struct cli *cli, const struct option_def *option, char *value, const char *as);
+
+int args_parse(struct cli *cli, int argc, char **argv)
+{
+    struct parser parser = { cli, argv + (argc > 0) };
+    bool dashes          = false;
+    int code             = EXIT_FINE;
+
+    cli->args.busy_exit = -1;
+    cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
+    cli->args.for_pid = cli->args.token = -1;
+
+    while (code == EXIT_FINE && !dashes && *parser.next) {
+        char *word = *parser.next++;
+
+        if (cli->verb && cli->verb->operand == OPERAND_RAW) {
+            cli->args.command = parser.next - 1;
+            return EXIT_FINE;
+        }
+        if (strcmp(word, "--") == 0)
+            dashes = true;
+        else if (strncmp(word, "--", 2) == 0)
+            code = parse_long(&parser, word);
+        else if (word[0] == '-' && word[1])
+            code = parse_letters(&parser, word);
+        else if (!cli->verb)
+            code = parse_verb(&parser, word);
+        else
+            code = parse_operand(&parser, word);
+    }
+    if (code != EXIT_FINE || !dashes)
+        return code;
+
+    /* Behind "--": a command for those who run one, else operands like "-x". */
+    if (!cli->verb)
+        return usage_error(cli, "no verb before '--'");
+    if (cli->verb->operand == OPERAND_COMMAND) {
+        cli->args.command = parser.next;
+        return EXIT_FINE;
+    }
+    while (code == EXIT_FINE && *parser.next)
+        code = parse_operand(&parser, *parser.next++);
+    return code;
+}
+
+/* ---- verbs and operands ----------------------------------------------------- */
+
+static int parse_verb(struct parser *parser, char *word)
+{
+    const char *names[32];
+    const char *near;
+
+    parser->cli->verb = verb_find(word);
+    if (parser->cli->verb)
+        return EXIT_FINE;
+
+    for (size_t i = 0; i < verb_count; i++)
+        names[i] = verbs[i].name;
+    near = closest(word, names, verb_count);
+    if (near)
+        return usage_error(parser->cli, "unknown verb '%s'; did you mean '%s'?", shown(word), near);
+    return usage_error(parser->cli, "unknown verb '%s'", shown(word));
+}
+
+static int parse_operand(struct parser *parser, char *word)
+{
+    struct cli *cli      = parser->cli;
+    enum operand operand = cli->verb->operand;
+
+    if (operand == OPERAND_NONE)
+        return usage_error(cli, "'%s' is one argument too many", shown(word));
+    if (cli->args.name && operand == OPERAND_COMMAND)
+        return usage_error(cli, "'%s' is one argument too many: put -- before the command",
+                           shown(word));
+    if (cli->args.name)
+        return usage_error(cli, "'%s' is one argument too many", shown(word));
+
+    cli->args.name = word;
+    if (operand == OPERAND_URL) {
+        cli->args.name = must_strdup(word);
+        url_wipe(word);
+    }
+    return EXIT_FINE;
+}
+
+/* ---- options ------------------------------------------------------------------ */
+
+/* The options that are known here: those of the verb, if it is known yet, and the global ones. */
+static const struct option_def *option_at(const struct cli *cli, size_t index)
+{
+    size_t own = cli->verb ? cli->verb->option_count : 0;
+
+    if (index < own)
+        return &cli->verb->options[index];
+    return index - own < global_option_count ? &global_options[index - own] : NULL;
+}
+
+static int unknown_option(const struct cli *cli, const char *name)
+{
+    const char *names[64];
+    const struct option_def *option;
+    const char *near;
+    size_t count = 0;
+
+    while (count < 64 && (option = option_at(cli, count)))
+        names[count++] = option->name;
+    near = closest(name, names, count);
+    if (near)
+        return usage_error(cli, "unknown option '--%s'; did you mean '--%s'?", shown(name), near);
+    return usage_error(cli, "unknown option '--%s'", shown(name));
+}
+
+static int parse_long(struct parser *parser, char *word)
+{
+    const struct option_def *option;
+    char *value  = strchr(word, '=');
+    char *name   = word + 2;
+    size_t len   = value ? (size_t)(value - name) : strlen(name);
+    size_t index = 0;
+    char as[64];
+
+    while ((option = option_at(parser->cli, index++)))
+        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0)
+            break;
+    if (!option) {
+        if (value)
+            *value = 0;
+        return unknown_option(parser->cli, name);
+    }
+
+    snprintf(as, sizeof as, "--%s", option->name);
+    if (value && option->value == VALUE_NONE)
+        return usage_error(parser->cli, "%s takes no value", as);
+    return take(parser, option, value ? value + 1 : NULL, as);
+}
+
+static int parse_letters(struct parser *parser, char *word)
+{
+    for (char *at = word + 1; *at; at++) {
+        const struct option_def *option;
+        size_t index = 0;
+        char as[]    = { '-', *at, 0 };
+        int code;
+
+        while ((option = option_at(parser->cli, index++)))
+            if (option->letter == *at)
+                break;
+        if (!option)
+            return usage_error(parser->cli, "unknown option '-%s'", shown(as + 1));
+        if (option->value != VALUE_NONE)
+            return take(parser, option, at[1] ? at + 1 : NULL, as);
+
+        code = take(parser, option, NULL, as);
+        if (code != EXIT_FINE)
+            return code;
+    }
+    return EXIT_FINE;
+}
+
+/* `value`: what came in the same argument, NULL: nothing did. `as`: how it was written. */
+static int take(struct parser *parser, const struct option_def *option, char *value, const char *as)
+{
+    if (option->value != VALUE_NONE && !value) {
+        if (!*parser->next || strcmp(*parser->next, "--") == 0)
+            return usage_error(parser->cli, "%s needs a value: %s %s", as, as, option->what);
+        value = *parser->next++;
+    }
+    return set(parser->cli, option, value, as);
+}
+
+/* ---- values ------------------------------------------------------------------- */
+
+static int bad_value(const struct cli *cli, const char *as, const char *value, const char *wrong)
+{
+    return usage_error(cli, "%s '%s' %s", as, shown(value), wrong);
+}
+
+static int set_duration(struct cli *cli, int64_t *field, const char *value, const char *as)
+{
+    int64_t ms        = 0;
+    const char *wrong = hfi_parse_duration(value, &ms);
+
+    if (!wrong && ms == 0)
+        wrong = field == &cli->args.wait_ms ? "must not be 0; -n does not wait" : "must not be 0";
+    if (wrong)
+        return bad_value(cli, as, value, wrong);
+    *field = ms;
+    return EXIT_FINE;
+}
+
+static int set_number(struct cli *cli, const struct option_def *option, int64_t *field,
+                      const char *value, const char *as)
+{
+    uint64_t number   = 0;
+    const char *wrong = hfi_parse_u64(value, (uint64_t)option->min, (uint64_t)option->max, &number);
+
+    if (wrong)
+        return usage_error(cli, "%s '%s' %s: from %lld to %lld", as, shown(value), wrong,
+                           (long long)option->min, (long long)option->max);
+    *field = (int64_t)number;
+    return EXIT_FINE;
+}
+
+static int set_choice(struct cli *cli, const struct option_def *option, int *field,
+                      const char *value, const char *as)
+{
+    size_t len = strlen(value);
+    int index  = 0;
+
+    for (const char *at = option->what; at; index++) {
+        size_t word_len = strcspn(at, "|");
+
+        if (word_len == len && memcmp(at, value, len) == 0) {
+            *field = index;
+            return EXIT_FINE;
+        }
+        at = at[word_len] ? at + word_len + 1 : NULL;
+    }
+    return usage_error(cli, "%s '%s' is none of %s", as, shown(value), option->what);
+}
+
+static int set(struct cli *cli, const struct option_def *option, char *value, const char *as)
+{
+    void *field = (char *)&cli->args + option->field;
+
+    switch (option->value) {
+    case VALUE_NONE:
+        *(bool *)field = true;
+        return EXIT_FINE;
+    case VALUE_TEXT:
+        *(const char **)field = value;
+        return EXIT_FINE;
+    case VALUE_SECRET:
+        *(char **)field = must_strdup(value);
+        if (field == &cli->args.store)
+            url_wipe(value);
+        else
+            memset(value, '*', strlen(value));
+        return EXIT_FINE;
+    case VALUE_DURATION:
+        return set_duration(cli, field, value, as);
+    case VALUE_NUMBER:
+        return set_number(cli, option, field, value, as);
+    case VALUE_CHOICE:
+        return set_choice(cli, option, field, value, as);
+    }
+    return EXIT_INTERNAL;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all verbs of the command share: the parsed command line, messages on
+ * stderr, exit codes, standard output.
+ *
+ * A verb is one function, int verb_x(struct cli *), which returns the exit code.
+ * It uses the library through the public header only, and the pure helpers of
+ * util/text.h. Everything runs on the main thread but the line that shows what
+ * a waiting `run` waits for (wait_line.c).
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "holdfast/holdfast.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- exit codes (holdfast(1) documents them) ------------------------------ */
+
+enum {
+    EXIT_FINE     = 0,
+    EXIT_WARNED   = 1, /* doctor only */
+    EXIT_BAD      = 2, /* doctor only */
+    EXIT_USAGE    = 64,
+    EXIT_MISMATCH = 65,
+    EXIT_NO_STORE = 69,
+    EXIT_INTERNAL = 70,
+    EXIT_OUTPUT   = 74,
+    EXIT_BUSY     = 75,
+    EXIT_LOST     = 76,
+    EXIT_DENIED   = 77,
+    EXIT_CONFIG   = 78,
+    EXIT_CANNOT_EXECUTE = 126,
+    EXIT_NOT_FOUND      = 127,
+    EXIT_SIGNAL_BASE    = 128
+};
+
+/* The exit code of a library status; the one table of them is in exit.c. */
+int exit_of(hf_status status);
+
+/* ---- the command line ------------------------------------------------------ */
+
+enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
+
+/* Filled in by args.c through the table in table.c. Strings point into argv (or to a
+ * copy, where the argument was a secret and was wiped). A duration of 0 and a
+ * number of -1 mean: not given. */
+struct args {
+    char *store;
+    bool json, quiet, verbose, help, version;
+    int color;
+
+    const char *name; /* the operand: NAME, GLOB, URL, SHELL or VERB */
+    char **command;   /* what stands after --, NULL-terminated; NULL: there was no -- */
+
+    bool nonblock, shared, exclusive, names_only;
+    int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms;
+    int64_t busy_exit, slots, permits, status_fd, for_pid, token;
+    int on_lost;
+    const char *label;
+    char *lease;
+};
+
+struct verb;
+
+struct cli {
+    const struct verb *verb;
+    struct args args;
+    bool stdout_closed; /* by whoever started us: writing must be an error */
+    bool stderr_tty;
+};
+
+/* Take argv apart. EXIT_FINE, or the exit code after a message. May overwrite secrets in argv. */
+int args_parse(struct cli *cli, int argc, char **argv);
+/* The candidate closest to `word`, or NULL if none is close. */
+const char *closest(const char *word, const char *const *candidates, size_t count);
+
+/* ---- messages --------------------------------------------------------------- */
+
+/* "holdfast: ..." on stderr, in one write. Errors are said even with -q. */
+__attribute__((format(printf, 1, 2))) void say_error(const char *format, ...);
+/* Said unless -q. */
+__attribute__((format(printf, 2, 3))) void say(const struct cli *cli, const char *format, ...);
+/* Said with -v only. */
+__attribute__((format(printf, 2, 3))) void say_more(const struct cli *cli, const char *format, ...);
+/* A usage error of this verb, with a pointer to its help. Returns EXIT_USAGE. */
+__attribute__((format(printf, 2, 3))) int usage_error(const struct cli *cli, const char *format,
+                                                      ...);
+/* Say what the library said. Returns exit_of(err->status). */
+int say_failure(const hf_error *err);
+
+#define SHOWN_MAX 100
+/* `text` made safe for a terminal and for a message; a ring of static buffers. */
+const char *shown(const char *text);
+
+/* ---- standard output --------------------------------------------------------- */
+
+/* Has everything been written? EXIT_FINE, or EXIT_OUTPUT after a message. */
+int out_finish(const struct cli *cli);
+/* Colours of standard output, "" where there are none. */
+enum tone { TONE_OFF, TONE_HEAD, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_FAINT };
+const char *tone(const struct cli *cli, enum tone which);
+
+/* ---- names ------------------------------------------------------------------- */
+
+/* The NAME operand is there and can be a name. EXIT_FINE, or EXIT_USAGE after a message. */
+int need_name(const struct cli *cli);
+
+/* ---- memory: out of it is the end, with EXIT_INTERNAL -------------------------- */
+
+void *must_alloc(size_t size);
+char *must_strdup(const char *text);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast completion bash|zsh|fish`: scripts that are printed from the table,
+ * so that what they offer is what the parser takes. Names are asked for live:
+ * `holdfast ls -1`.
+ */
+#include "table.h"
+
+#include <string.h>
+
+#define NAMES "holdfast ls -1 2>/dev/null"
+
+typedef void each_option(const struct verb *verb, const struct option_def *option);
+
+/* Call for every option of a verb, the global ones included; with NULL for those alone. */
+static void for_options(const struct verb *verb, each_option *call)
+{
+    for (size_t i = 0; verb && i < verb->option_count; i++)
+        call(verb, &verb->options[i]);
+    for (size_t i = 0; i < global_option_count; i++)
+        call(verb, &global_options[i]);
+}
+
+static bool takes_names(const struct verb *verb)
+{
+    return verb->operand == OPERAND_NAME || verb->operand == OPERAND_GLOB ||
+           verb->operand == OPERAND_COMMAND;
+}
+
+/* "a|b|c" as "a b c" */
+static void print_words(const char *choices)
+{
+    for (; *choices; choices++)
+        putchar(*choices == '|' ? ' ' : *choices);
+}
+
+/* The text with every byte of `special` behind a backslash, and single quotes as the shells want. */
+static void print_escaped(const char *text, const char *special)
+{
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr(special, *text))
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
+/* ---- bash ---------------------------------------------------------------------------------- */
+
+static void bash_option(const struct verb *verb, const struct option_def *option)
+{
+    (void)verb;
+    printf(" --%s", option->name);
+    if (option->letter)
+        printf(" -%c", option->letter);
+}
+
+/* A line of `case $prev`: what follows an option that takes a value. */
+static void bash_value(const struct verb *verb, const struct option_def *option)
+{
+    (void)verb;
+    if (option->value == VALUE_NONE)
+        return;
+    printf("    ");
+    if (option->letter)
+        printf("-%c | ", option->letter);
+    printf("--%s) ", option->name);
+    if (option->value == VALUE_CHOICE) {
+        printf("COMPREPLY=($(compgen -W '");
+        print_words(option->what);
+        printf("' -- \"$cur\"));");
+    }
+    puts(" return ;;");
+}
+
+static void bash_verb(const struct verb *verb)
+{
+    printf("  %s)\n    case $prev in\n", verb->name);
+    for_options(verb, bash_value);
+    printf("    esac\n    words='");
+    for_options(verb, bash_option);
+    puts("'");
+    if (takes_names(verb))
+        puts("    [[ $cur == -* ]] || words=$(" NAMES ")");
+    else if (verb->operand == OPERAND_SHELL)
+        puts("    [[ $cur == -* ]] || words='bash zsh fish'");
+    else if (verb->operand == OPERAND_VERB)
+        puts("    [[ $cur == -* ]] || words=$verbs");
+    puts("    ;;");
+}
+
+static void print_bash(void)
+{
+    printf("# bash completion of holdfast(1), made by `holdfast completion bash`\n"
+           "_holdfast() {\n"
+           "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "  local verb= words= i verbs='");
+    for (size_t i = 0; i < verb_count; i++)
+        printf("%s%s", i ? " " : "", verbs[i].name);
+    puts("'\n"
+         "  COMPREPLY=()\n"
+         "  [[ $cur == = ]] && cur=\n"
+         "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "    case ${COMP_WORDS[i]} in\n"
+         "    --) [[ $verb == run ]] || break\n"
+         "      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
+         "      else COMPREPLY=($(compgen -c -f -- \"$cur\")); fi\n"
+         "      return ;;\n"
+         "    -S | --store | --color) ((i++)) ;;\n"
+         "    -* | =) ;;\n"
+         "    *) [[ $verb ]] || verb=${COMP_WORDS[i]} ;;\n"
+         "    esac\n"
+         "  done\n"
+         "  case $verb in\n"
+         "  '')\n"
+         "    case $prev in");
+    for_options(NULL, bash_value);
+    printf("    esac\n    words=\"$verbs");
+    for_options(NULL, bash_option);
+    puts("\"\n    ;;");
+    for (size_t i = 0; i < verb_count; i++)
+        bash_verb(&verbs[i]);
+    puts("  esac\n"
+         "  local IFS=$' \\t\\n'\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+         "}\n"
+         "complete -o default -F _holdfast holdfast");
+}
+
+/* ---- zsh ------------------------------------------------------------------------------------ */
+
+static void zsh_option(const struct verb *verb, const struct option_def *option)
+{
+    const char *join = option->value == VALUE_NONE ? "" : "=";
+
+    (void)verb;
+    if (option->letter)
+        printf("    '(-%c --%s)'{-%c%s,--%s%s}'", option->letter, option->name, option->letter,
+               option->value == VALUE_NONE ? "" : "+", option->name, join);
+    else
+        printf("    '--%s%s", option->name, join);
+    putchar('[');
+    print_escaped(option->help, "[]:\\");
+    putchar(']');
+    if (option->value == VALUE_CHOICE) {
+        printf(":%s:(", option->name);
+        print_words(option->what);
+        putchar(')');
+    } else if (option->value != VALUE_NONE) {
+        putchar(':');
+        print_escaped(option->what, "[]:\\");
+        putchar(':');
+    }
+    puts("' \\");
+}
+
+static void zsh_verb(const struct verb *verb)
+{
+    printf("  %s)\n    _arguments -s -S \\\n", verb->name);
+    for_options(verb, zsh_option);
+    switch (verb->operand) {
+    case OPERAND_COMMAND:
+        puts("    '1:name:_holdfast_names' '*::command:_normal'");
+        break;
+    case OPERAND_NAME:
+        puts("    '1:name:_holdfast_names'");
+        break;
+    case OPERAND_GLOB:
+        puts("    '::glob:_holdfast_names'");
+        break;
+    case OPERAND_URL:
+        puts("    '::store:'");
+        break;
+    case OPERAND_SHELL:
+        puts("    '1:shell:(bash zsh fish)'");
+        break;
+    case OPERAND_VERB:
+        puts("    '::verb:_holdfast_verbs'");
+        break;
+    case OPERAND_NONE:
+    case OPERAND_RAW:
+        puts("    '*::argument:'");
+        break;
+    }
+    puts("    ;;");
+}
+
+static void print_zsh(void)
+{
+    puts("#compdef holdfast\n"
+         "# zsh completion of holdfast(1), made by `holdfast completion zsh`\n"
+         "_holdfast_names() { local -a names; names=(${(f)\"$(" NAMES ")\"}); compadd -a names }\n"
+         "_holdfast_verbs() {\n"
+         "  local -a verbs=(");
+    for (size_t i = 0; i < verb_count; i++) {
+        printf("    '%s:", verbs[i].name);
+        print_escaped(verbs[i].summary, ":\\");
+        puts("'");
+    }
+    puts("  )\n"
+         "  _describe verb verbs\n"
+         "}\n"
+         "_holdfast() {\n"
+         "  local curcontext=$curcontext state line\n"
+         "  typeset -A opt_args\n"
+         "  _arguments -C -s \\");
+    for_options(NULL, zsh_option);
+    puts("    '1:verb:_holdfast_verbs' '*::argument:->verb'\n"
+         "  [[ $state == verb ]] || return\n"
+         "  case $line[1] in");
+    for (size_t i = 0; i < verb_count; i++)
+        zsh_verb(&verbs[i]);
+    puts("  esac\n"
+         "}\n"
+         "if [[ $funcstack[1] == _holdfast ]]; then _holdfast \"$@\"; else compdef _holdfast holdfast; fi");
+}
+
+/* ---- fish ----------------------------------------------------------------------------------- */
+
+static void fish_option(const struct verb *verb, const struct option_def *option)
+{
+    printf("complete -c holdfast");
+    if (verb)
+        printf(" -n '__fish_seen_subcommand_from %s'", verb->name);
+    if (option->letter)
+        printf(" -s %c", option->letter);
+    printf(" -l %s", option->name);
+    if (option->value == VALUE_CHOICE) {
+        printf(" -x -a '");
+        print_words(option->what);
+        putchar('\'');
+    } else if (option->value != VALUE_NONE) {
+        printf(" -x");
+    }
+    printf(" -d \"");
+    for (const char *at = option->help; *at; at++)
+        printf(strchr("\"\\$", *at) ? "\\%c" : "%c", *at);
+    puts("\"");
+}
+
+static void fish_verb(const struct verb *verb)
+{
+    const char *words = takes_names(verb)                ? "(" NAMES ")"
+                        : verb->operand == OPERAND_SHELL ? "bash zsh fish"
+                                                         : NULL;
+
+    printf("complete -c holdfast -n __fish_use_subcommand -a %s -d '%s'\n", verb->name,
+           verb->summary);
+    if (words)
+        printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '%s'\n", verb->name,
+               words);
+    for (size_t i = 0; i < verb->option_count; i++)
+        fish_option(verb, &verb->options[i]);
+}
+
+static void print_fish(void)
+{
+    puts("# fish completion of holdfast(1), made by `holdfast completion fish`\n"
+         "complete -c holdfast -f");
+    for_options(NULL, fish_option);
+    for (size_t i = 0; i < verb_count; i++)
+        fish_verb(&verbs[i]);
+    printf("complete -c holdfast -n '__fish_seen_subcommand_from help' -a '");
+    for (size_t i = 0; i < verb_count; i++)
+        printf("%s%s", i ? " " : "", verbs[i].name);
+    puts("'\n"
+         "complete -c holdfast -n '__fish_seen_subcommand_from run; and contains -- -- "
+         "(commandline -opc)' -a '(__fish_complete_subcommand --fcs-skip=3)'");
+}
+
+int verb_completion(struct cli *cli)
+{
+    const char *shell = cli->args.name;
+
+    if (!shell)
+        return usage_error(cli, "which shell: bash, zsh or fish?");
+    if (strcmp(shell, "bash") == 0)
+        print_bash();
+    else if (strcmp(shell, "zsh") == 0)
+        print_zsh();
+    else if (strcmp(shell, "fish") == 0)
+        print_fish();
+    else
+        return usage_error(cli, "no completion for '%s': bash, zsh or fish", shown(shell));
+    return out_finish(cli);
+}

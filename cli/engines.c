@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* `holdfast engines`: what each engine promises when something goes wrong. */
+#include "json.h"
+#include "table.h"
+
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct promise {
+    const char *key, *title;
+    size_t field;
+} promises[] = {
+    { "on_crash", "client crash", offsetof(hf_engine_info, on_crash) },
+    { "on_pause", "client pause", offsetof(hf_engine_info, on_pause) },
+    { "on_clock_jump", "clock jump", offsetof(hf_engine_info, on_clock_jump) },
+    { "on_server_loss", "server loss", offsetof(hf_engine_info, on_server_loss) },
+    { "on_partition", "partition", offsetof(hf_engine_info, on_partition) },
+    { "fairness", "fairness", offsetof(hf_engine_info, fairness) },
+    { "wakeup", "wake-up", offsetof(hf_engine_info, wakeup) },
+};
+
+static const struct capability {
+    unsigned bit;
+    const char *word;
+} capabilities[] = {
+    { HF_CAP_SHARED, "shared" },     { HF_CAP_SEMAPHORE, "semaphore" },
+    { HF_CAP_WAIT, "wait" },         { HF_CAP_FIFO, "fifo" },
+    { HF_CAP_TTL, "ttl" },           { HF_CAP_PROCESS, "process" },
+    { HF_CAP_DETACHED, "detached" }, { HF_CAP_TOKEN, "token" },
+    { HF_CAP_PASS, "pass" },         { HF_CAP_BARGE, "barge" },
+    { HF_CAP_LOCK_DELAY, "lock_delay" }, { HF_CAP_INSPECT, "inspect" },
+    { HF_CAP_WAITERS, "waiters" },   { HF_CAP_BREAK, "break" },
+    { HF_CAP_WATCH, "watch" },       { HF_CAP_CELLS, "cells" },
+};
+
+static const char *promise_text(const hf_engine_info *info, const struct promise *promise)
+{
+    const char *const *text = (const void *)((const char *)info + promise->field);
+
+    return *text ? *text : "not told";
+}
+
+static const char *strength_word(hf_strength strength)
+{
+    return strength == HF_TOKENS_STRICT          ? "strict"
+           : strength == HF_TOKENS_WHILE_DURABLE ? "while-durable"
+                                                 : "none";
+}
+
+static json_t *engine_json(const hf_engine_info *info)
+{
+    json_t *object = json_object();
+    json_t *caps   = json_array();
+
+    json_object_set_new(object, "engine", json_string(info->name));
+    json_object_set_new(object, "schemes", json_string(info->schemes));
+    json_object_set_new(object, "available", json_boolean(info->available));
+    if (!info->available) {
+        json_object_set_new(object, "why_not", json_string(info->why_not ? info->why_not : ""));
+        json_decref(caps);
+        return object;
+    }
+
+    for (size_t i = 0; i < COUNT(capabilities); i++)
+        if (info->caps & capabilities[i].bit)
+            json_array_append_new(caps, json_string(capabilities[i].word));
+    json_object_set_new(object, "can", caps);
+    json_object_set_new(object, "tokens", json_string(strength_word(info->tokens)));
+    for (size_t i = 0; i < COUNT(promises); i++)
+        json_object_set_new(object, promises[i].key, json_string(promise_text(info, &promises[i])));
+    return object;
+}
+
+static void print_engine(const struct cli *cli, const hf_engine_info *info)
+{
+    printf("%s%s%s (%s)%s%s\n", tone(cli, TONE_HEAD), info->name, tone(cli, TONE_OFF), info->schemes,
+           info->available ? "" : ": not available: ",
+           info->available ? "" : info->why_not ? info->why_not : "no reason told");
+    if (!info->available)
+        return;
+
+    printf("  %-13s", "can");
+    for (size_t i = 0; i < COUNT(capabilities); i++)
+        if (info->caps & capabilities[i].bit)
+            printf(" %s", capabilities[i].word);
+    printf("\n  %-13s %s\n", "tokens", strength_word(info->tokens));
+    for (size_t i = 0; i < COUNT(promises); i++)
+        printf("  %-13s %s\n", promises[i].title, promise_text(info, &promises[i]));
+}
+
+int verb_engines(struct cli *cli)
+{
+    json_t *list = json_array();
+    json_t *object;
+    hf_engine_info info;
+
+    for (size_t i = 0; hf_engine_at(i, &info) == HF_OK; i++) {
+        if (cli->args.json)
+            json_array_append_new(list, engine_json(&info));
+        else
+            print_engine(cli, &info);
+    }
+
+    if (cli->args.json) {
+        object = json_object();
+        json_object_set_new(object, "engines", list);
+        json_print(object, true);
+    } else {
+        json_decref(list);
+    }
+    return out_finish(cli);
+}

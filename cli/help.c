@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Help, printed from the table. */
+#include "table.h"
+
+#include <string.h>
+
+#define MARGIN 28 /* where the texts of options begin */
+
+static void print_option(FILE *to, const struct option_def *option)
+{
+    char left[80];
+    const char *join = option->value == VALUE_CHOICE ? "=" : " ";
+    char letter[]    = { '-', option->letter, ',', ' ', 0 };
+
+    snprintf(left, sizeof left, "  %s--%s%s%s", option->letter ? letter : "    ", option->name,
+             option->what ? join : "", option->what ? option->what : "");
+    if (strlen(left) >= MARGIN)
+        fprintf(to, "%s\n%*s%s\n", left, MARGIN, "", option->help);
+    else
+        fprintf(to, "%-*s%s\n", MARGIN, left, option->help);
+}
+
+static void print_options(FILE *to, const char *title, const struct option_def *options,
+                          size_t count)
+{
+    if (count == 0)
+        return;
+    fprintf(to, "\n%s:\n", title);
+    for (size_t i = 0; i < count; i++)
+        print_option(to, &options[i]);
+}
+
+static bool has_duration(const struct verb *verb)
+{
+    for (size_t i = 0; i < verb->option_count; i++)
+        if (verb->options[i].value == VALUE_DURATION)
+            return true;
+    return false;
+}
+
+static void print_verb(FILE *to, const struct verb *verb)
+{
+    fprintf(to, "usage: holdfast %s%s%s\n\n%c%s.\n", verb->name, *verb->synopsis ? " " : "",
+            verb->synopsis, verb->summary[0] - 'a' + 'A', verb->summary + 1);
+    if (verb->about)
+        fprintf(to, "\n%s", verb->about);
+    print_options(to, "Options", verb->options, verb->option_count);
+    if (has_duration(verb))
+        fputs("\nD is a duration with its unit: 500ms, 10s, 2m, 1h, 3d.\n", to);
+    print_options(to, "Options of every verb", global_options, global_option_count);
+    if (verb->operand != OPERAND_RAW && verb->main != verb_help)
+        fprintf(to, "\nSee holdfast-%s(1).\n", verb->name);
+}
+
+void help_print(FILE *to, const struct verb *verb)
+{
+    if (verb) {
+        print_verb(to, verb);
+        return;
+    }
+
+    fputs("usage: holdfast [OPTION...] VERB [ARG...]\n\n"
+          "Distributed locks: one of us at a time, on one machine or on many.\n\n"
+          "Verbs:\n",
+          to);
+    for (size_t i = 0; i < verb_count; i++)
+        fprintf(to, "  %-12s%s\n", verbs[i].name, verbs[i].summary);
+    print_options(to, "Options", global_options, global_option_count);
+    fputs("\nExit codes: that of the command run; 64 usage, 65 another kind of lock, 69 store not\n"
+          "reached, 74 output not written, 75 not acquired, 76 lease lost, 77 refused, 78 "
+          "configuration.\n"
+          "\n`holdfast help VERB` tells more; so does holdfast(1).\n",
+          to);
+}
+
+int verb_help(struct cli *cli)
+{
+    const struct verb *verb = NULL;
+
+    if (cli->args.name) {
+        verb = verb_find(cli->args.name);
+        if (!verb)
+            return usage_error(cli, "no such verb: '%s'", shown(cli->args.name));
+    }
+    help_print(stdout, verb);
+    return out_finish(cli);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* The JSON forms, built with jansson. A form changes only by new keys. */
+#include "json.h"
+
+#include "util/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *json_u64(uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return json_string(text);
+}
+
+json_t *json_i64(int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return json_string(text);
+}
+
+json_t *json_text(const void *bytes, size_t len)
+{
+    json_t *text = json_stringn(bytes, len); /* NULL: not UTF-8 */
+    char quoted[HFI_QUOTED_MAX];
+
+    return text ? text : json_string(hfi_quote_name(bytes, len, quoted, sizeof quoted));
+}
+
+void json_set_name(json_t *object, const void *name, size_t len)
+{
+    json_t *plain = json_stringn(name, len);
+    char hex[2 * HF_NAME_MAX + 1];
+
+    json_object_set_new(object, "name", plain ? plain : json_text(name, len));
+    if (plain || len > HF_NAME_MAX)
+        return;
+    hfi_hex(name, len, hex);
+    json_object_set_new(object, "name_hex", json_string(hex));
+}
+
+const char *kind_word(hf_kind kind)
+{
+    switch (kind) {
+    case HF_MUTEX:
+        return "mutex";
+    case HF_SHARED:
+    case HF_EXCLUSIVE:
+        return "rwlock";
+    case HF_SEMAPHORE:
+        return "semaphore";
+    }
+    return "unknown";
+}
+
+static json_t *json_pid(int64_t pid)
+{
+    return pid > 0 ? json_integer(pid) : json_null();
+}
+
+static json_t *json_label(const char *label)
+{
+    return label ? json_text(label, strlen(label)) : json_null();
+}
+
+json_t *json_holder(const hf_holder *holder)
+{
+    json_t *object = json_object();
+
+    json_object_set_new(object, "token", json_u64(holder->token));
+    json_object_set_new(object, "first_token", json_u64(holder->first));
+    json_object_set_new(object, "permits", json_integer(holder->permits));
+    json_object_set_new(object, "detached", json_boolean(holder->detached));
+    json_object_set_new(object, "age_ms", json_i64(holder->age_ms));
+    json_object_set_new(object, "ttl_ms", holder->ttl_ms < 0 ? json_null() : json_i64(holder->ttl_ms));
+    json_object_set_new(object, "pid", json_pid(holder->pid));
+    json_object_set_new(object, "tid", json_pid(holder->tid));
+    json_object_set_new(object, "label", json_label(holder->label));
+    return object;
+}
+
+static json_t *json_waiter(const hf_waiter *waiter)
+{
+    static const char *const modes[] = { "mutex", "shared", "exclusive", "semaphore" };
+    json_t *object                   = json_object();
+
+    json_object_set_new(object, "position", json_integer(waiter->position));
+    json_object_set_new(object, "wants", json_string((unsigned)waiter->kind < 4 ? modes[waiter->kind] : "unknown"));
+    json_object_set_new(object, "permits", json_integer(waiter->permits));
+    json_object_set_new(object, "age_ms", json_i64(waiter->age_ms));
+    json_object_set_new(object, "pid", json_pid(waiter->pid));
+    json_object_set_new(object, "label", json_label(waiter->label));
+    return object;
+}
+
+json_t *json_entry(const hf_entry *entry, bool waiters_tracked)
+{
+    json_t *object  = json_object();
+    json_t *holders = json_array();
+    json_t *waiters = json_array();
+
+    for (size_t i = 0; i < entry->holder_count; i++)
+        json_array_append_new(holders, json_holder(&entry->holders[i]));
+    for (size_t i = 0; i < entry->waiter_count; i++)
+        json_array_append_new(waiters, json_waiter(&entry->waiters[i]));
+    if (!waiters_tracked) {
+        json_decref(waiters);
+        waiters = json_null();
+    }
+
+    json_set_name(object, entry->name, entry->name_len);
+    json_object_set_new(object, "kind", json_string(kind_word(entry->kind)));
+    json_object_set_new(object, "capacity", json_integer(entry->capacity));
+    json_object_set_new(object, "taken", json_integer(entry->taken));
+    json_object_set_new(object, "closed_ms", json_i64(entry->closed_ms));
+    json_object_set_new(object, "holders", holders);
+    json_object_set_new(object, "waiters", waiters);
+    return object;
+}
+
+void json_print(json_t *json, bool indent)
+{
+    /* A failed write shows in ferror(stdout), which out_finish() asks. */
+    json_dumpf(json, stdout, (indent ? JSON_INDENT(2) : JSON_COMPACT));
+    putchar('\n');
+    json_decref(json);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast lock NAME`: a lease that outlives this command. Whoever has its
+ * handle can release it; if the handle could not be printed, nobody has it, and
+ * then the lease is given back.
+ */
+#include "acquire.h"
+#include "keeper.h"
+#include "table.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TTL_DEFAULT_MS 30000
+
+static int print_lease(const struct cli *cli, hf_lease *lease, const char *handle,
+                       const struct keeper *keeper)
+{
+    const char *name = cli->args.name;
+    json_t *object;
+
+    if (!cli->args.json) {
+        puts(handle);
+        return out_finish(cli);
+    }
+    object = json_object();
+    json_set_name(object, name, strlen(name));
+    json_object_set_new(object, "token", json_u64(hf_token(lease)));
+    json_object_set_new(object, "handle", json_string(handle));
+    json_object_set_new(object, "ttl_ms", json_i64(cli->args.ttl_ms));
+    json_object_set_new(object, "keeper_pid",
+                        keeper->to >= 0 ? json_integer(keeper->pid) : json_null());
+    json_print(object, true);
+    return out_finish(cli);
+}
+
+/* Everything after the grant: whatever fails here, the lease is given back. */
+static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keeper)
+{
+    char handle[HF_HANDLE_MAX];
+    hf_status status = hf_lease_handle(lease, handle);
+    int code;
+
+    if (status != HF_OK) {
+        say_error("no handle: %s", hf_status_text(status));
+        return exit_of(status);
+    }
+    code = keeper->to >= 0 ? keeper_hand_over(keeper, handle) : EXIT_FINE;
+    if (code == EXIT_FINE)
+        code = print_lease(cli, lease, handle, keeper);
+    return code;
+}
+
+int verb_lock(struct cli *cli)
+{
+    struct keeper keeper = { .to = -1, .from = -1 };
+    struct cli_store store;
+    struct signals signals;
+    struct status_out nobody   = { -1 };
+    struct acquiring acquiring = {
+        .cli = cli, .store = &store, .signals = &signals, .status = &nobody
+    };
+    hf_lease *lease;
+    int code = need_name(cli);
+
+    if (code == EXIT_FINE)
+        code = acquire_check(cli);
+    if (code == EXIT_FINE && cli->stdout_closed)
+        code = out_finish(cli);
+    if (!cli->args.ttl_ms)
+        cli->args.ttl_ms = TTL_DEFAULT_MS;
+    if (code == EXIT_FINE && cli->args.for_pid > 0)
+        code = keeper_begin(cli, cli->args.for_pid, &keeper);
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, &store);
+    if (code != EXIT_FINE)
+        return code;
+
+    if (!signals_open(&signals)) {
+        say_error("no descriptor for signals: %s", strerror(errno));
+        store_close(&store);
+        return EXIT_INTERNAL;
+    }
+    acquiring.request = acquire_request(cli);
+    acquiring.request.flags |= HF_DETACHED | HF_NO_RENEW;
+    code = acquire(&acquiring, &lease);
+    if (code == EXIT_FINE) {
+        code = hand_out(cli, lease, &keeper);
+        if (code != EXIT_FINE)
+            hf_release(lease, NULL);
+        else
+            return EXIT_FINE; /* the end of the process is the only way to leave it behind */
+    }
+    store_close(&store);
+    if (acquiring.ended_by.typed)
+        signals_die(acquiring.ended_by.number, false);
+    return code;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What ls, show and watch have in common: words for what the library sees. */
+#ifndef CLI_LOOK_H
+#define CLI_LOOK_H
+
+#include "json.h"
+#include "store.h"
+
+#define CELL_MAX 64
+
+/* Open the store and check that it can be looked into. */
+int look_open(const struct cli *cli, struct cli_store *ret_store);
+/* Look at one name, or with `glob` at all that match it (NULL: all). */
+int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view);
+
+/* "1/1", "3/5", "writer", "2 readers" */
+char *taken_words(const hf_entry *entry, char buf[CELL_MAX]);
+/* A duration, "-" if negative. */
+char *duration_words(int64_t ms, char buf[CELL_MAX]);
+char *token_words(uint64_t token, char buf[CELL_MAX]);
+/* Safe for a terminal; a ring of static buffers big enough for names and labels. */
+const char *safe(const void *bytes, size_t len);
+const char *safe_label(const char *label);
+
+#endif

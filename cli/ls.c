@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* `holdfast ls [GLOB]`: one line for every name that is held or waited for. */
+#include "grid.h"
+#include "look.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void print_json(const struct cli_store *store, const hf_view *view)
+{
+    json_t *object = json_object();
+    json_t *names  = json_array();
+
+    for (size_t i = 0; i < view->count; i++)
+        json_array_append_new(names, json_entry(&view->entries[i], view->waiters_tracked));
+    json_object_set_new(object, "store", json_text(store->info.location, strlen(store->info.location)));
+    json_object_set_new(object, "engine", json_string(store->info.engine));
+    json_object_set_new(object, "waiters_tracked", json_boolean(view->waiters_tracked));
+    json_object_set_new(object, "names", names);
+    json_print(object, true);
+}
+
+static void print_names(const hf_view *view)
+{
+    for (size_t i = 0; i < view->count; i++)
+        puts(safe(view->entries[i].name, view->entries[i].name_len));
+}
+
+static void add_entry(struct grid *grid, const hf_entry *entry, bool tracked)
+{
+    const hf_holder *oldest = NULL;
+    char taken[CELL_MAX], waiters[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX], token[CELL_MAX];
+    char holder[600];
+
+    for (size_t i = 0; i < entry->holder_count; i++)
+        if (!oldest || entry->holders[i].age_ms > oldest->age_ms)
+            oldest = &entry->holders[i];
+
+    if (tracked)
+        snprintf(waiters, sizeof waiters, "%zu", entry->waiter_count);
+    else
+        strcpy(waiters, "?");
+    if (!oldest)
+        snprintf(holder, sizeof holder, "%s", entry->closed_ms > 0 ? "(closed by a lock delay)" : "-");
+    else if (entry->holder_count == 1)
+        snprintf(holder, sizeof holder, "%s", safe_label(oldest->label));
+    else
+        snprintf(holder, sizeof holder, "%s (and %zu more)", safe_label(oldest->label),
+                 entry->holder_count - 1);
+
+    grid_row(grid, safe(entry->name, entry->name_len), kind_word(entry->kind),
+             taken_words(entry, taken), waiters, duration_words(oldest ? oldest->age_ms : -1, age),
+             duration_words(oldest ? oldest->ttl_ms : -1, ttl),
+             token_words(oldest ? oldest->token : 0, token), holder);
+}
+
+static void print_table(const struct cli *cli, const hf_view *view)
+{
+    struct grid grid;
+
+    grid_begin(&grid, "NAME", "KIND", "TAKEN", "WAITERS", "AGE", "TTL", "TOKEN", "HOLDER", NULL);
+    for (size_t i = 0; i < view->count; i++)
+        add_entry(&grid, &view->entries[i], view->waiters_tracked);
+    grid_end(&grid, cli);
+    if (!view->waiters_tracked)
+        say_more(cli, "this engine does not track waiters");
+}
+
+int verb_ls(struct cli *cli)
+{
+    struct cli_store store;
+    hf_view *view = NULL;
+    int code      = look_open(cli, &store);
+
+    if (code != EXIT_FINE)
+        return code;
+
+    code = look_view(&store, cli->args.name, true, &view);
+    if (code == EXIT_FINE) {
+        if (cli->args.json)
+            print_json(&store, view);
+        else if (cli->args.names_only)
+            print_names(view);
+        else
+            print_table(cli, view);
+        hf_view_free(view);
+        code = out_finish(cli);
+    }
+    store_close(&store);
+    return code;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A `run` inside a `run` of the same name re-enters: it runs its command under
+ * the lease of the outer one.
+ *
+ * The outer run makes a pair of connected sockets. One end stays with it; the
+ * other is inherited by everything that its command starts, its number and
+ * inode in HOLDFAST_RUN_FD. An inner run makes a pair of its own and sends one
+ * end of that through the inherited socket, with what it wants to hold. From
+ * then on that pair is the connection of these two:
+ *
+ *   outer -> inner   GRANTED token | REFUSED     the answer
+ *                    ENDING ms                   the lease ends so soon: end your command
+ *                    LOST                        it has ended
+ *                    SIGNAL n                    somebody signalled the outer run, whose own
+ *                                                command has ended already
+ *   hang-up of inner: it has ended. The outer one releases only when all have.
+ *   hang-up of outer: it is gone, and the lease with it.
+ *
+ * An environment that outlived its run, or that somebody made up, means
+ * nothing: the descriptor must be the very socket, and its other end must answer.
+ */
+#ifndef CLI_NEST_H
+#define CLI_NEST_H
+
+#include "cli.h"
+#include "signals.h"
+
+#define NEST_VARIABLE "HOLDFAST_RUN_FD"
+#define NEST_LOCATION_MAX 4200
+
+enum nest_word { NEST_GRANTED = 1, NEST_REFUSED, NEST_ENDING, NEST_LOST, NEST_SIGNAL };
+
+struct nest_message {
+    uint32_t word;
+    uint32_t zero;
+    uint64_t value;
+};
+
+/* What is held, or wanted. The strings are kept by the caller. */
+struct nest_hold {
+    hf_kind kind;
+    const void *name;
+    size_t name_len;
+    const char *location; /* of the store */
+};
+
+/* ---- the outer one ----------------------------------------------------------- */
+
+struct nest {
+    int fd;          /* our end; -1: none */
+    int inherited;   /* the command's end */
+    int *inners;     /* connections to inner runs */
+    size_t inner_count;
+};
+
+/* Open, and put it into the environment. Without descriptors there is no nesting, and no error. */
+void nest_open(struct nest *nest);
+/* The command has its end: close ours of it. */
+void nest_started(struct nest *nest);
+/* Take in what inner runs have sent. */
+void nest_accept(struct nest *nest, const struct nest_hold *hold, uint64_t token);
+/* The inner run at `index` has hung up. */
+void nest_remove(struct nest *nest, size_t index);
+/* Take in no more; those who are in stay. */
+void nest_hang_up(struct nest *nest);
+void nest_tell(const struct nest *nest, enum nest_word word, uint64_t value);
+void nest_close(struct nest *nest);
+
+/* ---- the inner one ----------------------------------------------------------- */
+
+struct nest_answer {
+    int fd; /* the connection; -1: no outer run holds it, acquire as usual */
+    uint64_t token;
+    struct signal_event ended_by; /* number 0: none */
+    bool timed_out;
+};
+
+/* Ask the runs around us, the innermost first, for at most wait_ms (HF_FOREVER). */
+struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
+                            const struct signals *signals);
+/* The next message of the outer run. false: none now. A hang-up is NEST_LOST. */
+bool nest_hear(int fd, struct nest_message *ret_message);
+
+#endif

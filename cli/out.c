@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Standard output. A result that nobody could read is a failure: a full disk or
+ * a closed pipe must not look like success to the script that asked.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int out_finish(const struct cli *cli)
+{
+    int error = 0;
+
+    if (cli->stdout_closed) {
+        say_error("write error: standard output is closed");
+        return EXIT_OUTPUT;
+    }
+
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout))
+        error = errno ? errno : EIO;
+    if (!error)
+        return EXIT_FINE;
+
+    say_error("write error: %s", strerror(error));
+    return EXIT_OUTPUT;
+}
+
+static bool in_colour(const struct cli *cli)
+{
+    const char *no   = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+
+    if (cli->args.color != COLOR_AUTO)
+        return cli->args.color == COLOR_ALWAYS;
+    if ((no && *no) || !term || strcmp(term, "dumb") == 0)
+        return false;
+    return isatty(STDOUT_FILENO) == 1;
+}
+
+const char *tone(const struct cli *cli, enum tone which)
+{
+    static const char *const codes[] = {
+        [TONE_OFF] = "\033[0m",   [TONE_HEAD] = "\033[1m",  [TONE_GOOD] = "\033[32m",
+        [TONE_WARN] = "\033[33m", [TONE_BAD] = "\033[31m", [TONE_FAINT] = "\033[2m",
+    };
+    static int coloured = -1;
+
+    if (coloured < 0)
+        coloured = in_colour(cli);
+    return coloured ? codes[which] : "";
+}

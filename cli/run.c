@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast run`: from the options to the exit code. In order: check everything
+ * that can be checked, open the store, get the lease (from the run around us if
+ * it has it, else from the store), start the command, watch over it
+ * (supervise.c), release.
+ */
+#include "run.h"
+
+#include "table.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int check(const struct cli *cli);
+static int make_plan(struct run *run);
+static int enter(struct run *run);
+static int enter_nested(struct run *run);
+static int acquire_own(struct run *run);
+static void set_environment(const struct run *run);
+static int execute(struct run *run);
+static void leave(struct run *run);
+static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg);
+
+int verb_run(struct cli *cli)
+{
+    static struct run run = { .outer           = -1,
+                              .lease_fd        = -1,
+                              .timer           = -1,
+                              .nest            = { .fd = -1, .inherited = -1 },
+                              .known           = { .valid_until_ms = PLAN_NEVER },
+                              .why_mutex       = PTHREAD_MUTEX_INITIALIZER };
+    int code              = check(cli);
+
+    run.cli = cli;
+    if (code == EXIT_FINE)
+        code = status_open(&run.status, cli, cli->args.status_fd);
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, &run.store);
+    if (code != EXIT_FINE)
+        return code;
+
+    code = make_plan(&run);
+    if (code == EXIT_FINE)
+        code = enter(&run);
+    if (code == EXIT_FINE) {
+        code = execute(&run);
+        leave(&run);
+        if (run.lost)
+            code = EXIT_LOST;
+    }
+    store_close(&run.store);
+
+    /* What was typed at the terminal must end whoever waits for us the way it ended the command. */
+    if (run.die_of && !run.lost)
+        signals_die(run.die_of, run.child.wants_tty);
+    return code;
+}
+
+/* ---- before anything is acquired ------------------------------------------------------- */
+
+static int check(const struct cli *cli)
+{
+    const struct args *args = &cli->args;
+    int code                = need_name(cli);
+
+    if (code == EXIT_FINE && (!args->command || !args->command[0]))
+        code = usage_error(cli, "no command: put it behind --");
+    if (code == EXIT_FINE && !args->command[0][0])
+        code = usage_error(cli, "the command is empty");
+    if (code == EXIT_FINE)
+        code = acquire_check(cli);
+    if (code == EXIT_FINE && args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
+        code = usage_error(cli, "--min-hold is longer than --max-hold");
+    return code;
+}
+
+/* How the command will be ended if it must be; a --kill-after that does not fit is refused. */
+static int make_plan(struct run *run)
+{
+    const struct args *args = &run->cli->args;
+    int64_t ttl_ms          = args->ttl_ms ? args->ttl_ms : run->store.info.default_ttl_ms;
+
+    run->plan.on_lost       = (enum on_lost)args->on_lost;
+    run->plan.kill_after_ms = plan_kill_after(args->kill_after_ms, ttl_ms, args->max_hold_ms);
+    if (run->plan.kill_after_ms >= 0)
+        return EXIT_FINE;
+    if (ttl_ms && args->kill_after_ms > ttl_ms / 2)
+        return usage_error(run->cli,
+                           "--kill-after does not fit: at most half of the ttl, which is %" PRId64
+                           "ms",
+                           ttl_ms);
+    return usage_error(run->cli, "--kill-after does not fit: at most half of --max-hold");
+}
+
+/* ---- getting the lease --------------------------------------------------------------------- */
+
+static int enter(struct run *run)
+{
+    hf_request request = acquire_request(run->cli);
+    json_t *more;
+    int code;
+
+    if (!signals_open(&run->signals)) {
+        say_error("no descriptor for signals: %s", strerror(errno));
+        return EXIT_INTERNAL;
+    }
+
+    run->hold = (struct nest_hold){ request.kind, request.name, request.name_len,
+                                    run->store.info.location };
+    code      = enter_nested(run);
+    if (code == EXIT_FINE && run->outer < 0)
+        code = acquire_own(run);
+    if (code != EXIT_FINE)
+        return code;
+
+    run->held_since_ms = hfi_now_ms();
+    say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->cli->args.name), run->token,
+             run->outer >= 0 ? ", from the run around us" : "");
+    more = json_object();
+    json_set_name(more, request.name, request.name_len);
+    json_object_set_new(more, "token", json_u64(run->token));
+    json_object_set_new(more, "nested", json_boolean(run->outer >= 0));
+    status_send(&run->status, "acquired", more);
+    return EXIT_FINE;
+}
+
+/* EXIT_FINE with run->outer < 0: there is no run around us that holds it. */
+static int enter_nested(struct run *run)
+{
+    struct nest_answer answer;
+
+    if (!getenv(NEST_VARIABLE) || run->hold.kind == HF_SEMAPHORE)
+        return EXIT_FINE;
+
+    answer = nest_ask(&run->hold, acquire_request(run->cli).wait_ms, &run->signals);
+    if (answer.ended_by.number)
+        return EXIT_SIGNAL_BASE + answer.ended_by.number;
+    run->outer = answer.fd;
+    run->token = answer.token;
+    return EXIT_FINE;
+}
+
+static int acquire_own(struct run *run)
+{
+    struct acquiring acquiring = { .cli     = run->cli,
+                                   .store   = &run->store,
+                                   .signals = &run->signals,
+                                   .status  = &run->status,
+                                   .request = acquire_request(run->cli) };
+    int code;
+
+    acquiring.request.on_lost     = on_lost;
+    acquiring.request.on_lost_arg = run;
+    code                          = acquire(&acquiring, &run->lease);
+    if (acquiring.ended_by.typed)
+        run->die_of = acquiring.ended_by.number;
+    if (code == EXIT_FINE)
+        run->token = hf_token(run->lease);
+    return code;
+}
+
+/* A thread of the library; the descriptor of the lease wakes the main one. */
+static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+{
+    struct run *run = arg;
+
+    (void)lease;
+    (void)reason;
+    pthread_mutex_lock(&run->why_mutex);
+    hfi_quote_name(why ? why : "", why ? strlen(why) : 0, run->why, sizeof run->why);
+    pthread_mutex_unlock(&run->why_mutex);
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+static void set_environment(const struct run *run)
+{
+    char token[24];
+
+    snprintf(token, sizeof token, "%" PRIu64, run->token);
+    setenv("HOLDFAST_NAME", run->cli->args.name, 1);
+    setenv("HOLDFAST_TOKEN", token, 1);
+    setenv("HOLDFAST_STORE", run->store.for_child, 1);
+    if (run->store.password_env)
+        unsetenv(run->store.password_env);
+}
+
+static int exit_of_child(const struct child *child)
+{
+    return WIFSIGNALED(child->status) ? EXIT_SIGNAL_BASE + WTERMSIG(child->status)
+                                      : WEXITSTATUS(child->status);
+}
+
+/* Start the command, watch over it, hold on as long as asked. Returns its exit code. */
+static int execute(struct run *run)
+{
+    const struct args *args = &run->cli->args;
+    json_t *more;
+    int error;
+
+    if (run->lease)
+        nest_open(&run->nest);
+    set_environment(run);
+    error = child_start(&run->child, args->command, &run->signals);
+    if (error) {
+        say_error("cannot execute '%s': %s", shown(args->command[0]), strerror(error));
+        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    }
+
+    /* The command is already on its way while we prepare to watch over it. */
+    nest_started(&run->nest);
+    if (run->lease)
+        run->lease_fd = hf_lease_fd(run->lease);
+    more = json_object();
+    json_object_set_new(more, "pid", json_integer(run->child.pid));
+    status_send(&run->status, "started", more);
+
+    supervise(run);
+    if (run->child.on_tty && WIFSIGNALED(run->child.status) &&
+        (WTERMSIG(run->child.status) == SIGINT || WTERMSIG(run->child.status) == SIGQUIT))
+        run->die_of = WTERMSIG(run->child.status);
+
+    if (args->min_hold_ms && !run->lost)
+        supervise_hold(run, hfi_after_ms(run->held_since_ms, args->min_hold_ms));
+    if (!run->ended_by.number)
+        return exit_of_child(&run->child);
+    if (run->ended_by.typed)
+        run->die_of = run->ended_by.number;
+    return EXIT_SIGNAL_BASE + run->ended_by.number;
+}
+
+static void leave(struct run *run)
+{
+    hf_status status = HF_OK;
+    hf_error err;
+
+    nest_close(&run->nest);
+    if (run->lease)
+        status = hf_release(run->lease, &err);
+    if (run->outer >= 0)
+        close(run->outer);
+
+    if (status == HF_LOST && !run->lost && !run->cli->args.min_hold_ms) {
+        say_error("%s", err.text);
+        run->lost = true;
+    } else if (status != HF_OK && status != HF_LOST) {
+        say_error("'%s' was not released: %s", shown(run->cli->args.name), err.text);
+    }
+    if (!run->lost)
+        status_send(&run->status, "released", NULL);
+}

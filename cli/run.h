@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* One `holdfast run`: run.c prepares and ends it, supervise.c watches over the command. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "acquire.h"
+#include "child.h"
+#include "nest.h"
+#include "plan.h"
+
+#include <pthread.h>
+
+struct run {
+    struct cli *cli;
+    struct cli_store store;
+    struct signals signals;
+    struct status_out status;
+    struct nest nest;
+    struct run_plan plan;
+
+    /* What we run under: a lease of our own, or that of the run around us. */
+    hf_lease *lease; /* NULL: nested */
+    int lease_fd;
+    int outer; /* nested: the connection; else -1 */
+    uint64_t token;
+    struct nest_hold hold;
+    int64_t held_since_ms;
+
+    struct child child;
+    enum run_phase phase;
+    int64_t kill_at_ms;
+    struct run_lease known; /* about the lease, as of the last look */
+    bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
+    int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
+    struct signal_event ended_by; /* a signal that came when the command had ended already */
+    int die_of; /* a signal typed at the terminal that ended the command or us; 0: none */
+
+    pthread_mutex_t why_mutex; /* on_lost comes from a thread of the library */
+    char why[256];
+};
+
+/* Watch over the command until it has ended, and every inner run too. */
+void supervise(struct run *run);
+/* Go on holding until then. A signal ends it: run->ended_by. */
+void supervise_hold(struct run *run, int64_t until_ms);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Our words: on stderr, each message one write, nothing in it that a terminal would obey. */
+#include "cli.h"
+
+#include "table.h"
+#include "util/text.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGE_MAX 2048
+
+/* A message that cannot be written has nowhere else to go. */
+static void print(const char *format, va_list list)
+{
+    static const char prefix[] = "holdfast: ";
+    char text[MESSAGE_MAX];
+    size_t used = sizeof prefix - 1;
+    int len;
+
+    memcpy(text, prefix, used);
+    len = vsnprintf(text + used, sizeof text - used - 1, format, list);
+    if (len < 0)
+        return;
+
+    used += (size_t)len < sizeof text - used - 1 ? (size_t)len : sizeof text - used - 2;
+    text[used++] = '\n';
+    if (write(STDERR_FILENO, text, used) < 0)
+        return;
+}
+
+void say_error(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    print(format, list);
+    va_end(list);
+}
+
+void say(const struct cli *cli, const char *format, ...)
+{
+    va_list list;
+
+    if (cli->args.quiet)
+        return;
+    va_start(list, format);
+    print(format, list);
+    va_end(list);
+}
+
+void say_more(const struct cli *cli, const char *format, ...)
+{
+    va_list list;
+
+    if (!cli->args.verbose)
+        return;
+    va_start(list, format);
+    print(format, list);
+    va_end(list);
+}
+
+int usage_error(const struct cli *cli, const char *format, ...)
+{
+    char text[MESSAGE_MAX / 2];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+
+    if (cli->verb)
+        say_error("%s: %s\nTry 'holdfast help %s'.", cli->verb->name, text, cli->verb->name);
+    else
+        say_error("%s\nTry 'holdfast help'.", text);
+    return EXIT_USAGE;
+}
+
+int say_failure(const hf_error *err)
+{
+    say_error("%s", err->text[0] ? err->text : hf_status_text(err->status));
+    return exit_of(err->status);
+}
+
+const char *shown(const char *text)
+{
+    static char ring[4][SHOWN_MAX];
+    static unsigned next;
+
+    return hfi_quote_name(text, strlen(text), ring[next++ % 4], SHOWN_MAX);
+}
+
+int need_name(const struct cli *cli)
+{
+    const char *name = cli->args.name;
+
+    if (!name)
+        return usage_error(cli, "no NAME given");
+    if (!*name)
+        return usage_error(cli, "NAME is empty: it has 1 to %d bytes", HF_NAME_MAX);
+    if (strlen(name) > HF_NAME_MAX)
+        return usage_error(cli, "NAME has %zu bytes: at most %d are allowed", strlen(name),
+                           HF_NAME_MAX);
+    return EXIT_FINE;
+}
+
+void *must_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (!memory) {
+        say_error("out of memory");
+        exit(EXIT_INTERNAL);
+    }
+    return memory;
+}
+
+char *must_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    return memcpy(must_alloc(size), text, size);
+}

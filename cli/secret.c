@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Secrets in store URLs: finding them, leaving them out, putting one in. Pure but for the heap. */
+#include "secret.h"
+
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the parts of a URL are; all point into it. */
+struct parts {
+    const char *rest;     /* behind "scheme:" */
+    const char *user;     /* behind "scheme:" or "scheme://"; NULL: a file, no user-info */
+    const char *user_end; /* the last '@' before the parameters; NULL: none */
+    const char *params;   /* the '?', or the end */
+};
+
+static struct parts take_apart(const char *url)
+{
+    struct parts parts = { .rest = strchr(url, ':') };
+
+    parts.rest   = parts.rest ? parts.rest + 1 : url;
+    parts.params = parts.rest + strcspn(parts.rest, "?");
+    if (strncasecmp(url, "file:", 5) == 0)
+        return parts;
+
+    parts.user     = strncmp(parts.rest, "//", 2) == 0 ? parts.rest + 2 : parts.rest;
+    parts.user_end = memrchr(parts.rest, '@', (size_t)(parts.params - parts.rest));
+    return parts;
+}
+
+/* Is the parameter "key=value" of `len` bytes a secret? */
+static bool param_is_secret(const struct parts *parts, const char *param, size_t len)
+{
+    static const char *const words[] = { "pass", "pwd", "secret", "token", "auth", "key", "cred" };
+    size_t key_len                   = strcspn(param, "=&");
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (size_t at = 0; at + strlen(words[i]) <= key_len; at++)
+            if (strncasecmp(param + at, words[i], strlen(words[i])) == 0)
+                return true;
+
+    /* "redis://user:pa?ss=word@host": the '?' belonged to a password. */
+    return parts->user && memchr(param, '@', len);
+}
+
+bool url_has_secret(const char *url)
+{
+    struct parts parts = take_apart(url);
+
+    if (parts.user_end)
+        return true;
+    for (const char *at = parts.params; *at;) {
+        size_t len = strcspn(++at, "&");
+
+        if (param_is_secret(&parts, at, len))
+            return true;
+        at += len;
+    }
+    return false;
+}
+
+void url_wipe(char *url)
+{
+    struct parts parts = take_apart(url);
+
+    if (url_has_secret(url))
+        memset(url + (parts.rest - url), '*', strlen(parts.rest));
+}
+
+char *url_without_secrets(const char *url)
+{
+    struct parts parts = take_apart(url);
+    char *result       = must_alloc(strlen(url) + 1);
+    char *to           = result;
+    char separator     = '?';
+
+    if (parts.user_end) {
+        size_t user_len = strcspn(parts.user, ":@");
+
+        to = mempcpy(to, url, (size_t)(parts.user - url));
+        to = mempcpy(to, parts.user, user_len);
+        if (user_len)
+            *to++ = '@';
+        to = mempcpy(to, parts.user_end + 1, (size_t)(parts.params - parts.user_end - 1));
+    } else {
+        to = mempcpy(to, url, (size_t)(parts.params - url));
+    }
+
+    for (const char *at = parts.params; *at;) {
+        size_t len = strcspn(++at, "&");
+
+        if (!param_is_secret(&parts, at, len)) {
+            *to++     = separator;
+            separator = '&';
+            to        = mempcpy(to, at, len);
+        }
+        at += len;
+    }
+    *to = 0;
+    return result;
+}
+
+/* Percent-encode everything but letters and digits: right in user-info for any password. */
+static char *escape(char *to, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) {
+            *to++ = (char)c;
+        } else {
+            *to++ = '%';
+            *to++ = "0123456789ABCDEF"[c >> 4];
+            *to++ = "0123456789ABCDEF"[c & 15];
+        }
+    }
+    return to;
+}
+
+char *url_with_password(const char *url, const char *password, const char **ret_wrong)
+{
+    struct parts parts = take_apart(url);
+    size_t user_len    = 0;
+    char *result, *to;
+
+    if (!parts.user || strncmp(parts.rest, "//", 2) != 0) {
+        *ret_wrong = "this kind of store takes no password";
+        return NULL;
+    }
+    if (parts.user_end) {
+        user_len = (size_t)(parts.user_end - parts.user);
+        if (memchr(parts.user, ':', user_len)) {
+            *ret_wrong = "the url has a password of its own";
+            return NULL;
+        }
+    }
+
+    result = must_alloc(strlen(url) + 3 * strlen(password) + sizeof ":@");
+    to     = mempcpy(result, url, (size_t)(parts.user - url) + user_len);
+    *to++  = ':';
+    to     = escape(to, password);
+    *to++  = '@';
+    strcpy(to, parts.user_end ? parts.user_end + 1 : parts.user);
+    return result;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* `holdfast show NAME`: every holder and every waiter of one name. */
+#include "grid.h"
+#include "look.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A name that nobody holds or waits for has no entry: then this is what there is to say. */
+static json_t *free_json(const struct cli *cli, bool tracked)
+{
+    json_t *object = json_object();
+
+    json_set_name(object, cli->args.name, strlen(cli->args.name));
+    json_object_set_new(object, "kind", json_null());
+    json_object_set_new(object, "capacity", json_null());
+    json_object_set_new(object, "taken", json_integer(0));
+    json_object_set_new(object, "closed_ms", json_i64(0));
+    json_object_set_new(object, "holders", json_array());
+    json_object_set_new(object, "waiters", tracked ? json_array() : json_null());
+    return object;
+}
+
+static void print_json(const struct cli *cli, const struct cli_store *store, const hf_view *view)
+{
+    const char *location = store->info.location;
+    json_t *object       = view->count ? json_entry(&view->entries[0], view->waiters_tracked)
+                                       : free_json(cli, view->waiters_tracked);
+
+    json_object_set_new(object, "store", json_text(location, strlen(location)));
+    json_object_set_new(object, "engine", json_string(store->info.engine));
+    json_print(object, true);
+}
+
+static char *pid_words(int64_t pid, char buf[CELL_MAX])
+{
+    if (pid <= 0)
+        return strcpy(buf, "-");
+    snprintf(buf, CELL_MAX, "%" PRId64, pid);
+    return buf;
+}
+
+static void print_holders(const struct cli *cli, const hf_entry *entry)
+{
+    struct grid grid;
+
+    grid_begin(&grid, "HOLDER", "TOKEN", "PERMITS", "AGE", "TTL", "PID", "LABEL", NULL);
+    for (size_t i = 0; i < entry->holder_count; i++) {
+        const hf_holder *holder = &entry->holders[i];
+        bool writer = entry->kind == HF_SHARED && holder->permits == entry->capacity;
+        char number[CELL_MAX], token[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX];
+        char pid[CELL_MAX];
+
+        snprintf(number, sizeof number, "%zu%s", i + 1, holder->detached ? " detached" : "");
+        snprintf(permits, sizeof permits, "%" PRIu32, holder->permits);
+        grid_row(&grid, number, token_words(holder->token, token), writer ? "all" : permits,
+                 duration_words(holder->age_ms, age), duration_words(holder->ttl_ms, ttl),
+                 pid_words(holder->pid, pid), safe_label(holder->label));
+    }
+    grid_end(&grid, cli);
+}
+
+static const char *wants(const hf_waiter *waiter, char buf[CELL_MAX])
+{
+    if (waiter->kind == HF_SHARED)
+        return "shared";
+    if (waiter->kind == HF_EXCLUSIVE)
+        return "exclusive";
+    snprintf(buf, CELL_MAX, "%" PRIu32, waiter->permits);
+    return buf;
+}
+
+static void print_waiters(const struct cli *cli, const hf_entry *entry)
+{
+    struct grid grid;
+
+    grid_begin(&grid, "WAITER", "WANTS", "AGE", "PID", "LABEL", NULL);
+    for (size_t i = 0; i < entry->waiter_count; i++) {
+        const hf_waiter *waiter = &entry->waiters[i];
+        char position[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], pid[CELL_MAX];
+
+        snprintf(position, sizeof position, "%" PRIu32, waiter->position);
+        grid_row(&grid, position, wants(waiter, permits), duration_words(waiter->age_ms, age),
+                 pid_words(waiter->pid, pid), safe_label(waiter->label));
+    }
+    grid_end(&grid, cli);
+}
+
+static void print_text(const struct cli *cli, const hf_view *view)
+{
+    const hf_entry *entry = view->count ? &view->entries[0] : NULL;
+    const char *name      = safe(cli->args.name, strlen(cli->args.name));
+    char taken[CELL_MAX], closed[CELL_MAX];
+
+    if (!entry) {
+        printf("%s: free\n", name);
+        return;
+    }
+
+    printf("%s: %s, %s\n", name, kind_word(entry->kind), taken_words(entry, taken));
+    if (entry->closed_ms > 0)
+        printf("closed for %s by a lock delay\n", duration_words(entry->closed_ms, closed));
+    if (entry->holder_count > 0)
+        print_holders(cli, entry);
+    if (entry->waiter_count > 0)
+        print_waiters(cli, entry);
+    else
+        puts(view->waiters_tracked ? "no waiters" : "waiters: not tracked by this engine");
+}
+
+int verb_show(struct cli *cli)
+{
+    struct cli_store store;
+    hf_view *view = NULL;
+    int code      = need_name(cli);
+
+    if (code == EXIT_FINE)
+        code = look_open(cli, &store);
+    if (code != EXIT_FINE)
+        return code;
+
+    code = look_view(&store, cli->args.name, false, &view);
+    if (code == EXIT_FINE) {
+        if (cli->args.json)
+            print_json(cli, &store, view);
+        else
+            print_text(cli, view);
+        hf_view_free(view);
+        code = out_finish(cli);
+    }
+    store_close(&store);
+    return code;
+}

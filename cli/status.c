@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* --status-fd: see status.h. */
+#include "status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
+{
+    int flags;
+
+    status->fd = -1;
+    if (fd < 0)
+        return EXIT_FINE;
+
+    flags = fcntl((int)fd, F_GETFL);
+    if (flags < 0 || (fd == STDOUT_FILENO && cli->stdout_closed))
+        return usage_error(cli, "--status-fd %lld is not open", (long long)fd);
+    if ((flags & O_ACCMODE) == O_RDONLY)
+        return usage_error(cli, "--status-fd %lld is not open for writing", (long long)fd);
+
+    /* The standard ones belong to the command too: there we write to a copy. */
+    if (fd > STDERR_FILENO && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
+        status->fd = (int)fd;
+    else
+        status->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+    if (status->fd < 0)
+        return usage_error(cli, "--status-fd %lld: %s", (long long)fd, strerror(errno));
+    return EXIT_FINE;
+}
+
+bool status_wanted(const struct status_out *status)
+{
+    return status->fd >= 0;
+}
+
+/* A pipe that polls writable takes PIPE_BUF bytes at once and without blocking, and our lines are
+ * shorter than that: a name has at most 512 bytes, each at most six when escaped. */
+static void send_line(int fd, const char *line, size_t len)
+{
+    struct pollfd polled = { .fd = fd, .events = POLLOUT };
+
+    if (poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) && write(fd, line, len) < 0)
+        return; /* the reader has gone; the command goes on */
+}
+
+void status_send(struct status_out *status, const char *event, json_t *more)
+{
+    json_t *object;
+    char *text, *line;
+    size_t len;
+
+    if (status->fd < 0) {
+        json_decref(more);
+        return;
+    }
+
+    object = json_object();
+    json_object_set_new(object, "event", json_string(event));
+    if (more)
+        json_object_update(object, more);
+    json_decref(more);
+    text = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    if (!text)
+        return;
+
+    len  = strlen(text);
+    line = must_alloc(len + 1);
+    memcpy(line, text, len);
+    line[len] = '\n';
+    send_line(status->fd, line, len + 1);
+    free(line);
+    free(text);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which store? -S, else HOLDFAST_STORE, else the config file's default, else
+ * the embedded default of the library. What contains a ':' is a URL, anything
+ * else the name of a profile. The config file is read only if it is needed: a
+ * URL must work, and fast, whatever state the config file is in.
+ */
+#include "store.h"
+
+#include "secret.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
+static int from_profile(const char *name, struct cli_store *store, char **ret_url);
+
+int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
+{
+    struct cli_store store = { .info.size = sizeof store.info };
+    char *url              = NULL;
+    hf_status status;
+    hf_error err;
+    int code;
+
+    code = choose(cli, spec, &store, &url);
+    if (code != EXIT_FINE)
+        return code;
+
+    status = hf_open(url, NULL, &store.store, &err);
+    if (url)
+        explicit_bzero(url, strlen(url));
+    free(url);
+    if (status != HF_OK) {
+        free(store.for_child);
+        return say_failure(&err);
+    }
+
+    status = hf_info(store.store, &store.info);
+    if (status != HF_OK) {
+        say_error("%s", hf_status_text(status));
+        return exit_of(status);
+    }
+    say_more(cli, "store %s (engine %s), from %s", shown(store.info.location), store.info.engine,
+             store.source);
+
+    /* A relative path or the default would mean another store in another directory or for
+     * another user: a child gets the place itself. */
+    if (strcmp(store.info.engine, "lmdb") == 0) {
+        const char *location = store.info.location;
+
+        free(store.for_child);
+        store.for_child = must_alloc(strlen(location) + sizeof "file:");
+        sprintf(store.for_child, "%s%s", location[0] == '/' ? "file:" : "", location);
+    }
+    *ret_store = store;
+    return EXIT_FINE;
+}
+
+void store_close(struct cli_store *store)
+{
+    if (store->store)
+        hf_close(store->store, HF_CLOSE_RELEASE);
+    free(store->for_child);
+    store->store     = NULL;
+    store->for_child = NULL;
+}
+
+/* ---- choosing ----------------------------------------------------------------- */
+
+/* *ret_url: a copy for the caller to wipe and free; NULL: the library's default. */
+static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url)
+{
+    const char *source = "the command line";
+
+    if (!spec)
+        spec = cli->args.store;
+    if (!spec) {
+        spec   = getenv("HOLDFAST_STORE");
+        source = "HOLDFAST_STORE";
+    }
+    if (!spec)
+        return from_profile(NULL, store, ret_url);
+    if (!*spec) {
+        say_error("the store from %s is empty: give a URL or the name of a profile", source);
+        return EXIT_CONFIG;
+    }
+    if (!strchr(spec, ':'))
+        return from_profile(spec, store, ret_url);
+
+    snprintf(store->source, sizeof store->source, "%s", source);
+    store->for_child = url_without_secrets(spec);
+    *ret_url         = must_strdup(spec);
+    return EXIT_FINE;
+}
+
+static int from_profile(const char *name, struct cli_store *store, char **ret_url)
+{
+    struct profile profile;
+    int code = config_profile(name, &profile);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (!profile.url) {
+        snprintf(store->source, sizeof store->source, "the built-in default");
+        return EXIT_FINE;
+    }
+
+    snprintf(store->source, sizeof store->source, "%s", profile.file);
+    store->password_env = profile.password_env;
+    if (profile.has_password || url_has_secret(profile.url))
+        store->for_child = must_strdup(profile.name);
+    else
+        store->for_child = must_strdup(profile.url);
+    *ret_url = profile.url;
+    return EXIT_FINE;
+}

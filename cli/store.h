@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Which store a verb means, and opening it. */
+#ifndef CLI_STORE_H
+#define CLI_STORE_H
+
+#include "cli.h"
+
+struct cli_store {
+    hf_store *store;
+    hf_store_info info;
+    char source[128];         /* for people: who chose it ("-S", "HOLDFAST_STORE", ...) */
+    char *for_child;          /* what a child gets as HOLDFAST_STORE: no secret in it */
+    const char *password_env; /* a variable that holds a secret; NULL: none */
+};
+
+/*
+ * Find and open the store: `spec` (URL or profile) if not NULL, else -S, else
+ * HOLDFAST_STORE, else the config file's default, else the embedded one.
+ * EXIT_FINE, or the exit code after a message.
+ */
+int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
+/* Close it, whatever is still held. Accepts one that was never opened. */
+void store_close(struct cli_store *store);
+
+/* ---- config.c -------------------------------------------------------------- */
+
+struct profile {
+    char *name;
+    char *url; /* complete, a password in it */
+    bool has_password;
+    char *password_env;
+    char file[128]; /* where it came from */
+};
+
+/*
+ * Look up a profile, or with NULL the default one. EXIT_FINE: *ret_profile is
+ * set; its url is NULL if there is no default. EXIT_CONFIG after a message:
+ * unreadable or bad config, unknown profile, no password.
+ */
+int config_profile(const char *name, struct profile *ret_profile);
+
+#endif

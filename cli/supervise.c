@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Watching over the command of a `run`: one poll() over signals, the lease (or
+ * the outer run), inner runs and a timer. Every decision about ending the
+ * command is made by plan.c. Main thread.
+ */
+#include "run.h"
+
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum slot { SLOT_SIGNALS, SLOT_LEASE, SLOT_TIMER, SLOT_NEST, SLOT_INNER };
+
+static void look_at_lease(struct run *run);
+static int64_t decide(struct run *run);
+static void lose(struct run *run);
+static void wait_for_events(struct run *run, int64_t until_ms);
+static void on_signal(struct run *run, const struct signal_event *event);
+static void on_child(struct run *run);
+static void resume(struct run *run);
+static void hear_outer(struct run *run);
+static void hear_inner(struct run *run, int events);
+
+void supervise(struct run *run)
+{
+    while (!run->child.exited || run->nest.inner_count > 0)
+        wait_for_events(run, decide(run));
+
+    /* Lost in the last moment, before anybody told us? */
+    look_at_lease(run);
+    if (run->known.lost && !run->lost)
+        lose(run);
+}
+
+void supervise_hold(struct run *run, int64_t until_ms)
+{
+    while (hfi_now_ms() < until_ms && !run->ended_by.number)
+        wait_for_events(run, until_ms);
+}
+
+/* ---- the lease --------------------------------------------------------------------- */
+
+static void look_at_lease(struct run *run)
+{
+    int64_t now_ms      = hfi_now_ms();
+    int64_t max_hold_ms = run->cli->args.max_hold_ms;
+    int64_t left_ms;
+
+    if (run->lease && !run->known.lost) {
+        left_ms         = hf_remaining_ms(run->lease);
+        run->known.lost = hf_lease_state(run->lease) == HF_STATE_LOST;
+        if (!run->known.lost)
+            run->known.valid_until_ms = hfi_after_ms(now_ms, left_ms);
+    }
+    if (max_hold_ms && run->known.valid_until_ms > run->held_since_ms + max_hold_ms)
+        run->known.valid_until_ms = run->held_since_ms + max_hold_ms;
+    if (now_ms >= run->known.valid_until_ms)
+        run->known.lost = true;
+}
+
+/* Do what the lease demands now; returns when to look again. */
+static int64_t decide(struct run *run)
+{
+    int64_t now_ms = hfi_now_ms();
+    struct run_step step;
+
+    look_at_lease(run);
+    if (run->known.lost && !run->lost)
+        lose(run);
+    if (run->child.exited && run->nest.inner_count == 0)
+        return PLAN_NEVER;
+
+    step = plan_next(&run->plan, run->phase, run->kill_at_ms, &run->known, now_ms);
+    switch (step.act) {
+    case RUN_SLEEP:
+        return step.until_ms;
+    case RUN_TERM:
+        run->phase      = RUN_ENDING;
+        run->kill_at_ms = step.until_ms;
+        if (!run->lost)
+            lose(run);
+        nest_tell(&run->nest, NEST_ENDING, (uint64_t)(step.until_ms - now_ms));
+        child_signal(&run->child, SIGTERM);
+        child_signal(&run->child, SIGCONT); /* a stopped one could not hear it */
+        return step.until_ms;
+    case RUN_KILL:
+        run->phase = RUN_KILLED;
+        if (!run->lost)
+            lose(run);
+        nest_tell(&run->nest, NEST_LOST, 0);
+        child_signal(&run->child, SIGKILL);
+        return PLAN_NEVER;
+    }
+    return PLAN_NEVER;
+}
+
+/* Say once that the lease is lost, or that it ends before anybody could save it. */
+static void lose(struct run *run)
+{
+    static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
+                                        [ON_LOST_KILL] = "; killing the command",
+                                        [ON_LOST_WARN] = "; the command goes on without it" };
+    const char *name                = run->cli->args.name;
+    json_t *more                    = json_object();
+    char why[sizeof run->why];
+
+    run->lost = true;
+    pthread_mutex_lock(&run->why_mutex);
+    strcpy(why, run->why);
+    pthread_mutex_unlock(&run->why_mutex);
+    if (!*why)
+        strcpy(why, run->cli->args.max_hold_ms ? "--max-hold is over"
+                    : run->known.lost          ? "it is gone"
+                                               : "it could not be renewed");
+
+    say_error("the lease of '%s' is lost: %s%s", shown(name), why,
+              run->child.exited ? "" : next[run->plan.on_lost]);
+    json_set_name(more, name, strlen(name));
+    json_object_set_new(more, "reason", json_text(why, strlen(why)));
+    status_send(&run->status, "lost", more);
+    if (run->plan.on_lost == ON_LOST_WARN)
+        nest_tell(&run->nest, NEST_LOST, 0);
+}
+
+/* What the outer run says about the lease that is not ours. */
+static void hear_outer(struct run *run)
+{
+    struct nest_message message;
+
+    while (run->outer >= 0 && nest_hear(run->outer, &message)) {
+        switch (message.word) {
+        case NEST_ENDING:
+            run->known.valid_until_ms = hfi_after_ms(hfi_now_ms(), (int64_t)message.value);
+            break;
+        case NEST_SIGNAL:
+            on_signal(run, &(struct signal_event){ .number = (int)message.value });
+            break;
+        default: /* LOST, or hung up */
+            run->known.lost = true;
+            close(run->outer);
+            run->outer = -1;
+            break;
+        }
+    }
+}
+
+/* ---- events ------------------------------------------------------------------------- */
+
+static void set_timer(struct run *run, int64_t until_ms)
+{
+    struct itimerspec at = { .it_value = { .tv_sec  = until_ms / 1000,
+                                           .tv_nsec = until_ms % 1000 * 1000000 } };
+
+    if (run->timer < 0)
+        run->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    timerfd_settime(run->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void wait_for_events(struct run *run, int64_t until_ms)
+{
+    size_t inner_count    = run->nest.inner_count;
+    struct pollfd *polled = must_alloc((SLOT_INNER + inner_count) * sizeof *polled);
+    int lease_fd          = run->lease ? run->lease_fd : run->outer;
+    struct signal_event event;
+
+    if (until_ms != PLAN_NEVER)
+        set_timer(run, until_ms);
+    polled[SLOT_SIGNALS].fd = run->signals.fd;
+    polled[SLOT_LEASE].fd   = run->known.lost ? -1 : lease_fd; /* it would poll readable for ever */
+    polled[SLOT_TIMER].fd   = until_ms != PLAN_NEVER ? run->timer : -1;
+    polled[SLOT_NEST].fd    = run->nest.fd;
+    for (size_t i = 0; i < inner_count; i++)
+        polled[SLOT_INNER + i].fd = run->nest.inners[i];
+    for (size_t i = 0; i < SLOT_INNER + inner_count; i++)
+        polled[i].events = POLLIN;
+
+    poll(polled, SLOT_INNER + inner_count, -1);
+
+    if (!run->lease)
+        hear_outer(run);
+    for (size_t i = inner_count; i-- > 0;) /* they say nothing; this is the hang-up */
+        if (polled[SLOT_INNER + i].revents)
+            nest_remove(&run->nest, i);
+    if (polled[SLOT_NEST].revents)
+        hear_inner(run, polled[SLOT_NEST].revents);
+    while (signals_next(&run->signals, &event))
+        on_signal(run, &event);
+    free(polled);
+}
+
+static void hear_inner(struct run *run, int events)
+{
+    if (!run->lost) /* a lost lease is nobody's to share */
+        nest_accept(&run->nest, &run->hold, run->token);
+    if (events & (POLLHUP | POLLERR))
+        nest_hang_up(&run->nest); /* nobody has the other end any more */
+}
+
+static void on_signal(struct run *run, const struct signal_event *event)
+{
+    if (event->number == SIGCHLD) {
+        if (!run->child.exited)
+            on_child(run);
+    } else if (event->number == SIGCONT) {
+        resume(run);
+    } else if (signal_stops(event->number)) {
+        child_signal(&run->child, event->number);
+        signals_stop(event->number, false);
+        resume(run);
+    } else if (!run->child.exited) {
+        child_signal(&run->child, event->number);
+    } else if (run->nest.inner_count > 0) {
+        nest_tell(&run->nest, NEST_SIGNAL, (uint64_t)event->number);
+    } else if (signal_ends(event->number)) {
+        run->ended_by = *event;
+    }
+}
+
+static void on_child(struct run *run)
+{
+    struct child *child = &run->child;
+    int stopped         = child_look(child, run->phase != RUN_RUNNING);
+
+    if (child->exited) {
+        json_t *more = json_object();
+        bool killed  = WIFSIGNALED(child->status);
+
+        child_take_tty(child);
+        json_object_set_new(more, "status",
+                            killed ? json_integer(EXIT_SIGNAL_BASE + WTERMSIG(child->status))
+                                   : json_integer(WEXITSTATUS(child->status)));
+        json_object_set_new(more, "signal",
+                            killed ? json_integer(WTERMSIG(child->status)) : json_null());
+        status_send(&run->status, "exited", more);
+        return;
+    }
+    if (!signal_stops(stopped))
+        return; /* SIGSTOP: somebody looks at it; the lease is kept meanwhile */
+
+    /* It wants to use the terminal, which is ours: then it shall have it. */
+    if (stopped != SIGTSTP && !child->has_tty) {
+        child_give_tty(child);
+        if (child->has_tty) {
+            child_signal(child, SIGCONT);
+            return;
+        }
+    }
+    if (child->tty < 0)
+        return;
+
+    /* As a job without us would: all of it stops, and the shell sees it. */
+    child_take_tty(child);
+    signals_stop(stopped, true);
+    resume(run);
+}
+
+/* We are continued: so is the command, but only under its lease. */
+static void resume(struct run *run)
+{
+    decide(run);
+    if (run->child.wants_tty)
+        child_give_tty(&run->child);
+    child_signal(&run->child, SIGCONT);
+}

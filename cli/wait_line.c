@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Showing what a waiting `run` waits for: on a terminal one line that is
+ * rewritten and at last erased, on a status descriptor an event per change.
+ *
+ * A thread of its own, and only if there is somebody to show it to. It sleeps
+ * in hf_wait_change(); a busy store wakes it for the changes of others, too, so
+ * it looks at most five times a second. The age in the line needs one wake-up a
+ * second; a status descriptor alone needs none.
+ */
+#include "acquire.h"
+
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LOOK_MS 200   /* at least between two looks */
+#define REDRAW_MS 1000 /* the age in the line */
+#define LABEL_SHOWN 60
+
+struct wait_line {
+    struct acquiring *acquiring;
+    bool drawing; /* on a terminal */
+    hf_cancel *cancel;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool stop; /* under the mutex */
+};
+
+/* What there is to be shown. */
+struct sight {
+    bool held;
+    size_t others; /* holders beside this one */
+    uint64_t token;
+    uint32_t position; /* 0: not known */
+    uint32_t waiters;
+    int64_t since_ms; /* when the holder got it */
+    int64_t pid;
+    char label[LABEL_SHOWN];
+};
+
+static void *watch(void *arg);
+static bool look(const struct wait_line *line, struct sight *ret_sight);
+static void draw(const struct wait_line *line, const struct sight *sight);
+static void report(const struct wait_line *line, const struct sight *sight);
+static bool pause_or_stop(struct wait_line *line);
+
+struct wait_line *wait_line_begin(struct acquiring *acquiring)
+{
+    const struct cli *cli = acquiring->cli;
+    const char *term      = getenv("TERM");
+    struct wait_line *line;
+    bool drawing = !cli->args.quiet && isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
+
+    if (!drawing && !status_wanted(acquiring->status))
+        return NULL;
+    if (!(acquiring->store->info.caps & HF_CAP_INSPECT))
+        return NULL;
+
+    line            = must_alloc(sizeof *line);
+    line->acquiring = acquiring;
+    line->drawing   = drawing;
+    pthread_mutex_init(&line->mutex, NULL);
+    pthread_cond_init(&line->wake, NULL);
+    if (hf_cancel_new(&line->cancel) == HF_OK) {
+        if (pthread_create(&line->thread, NULL, watch, line) == 0)
+            return line;
+        hf_cancel_free(line->cancel);
+    }
+    free(line); /* waiting works without being shown */
+    return NULL;
+}
+
+void wait_line_end(struct wait_line *line)
+{
+    if (!line)
+        return;
+
+    pthread_mutex_lock(&line->mutex);
+    line->stop = true;
+    pthread_cond_signal(&line->wake);
+    pthread_mutex_unlock(&line->mutex);
+    hf_cancel_fire(line->cancel);
+    pthread_join(line->thread, NULL);
+
+    if (line->drawing && write(STDERR_FILENO, "\r\033[K", 4) < 0)
+        line->drawing = false;
+    hf_cancel_free(line->cancel);
+    pthread_cond_destroy(&line->wake);
+    pthread_mutex_destroy(&line->mutex);
+    free(line);
+}
+
+/* ---- the thread ------------------------------------------------------------------- */
+
+static void *watch(void *arg)
+{
+    struct wait_line *line = arg;
+    hf_store *store        = line->acquiring->store->store;
+    struct sight last      = { 0 };
+    uint64_t seq           = 0;
+
+    /* Where we stand, before the first look: what changes during it must wake us. */
+    hf_wait_change(store, &seq, 0, line->cancel, NULL);
+    do {
+        struct sight sight = { 0 };
+        hf_status status;
+
+        if (look(line, &sight)) {
+            if (sight.token != last.token || sight.position != last.position)
+                report(line, &sight);
+            last = sight;
+        }
+        do {
+            draw(line, &last);
+            status = hf_wait_change(store, &seq, line->drawing ? REDRAW_MS : HF_FOREVER,
+                                    line->cancel, NULL);
+        } while (status == HF_TIMEOUT);
+        if (status != HF_OK && status != HF_UNSUPPORTED)
+            break;
+    } while (pause_or_stop(line));
+    return NULL;
+}
+
+/* Let LOOK_MS pass. false: it is time to stop. */
+static bool pause_or_stop(struct wait_line *line)
+{
+    struct timespec until;
+    bool stop;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_MS * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+
+    pthread_mutex_lock(&line->mutex);
+    while (!line->stop && pthread_cond_timedwait(&line->wake, &line->mutex, &until) != ETIMEDOUT)
+        continue;
+    stop = line->stop;
+    pthread_mutex_unlock(&line->mutex);
+    return !stop;
+}
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+static void see(const hf_entry *entry, struct sight *ret_sight)
+{
+    int64_t self = getpid();
+
+    ret_sight->waiters = (uint32_t)entry->waiter_count;
+    for (size_t i = 0; i < entry->waiter_count; i++)
+        if (entry->waiters[i].pid == self && ret_sight->position == 0)
+            ret_sight->position = entry->waiters[i].position;
+
+    for (size_t i = 0; i < entry->holder_count; i++) {
+        const hf_holder *holder = &entry->holders[i];
+        const char *label       = holder->label ? holder->label : "";
+
+        if (ret_sight->held) {
+            ret_sight->others++;
+            continue;
+        }
+        ret_sight->held     = true;
+        ret_sight->token    = holder->token;
+        ret_sight->pid      = holder->pid;
+        ret_sight->since_ms = hfi_now_ms() - holder->age_ms;
+        hfi_quote_name(label, strlen(label), ret_sight->label, sizeof ret_sight->label);
+    }
+}
+
+static bool look(const struct wait_line *line, struct sight *ret_sight)
+{
+    const hf_request *request = &line->acquiring->request;
+    hf_view *view;
+
+    if (hf_inspect(line->acquiring->store->store, request->name, request->name_len, 0, &view,
+                   NULL) != HF_OK)
+        return false;
+    if (view->count > 0)
+        see(&view->entries[0], ret_sight);
+    hf_view_free(view);
+    return true;
+}
+
+/* ---- telling ------------------------------------------------------------------------ */
+
+static void draw(const struct wait_line *line, const struct sight *sight)
+{
+    char name[SHOWN_MAX], age[32], text[512];
+    const hf_request *request = &line->acquiring->request;
+    struct winsize size;
+    size_t used, columns = 80;
+
+    if (!line->drawing)
+        return;
+
+    hfi_quote_name(request->name, request->name_len, name, sizeof name);
+    used = (size_t)snprintf(text, sizeof text, "waiting for '%s'", name);
+    if (sight->held) {
+        int64_t age_ms = hfi_now_ms() - sight->since_ms;
+
+        /* Whole seconds: a line that is rewritten once a second has no use for tenths. */
+        hfi_format_duration(age_ms < 1000 ? 0 : age_ms / 1000 * 1000, age, sizeof age);
+        used += (size_t)snprintf(text + used, sizeof text - used, ", held by %s for %s",
+                                 sight->label, age_ms < 1000 ? "0s" : age);
+    }
+    if (sight->others)
+        used += (size_t)snprintf(text + used, sizeof text - used, " and %zu more", sight->others);
+    if (sight->position)
+        used += (size_t)snprintf(text + used, sizeof text - used, "; position %u of %u",
+                                 sight->position, sight->waiters);
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+        columns = size.ws_col;
+    if (used >= columns) {
+        used = columns - 1;
+        while (used > 0 && ((unsigned char)text[used] & 0xc0) == 0x80)
+            used--; /* not in the middle of a character */
+        text[used] = 0;
+    }
+    dprintf(STDERR_FILENO, "\r%s\033[K", text);
+}
+
+static void report(const struct wait_line *line, const struct sight *sight)
+{
+    const hf_request *request = &line->acquiring->request;
+    json_t *more, *holder;
+
+    if (!status_wanted(line->acquiring->status))
+        return;
+
+    more   = json_object();
+    holder = sight->held ? json_object() : json_null();
+    if (sight->held) {
+        json_object_set_new(holder, "token", json_u64(sight->token));
+        json_object_set_new(holder, "age_ms", json_i64(hfi_now_ms() - sight->since_ms));
+        json_object_set_new(holder, "pid", sight->pid > 0 ? json_integer(sight->pid) : json_null());
+        json_object_set_new(holder, "label", json_string(sight->label));
+    }
+    json_set_name(more, request->name, request->name_len);
+    json_object_set_new(more, "position",
+                        sight->position ? json_integer(sight->position) : json_null());
+    json_object_set_new(more, "holder", holder);
+    status_send(line->acquiring->status, "waiting", more);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast watch [GLOB]`: print what changes, as it happens. Each wake-up
+ * compares what is there with what was there: a lease that came and went
+ * between two looks is not seen, and the man page says so.
+ */
+#include "look.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STDOUT_CHECK_MS 1000 /* how late we notice that nobody reads any more */
+
+struct watching {
+    const struct cli *cli;
+    bool tracked;
+    bool first; /* the first look: what is there already */
+};
+
+static void compare(const struct watching *watching, const hf_view *before, const hf_view *after);
+static bool is_read(void);
+
+static int watch_loop(struct watching *watching, struct cli_store *store)
+{
+    hf_view *before = NULL;
+    uint64_t seq    = 0;
+    int code        = EXIT_FINE;
+
+    /* Where we stand, before the first look: what changes during it must wake us. */
+    hf_wait_change(store->store, &seq, 0, NULL, NULL);
+    watching->first = true;
+    for (;;) {
+        hf_view *after = NULL;
+        hf_status status;
+        hf_error err;
+
+        code = look_view(store, watching->cli->args.name, true, &after);
+        if (code != EXIT_FINE)
+            break;
+        watching->tracked = after->waiters_tracked;
+        compare(watching, before, after);
+        hf_view_free(before);
+        before          = after;
+        watching->first = false;
+
+        if (fflush(stdout) != 0)
+            break;
+        do
+            status = hf_wait_change(store->store, &seq, STDOUT_CHECK_MS, NULL, &err);
+        while (status == HF_TIMEOUT && is_read());
+        if (status == HF_TIMEOUT)
+            break;
+        if (status != HF_OK) {
+            code = say_failure(&err);
+            break;
+        }
+    }
+    hf_view_free(before);
+    return code;
+}
+
+/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. */
+static bool is_read(void)
+{
+    struct pollfd polled = { .fd = STDOUT_FILENO };
+
+    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
+}
+
+int verb_watch(struct cli *cli)
+{
+    struct watching watching = { .cli = cli };
+    struct cli_store store;
+    int code;
+
+    if (cli->stdout_closed)
+        return out_finish(cli);
+    code = look_open(cli, &store);
+    if (code != EXIT_FINE)
+        return code;
+    if (!(store.info.caps & HF_CAP_WATCH)) {
+        say_error("engine %s cannot tell of changes", store.info.engine);
+        store_close(&store);
+        return EXIT_CONFIG;
+    }
+
+    code = watch_loop(&watching, &store);
+    store_close(&store);
+    if (code != EXIT_FINE)
+        return code;
+    return ferror(stdout) && errno != EPIPE ? out_finish(cli) : EXIT_FINE;
+}
+
+/* ---- what changed ------------------------------------------------------------------------ */
+
+static void tell(const struct watching *watching, const char *event, const hf_entry *entry,
+                 const hf_holder *holder);
+static void tell_waiters(const struct watching *watching, const hf_entry *entry, size_t count);
+
+static const hf_entry *find_entry(const hf_view *view, const hf_entry *like)
+{
+    size_t low = 0, high = view ? view->count : 0;
+
+    while (low < high) { /* entries are sorted by name */
+        size_t middle         = low + (high - low) / 2;
+        const hf_entry *entry = &view->entries[middle];
+        size_t shorter = entry->name_len < like->name_len ? entry->name_len : like->name_len;
+        int order      = memcmp(entry->name, like->name, shorter);
+
+        if (order == 0 && entry->name_len == like->name_len)
+            return entry;
+        if (order < 0 || (order == 0 && entry->name_len < like->name_len))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* The first token of its block names a lease; after local passes the current one has grown. */
+static const hf_holder *find_holder(const hf_entry *entry, const hf_holder *like)
+{
+    for (size_t i = 0; entry && i < entry->holder_count; i++)
+        if (entry->holders[i].first == like->first && entry->holders[i].token == like->token)
+            return &entry->holders[i];
+    return NULL;
+}
+
+static void compare(const struct watching *watching, const hf_view *before, const hf_view *after)
+{
+    for (size_t i = 0; before && i < before->count; i++) {
+        const hf_entry *was = &before->entries[i];
+        const hf_entry *is  = find_entry(after, was);
+
+        for (size_t h = 0; h < was->holder_count; h++)
+            if (!find_holder(is, &was->holders[h]))
+                tell(watching, "freed", was, &was->holders[h]);
+        if (!is && was->waiter_count > 0)
+            tell_waiters(watching, was, 0);
+    }
+
+    for (size_t i = 0; i < after->count; i++) {
+        const hf_entry *is  = &after->entries[i];
+        const hf_entry *was = find_entry(before, is);
+
+        for (size_t h = 0; h < is->holder_count; h++)
+            if (!find_holder(was, &is->holders[h]))
+                tell(watching, "held", is, &is->holders[h]);
+        if (is->waiter_count != (was ? was->waiter_count : 0))
+            tell_waiters(watching, is, is->waiter_count);
+    }
+}
+
+/* ---- telling it ---------------------------------------------------------------------------- */
+
+static void print_time(void)
+{
+    struct timespec now;
+    struct tm local;
+    char text[16];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(text, sizeof text, "%H:%M:%S", &local);
+    printf("%s.%03ld  ", text, now.tv_nsec / 1000000);
+}
+
+static json_t *event_json(const struct watching *watching, const char *event, const hf_entry *entry)
+{
+    json_t *object = json_object();
+
+    json_object_set_new(object, "event", json_string(event));
+    json_object_set_new(object, "first", json_boolean(watching->first));
+    json_set_name(object, entry->name, entry->name_len);
+    json_object_set_new(object, "kind", json_string(kind_word(entry->kind)));
+    return object;
+}
+
+static void tell(const struct watching *watching, const char *event, const hf_entry *entry,
+                 const hf_holder *holder)
+{
+    char token[CELL_MAX];
+
+    if (watching->cli->args.json) {
+        json_t *object = event_json(watching, event, entry);
+
+        json_object_set_new(object, "holder", json_holder(holder));
+        json_print(object, false);
+        return;
+    }
+    print_time();
+    printf("%-8s %s  token %s  %s\n", event, safe(entry->name, entry->name_len),
+           token_words(holder->token, token), safe_label(holder->label));
+}
+
+static void tell_waiters(const struct watching *watching, const hf_entry *entry, size_t count)
+{
+    if (!watching->tracked)
+        return;
+    if (watching->cli->args.json) {
+        json_t *object = event_json(watching, "waiters", entry);
+
+        json_object_set_new(object, "waiters", json_integer((json_int_t)count));
+        json_print(object, false);
+        return;
+    }
+    print_time();
+    printf("%-8s %s  %zu\n", "waiters", safe(entry->name, entry->name_len), count);
+}
