@@ -17,7 +17,18 @@ void hfi_lm_changed(struct lm_depot *d)
     struct lm_header *h = d->header;
     uint32_t seq = atomic_load_explicit(&h->change_seq, memory_order_relaxed);
 
-    atomic_store_explicit(&h->change_seq, seq + 1, memory_order_release);
+    atomic_store_explicit(&h->change_seq, seq + 1, memory_order_relaxed);
+}
+
+/*
+ * After the mutex was freed. A watcher counts itself, then reads the number; we wrote the
+ * number, then read the count: with a full fence on both sides one of us sees the other.
+ * Here and not under the mutex, because a fence waits for a transaction's worth of stores.
+ */
+void hfi_lm_tell_changed(struct lm_depot *d)
+{
+    struct lm_header *h = d->header;
+
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&h->change_watchers, memory_order_relaxed) > 0)
         hfi_futex_wake(&h->change_seq, INT_MAX, true);

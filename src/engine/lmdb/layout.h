@@ -77,6 +77,7 @@ struct lm_header {
     _Atomic int32_t cells_pid;
 
     uint32_t epoch;      /* which leases.N counts */
+    uint32_t rebuilt;    /* the last epoch that began empty, after damage */
     uint32_t state;      /* enum lm_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
@@ -125,7 +126,7 @@ struct lm_slot {
     uint64_t pid_namespace; /* inode; 0: not known */
     unsigned char image[16]; /* AT_RANDOM: differs after exec */
     uint32_t records;       /* holders and waiters of it in LMDB, or more */
-    uint32_t epoch;         /* it has registered its leases in this epoch */
+    uint32_t epoch;         /* its leases are in the file of this epoch */
     _Atomic uint32_t watching; /* its threads in wait_change */
     uint32_t mail_overflow; /* mail was dropped: look at everything */
     _Atomic uint32_t mail;      /* futex: one up with every message */

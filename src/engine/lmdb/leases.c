@@ -11,6 +11,10 @@
  *      its places in queues into the new file (follow);
  *   3. nothing is granted until every process that had records has done so or is dead,
  *      and until every lease without a process must have expired (header.latest_ms).
+ *
+ * A new epoch also begins, with a copy of all records, when the file has become mostly
+ * holes: LMDB's list of free pages costs every transaction time as it grows long. Then
+ * the others only open the new file.
  */
 #include "engine/lmdb/lm.h"
 
@@ -156,7 +160,7 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
     }
     h->closed_ms = h->latest_ms;
     h->state = LM_REBUILDING;
-    h->epoch = d->epoch;
+    h->rebuilt = h->epoch = d->epoch;
     file_name(name, sizeof name, old);
     unlinkat(d->dir_fd, name, 0);
     status = register_claims(d, err);
@@ -184,7 +188,12 @@ hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err)
         d->epoch = 0; /* try again at the next lock */
         return status;
     }
-    return register_claims(d, err);
+    if (d->slot == LM_NO_SLOT)
+        return HF_OK;
+    if (hfi_lm_slot(d, d->slot)->epoch < d->header->rebuilt)
+        return register_claims(d, err);
+    hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+    return HF_OK;
 }
 
 bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
@@ -194,11 +203,11 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
 
     *ret_slot = LM_NO_SLOT;
     if (h->state == LM_READY)
-        return h->closed_ms <= t->now_ms;
+        return hfi_lm_past(t, h->closed_ms);
     for (uint32_t i = 0; i < h->slot_high; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
-        if (atomic_load(&s->state) != LM_SLOT_LIVE || s->epoch == h->epoch || s->records == 0)
+        if (atomic_load(&s->state) != LM_SLOT_LIVE || s->epoch >= h->rebuilt || s->records == 0)
             continue;
         if (hfi_lm_alive(d, i)) {
             *ret_slot = i;
@@ -208,7 +217,84 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
     }
     h->state = LM_READY;
     hfi_lm_ring_all(d); /* those who wait may be next */
-    return h->closed_ms <= t->now_ms;
+    return hfi_lm_past(t, h->closed_ms);
+}
+
+/* ---- compaction ---------------------------------------------------------------------- */
+
+#define COMPACT_MIN_PAGES 256 /* smaller files are left alone */
+#define COMPACT_RATIO 8       /* at least this many times as many pages as are in use */
+
+static bool mostly_holes(struct lm_depot *d)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+
+    if (d->header->state != LM_READY || mdb_env_info(d->env, &info) != 0 || mdb_env_stat(d->env, &stat) != 0)
+        return false;
+    return info.me_last_pgno > COMPACT_MIN_PAGES &&
+           (stat.ms_leaf_pages + stat.ms_branch_pages) * COMPACT_RATIO < info.me_last_pgno;
+}
+
+static int copy_records(MDB_env *from, MDB_dbi from_dbi, MDB_env *to, MDB_dbi to_dbi)
+{
+    MDB_txn *source = NULL, *target = NULL;
+    MDB_cursor *cursor;
+    MDB_val key, value;
+    int rc = mdb_txn_begin(from, NULL, MDB_RDONLY, &source);
+
+    if (rc == 0)
+        rc = mdb_txn_begin(to, NULL, 0, &target);
+    if (rc == 0)
+        rc = mdb_cursor_open(source, from_dbi, &cursor);
+    if (rc == 0) {
+        while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
+            if ((rc = mdb_put(target, to_dbi, &key, &value, MDB_APPEND)) != 0)
+                break;
+        mdb_cursor_close(cursor);
+        if (rc == MDB_NOTFOUND) {
+            rc = mdb_txn_commit(target);
+            target = NULL;
+        }
+    }
+    if (target)
+        mdb_txn_abort(target);
+    if (source)
+        mdb_txn_abort(source);
+    return rc;
+}
+
+/* The header names the new epoch only when its file is complete: who is killed before leaves the old. */
+void hfi_lm_compact(struct lm_depot *d)
+{
+    MDB_env *old_env = d->env;
+    MDB_dbi old_dbi = d->dbi;
+    int old_fd = d->lease_fd;
+    uint32_t old = d->epoch;
+    char name[32];
+
+    if (!mostly_holes(d))
+        return;
+    d->env = NULL;
+    d->lease_fd = -1;
+    d->epoch = old + 1;
+    if (hfi_lm_leases_open(d, true, NULL) == HF_OK && copy_records(old_env, old_dbi, d->env, d->dbi) == 0) {
+        d->header->epoch = d->epoch;
+        if (d->slot != LM_NO_SLOT)
+            hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+        mdb_env_close(old_env);
+        close(old_fd);
+        file_name(name, sizeof name, old);
+        unlinkat(d->dir_fd, name, 0);
+        return;
+    }
+    hfi_lm_leases_close(d);
+    file_name(name, sizeof name, d->epoch);
+    unlinkat(d->dir_fd, name, 0);
+    d->env = old_env;
+    d->dbi = old_dbi;
+    d->lease_fd = old_fd;
+    d->epoch = old;
 }
 
 /* ---- registering anew ------------------------------------------------------------------ */
@@ -258,7 +344,7 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
         rec.last_ticket = last > ticket ? last : ticket;
     } else if (rc == 0) {
         bool known = claim->token == token && claim->granted_ttl_ms;
-        struct lm_holder h = { .token = token, .granted_ms = claim->token == token ? claim->sent_ms : t->now_ms,
+        struct lm_holder h = { .token = token, .granted_ms = claim->token == token ? claim->sent_ms : hfi_lm_now(t),
                                .deadline_ms = HFI_NEVER, .lock_delay_ms = claim->lock_delay_ms,
                                .tokens = claim->token == token ? claim->tokens : claim->tokens_wanted,
                                .permits = claim->permits, .ttl_ms = claim->ttl_ms,
@@ -267,7 +353,7 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
         if (claim->ttl_ms)
             h.deadline_ms = known ? hfi_after_ms(claim->sent_ms, claim->granted_ttl_ms)
-                                  : hfi_after_ms(t->now_ms, claim->ttl_ms);
+                                  : hfi_after_ms(hfi_lm_now(t), claim->ttl_ms);
         rc = hfi_lm_holder_add(t, hash, &rec, &h, label, label_len);
     }
     return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
@@ -291,7 +377,7 @@ static int register_all(struct lm_txn *t)
 /* Under the mutex, with no transaction open. */
 static hf_status register_claims(struct lm_depot *d, hf_error *err)
 {
-    struct lm_txn t = { .depot = d, .write = true, .now_ms = hfi_now_ms() };
+    struct lm_txn t = { .depot = d, .write = true, .read_ms = hfi_now_ms() };
     int rc;
 
     if (d->slot == LM_NO_SLOT)

@@ -15,6 +15,8 @@
 
 #include "engine/lmdb/layout.h"
 
+#include "util/clock.h"
+
 #include <lmdb.h>
 #include <sys/types.h>
 
@@ -82,6 +84,7 @@ struct lm_depot {
 
     struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
     uint64_t claim_count;
+    uint32_t writes; /* transactions, to look at the file's shape now and then */
 
     pthread_mutex_t local;
     struct lm_wait *waits, *pool;
@@ -122,7 +125,7 @@ struct lm_wake {
 struct lm_txn {
     struct lm_depot *depot;
     MDB_txn *mdb;
-    int64_t now_ms;
+    int64_t read_ms; /* 0: the clock was not read yet; see hfi_lm_now() */
     bool write;
     struct lm_wake *wakes, few[LM_WAKES_INLINE];
     size_t wake_count, wake_room;
@@ -145,9 +148,21 @@ typedef void lm_after(struct lm_txn *t, void *arg);
 hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_body *body,
                      lm_after *after, void *arg, hf_error *err);
 int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake); /* ENOMEM */
+/* The time of this transaction, read when first needed: one clock for all who share the store. */
+static inline int64_t hfi_lm_now(struct lm_txn *t)
+{
+    if (!t->read_ms)
+        t->read_ms = hfi_now_ms();
+    return t->read_ms;
+}
+/* Has this moment come? Most deadlines are HFI_NEVER or 0: then nobody asks the clock. */
+static inline bool hfi_lm_past(struct lm_txn *t, int64_t at_ms)
+{
+    return at_ms != HFI_NEVER && (at_ms == 0 || at_ms <= hfi_lm_now(t));
+}
 hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err);
 
-/* ---- control.c: the control file, its mutex, the slots --------------------- */
+/* ---- control.c: the control file and its mutexes; slots.c: processes in it ---- */
 
 hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error *err);
 void hfi_lm_control_close(struct lm_depot *d);
@@ -158,6 +173,7 @@ void hfi_lm_unlock(struct lm_depot *d);
 hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err);
 void hfi_lm_unregister(struct lm_depot *d);
 bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
+bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid);
 struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot);
 /* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
 _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake);
@@ -187,6 +203,8 @@ int hfi_lm_leases_grow(struct lm_depot *d);
 bool hfi_lm_is_corrupt(int rc);
 /* The lease file is damaged: begin a new epoch. Under the mutex. */
 hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err);
+/* If the file is mostly holes, go on in a new epoch with a copy. Under the mutex. Failing is harmless. */
+void hfi_lm_compact(struct lm_depot *d);
 /* Another epoch has begun: open its file and register our leases there. Under the mutex. */
 hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err);
 /* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
@@ -220,7 +238,7 @@ int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm
 int hfi_lm_holder_update(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
                          const struct lm_holder *h); /* the name record itself is put by the caller */
 
-/* ---- grant.c: the permit model ------------------------------------------------ */
+/* ---- holders.c: the permit model; acquire.c, release.c; claims.c ------------------ */
 
 /* Take a holder out of the record; `unclean` starts its lock_delay at `since_ms`. */
 int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
@@ -237,8 +255,14 @@ int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_n
 const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
 void hfi_lm_claim_link(struct lm_depot *d, struct hfi_claim *claim, struct hfi_conn *conn);
 void hfi_lm_claim_unlink(struct lm_depot *d, struct hfi_claim *claim); /* no harm if it is not linked */
+/* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
+int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
+                        const char *label, size_t label_len);
 int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h,
-                      const char *label, size_t label_len); /* with its token */
+                      const char *label, size_t label_len);
+/* Nothing of a lease that no process remembers can still count after the latest of these. */
+void hfi_lm_remember_latest(struct lm_txn *t, int64_t until_ms);
+int hfi_lm_sweep(struct lm_txn *t);
 int hfi_lm_token_take(struct lm_txn *t, uint32_t count, uint64_t *ret_first);
 void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op);
@@ -292,7 +316,8 @@ void hfi_lm_pass_end(struct lm_depot *d, struct hfi_claim *claim);
 hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                              const _Atomic int *stop, hf_error *err);
 void hfi_lm_stop_wait(struct hfi_conn *conn);
-void hfi_lm_changed(struct lm_depot *d); /* something did change */
+void hfi_lm_changed(struct lm_depot *d);      /* something did change */
+void hfi_lm_tell_changed(struct lm_depot *d); /* wake who waits for that */
 hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op);

@@ -92,8 +92,8 @@ static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm
     struct lm_depot *d = t->depot;
     char text[HF_LABEL_MAX + 1];
     hf_holder view = { .first = h->token, .permits = h->permits, .detached = h->slot == LM_NO_SLOT,
-                       .age_ms = t->now_ms - h->granted_ms,
-                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - t->now_ms, .label = text };
+                       .age_ms = hfi_lm_now(t) - h->granted_ms,
+                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - hfi_lm_now(t), .label = text };
 
     memcpy(text, label, label_len);
     text[label_len] = '\0';
@@ -111,7 +111,7 @@ static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm
                         const struct lm_waiter *w, uint32_t position)
 {
     char text[HF_LABEL_MAX + 1];
-    hf_waiter view = { .position = position, .permits = w->permits, .age_ms = t->now_ms - w->since_ms,
+    hf_waiter view = { .position = position, .permits = w->permits, .age_ms = hfi_lm_now(t) - w->since_ms,
                        .pid = pid_for_us(t->depot, w->slot), .label = text };
 
     view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_MUTEX
@@ -129,7 +129,7 @@ static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm
 /* A lease whose deadline has passed, or whose process is gone, is nobody's, though its record is there. */
 static bool counts(struct lm_txn *t, const struct lm_holder *h)
 {
-    return h->token && h->deadline_ms > t->now_ms && alive_here(t->depot, h->slot);
+    return h->token && !hfi_lm_past(t, h->deadline_ms) && alive_here(t->depot, h->slot);
 }
 
 static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t hash[2], const struct lm_name *rec)
@@ -139,7 +139,7 @@ static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t has
                                : rec->mode == HFI_MODE_RW  ? HF_SHARED
                                                            : HF_SEMAPHORE,
                        .capacity = rec->capacity,
-                       .closed_ms = rec->closed_ms > t->now_ms ? rec->closed_ms - t->now_ms : 0 };
+                       .closed_ms = !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms - hfi_lm_now(t) : 0 };
     struct lm_further further;
     struct lm_waiter w;
     uint64_t at = 0;
@@ -248,7 +248,7 @@ struct brk {
 static int break_holder(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h)
 {
     struct lm_holder copy = *h;
-    int rc = hfi_lm_holder_remove(t, hash, rec, &copy, true, t->now_ms);
+    int rc = hfi_lm_holder_remove(t, hash, rec, &copy, true, hfi_lm_now(t));
 
     if (rc == 0 && copy.slot != LM_NO_SLOT)
         rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_LOST, .slot = copy.slot, .token = copy.token });

@@ -98,7 +98,7 @@ int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *re
     MDB_val key = name_key(hash), value;
 
     /* lock_delay keeps a record that nobody is in; expire() drops it later. */
-    if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 && rec->closed_ms <= t->now_ms) {
+    if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 && hfi_lm_past(t, rec->closed_ms)) {
         int rc = mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 
         return rc == MDB_NOTFOUND ? 0 : rc;

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define LOOK_AT_SHAPE 1024 /* transactions between looks at whether the file is mostly holes */
 #define RETRIES_MAX 64 /* bodies are run again for reasons that end; a bug must not spin for ever */
 
 static int attempt(struct lm_txn *t, lm_body *body, void *arg);
@@ -100,10 +101,8 @@ static int attempt(struct lm_txn *t, lm_body *body, void *arg)
 
 static int begin(struct lm_txn *t)
 {
-    int rc = mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
-
-    t->now_ms = hfi_now_ms();
-    return rc;
+    t->read_ms = 0;
+    return mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
 }
 
 static void deliver_all(struct lm_txn *t)
@@ -118,14 +117,19 @@ static void deliver_all(struct lm_txn *t)
         else
             t->bells[t->bell_count++] = bell;
     }
-    if (t->write)
-        hfi_lm_changed(t->depot);
+    if (!t->write)
+        return;
+    hfi_lm_changed(t->depot);
+    if (++t->depot->writes % LOOK_AT_SHAPE == 0)
+        hfi_lm_compact(t->depot);
 }
 
 static void ring(struct lm_txn *t)
 {
     for (size_t i = 0; i < t->bell_count; i++)
         hfi_futex_wake(t->bells[i], 1, true);
+    if (t->write)
+        hfi_lm_tell_changed(t->depot);
 }
 
 int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake)

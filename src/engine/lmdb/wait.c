@@ -119,7 +119,7 @@ int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w)
 {
     struct lm_depot *d = t->depot;
     const struct hfi_claim *claim = w->claim;
-    struct lm_waiter record = { .slot = d->slot, .since_ms = t->now_ms, .ttl_ms = claim->ttl_ms,
+    struct lm_waiter record = { .slot = d->slot, .since_ms = hfi_lm_now(t), .ttl_ms = claim->ttl_ms,
                                 .lock_delay_ms = claim->lock_delay_ms, .cookie = w->cookie, .cell = w->cell,
                                 .turn = w->turn, .permits = claim->permits,
                                 .tokens_wanted = claim->tokens_wanted };
@@ -174,8 +174,8 @@ int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_
 
     ret->count = 0;
     ret->more = header->state != LM_READY; /* nobody tells us when it is ready: look */
-    ret->wake_ms = rec->closed_ms > t->now_ms ? rec->closed_ms : HFI_NEVER;
-    if (header->closed_ms > t->now_ms && header->closed_ms < ret->wake_ms)
+    ret->wake_ms = !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms : HFI_NEVER;
+    if (!hfi_lm_past(t, header->closed_ms) && header->closed_ms < ret->wake_ms)
         ret->wake_ms = header->closed_ms;
     if (rec->first.token)
         ahead_holder(t, ret, &rec->first);
@@ -189,8 +189,8 @@ int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_
         if (rc == 0)
             ahead_add(t, ret, w.slot);
     }
-    if (ret->wake_ms <= t->now_ms) /* past, but not yet to be acted on: a closed store */
-        ret->wake_ms = hfi_after_ms(t->now_ms, LM_HEARTBEAT_MS);
+    if (hfi_lm_past(t, ret->wake_ms)) /* past, but not yet to be acted on: a closed store */
+        ret->wake_ms = hfi_after_ms(hfi_lm_now(t), LM_HEARTBEAT_MS);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Acquire: take the name in one insertion if nobody has it; else look at who has it,
+ * and take what is free, stand in the queue, or say why not.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "core/permit.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct acquire {
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    struct lm_wait *wait;
+    struct lm_ahead ahead;
+    hf_status status; /* HF_OK: granted, or waiting if `wait` is set */
+    hf_error *err;
+    bool counted; /* our record is in slot->records */
+    bool waiting;
+    uint64_t token;
+    uint32_t tokens;
+    int64_t now_ms;
+};
+
+static int acquire_body(struct lm_txn *t, void *arg);
+static void acquire_after(struct lm_txn *t, void *arg);
+static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open, uint32_t missing);
+static int stop(struct acquire *a, hf_status status);
+static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err);
+static void count(struct lm_txn *t, struct acquire *a);
+
+void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct acquire a;
+    hf_status status;
+
+    a.conn = conn;
+    a.op = op;
+    a.wait = NULL;
+    a.counted = a.waiting = false;
+    a.err = &op->error;
+    status = hfi_lm_bell_start(conn->depot, &op->error);
+    if (status == HF_OK && op->may_wait)
+        status = hfi_lm_watch_start(conn->depot, &op->error);
+    if (status == HF_OK)
+        status = hfi_lm_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a, &op->error);
+    if (status == HF_OK)
+        status = a.status;
+    if (status == HF_OK && a.waiting) {
+        hfi_lm_wait_begun(a.wait, &a.ahead);
+        return;
+    }
+    if (a.wait)
+        hfi_lm_wait_end(conn->depot, a.wait);
+    hfi_op_finish(op, status);
+}
+
+static struct lm_holder holder_of(struct lm_txn *t, const struct hfi_claim *claim, uint32_t slot)
+{
+    struct lm_holder h;
+
+    memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
+    h.token = 0;
+    h.granted_ms = hfi_lm_now(t);
+    h.deadline_ms = claim->ttl_ms ? hfi_after_ms(hfi_lm_now(t), claim->ttl_ms) : HFI_NEVER;
+    h.lock_delay_ms = claim->lock_delay_ms;
+    h.tokens = claim->tokens_wanted;
+    h.permits = claim->permits;
+    h.slot = claim->flags & HFI_CLAIM_DETACHED ? LM_NO_SLOT : slot;
+    h.zero = 0;
+    h.ttl_ms = claim->ttl_ms;
+    return h;
+}
+
+/* A name that nobody holds has no record: one insertion finds that out and takes it. */
+static int acquire_body(struct lm_txn *t, void *arg)
+{
+    struct acquire *a = arg;
+    const struct hfi_claim *claim = a->op->claim;
+    struct lm_name rec;
+    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)claim->name.hash }, value;
+    uint32_t missing;
+    bool open = hfi_lm_open_for_grants(t, &missing);
+    struct lm_holder h;
+    size_t label_len;
+    const char *label = hfi_lm_label(a->conn, claim, &label_len);
+    int rc;
+
+    a->status = HF_OK;
+    a->waiting = false;
+    a->now_ms = hfi_lm_now(t);
+    if (claim->ttl_ms && (rc = hfi_lm_sweep(t)) != 0)
+        return rc;
+    if (!open) {
+        rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+        return rc == 0              ? acquire_known(t, a, &value, false, missing)
+               : rc == MDB_NOTFOUND ? acquire_known(t, a, NULL, false, missing)
+                                    : rc;
+    }
+
+    hfi_lm_name_init(&rec, &claim->name);
+    rec.mode = (uint8_t)claim->mode;
+    rec.capacity = claim->capacity;
+    h = holder_of(t, claim, t->depot->slot);
+    rc = hfi_lm_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
+    if (rc != 0)
+        return rc;
+    value.mv_size = hfi_lm_name_seal(&rec);
+    value.mv_data = &rec;
+    rc = mdb_put(t->mdb, t->depot->dbi, &key, &value, MDB_NOOVERWRITE);
+    if (rc == MDB_KEYEXIST)
+        return acquire_known(t, a, &value, true, missing);
+    if (rc != 0)
+        return rc;
+    a->token = h.token;
+    a->tokens = h.tokens;
+    count(t, a);
+    return 0;
+}
+
+/* The name has a record (`value`; NULL: none, but the store is closed for grants). */
+static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open, uint32_t missing)
+{
+    const struct hfi_claim *claim = a->op->claim;
+    const uint64_t *hash = claim->name.hash;
+    struct lm_name rec;
+    size_t label_len;
+    const char *label = hfi_lm_label(a->conn, claim, &label_len);
+    int rc = 0;
+
+    if (!value)
+        hfi_lm_name_init(&rec, &claim->name);
+    else
+        rc = hfi_lm_name_parse(value, &rec);
+    if (rc == 0 && (rec.name_len != claim->name.len || memcmp(rec.text, claim->name.bytes, rec.name_len) != 0))
+        rc = LM_E_COLLISION;
+    if (rc == 0)
+        rc = hfi_lm_expire(t, hash, &rec);
+    if (rc != 0)
+        return rc;
+    if (rec.first.token == 0 && rec.further == 0 && rec.waiters == 0) {
+        rec.mode = (uint8_t)claim->mode;
+        rec.capacity = claim->capacity;
+        rec.taken = 0;
+    }
+
+    if (!hfi_permit_agrees((enum hfi_mode)rec.mode, rec.capacity, claim->mode, claim->capacity)) {
+        rc = hfi_lm_find_dead(t, hash, &rec, false);
+        return rc != 0 ? rc : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s", hf_status_text(HF_MISMATCH)));
+    }
+    if (open && hfi_lm_past(t, rec.closed_ms) && hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
+        (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
+        struct lm_holder h = holder_of(t, claim, t->depot->slot);
+
+        rc = hfi_lm_holder_grant(t, hash, &rec, &h, label, label_len);
+        a->token = h.token;
+        a->tokens = h.tokens;
+        count(t, a);
+        return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+    }
+
+    rc = hfi_lm_find_dead(t, hash, &rec, a->op->may_wait);
+    if (rc != 0)
+        return rc;
+    if (!a->op->may_wait && !open)
+        return stop(a, closed(t, missing, a->err));
+    if (!a->op->may_wait)
+        return stop(a, hfi_error_set(a->err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY)));
+
+    if (!a->wait)
+        a->wait = hfi_lm_wait_new(a->conn, a->op);
+    if (!a->wait)
+        return stop(a, hfi_error_memory(a->err));
+    rc = hfi_lm_enqueue(t, &rec, a->wait);
+    if (rc == 0)
+        rc = hfi_lm_name_put(t, hash, &rec);
+    if (rc == 0)
+        rc = hfi_lm_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
+    a->waiting = true;
+    count(t, a);
+    return rc;
+}
+
+static void acquire_after(struct lm_txn *t, void *arg)
+{
+    struct acquire *a = arg;
+    struct hfi_claim *claim = a->op->claim;
+
+    if (a->status != HF_OK)
+        return;
+    hfi_lm_claim_link(t->depot, claim, a->conn);
+    if (a->waiting) {
+        claim->engine[LM_CLAIM_WAIT] = a->wait;
+        return;
+    }
+    claim->token = a->token;
+    claim->tokens = a->tokens;
+    claim->granted_ttl_ms = claim->ttl_ms;
+    claim->sent_ms = a->now_ms;
+}
+
+static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err)
+{
+    if (missing != LM_NO_SLOT)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "the lease file was damaged and is being rebuilt: process %d has not "
+                             "registered its leases yet",
+                             (int)hfi_lm_slot(t->depot, missing)->pid);
+    return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                         "the lease file was damaged and rebuilt: no grants for another %lld s, until every "
+                         "lease without a process has expired",
+                         (long long)(t->depot->header->closed_ms - hfi_lm_now(t) + 999) / 1000);
+}
+
+static int stop(struct acquire *a, hf_status status)
+{
+    a->status = status;
+    return LM_STOP;
+}
+
+/* Before the commit: a count that is too high costs a look, one too low would lose a lease. */
+static void count(struct lm_txn *t, struct acquire *a)
+{
+    if (!a->counted && !(a->op->claim->flags & HFI_CLAIM_DETACHED && !a->waiting))
+        hfi_lm_slot(t->depot, t->depot->slot)->records++;
+    a->counted = true;
+}
+
+const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len)
+{
+    const char *label = claim->label;
+
+    if (!label && (conn->own_label || claim->flags & HFI_CLAIM_DETACHED))
+        label = conn->host->label;
+    *ret_len = label ? strnlen(label, HF_LABEL_MAX) : 0;
+    return label;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The permit model in the store: holders come and go, and who is next.
+ *
+ * Why two can never hold what excludes one another: `taken` of a name is the sum of
+ * the permits of its holders, changes only in the transaction that adds or removes
+ * a holder, and a holder is added only where permits fit beside it. Transactions are
+ * serialised by the mutex and atomic by LMDB. A holder is removed only by its owner
+ * id, by `break` with its token, when its deadline has passed on the clock that all
+ * processes of this machine share, or when the kernel has taken down its process.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "core/permit.h"
+
+#include <string.h>
+
+int hfi_lm_token_take(struct lm_txn *t, uint32_t count_wanted, uint64_t *ret_first)
+{
+    struct lm_header *h = t->depot->header;
+
+    if (h->token_next + count_wanted > h->token_limit) {
+        uint64_t limit = h->token_next + count_wanted + LM_TOKEN_BLOCK;
+
+        if (h->token_next + count_wanted >= HFI_TOKEN_LIMIT)
+            return LM_E_TOKENS;
+        if (limit > HFI_TOKEN_LIMIT)
+            limit = HFI_TOKEN_LIMIT;
+        if (hfi_lm_tokens_reserve(t->depot, limit) != 0)
+            return LM_E_TOKENS;
+        h->token_limit = limit;
+    }
+    *ret_first = h->token_next;
+    h->token_next += count_wanted;
+    return 0;
+}
+
+/* Beyond this moment nothing of a lease that no process remembers can still count. */
+void hfi_lm_remember_latest(struct lm_txn *t, int64_t until_ms)
+{
+    if (until_ms != HFI_NEVER && until_ms > t->depot->header->latest_ms)
+        t->depot->header->latest_ms = until_ms;
+}
+
+int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
+                      const char *label, size_t label_len)
+{
+    int rc = hfi_lm_token_take(t, h->tokens, &h->token);
+
+    return rc != 0 ? rc : hfi_lm_holder_add(t, hash, rec, h, label, label_len);
+}
+
+int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h,
+                      const char *label, size_t label_len)
+{
+    rec->taken += h->permits;
+    if (h->slot == LM_NO_SLOT)
+        hfi_lm_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
+    if (rec->first.token == 0) {
+        hfi_lm_first_set(rec, h, label, label_len);
+        return 0;
+    }
+    rec->further++;
+    return hfi_lm_further_put(t, hash, h, label, label_len);
+}
+
+int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         const struct lm_holder *h, bool unclean, int64_t since_ms)
+{
+    struct lm_holder copy = *h; /* it may be rec->first */
+
+    if (copy.permits > rec->taken)
+        return LM_E_CORRUPT;
+    rec->taken -= copy.permits;
+    if (rec->first.token == copy.token) {
+        rec->first.token = 0;
+        rec->label_len = 0;
+    } else {
+        int rc = hfi_lm_further_del(t, hash, copy.token);
+
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+        rec->further--;
+    }
+    if (unclean && copy.lock_delay_ms > 0) {
+        int64_t until = hfi_after_ms(since_ms, copy.lock_delay_ms);
+
+        if (until > rec->closed_ms)
+            rec->closed_ms = until;
+        hfi_lm_remember_latest(t, until);
+    }
+    if (copy.slot == LM_NO_SLOT)
+        return 0;
+    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = copy.slot });
+}
+
+/* Its owner stopped counting on it before its deadline (validity ends earlier), so it is nobody's. */
+int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
+{
+    struct lm_further further;
+    uint64_t at = 0;
+    int rc = 0;
+
+    if (rec->first.token && hfi_lm_past(t, rec->first.deadline_ms))
+        rc = hfi_lm_holder_remove(t, hash, rec, &rec->first, true, rec->first.deadline_ms);
+    while (rc == 0 && rec->further > 0) {
+        rc = hfi_lm_further_next(t, hash, &at, &further);
+        if (rc == MDB_NOTFOUND)
+            return 0;
+        if (rc == 0 && hfi_lm_past(t, further.holder.deadline_ms))
+            rc = hfi_lm_holder_remove(t, hash, rec, &further.holder, true, further.holder.deadline_ms);
+        at++;
+    }
+    return rc;
+}
+
+/*
+ * Grants in the order of tickets: as long as the first waiter fits, it becomes a holder.
+ * Nobody behind it is looked at, so a writer or a large request is never overtaken.
+ * The winner's bell carries the token: it needs no transaction of its own.
+ */
+int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t self)
+{
+    struct lm_waiter w;
+    uint64_t ticket = 0;
+    uint32_t missing;
+    int rc;
+
+    if (rec->waiters == 0 || !hfi_lm_past(t, rec->closed_ms) || !hfi_lm_open_for_grants(t, &missing))
+        return 0;
+    rc = hfi_lm_expire(t, hash, rec);
+    while (rc == 0 && rec->waiters > 0 && hfi_lm_past(t, rec->closed_ms)) {
+        rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+        if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
+            return 0;
+        struct lm_wake wake = { .kind = LM_WAKE_GRANTED, .slot = w.slot, .cell = w.cell, .turn = w.turn,
+                                .cookie = w.cookie, .granted_ms = hfi_lm_now(t) };
+
+        if (w.flags & LM_WAITER_BARGE && ticket != self) {
+            wake.kind = LM_WAKE_CALLED; /* it wants throughput: whoever is first takes it */
+            return hfi_lm_wake_later(t, wake);
+        }
+        struct lm_holder h = { .granted_ms = hfi_lm_now(t),
+                               .deadline_ms = w.ttl_ms ? hfi_after_ms(hfi_lm_now(t), w.ttl_ms) : HFI_NEVER,
+                               .lock_delay_ms = w.lock_delay_ms, .tokens = w.tokens_wanted,
+                               .permits = w.permits, .ttl_ms = w.ttl_ms,
+                               .slot = w.flags & LM_WAITER_DETACHED ? LM_NO_SLOT : w.slot };
+
+        memcpy(h.owner, w.owner, HFI_OWNER_LEN);
+        rc = hfi_lm_waiter_del(t, hash, ticket);
+        if (rc == 0)
+            rc = hfi_lm_holder_grant(t, hash, rec, &h, w.label, w.label_len);
+        rec->waiters--;
+        wake.token = h.token;
+        if (rc == 0)
+            rc = hfi_lm_wake_later(t, wake);
+        if (rc == 0 && h.slot == LM_NO_SLOT)
+            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = w.slot });
+        ticket++;
+    }
+    return rc;
+}
+
+int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot)
+{
+    struct lm_further further;
+    struct lm_waiter w;
+    struct lm_name rec;
+    uint64_t at = 0;
+    int rc = hfi_lm_name_get_by_hash(t, hash, &rec);
+
+    if (rc != 0)
+        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+    if (rec.first.token && rec.first.slot == slot)
+        rc = hfi_lm_holder_remove(t, hash, &rec, &rec.first, true, hfi_lm_now(t));
+    for (; rc == 0 && rec.further > 0; at++) {
+        rc = hfi_lm_further_next(t, hash, &at, &further);
+        if (rc == 0 && further.holder.slot == slot)
+            rc = hfi_lm_holder_remove(t, hash, &rec, &further.holder, true, hfi_lm_now(t));
+    }
+    if (rc == MDB_NOTFOUND)
+        rc = 0;
+    at = 0;
+    for (; rc == 0 && rec.waiters > 0; at++) {
+        rc = hfi_lm_waiter_next(t, hash, &at, &w);
+        if (rc == 0 && w.slot == slot) {
+            rc = hfi_lm_waiter_del(t, hash, at);
+            rec.waiters--;
+        } else if (rc == 0) {
+            /* Who stood behind the dead must look at who is ahead of him now. */
+            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w.slot, .cell = w.cell,
+                                                        .turn = w.turn, .cookie = w.cookie });
+        }
+    }
+    if (rc == MDB_NOTFOUND)
+        rc = 0;
+    if (rc == 0)
+        rc = hfi_lm_promote(t, hash, &rec, 0);
+    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+}
+
+static int dead_at(struct lm_txn *t, uint32_t slot, bool trust_watch)
+{
+    if (slot == LM_NO_SLOT || slot == t->depot->slot)
+        return 0;
+    if (slot >= t->depot->header->slot_high)
+        return LM_E_CORRUPT;
+    if (trust_watch && hfi_lm_watched(t->depot, slot, hfi_lm_slot(t->depot, slot)->generation))
+        return 0;
+    if (hfi_lm_alive(t->depot, slot))
+        return 0;
+    t->dead = slot;
+    return LM_E_DEAD;
+}
+
+int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec, bool trust_watch)
+{
+    struct lm_further further;
+    struct lm_waiter w;
+    uint64_t at = 0;
+    int rc = rec->first.token ? dead_at(t, rec->first.slot, trust_watch) : 0;
+
+    for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
+        rc = hfi_lm_further_next(t, hash, &at, &further);
+        if (rc == 0)
+            rc = dead_at(t, further.holder.slot, trust_watch);
+    }
+    at = 0;
+    if (rc == 0 && rec->waiters > 0) {
+        rc = hfi_lm_waiter_next(t, hash, &at, &w);
+        if (rc == 0)
+            rc = dead_at(t, w.slot, trust_watch);
+    }
+    return rc == MDB_NOTFOUND ? 0 : rc; /* removed in this transaction */
+}
+

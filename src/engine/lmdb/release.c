@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is done to a lease that exists, always by its owner id: release, renew, adopt.
+ * Release hands over to the next waiter in the same transaction. Renewal never
+ * re-creates: a lease whose deadline has passed is lost, also if nobody has taken it.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/error.h"
+
+struct release {
+    struct hfi_claim *claim;
+    hf_status status;
+};
+
+/* Not a holder. An acquire whose cancel failed may still stand in the queue. */
+static int release_unknown(struct lm_txn *t, struct release *r, bool look)
+{
+    struct hfi_claim *claim = r->claim;
+    struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
+    struct lm_name rec;
+    int rc = look && w ? hfi_lm_name_get(t, &claim->name, &rec) : MDB_NOTFOUND;
+
+    if (rc == 0)
+        rc = hfi_lm_waiter_remove(t, claim->name.hash, &rec, w->ticket, claim->owner);
+    r->status = rc == 0 ? HF_OK : HF_LOST;
+    if (rc == MDB_NOTFOUND)
+        return LM_STOP;
+    return rc != 0 ? rc : hfi_lm_name_put(t, claim->name.hash, &rec);
+}
+
+static int release_body(struct lm_txn *t, void *arg)
+{
+    struct release *r = arg;
+    const struct hfi_claim *claim = r->claim;
+    const uint64_t *hash = claim->name.hash;
+    struct lm_name rec;
+    struct lm_holder h;
+    int rc = hfi_lm_name_get(t, &claim->name, &rec);
+
+    if (rc == 0)
+        rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
+    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
+        return release_unknown(t, r, rc == MDB_NOTFOUND);
+    if (rc != 0)
+        return rc;
+    r->status = hfi_lm_past(t, h.deadline_ms) ? HF_LOST : HF_OK;
+    rc = hfi_lm_holder_remove(t, hash, &rec, &h, r->status == HF_LOST, h.deadline_ms);
+    if (rc == 0 && rec.waiters > 0)
+        rc = hfi_lm_promote(t, hash, &rec, 0);
+    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+}
+
+static void release_after(struct lm_txn *t, void *arg)
+{
+    struct release *r = arg;
+
+    hfi_lm_pass_end(t->depot, r->claim);
+    hfi_lm_claim_unlink(t->depot, r->claim);
+}
+
+void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct release r = { .claim = op->claim };
+    hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
+
+    if (status == HF_OK && r.status == HF_LOST)
+        status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
+    hfi_op_finish(op, status);
+}
+
+/* ---- renew and adopt ----------------------------------------------------------------- */
+
+static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
+{
+    const uint64_t *hash = item->claim->name.hash;
+    struct lm_name rec;
+    struct lm_holder h;
+    int rc = hfi_lm_name_get(t, &item->claim->name, &rec);
+
+    if (rc == 0)
+        rc = hfi_lm_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
+    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION || (rc == 0 && hfi_lm_past(t, h.deadline_ms))) {
+        item->status = HF_LOST; /* also an expired one that nobody has taken yet: never re-created */
+        return 0;
+    }
+    if (rc != 0)
+        return rc;
+    h.deadline_ms = hfi_after_ms(hfi_lm_now(t), item->ttl_ms);
+    if (h.slot == LM_NO_SLOT)
+        hfi_lm_remember_latest(t, hfi_after_ms(h.deadline_ms, h.lock_delay_ms));
+    item->status = HF_OK;
+    rc = hfi_lm_holder_update(t, hash, &rec, &h);
+    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+}
+
+struct renew {
+    struct hfi_op *op;
+};
+
+static int renew_body(struct lm_txn *t, void *arg)
+{
+    struct renew *r = arg;
+
+    for (size_t i = 0; i < r->op->u.renew.count; i++) {
+        int rc = renew_one(t, &r->op->u.renew.items[i]);
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void renew_after(struct lm_txn *t, void *arg)
+{
+    struct hfi_op *op = ((struct renew *)arg)->op;
+
+    for (size_t i = 0; i < op->u.renew.count; i++) {
+        struct hfi_renewal *item = &op->u.renew.items[i];
+
+        if (item->status != HF_OK)
+            continue;
+        item->claim->granted_ttl_ms = item->ttl_ms;
+        item->claim->sent_ms = hfi_lm_now(t);
+    }
+}
+
+void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct renew r = { .op = op };
+    hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+
+    for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
+        op->u.renew.items[i].status = status;
+    hfi_op_finish(op, status);
+}
+
+struct adopt {
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    struct lm_name rec;
+    struct lm_holder h;
+    int64_t now_ms;
+};
+
+static int adopt_body(struct lm_txn *t, void *arg)
+{
+    struct adopt *a = arg;
+    struct hfi_claim *claim = a->op->claim;
+    int rc = hfi_lm_name_get(t, &claim->name, &a->rec);
+
+    if (rc == 0)
+        rc = hfi_lm_holder_find(t, claim->name.hash, &a->rec, claim->owner, claim->token, &a->h);
+    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION ||
+        (rc == 0 && (hfi_lm_past(t, a->h.deadline_ms) || a->h.slot != LM_NO_SLOT))) {
+        a->h.token = 0;
+        return LM_STOP;
+    }
+    if (rc != 0)
+        return rc;
+    if (claim->ttl_ms)
+        a->h.ttl_ms = claim->ttl_ms;
+    a->now_ms = hfi_lm_now(t);
+    a->h.deadline_ms = hfi_after_ms(hfi_lm_now(t), a->h.ttl_ms);
+    hfi_lm_remember_latest(t, hfi_after_ms(a->h.deadline_ms, a->h.lock_delay_ms));
+    rc = hfi_lm_holder_update(t, claim->name.hash, &a->rec, &a->h);
+    return rc != 0 ? rc : hfi_lm_name_put(t, claim->name.hash, &a->rec);
+}
+
+static void adopt_after(struct lm_txn *t, void *arg)
+{
+    struct adopt *a = arg;
+    struct hfi_claim *claim = a->op->claim;
+
+    if (a->h.token == 0)
+        return;
+    claim->mode = (enum hfi_mode)a->rec.mode;
+    claim->capacity = a->rec.capacity;
+    claim->permits = a->h.permits;
+    claim->flags |= HFI_CLAIM_DETACHED;
+    claim->lock_delay_ms = a->h.lock_delay_ms;
+    claim->token = a->h.token;
+    claim->tokens = 1; /* whoever passed it on before is not ours to know */
+    claim->ttl_ms = claim->granted_ttl_ms = a->h.ttl_ms;
+    claim->sent_ms = a->now_ms;
+    hfi_lm_claim_link(t->depot, claim, a->conn);
+}
+
+void hfi_lm_adopt(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct adopt a = { .conn = conn, .op = op };
+    hf_status status = hfi_lm_bell_start(conn->depot, &op->error);
+
+    if (status == HF_OK)
+        status = hfi_lm_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
+    if (status == HF_OK && a.h.token == 0)
+        status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such lease: it ended, expired or was broken");
+    hfi_op_finish(op, status);
+}

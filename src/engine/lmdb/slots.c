@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slots of the control file: a page for every process that has the store open, with
+ * its bells and its mail. Who is alive is known from the fcntl locks on the file `live`
+ * and from nothing else.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "util/error.h"
+#include "util/futex.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define REAP_PER_REGISTER 8 /* dead slots looked for by each newcomer */
+
+struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot)
+{
+    return (struct lm_slot *)(void *)((char *)d->header + (size_t)LM_PAGE * (1 + slot));
+}
+
+static int live_lock(struct lm_depot *d, int command, uint32_t slot, short type, struct flock *ret)
+{
+    *ret = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
+    return fcntl(d->live_fd, command, ret);
+}
+
+/* Our own lock never conflicts with us, so for our own slot the answer is known. */
+bool hfi_lm_alive(struct lm_depot *d, uint32_t slot)
+{
+    struct flock lock;
+
+    if (slot == d->slot)
+        return true;
+    if (live_lock(d, F_GETLK, slot, F_WRLCK, &lock) != 0)
+        return true; /* cannot tell: the safe side */
+    return lock.l_type != F_UNLCK;
+}
+
+bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0 };
+
+    if (fcntl(d->live_fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
+        return false;
+    *ret_pid = lock.l_pid;
+    return true;
+}
+
+/* A second copy of the library in one process would take our fcntl locks down with its first close. */
+static hf_status refuse_second_copy(struct lm_depot *d, hf_error *err)
+{
+    const void *image = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+
+    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        if (atomic_load(&s->state) == LM_SLOT_LIVE && s->pid == d->pid && s->pid_namespace == d->pid_namespace &&
+            image && memcmp(s->image, image, sizeof s->image) == 0)
+            return hfi_error_set(err, HF_IN_USE, 0,
+                                 "this process has %s open through another copy of libholdfast", d->path);
+    }
+    return HF_OK;
+}
+
+/* The first free slot, or one more; -1: none, with err set. */
+static int64_t find_slot(struct lm_depot *d, hf_error *err)
+{
+    struct lm_header *h = d->header;
+
+    for (uint32_t i = 0; i < h->slot_high; i++)
+        if (atomic_load(&hfi_lm_slot(d, i)->state) == LM_SLOT_FREE)
+            return i;
+    if (h->slot_high == LM_SLOTS_MAX) {
+        hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LM_SLOTS_MAX, d->path);
+        return -1;
+    }
+    if (h->slot_high == h->slot_room) {
+        if (hfi_lm_reserve_space(d, d->control_fd, "control",
+                                 (int64_t)LM_PAGE * (1 + h->slot_room + LM_SLOTS_STEP), err) != HF_OK)
+            return -1;
+        h->slot_room += LM_SLOTS_STEP;
+    }
+    return h->slot_high;
+}
+
+/* Look at a few slots in turn, so that what dead processes left does not pile up. */
+static void reap_some(struct lm_depot *d, int64_t deadline_ms)
+{
+    struct { uint32_t slot, generation; } dead[REAP_PER_REGISTER];
+    struct lm_header *h = d->header;
+    int found = 0;
+
+    if (hfi_lm_lock(d, deadline_ms, NULL) != HF_OK)
+        return;
+    for (uint32_t i = 0; i < h->slot_high && i < REAP_PER_REGISTER; i++) {
+        uint32_t slot = h->slot_hint++ % h->slot_high;
+        struct lm_slot *s = hfi_lm_slot(d, slot);
+
+        if (atomic_load(&s->state) == LM_SLOT_LIVE && !hfi_lm_alive(d, slot)) {
+            dead[found].slot = slot;
+            dead[found++].generation = s->generation;
+        }
+    }
+    hfi_lm_unlock(d);
+    while (found > 0) {
+        found--;
+        hfi_lm_recover(d, dead[found].slot, dead[found].generation);
+    }
+}
+
+hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err)
+{
+    const void *image = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+    struct flock lock;
+    struct lm_slot *s;
+    hf_status status;
+    int64_t slot;
+
+    reap_some(d, deadline_ms);
+    status = hfi_lm_lock(d, deadline_ms, err);
+    if (status != HF_OK)
+        return status;
+    status = refuse_second_copy(d, err);
+    if (status != HF_OK)
+        goto out;
+    hfi_lm_compact(d); /* commands are too short to get to it otherwise */
+    slot = find_slot(d, err);
+    if (slot < 0) {
+        status = err ? err->status : HF_FULL;
+        goto out;
+    }
+    /* The lock before the state: a slot that says LIVE without a lock is a dead process. */
+    if (live_lock(d, F_SETLK, (uint32_t)slot, F_WRLCK, &lock) != 0) {
+        status = hfi_error_set(err, HF_UNAVAILABLE, errno, "cannot lock our byte of %s/live: %s", d->path,
+                               strerror(errno));
+        goto out;
+    }
+    s = hfi_lm_slot(d, (uint32_t)slot);
+    uint32_t generation = s->generation + 1;
+
+    memset(s, 0, sizeof *s);
+    s->generation = generation;
+    s->pid = d->pid;
+    s->uid = (uint32_t)getuid();
+    s->pid_namespace = d->pid_namespace;
+    if (image)
+        memcpy(s->image, image, sizeof s->image);
+    s->epoch = d->header->epoch;
+    snprintf(s->label, sizeof s->label, "%s", label);
+    d->slot = (uint32_t)slot;
+    if (slot == d->header->slot_high)
+        d->header->slot_high++;
+    atomic_store(&s->state, LM_SLOT_LIVE);
+out:
+    hfi_lm_unlock(d);
+    return status;
+}
+
+/* If the mutex cannot be had the slot stays LIVE without a lock: a dead process's, and treated so. */
+void hfi_lm_unregister(struct lm_depot *d)
+{
+    struct flock lock;
+
+    if (d->slot == LM_NO_SLOT)
+        return;
+    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
+        struct lm_slot *s = hfi_lm_slot(d, d->slot);
+
+        if (s->records == 0)
+            atomic_store(&s->state, LM_SLOT_FREE);
+        live_lock(d, F_SETLK, d->slot, F_UNLCK, &lock);
+        hfi_lm_unlock(d);
+    }
+    d->slot = LM_NO_SLOT;
+}
+
+/* ---- delivering ----------------------------------------------------------------- */
+
+static _Atomic uint32_t *send_mail(struct lm_slot *s, struct lm_mail mail)
+{
+    uint32_t read = atomic_load(&s->mail_read);
+
+    if (s->mail_sent - read >= LM_MAILS)
+        s->mail_overflow = 1;
+    else
+        s->mails[s->mail_sent++ % LM_MAILS] = mail;
+    atomic_fetch_add(&s->mail, 1);
+    return &s->mail;
+}
+
+_Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake)
+{
+    struct lm_slot *s;
+
+    if (wake->slot >= d->header->slot_high)
+        return NULL;
+    s = hfi_lm_slot(d, wake->slot);
+    if (wake->kind == LM_WAKE_FORGET) {
+        if (s->records > 0)
+            s->records--;
+        return NULL;
+    }
+    if (wake->kind == LM_WAKE_LOST)
+        return send_mail(s, (struct lm_mail){ .kind = LM_MAIL_LOST, .token = wake->token });
+    if (wake->cell >= LM_CELLS)
+        return send_mail(s, (struct lm_mail){
+                                .kind = wake->kind == LM_WAKE_GRANTED ? LM_MAIL_GRANTED : LM_MAIL_CALLED,
+                                .cookie = wake->cookie,
+                                .token = wake->token,
+                                .granted_ms = (uint32_t)wake->granted_ms });
+
+    struct lm_cell *cell = &s->cells[wake->cell];
+    uint32_t waiting = wake->turn << 2 | LM_WAITING, called = wake->turn << 2 | LM_CALLED;
+    uint32_t now = atomic_load(&cell->word);
+
+    if (now != waiting && now != called)
+        return NULL; /* not that waiter any more */
+    if (wake->kind == LM_WAKE_GRANTED) {
+        cell->token = wake->token;
+        cell->granted_ms = (uint32_t)wake->granted_ms;
+        atomic_store(&cell->word, wake->turn << 2 | LM_GRANTED);
+    } else {
+        atomic_store(&cell->word, called);
+    }
+    return &cell->word;
+}
+
+void hfi_lm_ring_all(struct lm_depot *d)
+{
+    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        if (atomic_load(&s->state) != LM_SLOT_LIVE)
+            continue;
+        for (int c = 0; c < LM_CELLS; c++) {
+            uint32_t word = atomic_load(&s->cells[c].word);
+
+            if ((word & 3) != LM_WAITING)
+                continue;
+            atomic_store(&s->cells[c].word, (word & ~3u) | LM_CALLED);
+            hfi_futex_wake(&s->cells[c].word, 1, true);
+        }
+        s->mail_overflow = 1;
+        atomic_fetch_add(&s->mail, 1);
+        hfi_futex_wake(&s->mail, 1, true);
+    }
+}
