@@ -50,22 +50,22 @@ int acquire_check(const struct cli *cli)
 hf_request acquire_request(const struct cli *cli)
 {
     const struct args *args = &cli->args;
-    hf_request request      = HF_REQUEST_INIT;
+    hf_request request = HF_REQUEST_INIT;
 
-    request.name     = args->name;
+    request.name = args->name;
     request.name_len = strlen(args->name);
-    request.kind     = args->slots >= 0  ? HF_SEMAPHORE
-                       : args->shared    ? HF_SHARED
-                       : args->exclusive ? HF_EXCLUSIVE
-                                         : HF_MUTEX;
+    request.kind = args->slots >= 0  ? HF_SEMAPHORE
+                   : args->shared    ? HF_SHARED
+                   : args->exclusive ? HF_EXCLUSIVE
+                                     : HF_MUTEX;
     if (args->slots >= 0)
         request.capacity = (uint32_t)args->slots;
     if (args->permits >= 0)
         request.permits = (uint32_t)args->permits;
-    request.wait_ms     = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
-    request.ttl_ms      = args->ttl_ms;
+    request.wait_ms = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
+    request.ttl_ms = args->ttl_ms;
     request.max_hold_ms = args->max_hold_ms;
-    request.label       = args->label;
+    request.label = args->label;
     return request;
 }
 
@@ -76,7 +76,7 @@ int acquire(struct acquiring *acquiring, hf_lease **ret_lease)
     hf_status status;
 
     try.wait_ms = 0;
-    status      = hf_acquire(acquiring->store->store, &try, ret_lease, &err);
+    status = hf_acquire(acquiring->store->store, &try, ret_lease, &err);
     if (status == HF_BUSY && acquiring->request.wait_ms != 0)
         status = wait_for_it(acquiring, ret_lease, &err);
     if (status == HF_OK)
@@ -96,12 +96,12 @@ int acquire(struct acquiring *acquiring, hf_lease **ret_lease)
  */
 static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, hf_error *err)
 {
-    int64_t wait_ms  = acquiring->request.wait_ms;
+    int64_t wait_ms = acquiring->request.wait_ms;
     int64_t began_ms = hfi_now_ms();
 
     for (;;) {
         hf_request request = acquiring->request;
-        int stop           = 0;
+        int stop = 0;
         hf_status status;
 
         if (wait_ms != HF_FOREVER) {
@@ -121,9 +121,9 @@ static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void
 {
     struct outcome *outcome = arg;
 
-    outcome->done   = true;
+    outcome->done = true;
     outcome->status = status;
-    outcome->lease  = lease;
+    outcome->lease = lease;
     if (err)
         outcome->err = *err;
 }
@@ -145,10 +145,10 @@ static bool signals_end_it(struct acquiring *acquiring, int *ret_stop)
 static hf_status queue_once(struct acquiring *acquiring, hf_request *request, int *ret_stop,
                             hf_lease **ret_lease, hf_error *err)
 {
-    hf_store *store        = acquiring->store->store;
+    hf_store *store = acquiring->store->store;
     struct outcome outcome = { .status = HF_INTERNAL, .err.status = HF_INTERNAL };
-    hf_op *op              = NULL;
-    hf_status status       = hf_acquire_async(store, request, on_done, &outcome, &op, err);
+    hf_op *op = NULL;
+    hf_status status = hf_acquire_async(store, request, on_done, &outcome, &op, err);
 
     struct wait_line *line;
 
@@ -189,7 +189,7 @@ static bool not_acquired(hf_status status)
 static int explain(const struct acquiring *acquiring, const hf_error *err)
 {
     const struct cli *cli = acquiring->cli;
-    int64_t wanted        = cli->args.busy_exit;
+    int64_t wanted = cli->args.busy_exit;
 
     if (!not_acquired(err->status))
         return say_failure(err);

@@ -29,8 +29,8 @@ static int set(struct cli *cli, const struct option_def *option, char *value, co
 int args_parse(struct cli *cli, int argc, char **argv)
 {
     struct parser parser = { cli, argv + (argc > 0) };
-    bool dashes          = false;
-    int code             = EXIT_FINE;
+    bool dashes = false;
+    int code = EXIT_FINE;
 
     cli->args.busy_exit = -1;
     cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
@@ -90,7 +90,7 @@ static int parse_verb(struct parser *parser, char *word)
 
 static int parse_operand(struct parser *parser, char *word)
 {
-    struct cli *cli      = parser->cli;
+    struct cli *cli = parser->cli;
     enum operand operand = cli->verb->operand;
 
     if (operand == OPERAND_NONE)
@@ -139,9 +139,9 @@ static int unknown_option(const struct cli *cli, const char *name)
 static int parse_long(struct parser *parser, char *word)
 {
     const struct option_def *option;
-    char *value  = strchr(word, '=');
-    char *name   = word + 2;
-    size_t len   = value ? (size_t)(value - name) : strlen(name);
+    char *value = strchr(word, '=');
+    char *name = word + 2;
+    size_t len = value ? (size_t)(value - name) : strlen(name);
     size_t index = 0;
     char as[64];
 
@@ -165,7 +165,7 @@ static int parse_letters(struct parser *parser, char *word)
     for (char *at = word + 1; *at; at++) {
         const struct option_def *option;
         size_t index = 0;
-        char as[]    = { '-', *at, 0 };
+        char as[] = { '-', *at, 0 };
         int code;
 
         while ((option = option_at(parser->cli, index++)))
@@ -203,7 +203,7 @@ static int bad_value(const struct cli *cli, const char *as, const char *value, c
 
 static int set_duration(struct cli *cli, int64_t *field, const char *value, const char *as)
 {
-    int64_t ms        = 0;
+    int64_t ms = 0;
     const char *wrong = hfi_parse_duration(value, &ms);
 
     if (!wrong && ms == 0)
@@ -217,7 +217,7 @@ static int set_duration(struct cli *cli, int64_t *field, const char *value, cons
 static int set_number(struct cli *cli, const struct option_def *option, int64_t *field,
                       const char *value, const char *as)
 {
-    uint64_t number   = 0;
+    uint64_t number = 0;
     const char *wrong = hfi_parse_u64(value, (uint64_t)option->min, (uint64_t)option->max, &number);
 
     if (wrong)
@@ -231,7 +231,7 @@ static int set_choice(struct cli *cli, const struct option_def *option, int *fie
                       const char *value, const char *as)
 {
     size_t len = strlen(value);
-    int index  = 0;
+    int index = 0;
 
     for (const char *at = option->what; at; index++) {
         size_t word_len = strcspn(at, "|");

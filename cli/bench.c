@@ -32,10 +32,10 @@ int verb_bench(struct cli *cli)
 
     while (rest && rest[count])
         count++;
-    arguments         = must_alloc((count + 3) * sizeof *arguments);
+    arguments = must_alloc((count + 3) * sizeof *arguments);
     arguments[used++] = (char *)(uintptr_t)PROGRAM;
     if (cli->args.json) /* given before the verb */
-        arguments[used++] = (char *)(uintptr_t)"--json";
+        arguments[used++] = (char *)(uintptr_t) "--json";
     for (size_t i = 0; i < count; i++)
         arguments[used++] = rest[i];
     if (cli->args.store)
@@ -46,7 +46,7 @@ int verb_bench(struct cli *cli)
         char *slash;
 
         path[len] = 0;
-        slash     = strrchr(path, '/');
+        slash = strrchr(path, '/');
         if (slash && (size_t)(slash - path) + sizeof "/" PROGRAM <= sizeof path) {
             strcpy(slash, "/" PROGRAM);
             execute(path, arguments);

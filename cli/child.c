@@ -27,7 +27,7 @@ int child_start(struct child *child, char **argv, const struct signals *signals)
     bool give;
 
     find_tty(child);
-    give       = child->on_tty && !in_pipeline();
+    give = child->on_tty && !in_pipeline();
     child->pid = start(argv, signals, give ? child->tty : -1, &error);
     if (child->pid < 0) {
         child->pid = 0;
@@ -52,7 +52,7 @@ int child_start(struct child *child, char **argv, const struct signals *signals)
 static pid_t start(char **argv, const struct signals *signals, int give_tty, volatile int *error)
 {
     pid_t parent = getpid();
-    pid_t pid    = vfork();
+    pid_t pid = vfork();
 
     if (pid != 0)
         return pid;
@@ -77,8 +77,8 @@ int child_look(struct child *child, bool end_group)
     int status, stopped = 0;
 
     /* Before it is reaped its number cannot be anybody else's. */
-    if (end_group &&
-        waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+    if (end_group && waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid)
         child_signal(child, SIGKILL);
 
     while (waitpid(child->pid, &status, WUNTRACED | WNOHANG) > 0) {

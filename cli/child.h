@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 struct child {
-    pid_t pid; /* also its process group; 0: not started */
-    int tty;   /* a descriptor of our terminal; -1: none is known */
+    pid_t pid;      /* also its process group; 0: not started */
+    int tty;        /* a descriptor of our terminal; -1: none is known */
     bool on_tty;    /* we were in the foreground of a terminal when we started it */
     bool has_tty;   /* its group is the terminal's foreground */
     bool wants_tty; /* it had it once: to be given again when we are continued */

@@ -21,21 +21,21 @@
 /* ---- exit codes (holdfast(1) documents them) ------------------------------ */
 
 enum {
-    EXIT_FINE     = 0,
-    EXIT_WARNED   = 1, /* doctor only */
-    EXIT_BAD      = 2, /* doctor only */
-    EXIT_USAGE    = 64,
+    EXIT_FINE = 0,
+    EXIT_WARNED = 1, /* doctor only */
+    EXIT_BAD = 2,    /* doctor only */
+    EXIT_USAGE = 64,
     EXIT_MISMATCH = 65,
     EXIT_NO_STORE = 69,
     EXIT_INTERNAL = 70,
-    EXIT_OUTPUT   = 74,
-    EXIT_BUSY     = 75,
-    EXIT_LOST     = 76,
-    EXIT_DENIED   = 77,
-    EXIT_CONFIG   = 78,
+    EXIT_OUTPUT = 74,
+    EXIT_BUSY = 75,
+    EXIT_LOST = 76,
+    EXIT_DENIED = 77,
+    EXIT_CONFIG = 78,
     EXIT_CANNOT_EXECUTE = 126,
-    EXIT_NOT_FOUND      = 127,
-    EXIT_SIGNAL_BASE    = 128
+    EXIT_NOT_FOUND = 127,
+    EXIT_SIGNAL_BASE = 128
 };
 
 /* The exit code of a library status; the one table of them is in exit.c. */

@@ -30,7 +30,7 @@ static size_t distance(const char *a, const char *b)
                 cost[i][j] = i + j;
                 continue;
             }
-            other      = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            other = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
             cost[i][j] = min3(cost[i - 1][j] + 1, cost[i][j - 1] + 1, other);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 cost[i][j] = min3(cost[i][j], cost[i - 2][j - 2] + 1, cost[i][j]);
@@ -40,7 +40,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *closest(const char *word, const char *const *candidates, size_t count)
 {
-    size_t best      = strlen(word) < 4 ? 2 : 3; /* must be below this */
+    size_t best = strlen(word) < 4 ? 2 : 3; /* must be below this */
     const char *near = NULL;
 
     for (size_t i = 0; i < count; i++) {

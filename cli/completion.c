@@ -159,12 +159,16 @@ static void zsh_option(const struct verb *verb, const struct option_def *option)
 
 static void zsh_verb(const struct verb *verb)
 {
-    printf("  %s)\n    _arguments -s -S \\\n", verb->name);
+    printf("  %s)\n", verb->name);
+    if (verb->operand == OPERAND_COMMAND)
+        puts("    local -i dashes=${words[(i)--]}\n"
+             "    if (( dashes < CURRENT )); then\n"
+             "      shift dashes words; (( CURRENT -= dashes )); _normal; return\n"
+             "    fi");
+    puts("    _arguments -s -S \\");
     for_options(verb, zsh_option);
     switch (verb->operand) {
     case OPERAND_COMMAND:
-        puts("    '1:name:_holdfast_names' '*::command:_normal'");
-        break;
     case OPERAND_NAME:
         puts("    '1:name:_holdfast_names'");
         break;
@@ -215,7 +219,8 @@ static void print_zsh(void)
         zsh_verb(&verbs[i]);
     puts("  esac\n"
          "}\n"
-         "if [[ $funcstack[1] == _holdfast ]]; then _holdfast \"$@\"; else compdef _holdfast holdfast; fi");
+         "if [[ $funcstack[1] == _holdfast ]]; then _holdfast \"$@\"; else compdef _holdfast "
+         "holdfast; fi");
 }
 
 /* ---- fish ----------------------------------------------------------------------------------- */

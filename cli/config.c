@@ -28,10 +28,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MAX (64 * 1024)
+#define FILE_MAX     (64 * 1024)
 #define PASSWORD_MAX 1024
 #define PROFILES_MAX 64
-#define SYSTEM_FILE "/etc/holdfast/config"
+#define SYSTEM_FILE  "/etc/holdfast/config"
 
 struct entry {
     char *name, *url, *password_file, *password_env;
@@ -71,10 +71,10 @@ __attribute__((format(printf, 3, 4))) static int wrong_at(const char *file, unsi
 int config_profile(const char *name, struct profile *ret_profile)
 {
     static struct config all; /* names and passwords' variables are kept for ever */
-    struct config *config   = &all;
-    struct profile nothing  = { 0 };
+    struct config *config = &all;
+    struct profile nothing = { 0 };
     const struct entry *hit = NULL;
-    int code                = read_files(config);
+    int code = read_files(config);
 
     if (code != EXIT_FINE)
         return code;
@@ -134,7 +134,7 @@ static char *slurp(const char *file)
     }
 
     text = must_alloc((size_t)about.st_size + 1);
-    len  = read(fd, text, (size_t)about.st_size);
+    len = read(fd, text, (size_t)about.st_size);
     close(fd);
     if (len < 0 || memchr(text, 0, (size_t)len)) {
         errno = len < 0 ? errno : EILSEQ;
@@ -147,8 +147,8 @@ static char *slurp(const char *file)
 static int read_file(struct config *config, const char *file, bool needed)
 {
     struct reader reader = { config, file, 0, config->count, NULL, false };
-    char *text           = slurp(file);
-    int code             = EXIT_FINE;
+    char *text = slurp(file);
+    int code = EXIT_FINE;
 
     if (!text && !needed && (errno == ENOENT || errno == ENOTDIR))
         return EXIT_FINE;
@@ -191,27 +191,28 @@ static int parse_line(struct reader *reader, char *text)
 static int parse_section(struct reader *reader, char *text)
 {
     struct config *config = reader->config;
-    size_t len            = strlen(text);
+    size_t len = strlen(text);
     char *name;
 
     if (text[len - 1] != ']')
         return wrong_at(reader->file, reader->line, "a section ends in ']'");
     text[len - 1] = 0;
-    text          = trim(text + 1);
+    text = trim(text + 1);
     if (strncmp(text, "profile", 7) != 0 || (text[7] != ' ' && text[7] != '\t'))
         return wrong_at(reader->file, reader->line, "unknown section '[%s]': only [profile NAME]",
                         shown(text));
 
     name = trim(text + 7);
     if (!*name || strchr(name, ':'))
-        return wrong_at(reader->file, reader->line, "the name of a profile has no ':' and is not empty");
+        return wrong_at(reader->file, reader->line,
+                        "the name of a profile has no ':' and is not empty");
     for (size_t i = reader->first; i < config->count; i++)
         if (strcmp(config->entries[i].name, name) == 0)
             return wrong_at(reader->file, reader->line, "profile '%s' is there twice", shown(name));
     if (config->count == PROFILES_MAX)
         return wrong_at(reader->file, reader->line, "more than %d profiles", PROFILES_MAX);
 
-    reader->section       = &config->entries[config->count++];
+    reader->section = &config->entries[config->count++];
     reader->section->name = must_strdup(name);
     reader->section->file = reader->file;
     reader->section->line = reader->line;
@@ -221,7 +222,7 @@ static int parse_section(struct reader *reader, char *text)
 static int unknown_key(const struct reader *reader, const char *key)
 {
     static const char *const keys[] = { "url", "password_file", "password_env" };
-    const char *near                = reader->section ? closest(key, keys, 3) : NULL;
+    const char *near = reader->section ? closest(key, keys, 3) : NULL;
 
     if (near)
         return wrong_at(reader->file, reader->line, "unknown key '%s'; did you mean '%s'?",
@@ -239,15 +240,15 @@ static int parse_key(struct reader *reader, char *text)
 {
     struct config *config = reader->config;
     struct entry *section = reader->section;
-    char *value           = strchr(text, '=');
-    char **field          = NULL;
+    char *value = strchr(text, '=');
+    char **field = NULL;
     char *key;
 
     if (!value)
         return wrong_at(reader->file, reader->line, "neither [profile NAME] nor key = value");
     *value++ = 0;
-    key      = trim(text);
-    value    = trim(value);
+    key = trim(text);
+    value = trim(value);
 
     if (section && strcmp(key, "url") == 0)
         field = &section->url;
@@ -282,14 +283,14 @@ static int parse_key(struct reader *reader, char *text)
 static int complete(const struct entry *entry, struct profile *ret_profile)
 {
     struct profile profile = { .name = entry->name, .password_env = entry->password_env };
-    const char *wrong      = NULL;
+    const char *wrong = NULL;
     char password[PASSWORD_MAX];
     int code;
 
     snprintf(profile.file, sizeof profile.file, "profile %s in %s", shown(entry->name),
              shown(entry->file));
     if (!entry->password_file && !entry->password_env) {
-        profile.url  = must_strdup(entry->url);
+        profile.url = must_strdup(entry->url);
         *ret_profile = profile;
         return EXIT_FINE;
     }
@@ -299,7 +300,7 @@ static int complete(const struct entry *entry, struct profile *ret_profile)
         return code;
 
     profile.has_password = true;
-    profile.url          = url_with_password(entry->url, password, &wrong);
+    profile.url = url_with_password(entry->url, password, &wrong);
     explicit_bzero(password, sizeof password);
     if (!profile.url)
         return wrong_at(entry->file, entry->line, "profile '%s': %s", shown(entry->name), wrong);

@@ -20,8 +20,8 @@ static const char *level_word(hf_level level)
 static void on_finding(hf_level level, const char *topic, const char *text, void *arg)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
-    struct findings *findings      = arg;
-    const struct cli *cli          = findings->cli;
+    struct findings *findings = arg;
+    const struct cli *cli = findings->cli;
     json_t *object;
 
     if (level > findings->worst)
@@ -41,7 +41,7 @@ static void on_finding(hf_level level, const char *topic, const char *text, void
 static void print_json(const struct findings *findings, const struct cli_store *store)
 {
     const char *location = store->info.location;
-    json_t *object       = json_object();
+    json_t *object = json_object();
 
     json_object_set_new(object, "store", json_text(location, strlen(location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
@@ -80,6 +80,7 @@ int verb_doctor(struct cli *cli)
     code = out_finish(cli);
     if (code != EXIT_FINE)
         return code;
-    return findings.worst == HF_FINE ? EXIT_FINE
-                                     : findings.worst == HF_WARNING ? EXIT_WARNED : EXIT_BAD;
+    return findings.worst == HF_FINE      ? EXIT_FINE
+           : findings.worst == HF_WARNING ? EXIT_WARNED
+                                          : EXIT_BAD;
 }

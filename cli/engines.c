@@ -24,14 +24,22 @@ static const struct capability {
     unsigned bit;
     const char *word;
 } capabilities[] = {
-    { HF_CAP_SHARED, "shared" },     { HF_CAP_SEMAPHORE, "semaphore" },
-    { HF_CAP_WAIT, "wait" },         { HF_CAP_FIFO, "fifo" },
-    { HF_CAP_TTL, "ttl" },           { HF_CAP_PROCESS, "process" },
-    { HF_CAP_DETACHED, "detached" }, { HF_CAP_TOKEN, "token" },
-    { HF_CAP_PASS, "pass" },         { HF_CAP_BARGE, "barge" },
-    { HF_CAP_LOCK_DELAY, "lock_delay" }, { HF_CAP_INSPECT, "inspect" },
-    { HF_CAP_WAITERS, "waiters" },   { HF_CAP_BREAK, "break" },
-    { HF_CAP_WATCH, "watch" },       { HF_CAP_CELLS, "cells" },
+    { HF_CAP_SHARED, "shared" },
+    { HF_CAP_SEMAPHORE, "semaphore" },
+    { HF_CAP_WAIT, "wait" },
+    { HF_CAP_FIFO, "fifo" },
+    { HF_CAP_TTL, "ttl" },
+    { HF_CAP_PROCESS, "process" },
+    { HF_CAP_DETACHED, "detached" },
+    { HF_CAP_TOKEN, "token" },
+    { HF_CAP_PASS, "pass" },
+    { HF_CAP_BARGE, "barge" },
+    { HF_CAP_LOCK_DELAY, "lock_delay" },
+    { HF_CAP_INSPECT, "inspect" },
+    { HF_CAP_WAITERS, "waiters" },
+    { HF_CAP_BREAK, "break" },
+    { HF_CAP_WATCH, "watch" },
+    { HF_CAP_CELLS, "cells" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)
@@ -51,7 +59,7 @@ static const char *strength_word(hf_strength strength)
 static json_t *engine_json(const hf_engine_info *info)
 {
     json_t *object = json_object();
-    json_t *caps   = json_array();
+    json_t *caps = json_array();
 
     json_object_set_new(object, "engine", json_string(info->name));
     json_object_set_new(object, "schemes", json_string(info->schemes));
@@ -74,9 +82,11 @@ static json_t *engine_json(const hf_engine_info *info)
 
 static void print_engine(const struct cli *cli, const hf_engine_info *info)
 {
-    printf("%s%s%s (%s)%s%s\n", tone(cli, TONE_HEAD), info->name, tone(cli, TONE_OFF), info->schemes,
-           info->available ? "" : ": not available: ",
-           info->available ? "" : info->why_not ? info->why_not : "no reason told");
+    printf("%s%s%s (%s)%s%s\n", tone(cli, TONE_HEAD), info->name, tone(cli, TONE_OFF),
+           info->schemes, info->available ? "" : ": not available: ",
+           info->available ? ""
+           : info->why_not ? info->why_not
+                           : "no reason told");
     if (!info->available)
         return;
 

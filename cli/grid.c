@@ -15,7 +15,7 @@
 static void add_row(struct grid *grid, va_list list)
 {
     if (grid->rows == grid->room) {
-        grid->room  = grid->room ? 2 * grid->room : 16;
+        grid->room = grid->room ? 2 * grid->room : 16;
         grid->cells = realloc(grid->cells, grid->room * grid->columns * sizeof *grid->cells);
         if (!grid->cells) {
             say_error("out of memory");
@@ -54,7 +54,7 @@ void grid_row(struct grid *grid, ...)
 size_t width_of(const char *text)
 {
     static int ready;
-    size_t width    = 0;
+    size_t width = 0;
     mbstate_t state = { 0 };
 
     if (!ready)
@@ -95,7 +95,7 @@ static void print_row(const struct grid *grid, size_t row, const size_t *widths)
 {
     for (size_t i = 0; i < grid->columns; i++) {
         const char *cell = grid->cells[row * grid->columns + i];
-        size_t pad       = widths[i] - width_of(cell) + GAP;
+        size_t pad = widths[i] - width_of(cell) + GAP;
 
         fputs(cell, stdout);
         if (i + 1 < grid->columns)
@@ -106,9 +106,9 @@ static void print_row(const struct grid *grid, size_t row, const size_t *widths)
 void grid_end(struct grid *grid, const struct cli *cli)
 {
     size_t widths[GRID_COLUMNS_MAX] = { 0 };
-    size_t before                   = 0;
-    struct winsize size             = { 0 };
-    bool tty                        = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    size_t before = 0;
+    struct winsize size = { 0 };
+    bool tty = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
 
     for (size_t row = 0; row < grid->rows; row++)
         for (size_t i = 0; i < grid->columns; i++) {

@@ -10,7 +10,7 @@ static void print_option(FILE *to, const struct option_def *option)
 {
     char left[80];
     const char *join = option->value == VALUE_CHOICE ? "=" : " ";
-    char letter[]    = { '-', option->letter, ',', ' ', 0 };
+    char letter[] = { '-', option->letter, ',', ' ', 0 };
 
     snprintf(left, sizeof left, "  %s--%s%s%s", option->letter ? letter : "    ", option->name,
              option->what ? join : "", option->what ? option->what : "");

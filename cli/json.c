@@ -77,7 +77,8 @@ json_t *json_holder(const hf_holder *holder)
     json_object_set_new(object, "permits", json_integer(holder->permits));
     json_object_set_new(object, "detached", json_boolean(holder->detached));
     json_object_set_new(object, "age_ms", json_i64(holder->age_ms));
-    json_object_set_new(object, "ttl_ms", holder->ttl_ms < 0 ? json_null() : json_i64(holder->ttl_ms));
+    json_object_set_new(object, "ttl_ms",
+                        holder->ttl_ms < 0 ? json_null() : json_i64(holder->ttl_ms));
     json_object_set_new(object, "pid", json_pid(holder->pid));
     json_object_set_new(object, "tid", json_pid(holder->tid));
     json_object_set_new(object, "label", json_label(holder->label));
@@ -87,10 +88,11 @@ json_t *json_holder(const hf_holder *holder)
 static json_t *json_waiter(const hf_waiter *waiter)
 {
     static const char *const modes[] = { "mutex", "shared", "exclusive", "semaphore" };
-    json_t *object                   = json_object();
+    json_t *object = json_object();
 
     json_object_set_new(object, "position", json_integer(waiter->position));
-    json_object_set_new(object, "wants", json_string((unsigned)waiter->kind < 4 ? modes[waiter->kind] : "unknown"));
+    json_object_set_new(object, "wants",
+                        json_string((unsigned)waiter->kind < 4 ? modes[waiter->kind] : "unknown"));
     json_object_set_new(object, "permits", json_integer(waiter->permits));
     json_object_set_new(object, "age_ms", json_i64(waiter->age_ms));
     json_object_set_new(object, "pid", json_pid(waiter->pid));
@@ -100,7 +102,7 @@ static json_t *json_waiter(const hf_waiter *waiter)
 
 json_t *json_entry(const hf_entry *entry, bool waiters_tracked)
 {
-    json_t *object  = json_object();
+    json_t *object = json_object();
     json_t *holders = json_array();
     json_t *waiters = json_array();
 

@@ -59,8 +59,8 @@ int keeper_begin(const struct cli *cli, int64_t pid, struct keeper *ret_keeper)
 int keeper_hand_over(struct keeper *keeper, const char *handle)
 {
     struct answer answer = { 0 };
-    size_t size          = strlen(handle) + 1;
-    ssize_t len          = -1;
+    size_t size = strlen(handle) + 1;
+    ssize_t len = -1;
 
     if (write(keeper->to, handle, size) == (ssize_t)size)
         do
@@ -131,7 +131,7 @@ static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
 /* Out of the shell's session, without its descriptors. */
 static void cut_off(int *from, int *to, int *process)
 {
-    int null    = open("/dev/null", O_RDWR);
+    int null = open("/dev/null", O_RDWR);
     int *kept[] = { from, to, process };
 
     setsid();

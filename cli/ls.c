@@ -10,11 +10,12 @@
 static void print_json(const struct cli_store *store, const hf_view *view)
 {
     json_t *object = json_object();
-    json_t *names  = json_array();
+    json_t *names = json_array();
 
     for (size_t i = 0; i < view->count; i++)
         json_array_append_new(names, json_entry(&view->entries[i], view->waiters_tracked));
-    json_object_set_new(object, "store", json_text(store->info.location, strlen(store->info.location)));
+    json_object_set_new(object, "store",
+                        json_text(store->info.location, strlen(store->info.location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
     json_object_set_new(object, "waiters_tracked", json_boolean(view->waiters_tracked));
     json_object_set_new(object, "names", names);
@@ -42,7 +43,8 @@ static void add_entry(struct grid *grid, const hf_entry *entry, bool tracked)
     else
         strcpy(waiters, "?");
     if (!oldest)
-        snprintf(holder, sizeof holder, "%s", entry->closed_ms > 0 ? "(closed by a lock delay)" : "-");
+        snprintf(holder, sizeof holder, "%s",
+                 entry->closed_ms > 0 ? "(closed by a lock delay)" : "-");
     else if (entry->holder_count == 1)
         snprintf(holder, sizeof holder, "%s", safe_label(oldest->label));
     else
@@ -71,7 +73,7 @@ int verb_ls(struct cli *cli)
 {
     struct cli_store store;
     hf_view *view = NULL;
-    int code      = look_open(cli, &store);
+    int code = look_open(cli, &store);
 
     if (code != EXIT_FINE)
         return code;

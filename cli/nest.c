@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC UINT32_C(0x48465231) /* "HFR1": also the version of what is said here */
-#define FIRST_FD 60                /* out of the way of a script's `exec 3>file` */
-#define DEPTH_MAX 16               /* runs around us that we ask */
-#define LATE_MS 1000               /* with -n: an outer run that is stopped does not answer */
+#define MAGIC     UINT32_C(0x48465231) /* "HFR1": also the version of what is said here */
+#define FIRST_FD  60                   /* out of the way of a script's `exec 3>file` */
+#define DEPTH_MAX 16                   /* runs around us that we ask */
+#define LATE_MS   1000                 /* with -n: an outer run that is stopped does not answer */
 
 /* The fixed part of an inner run's first message; the name and the location follow. */
 struct hello {
@@ -45,7 +45,7 @@ void nest_open(struct nest *nest)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
         return;
 
-    nest->fd        = pair[0];
+    nest->fd = pair[0];
     nest->inherited = fcntl(pair[1], F_DUPFD, FIRST_FD);
     close(pair[1]);
     if (nest->inherited < 0 || fstat(nest->inherited, &about) != 0) {
@@ -165,12 +165,11 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
         struct hello hello;
         char rest[HF_NAME_MAX + NEST_LOCATION_MAX];
     } body;
-    struct iovec part     = { &body, sizeof body };
-    struct msghdr message = { .msg_iov        = &part,
-                              .msg_iovlen     = 1,
-                              .msg_control    = &control,
-                              .msg_controllen = sizeof control };
-    ssize_t len           = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct iovec part = { &body, sizeof body };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+    ssize_t len = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     int fd;
 
     if (len <= 0)
@@ -202,9 +201,9 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
 static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
                    const char *location)
 {
-    bool kind = hold->kind != HF_SEMAPHORE &&
-                (hello->kind == (uint32_t)hold->kind ||
-                 (hold->kind == HF_EXCLUSIVE && hello->kind == HF_SHARED));
+    bool kind =
+        hold->kind != HF_SEMAPHORE && (hello->kind == (uint32_t)hold->kind ||
+                                       (hold->kind == HF_EXCLUSIVE && hello->kind == HF_SHARED));
 
     return kind && hello->name_len == hold->name_len &&
            memcmp(name, hold->name, hold->name_len) == 0 && same_store(location, hold->location);
@@ -233,7 +232,7 @@ static bool answered(int fd, int64_t until_ms, const struct signals *signals,
     for (;;) {
         struct pollfd polled[] = { { .fd = fd, .events = POLLIN },
                                    { .fd = signals->fd, .events = POLLIN } };
-        int64_t left_ms        = until_ms == INT64_MAX ? -1 : until_ms - hfi_now_ms();
+        int64_t left_ms = until_ms == INT64_MAX ? -1 : until_ms - hfi_now_ms();
         struct nest_message message;
         struct signal_event event;
 
@@ -262,8 +261,8 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
                             const struct signals *signals)
 {
     struct nest_answer answer = { .fd = -1 };
-    const char *at            = getenv(NEST_VARIABLE);
-    int64_t limit_ms          = wait_ms > 0 ? wait_ms : LATE_MS;
+    const char *at = getenv(NEST_VARIABLE);
+    int64_t limit_ms = wait_ms > 0 ? wait_ms : LATE_MS;
     int64_t until_ms = wait_ms == HF_FOREVER ? INT64_MAX : hfi_after_ms(hfi_now_ms(), limit_ms);
 
     for (int depth = 0; at && *at && depth < DEPTH_MAX; depth++) {
@@ -278,7 +277,7 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
         if (*end != ':' || !isdigit((unsigned char)end[1]))
             break;
         inode = strtoull(end + 1, &end, 10);
-        at    = *end == ',' ? end + 1 : NULL;
+        at = *end == ',' ? end + 1 : NULL;
 
         if (fd > INT32_MAX || !is_ours((int)fd, inode))
             continue;
@@ -300,7 +299,7 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
 static bool is_ours(int fd, uint64_t inode)
 {
     struct stat about;
-    int type      = 0;
+    int type = 0;
     socklen_t len = sizeof type;
 
     return fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode) && about.st_ino == inode &&
@@ -316,13 +315,12 @@ static int connect_to(int inherited, const struct nest_hold *wanted)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct iovec parts[]  = { { &hello, sizeof hello },
-                              { (void *)(uintptr_t)wanted->name, wanted->name_len },
-                              { (void *)(uintptr_t)wanted->location, hello.location_len } };
-    struct msghdr message = { .msg_iov        = parts,
-                              .msg_iovlen     = 3,
-                              .msg_control    = &control,
-                              .msg_controllen = sizeof control };
+    struct iovec parts[] = { { &hello, sizeof hello },
+                             { (void *)(uintptr_t)wanted->name, wanted->name_len },
+                             { (void *)(uintptr_t)wanted->location, hello.location_len } };
+    struct msghdr message = {
+        .msg_iov = parts, .msg_iovlen = 3, .msg_control = &control, .msg_controllen = sizeof control
+    };
     int pair[2];
     ssize_t sent;
 
@@ -332,8 +330,8 @@ static int connect_to(int inherited, const struct nest_hold *wanted)
 
     memset(&control, 0, sizeof control);
     control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type  = SCM_RIGHTS;
-    control.header.cmsg_len   = CMSG_LEN(sizeof(int));
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(&control.header), &pair[1], sizeof(int));
     sent = sendmsg(inherited, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(pair[1]);

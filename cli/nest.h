@@ -26,7 +26,7 @@
 #include "cli.h"
 #include "signals.h"
 
-#define NEST_VARIABLE "HOLDFAST_RUN_FD"
+#define NEST_VARIABLE     "HOLDFAST_RUN_FD"
 #define NEST_LOCATION_MAX 4200
 
 enum nest_word { NEST_GRANTED = 1, NEST_REFUSED, NEST_ENDING, NEST_LOST, NEST_SIGNAL };
@@ -48,9 +48,9 @@ struct nest_hold {
 /* ---- the outer one ----------------------------------------------------------- */
 
 struct nest {
-    int fd;          /* our end; -1: none */
-    int inherited;   /* the command's end */
-    int *inners;     /* connections to inner runs */
+    int fd;        /* our end; -1: none */
+    int inherited; /* the command's end */
+    int *inners;   /* connections to inner runs */
     size_t inner_count;
 };
 

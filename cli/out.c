@@ -31,7 +31,7 @@ int out_finish(const struct cli *cli)
 
 static bool in_colour(const struct cli *cli)
 {
-    const char *no   = getenv("NO_COLOR");
+    const char *no = getenv("NO_COLOR");
     const char *term = getenv("TERM");
 
     if (cli->args.color != COLOR_AUTO)
@@ -44,7 +44,7 @@ static bool in_colour(const struct cli *cli)
 const char *tone(const struct cli *cli, enum tone which)
 {
     static const char *const codes[] = {
-        [TONE_OFF] = "\033[0m",   [TONE_HEAD] = "\033[1m",  [TONE_GOOD] = "\033[32m",
+        [TONE_OFF] = "\033[0m",   [TONE_HEAD] = "\033[1m", [TONE_GOOD] = "\033[32m",
         [TONE_WARN] = "\033[33m", [TONE_BAD] = "\033[31m", [TONE_FAINT] = "\033[2m",
     };
     static int coloured = -1;

@@ -17,8 +17,8 @@
 #include "cli.h"
 
 #define KILL_AFTER_DEFAULT_MS 5000
-#define KILL_MARGIN_MS 50 /* for the scheduler: KILL is sent this long before the lease ends */
-#define PLAN_NEVER INT64_MAX
+#define KILL_MARGIN_MS        50 /* for the scheduler: KILL is sent this long before the lease ends */
+#define PLAN_NEVER            INT64_MAX
 
 enum run_phase { RUN_RUNNING, RUN_ENDING, RUN_KILLED };
 enum run_act { RUN_SLEEP, RUN_TERM, RUN_KILL };

@@ -30,13 +30,13 @@ static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *ar
 
 int verb_run(struct cli *cli)
 {
-    static struct run run = { .outer           = -1,
-                              .lease_fd        = -1,
-                              .timer           = -1,
-                              .nest            = { .fd = -1, .inherited = -1 },
-                              .known           = { .valid_until_ms = PLAN_NEVER },
-                              .why_mutex       = PTHREAD_MUTEX_INITIALIZER };
-    int code              = check(cli);
+    static struct run run = { .outer = -1,
+                              .lease_fd = -1,
+                              .timer = -1,
+                              .nest = { .fd = -1, .inherited = -1 },
+                              .known = { .valid_until_ms = PLAN_NEVER },
+                              .why_mutex = PTHREAD_MUTEX_INITIALIZER };
+    int code = check(cli);
 
     run.cli = cli;
     if (code == EXIT_FINE)
@@ -68,7 +68,7 @@ int verb_run(struct cli *cli)
 static int check(const struct cli *cli)
 {
     const struct args *args = &cli->args;
-    int code                = need_name(cli);
+    int code = need_name(cli);
 
     if (code == EXIT_FINE && (!args->command || !args->command[0]))
         code = usage_error(cli, "no command: put it behind --");
@@ -85,17 +85,16 @@ static int check(const struct cli *cli)
 static int make_plan(struct run *run)
 {
     const struct args *args = &run->cli->args;
-    int64_t ttl_ms          = args->ttl_ms ? args->ttl_ms : run->store.info.default_ttl_ms;
+    int64_t ttl_ms = args->ttl_ms ? args->ttl_ms : run->store.info.default_ttl_ms;
 
-    run->plan.on_lost       = (enum on_lost)args->on_lost;
+    run->plan.on_lost = (enum on_lost)args->on_lost;
     run->plan.kill_after_ms = plan_kill_after(args->kill_after_ms, ttl_ms, args->max_hold_ms);
     if (run->plan.kill_after_ms >= 0)
         return EXIT_FINE;
     if (ttl_ms && args->kill_after_ms > ttl_ms / 2)
-        return usage_error(run->cli,
-                           "--kill-after does not fit: at most half of the ttl, which is %" PRId64
-                           "ms",
-                           ttl_ms);
+        return usage_error(
+            run->cli, "--kill-after does not fit: at most half of the ttl, which is %" PRId64 "ms",
+            ttl_ms);
     return usage_error(run->cli, "--kill-after does not fit: at most half of --max-hold");
 }
 
@@ -114,7 +113,7 @@ static int enter(struct run *run)
 
     run->hold = (struct nest_hold){ request.kind, request.name, request.name_len,
                                     run->store.info.location };
-    code      = enter_nested(run);
+    code = enter_nested(run);
     if (code == EXIT_FINE && run->outer < 0)
         code = acquire_own(run);
     if (code != EXIT_FINE)
@@ -149,16 +148,16 @@ static int enter_nested(struct run *run)
 
 static int acquire_own(struct run *run)
 {
-    struct acquiring acquiring = { .cli     = run->cli,
-                                   .store   = &run->store,
+    struct acquiring acquiring = { .cli = run->cli,
+                                   .store = &run->store,
                                    .signals = &run->signals,
-                                   .status  = &run->status,
+                                   .status = &run->status,
                                    .request = acquire_request(run->cli) };
     int code;
 
-    acquiring.request.on_lost     = on_lost;
+    acquiring.request.on_lost = on_lost;
     acquiring.request.on_lost_arg = run;
-    code                          = acquire(&acquiring, &run->lease);
+    code = acquire(&acquiring, &run->lease);
     if (acquiring.ended_by.typed)
         run->die_of = acquiring.ended_by.number;
     if (code == EXIT_FINE)

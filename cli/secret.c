@@ -19,12 +19,12 @@ static struct parts take_apart(const char *url)
 {
     struct parts parts = { .rest = strchr(url, ':') };
 
-    parts.rest   = parts.rest ? parts.rest + 1 : url;
+    parts.rest = parts.rest ? parts.rest + 1 : url;
     parts.params = parts.rest + strcspn(parts.rest, "?");
     if (strncasecmp(url, "file:", 5) == 0)
         return parts;
 
-    parts.user     = strncmp(parts.rest, "//", 2) == 0 ? parts.rest + 2 : parts.rest;
+    parts.user = strncmp(parts.rest, "//", 2) == 0 ? parts.rest + 2 : parts.rest;
     parts.user_end = memrchr(parts.rest, '@', (size_t)(parts.params - parts.rest));
     return parts;
 }
@@ -33,7 +33,7 @@ static struct parts take_apart(const char *url)
 static bool param_is_secret(const struct parts *parts, const char *param, size_t len)
 {
     static const char *const words[] = { "pass", "pwd", "secret", "token", "auth", "key", "cred" };
-    size_t key_len                   = strcspn(param, "=&");
+    size_t key_len = strcspn(param, "=&");
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         for (size_t at = 0; at + strlen(words[i]) <= key_len; at++)
@@ -71,9 +71,9 @@ void url_wipe(char *url)
 char *url_without_secrets(const char *url)
 {
     struct parts parts = take_apart(url);
-    char *result       = must_alloc(strlen(url) + 1);
-    char *to           = result;
-    char separator     = '?';
+    char *result = must_alloc(strlen(url) + 1);
+    char *to = result;
+    char separator = '?';
 
     if (parts.user_end) {
         size_t user_len = strcspn(parts.user, ":@");
@@ -91,9 +91,9 @@ char *url_without_secrets(const char *url)
         size_t len = strcspn(++at, "&");
 
         if (!param_is_secret(&parts, at, len)) {
-            *to++     = separator;
+            *to++ = separator;
             separator = '&';
-            to        = mempcpy(to, at, len);
+            to = mempcpy(to, at, len);
         }
         at += len;
     }
@@ -121,7 +121,7 @@ static char *escape(char *to, const char *text)
 char *url_with_password(const char *url, const char *password, const char **ret_wrong)
 {
     struct parts parts = take_apart(url);
-    size_t user_len    = 0;
+    size_t user_len = 0;
     char *result, *to;
 
     if (!parts.user || strncmp(parts.rest, "//", 2) != 0) {
@@ -137,10 +137,10 @@ char *url_with_password(const char *url, const char *password, const char **ret_
     }
 
     result = must_alloc(strlen(url) + 3 * strlen(password) + sizeof ":@");
-    to     = mempcpy(result, url, (size_t)(parts.user - url) + user_len);
-    *to++  = ':';
-    to     = escape(to, password);
-    *to++  = '@';
+    to = mempcpy(result, url, (size_t)(parts.user - url) + user_len);
+    *to++ = ':';
+    to = escape(to, password);
+    *to++ = '@';
     strcpy(to, parts.user_end ? parts.user_end + 1 : parts.user);
     return result;
 }

@@ -25,8 +25,8 @@ static json_t *free_json(const struct cli *cli, bool tracked)
 static void print_json(const struct cli *cli, const struct cli_store *store, const hf_view *view)
 {
     const char *location = store->info.location;
-    json_t *object       = view->count ? json_entry(&view->entries[0], view->waiters_tracked)
-                                       : free_json(cli, view->waiters_tracked);
+    json_t *object = view->count ? json_entry(&view->entries[0], view->waiters_tracked)
+                                 : free_json(cli, view->waiters_tracked);
 
     json_object_set_new(object, "store", json_text(location, strlen(location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
@@ -90,7 +90,7 @@ static void print_waiters(const struct cli *cli, const hf_entry *entry)
 static void print_text(const struct cli *cli, const hf_view *view)
 {
     const hf_entry *entry = view->count ? &view->entries[0] : NULL;
-    const char *name      = safe(cli->args.name, strlen(cli->args.name));
+    const char *name = safe(cli->args.name, strlen(cli->args.name));
     char taken[CELL_MAX], closed[CELL_MAX];
 
     if (!entry) {
@@ -113,7 +113,7 @@ int verb_show(struct cli *cli)
 {
     struct cli_store store;
     hf_view *view = NULL;
-    int code      = need_name(cli);
+    int code = need_name(cli);
 
     if (code == EXIT_FINE)
         code = look_open(cli, &store);

@@ -51,7 +51,7 @@ bool signals_next(const struct signals *signals, struct signal_event *ret_event)
         if (number != SIGCHLD && is_ignored(number))
             continue;
         ret_event->number = number;
-        ret_event->typed  = info.ssi_code == SI_KERNEL;
+        ret_event->typed = info.ssi_code == SI_KERNEL;
         return true;
     }
     return false;

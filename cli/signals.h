@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 struct signals {
-    int fd;              /* polls readable when signals_next() has one */
-    sigset_t before;     /* the mask we were started with, for a child */
-    bool child_ignored;  /* SIGCHLD was ignored when we were started */
+    int fd;             /* polls readable when signals_next() has one */
+    sigset_t before;    /* the mask we were started with, for a child */
+    bool child_ignored; /* SIGCHLD was ignored when we were started */
 };
 
 struct signal_event {

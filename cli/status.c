@@ -69,7 +69,7 @@ void status_send(struct status_out *status, const char *event, json_t *more)
     if (!text)
         return;
 
-    len  = strlen(text);
+    len = strlen(text);
     line = must_alloc(len + 1);
     memcpy(line, text, len);
     line[len] = '\n';

@@ -18,7 +18,7 @@ static int from_profile(const char *name, struct cli_store *store, char **ret_ur
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
     struct cli_store store = { .info.size = sizeof store.info };
-    char *url              = NULL;
+    char *url = NULL;
     hf_status status;
     hf_error err;
     int code;
@@ -62,7 +62,7 @@ void store_close(struct cli_store *store)
     if (store->store)
         hf_close(store->store, HF_CLOSE_RELEASE);
     free(store->for_child);
-    store->store     = NULL;
+    store->store = NULL;
     store->for_child = NULL;
 }
 
@@ -76,7 +76,7 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
     if (!spec)
         spec = cli->args.store;
     if (!spec) {
-        spec   = getenv("HOLDFAST_STORE");
+        spec = getenv("HOLDFAST_STORE");
         source = "HOLDFAST_STORE";
     }
     if (!spec)
@@ -90,7 +90,7 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
 
     snprintf(store->source, sizeof store->source, "%s", source);
     store->for_child = url_without_secrets(spec);
-    *ret_url         = must_strdup(spec);
+    *ret_url = must_strdup(spec);
     return EXIT_FINE;
 }
 

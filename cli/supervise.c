@@ -49,12 +49,12 @@ void supervise_hold(struct run *run, int64_t until_ms)
 
 static void look_at_lease(struct run *run)
 {
-    int64_t now_ms      = hfi_now_ms();
+    int64_t now_ms = hfi_now_ms();
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
     int64_t left_ms;
 
     if (run->lease && !run->known.lost) {
-        left_ms         = hf_remaining_ms(run->lease);
+        left_ms = hf_remaining_ms(run->lease);
         run->known.lost = hf_lease_state(run->lease) == HF_STATE_LOST;
         if (!run->known.lost)
             run->known.valid_until_ms = hfi_after_ms(now_ms, left_ms);
@@ -82,7 +82,7 @@ static int64_t decide(struct run *run)
     case RUN_SLEEP:
         return step.until_ms;
     case RUN_TERM:
-        run->phase      = RUN_ENDING;
+        run->phase = RUN_ENDING;
         run->kill_at_ms = step.until_ms;
         if (!run->lost)
             lose(run);
@@ -107,8 +107,8 @@ static void lose(struct run *run)
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
                                         [ON_LOST_KILL] = "; killing the command",
                                         [ON_LOST_WARN] = "; the command goes on without it" };
-    const char *name                = run->cli->args.name;
-    json_t *more                    = json_object();
+    const char *name = run->cli->args.name;
+    json_t *more = json_object();
     char why[sizeof run->why];
 
     run->lost = true;
@@ -155,7 +155,7 @@ static void hear_outer(struct run *run)
 
 static void set_timer(struct run *run, int64_t until_ms)
 {
-    struct itimerspec at = { .it_value = { .tv_sec  = until_ms / 1000,
+    struct itimerspec at = { .it_value = { .tv_sec = until_ms / 1000,
                                            .tv_nsec = until_ms % 1000 * 1000000 } };
 
     if (run->timer < 0)
@@ -165,17 +165,17 @@ static void set_timer(struct run *run, int64_t until_ms)
 
 static void wait_for_events(struct run *run, int64_t until_ms)
 {
-    size_t inner_count    = run->nest.inner_count;
+    size_t inner_count = run->nest.inner_count;
     struct pollfd *polled = must_alloc((SLOT_INNER + inner_count) * sizeof *polled);
-    int lease_fd          = run->lease ? run->lease_fd : run->outer;
+    int lease_fd = run->lease ? run->lease_fd : run->outer;
     struct signal_event event;
 
     if (until_ms != PLAN_NEVER)
         set_timer(run, until_ms);
     polled[SLOT_SIGNALS].fd = run->signals.fd;
-    polled[SLOT_LEASE].fd   = run->known.lost ? -1 : lease_fd; /* it would poll readable for ever */
-    polled[SLOT_TIMER].fd   = until_ms != PLAN_NEVER ? run->timer : -1;
-    polled[SLOT_NEST].fd    = run->nest.fd;
+    polled[SLOT_LEASE].fd = run->known.lost ? -1 : lease_fd; /* it would poll readable for ever */
+    polled[SLOT_TIMER].fd = until_ms != PLAN_NEVER ? run->timer : -1;
+    polled[SLOT_NEST].fd = run->nest.fd;
     for (size_t i = 0; i < inner_count; i++)
         polled[SLOT_INNER + i].fd = run->nest.inners[i];
     for (size_t i = 0; i < SLOT_INNER + inner_count; i++)
@@ -226,11 +226,11 @@ static void on_signal(struct run *run, const struct signal_event *event)
 static void on_child(struct run *run)
 {
     struct child *child = &run->child;
-    int stopped         = child_look(child, run->phase != RUN_RUNNING);
+    int stopped = child_look(child, run->phase != RUN_RUNNING);
 
     if (child->exited) {
         json_t *more = json_object();
-        bool killed  = WIFSIGNALED(child->status);
+        bool killed = WIFSIGNALED(child->status);
 
         child_take_tty(child);
         json_object_set_new(more, "status",

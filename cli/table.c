@@ -7,34 +7,47 @@
 #include <sys/types.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define FIELD(name) offsetof(struct args, name)
-#define TOKEN_MAX ((INT64_C(1) << 53) - 1)
+#define FIELD(name)  offsetof(struct args, name)
+#define TOKEN_MAX    ((INT64_C(1) << 53) - 1)
 
-#define FLAG(letter, name, field, help) { letter, name, VALUE_NONE, NULL, 0, 0, FIELD(field), help }
-#define TEXT(letter, name, what, field, help) \
-    { letter, name, VALUE_TEXT, what, 0, 0, FIELD(field), help }
-#define SECRET(letter, name, what, field, help) \
-    { letter, name, VALUE_SECRET, what, 0, 0, FIELD(field), help }
-#define DURATION(letter, name, field, help) \
-    { letter, name, VALUE_DURATION, "D", 0, 0, FIELD(field), help }
-#define NUMBER(letter, name, what, min, max, field, help) \
-    { letter, name, VALUE_NUMBER, what, min, max, FIELD(field), help }
-#define CHOICE(letter, name, what, field, help) \
-    { letter, name, VALUE_CHOICE, what, 0, 0, FIELD(field), help }
+#define FLAG(letter, name, field, help)                          \
+    {                                                            \
+        letter, name, VALUE_NONE, NULL, 0, 0, FIELD(field), help \
+    }
+#define TEXT(letter, name, what, field, help)                    \
+    {                                                            \
+        letter, name, VALUE_TEXT, what, 0, 0, FIELD(field), help \
+    }
+#define SECRET(letter, name, what, field, help)                    \
+    {                                                              \
+        letter, name, VALUE_SECRET, what, 0, 0, FIELD(field), help \
+    }
+#define DURATION(letter, name, field, help)                         \
+    {                                                               \
+        letter, name, VALUE_DURATION, "D", 0, 0, FIELD(field), help \
+    }
+#define NUMBER(letter, name, what, min, max, field, help)              \
+    {                                                                  \
+        letter, name, VALUE_NUMBER, what, min, max, FIELD(field), help \
+    }
+#define CHOICE(letter, name, what, field, help)                    \
+    {                                                              \
+        letter, name, VALUE_CHOICE, what, 0, 0, FIELD(field), help \
+    }
 
 /* ---- rows that several verbs share ------------------------------------------ */
 
 #define NAME_ROW TEXT(0, "name", "NAME", name, "the name, where it would look like an option")
-#define ACQUIRE_ROWS                                                                               \
-    NAME_ROW, FLAG('n', "nonblock", nonblock, "do not wait: if it is busy, say so and exit"),      \
-        DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),                      \
-        NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,                                  \
-               "exit with N if it was not acquired (default 75; 0 says nothing)"),                 \
-        FLAG('s', "shared", shared, "read-write lock: share it with other readers"),               \
-        FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),                      \
-        NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"),        \
-        NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                                     \
-               "semaphore: take K of the slots (default 1)"),                                      \
+#define ACQUIRE_ROWS                                                                          \
+    NAME_ROW, FLAG('n', "nonblock", nonblock, "do not wait: if it is busy, say so and exit"), \
+        DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),                 \
+        NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,                             \
+               "exit with N if it was not acquired (default 75; 0 says nothing)"),            \
+        FLAG('s', "shared", shared, "read-write lock: share it with other readers"),          \
+        FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),                 \
+        NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"),   \
+        NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                                \
+               "semaphore: take K of the slots (default 1)"),                                 \
         TEXT(0, "label", "TEXT", label, "what `ls` and `show` tell others about us")
 #define LEASE_ROW SECRET(0, "lease", "HANDLE", lease, "the handle that `lock` printed")
 
@@ -57,7 +70,8 @@ static const struct option_def run_options[] = {
     DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"),
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),
-    CHOICE(0, "on-lost", "term|kill|warn", on_lost, "what COMMAND gets when the lease is lost"),
+    CHOICE(0, "on-lost", "term|kill|warn", on_lost,
+           "what to do to COMMAND when the lease is lost (default term)"),
     DURATION(0, "kill-after", kill_after_ms,
              "time between TERM and KILL (default 5s, or less to fit the ttl)"),
     NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,
@@ -78,7 +92,7 @@ static const struct option_def renew_options[] = {
 };
 
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
-static const struct option_def show_options[]   = { NAME_ROW };
+static const struct option_def show_options[] = { NAME_ROW };
 
 static const struct option_def ls_options[] = {
     FLAG('1', "names", names_only, "print the names only, one a line"),
@@ -86,12 +100,13 @@ static const struct option_def ls_options[] = {
 
 static const struct option_def break_options[] = {
     NAME_ROW,
-    NUMBER(0, "token", "T", 1, TOKEN_MAX, token, "the token of the lease to end, as `show` tells it"),
+    NUMBER(0, "token", "T", 1, TOKEN_MAX, token,
+           "the token of the lease to end, as `show` tells it"),
 };
 
 /* ---- verbs ---------------------------------------------------------------------- */
 
-#define NO_OPTIONS NULL, 0
+#define NO_OPTIONS    NULL, 0
 #define OPTIONS(rows) rows, COUNT(rows)
 
 const struct verb verbs[] = {

@@ -20,8 +20,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LOOK_MS 200   /* at least between two looks */
-#define REDRAW_MS 1000 /* the age in the line */
+#define LOOK_MS     200  /* at least between two looks */
+#define REDRAW_MS   1000 /* the age in the line */
 #define LABEL_SHOWN 60
 
 struct wait_line {
@@ -55,18 +55,19 @@ static bool pause_or_stop(struct wait_line *line);
 struct wait_line *wait_line_begin(struct acquiring *acquiring)
 {
     const struct cli *cli = acquiring->cli;
-    const char *term      = getenv("TERM");
+    const char *term = getenv("TERM");
     struct wait_line *line;
-    bool drawing = !cli->args.quiet && isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
+    bool drawing =
+        !cli->args.quiet && isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);
 
     if (!drawing && !status_wanted(acquiring->status))
         return NULL;
     if (!(acquiring->store->info.caps & HF_CAP_INSPECT))
         return NULL;
 
-    line            = must_alloc(sizeof *line);
+    line = must_alloc(sizeof *line);
     line->acquiring = acquiring;
-    line->drawing   = drawing;
+    line->drawing = drawing;
     pthread_mutex_init(&line->mutex, NULL);
     pthread_cond_init(&line->wake, NULL);
     if (hf_cancel_new(&line->cancel) == HF_OK) {
@@ -103,9 +104,9 @@ void wait_line_end(struct wait_line *line)
 static void *watch(void *arg)
 {
     struct wait_line *line = arg;
-    hf_store *store        = line->acquiring->store->store;
-    struct sight last      = { 0 };
-    uint64_t seq           = 0;
+    hf_store *store = line->acquiring->store->store;
+    struct sight last = { 0 };
+    uint64_t seq = 0;
 
     /* Where we stand, before the first look: what changes during it must wake us. */
     hf_wait_change(store, &seq, 0, line->cancel, NULL);
@@ -163,15 +164,15 @@ static void see(const hf_entry *entry, struct sight *ret_sight)
 
     for (size_t i = 0; i < entry->holder_count; i++) {
         const hf_holder *holder = &entry->holders[i];
-        const char *label       = holder->label ? holder->label : "";
+        const char *label = holder->label ? holder->label : "";
 
         if (ret_sight->held) {
             ret_sight->others++;
             continue;
         }
-        ret_sight->held     = true;
-        ret_sight->token    = holder->token;
-        ret_sight->pid      = holder->pid;
+        ret_sight->held = true;
+        ret_sight->token = holder->token;
+        ret_sight->pid = holder->pid;
         ret_sight->since_ms = hfi_now_ms() - holder->age_ms;
         hfi_quote_name(label, strlen(label), ret_sight->label, sizeof ret_sight->label);
     }
@@ -238,7 +239,7 @@ static void report(const struct wait_line *line, const struct sight *sight)
     if (!status_wanted(line->acquiring->status))
         return;
 
-    more   = json_object();
+    more = json_object();
     holder = sight->held ? json_object() : json_null();
     if (sight->held) {
         json_object_set_new(holder, "token", json_u64(sight->token));

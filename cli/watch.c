@@ -28,8 +28,8 @@ static bool is_read(void);
 static int watch_loop(struct watching *watching, struct cli_store *store)
 {
     hf_view *before = NULL;
-    uint64_t seq    = 0;
-    int code        = EXIT_FINE;
+    uint64_t seq = 0;
+    int code = EXIT_FINE;
 
     /* Where we stand, before the first look: what changes during it must wake us. */
     hf_wait_change(store->store, &seq, 0, NULL, NULL);
@@ -45,7 +45,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         watching->tracked = after->waiters_tracked;
         compare(watching, before, after);
         hf_view_free(before);
-        before          = after;
+        before = after;
         watching->first = false;
 
         if (fflush(stdout) != 0)
@@ -107,10 +107,10 @@ static const hf_entry *find_entry(const hf_view *view, const hf_entry *like)
     size_t low = 0, high = view ? view->count : 0;
 
     while (low < high) { /* entries are sorted by name */
-        size_t middle         = low + (high - low) / 2;
+        size_t middle = low + (high - low) / 2;
         const hf_entry *entry = &view->entries[middle];
         size_t shorter = entry->name_len < like->name_len ? entry->name_len : like->name_len;
-        int order      = memcmp(entry->name, like->name, shorter);
+        int order = memcmp(entry->name, like->name, shorter);
 
         if (order == 0 && entry->name_len == like->name_len)
             return entry;
@@ -135,7 +135,7 @@ static void compare(const struct watching *watching, const hf_view *before, cons
 {
     for (size_t i = 0; before && i < before->count; i++) {
         const hf_entry *was = &before->entries[i];
-        const hf_entry *is  = find_entry(after, was);
+        const hf_entry *is = find_entry(after, was);
 
         for (size_t h = 0; h < was->holder_count; h++)
             if (!find_holder(is, &was->holders[h]))
@@ -145,7 +145,7 @@ static void compare(const struct watching *watching, const hf_view *before, cons
     }
 
     for (size_t i = 0; i < after->count; i++) {
-        const hf_entry *is  = &after->entries[i];
+        const hf_entry *is = &after->entries[i];
         const hf_entry *was = find_entry(before, is);
 
         for (size_t h = 0; h < is->holder_count; h++)
