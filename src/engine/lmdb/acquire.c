@@ -16,6 +16,8 @@ struct acquire {
     struct hfi_conn *conn;
     struct hfi_op *op;
     struct lm_wait *wait;
+    uint64_t cookie; /* of it */
+    bool by_mail;
     struct lm_ahead ahead;
     hf_status status; /* HF_OK: granted, or waiting if `wait` is set */
     hf_error *err;
@@ -51,7 +53,7 @@ void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
-        hfi_lm_wait_begun(a.wait, &a.ahead);
+        hfi_lm_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead, a.by_mail); /* the op may be gone */
         return;
     }
     if (a.wait)
@@ -195,6 +197,8 @@ static void acquire_after(struct lm_txn *t, void *arg)
     hfi_lm_claim_link(t->depot, claim, a->conn);
     if (a->waiting) {
         claim->engine[LM_CLAIM_WAIT] = a->wait;
+        a->cookie = a->wait->cookie;
+        a->by_mail = a->wait->cell >= LM_CELLS;
         return;
     }
     claim->token = a->token;

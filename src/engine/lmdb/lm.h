@@ -43,7 +43,7 @@ struct lm_wait {
     struct hfi_op *op;           /* NULL once finished */
     struct hfi_claim *claim;
     struct hfi_conn *conn;
-    uint64_t cookie; /* never used twice */
+    _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
     uint64_t told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
@@ -287,7 +287,8 @@ int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_nam
 int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
                       uint64_t ticket, struct lm_ahead *ret);
 /* The wait is in the store: watch who is ahead. Outside the mutex. */
-void hfi_lm_wait_begun(struct lm_wait *w, const struct lm_ahead *ahead);
+void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead,
+                       bool by_mail);
 void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
 void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_lm_attend(struct lm_depot *d, uint64_t cookie); /* look at this wait's place anew */

@@ -59,7 +59,7 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         w->op = op;
         w->claim = op->claim;
         w->conn = conn;
-        w->cookie = ++d->next_cookie;
+        atomic_store(&w->cookie, ++d->next_cookie);
         w->told = 0;
         atomic_store(&w->granted, 0);
         atomic_store(&w->unwatched, 0);
@@ -194,26 +194,29 @@ int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). */
-static void watch_ahead(struct lm_depot *d, struct lm_wait *w, const struct lm_ahead *ahead)
+/* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). The
+ * wait may have ended meanwhile and `w` serve another: the cookie tells. */
+static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead)
 {
     bool all = !ahead->more;
 
     for (uint32_t i = 0; i < ahead->count; i++)
         if (!hfi_lm_watch_add(d, ahead->slots[i], ahead->generations[i]))
             all = false;
-    atomic_store(&w->unwatched, !all);
-    atomic_store(&w->wake_ms, ahead->wake_ms);
+    pthread_mutex_lock(&d->local);
+    if (atomic_load(&w->cookie) == cookie) {
+        atomic_store(&w->unwatched, !all);
+        atomic_store(&w->wake_ms, ahead->wake_ms);
+    }
+    pthread_mutex_unlock(&d->local);
 }
 
-void hfi_lm_wait_begun(struct lm_wait *w, const struct lm_ahead *ahead)
+void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead,
+                       bool by_mail)
 {
-    struct lm_depot *d = w->conn->depot;
-    bool by_mail = w->cell >= LM_CELLS;
-
-    watch_ahead(d, w, ahead);
-    /* The watch thread sleeps without limit while nobody waits or all is watched. */
-    if (by_mail || atomic_load(&w->unwatched))
+    watch_ahead(d, w, cookie, ahead);
+    /* A thread that sleeps on its cell keeps its own time; for the others the watch thread does. */
+    if (by_mail)
         hfi_lm_watch_poke(d);
 }
 
@@ -321,26 +324,32 @@ struct attend {
     struct lm_depot *depot;
     uint64_t cookie;
     struct lm_wait *wait;
+    uint32_t cell, turn;
     struct lm_ahead ahead;
     bool looked;
 };
 
 /* Under the mutex: then neither the wait nor its claim can go away. */
-static struct lm_wait *find_wait(struct lm_depot *d, uint64_t cookie)
+static bool find_wait(struct lm_depot *d, struct attend *a)
 {
     struct lm_wait *w;
 
     pthread_mutex_lock(&d->local);
-    for (w = d->waits; w && w->cookie != cookie; w = w->next)
+    for (w = d->waits; w && w->cookie != a->cookie; w = w->next)
         ;
+    a->wait = w;
+    if (w) {
+        a->cell = w->cell;
+        a->turn = w->turn;
+    }
     pthread_mutex_unlock(&d->local);
-    return w;
+    return w != NULL;
 }
 
 static int tell_self(struct lm_txn *t, struct attend *a, const struct lm_holder *h)
 {
     return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_GRANTED, .slot = t->depot->slot,
-                                                  .cell = a->wait->cell, .turn = a->wait->turn,
+                                                  .cell = a->cell, .turn = a->turn,
                                                   .cookie = a->cookie, .token = h->token,
                                                   .granted_ms = h->granted_ms });
 }
@@ -361,8 +370,7 @@ static int attend_body(struct lm_txn *t, void *arg)
     int rc;
 
     a->looked = false;
-    a->wait = find_wait(t->depot, a->cookie);
-    if (!a->wait)
+    if (!find_wait(t->depot, a))
         return LM_STOP;
     claim = a->wait->claim;
     hash = claim->name.hash;
@@ -402,15 +410,13 @@ void hfi_lm_attend(struct lm_depot *d, uint64_t cookie)
 {
     struct attend a = { .depot = d, .cookie = cookie };
     hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body, NULL, &a, NULL);
-    struct lm_wait *w;
 
     if (status == HF_OK && a.looked) {
-        watch_ahead(d, a.wait, &a.ahead); /* harmless if the wait has ended since */
+        watch_ahead(d, a.wait, cookie, &a.ahead);
         return;
     }
-    w = find_wait(d, cookie);
-    if (w)
-        atomic_store(&w->wake_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
+    if (find_wait(d, &a)) /* the mutex is stuck: again in a while */
+        atomic_store(&a.wait->wake_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
 }
 
 /* ---- leaving ------------------------------------------------------------------------------ */
