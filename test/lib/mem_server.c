@@ -468,6 +468,11 @@ void mem_server_forget(struct mem_server *server)
     server->seq++;
 }
 
+void mem_server_forget_ended(struct mem_server *server)
+{
+    server->ended_at = 0;
+}
+
 void mem_server_set_token(struct mem_server *server, uint64_t token)
 {
     server->next_token = token;

@@ -93,6 +93,8 @@ bool mem_server_holds(const struct mem_server *server, const void *name, uint32_
 
 /* Lose all data but the token counter, telling nobody. */
 void mem_server_forget(struct mem_server *server);
+/* Lose the memory of owners that have ended: a late copy of an acquire could bring one back. */
+void mem_server_forget_ended(struct mem_server *server);
 /* The next grant's token will be `token`. */
 void mem_server_set_token(struct mem_server *server, uint64_t token);
 

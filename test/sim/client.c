@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client of the simulation: acquire, hold, renew, release, again. Every
+ * decision about its lease is one of core/term.h; what is left here is what an
+ * engine does (which send a grant is counted from, which answer belongs to which
+ * request) and the habits of a user.
+ *
+ *   IDLE --> ASKING --> HELD --> RELEASING --> IDLE
+ *                         \  lost   ^
+ *                          +--------+
+ */
+#include "sim.h"
+
+#include <string.h>
+
+static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void ask_again(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void start_renewal(struct sim *sim, struct sim_client *client, int64_t ttl_ms,
+                          int64_t now_ms);
+static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms);
+static void rest(struct sim *sim, struct sim_client *client, int64_t now_ms);
+
+static int64_t beat_ms(const struct sim *sim)
+{
+    return sim->ttl_ms / 4;
+}
+
+bool sim_client_says_held(const struct sim *sim, const struct sim_client *client)
+{
+    if (client->phase != SIM_HELD || client->term.state == HF_STATE_LOST)
+        return false;
+    if (MUTANT == SIM_WAIT_FOR_RENEWAL && client->renewal)
+        return true;
+    return hfi_term_remaining(&client->term, sim_local_ms(sim, client)) > 0;
+}
+
+/* ---- what is due ------------------------------------------------------------------------ */
+
+void sim_client_step(struct sim *sim, struct sim_client *client)
+{
+    int64_t now_ms = sim_local_ms(sim, client);
+    int64_t wake_ms;
+
+    if (client->phase == SIM_HELD)
+        decide(sim, client, now_ms);
+    if (now_ms >= client->next_ms) {
+        if (client->phase == SIM_IDLE && !sim->calm)
+            begin(sim, client, now_ms);
+        else if (client->phase == SIM_ASKING || client->phase == SIM_RELEASING)
+            ask_again(sim, client, now_ms);
+        else if (client->phase == SIM_HELD)
+            let_go(sim, client, now_ms);
+    }
+
+    if (client->phase == SIM_IDLE && sim->calm)
+        return;
+    wake_ms = client->next_ms;
+    if (client->phase == SIM_HELD) {
+        struct hfi_term_step step = hfi_term_next(&client->term, now_ms);
+        int64_t at_ms = step.what == HFI_TERM_SLEEP ? step.at_ms : now_ms;
+
+        if (MUTANT == SIM_SLEEP_TOO_LONG && client->renewal)
+            at_ms = HFI_NEVER;
+        wake_ms = at_ms < wake_ms ? at_ms : wake_ms;
+        if (client->renewal && client->renewal_ms < wake_ms)
+            wake_ms = client->renewal_ms;
+    }
+    sim_set_timer(sim, client, wake_ms > now_ms ? wake_ms : now_ms + 1);
+}
+
+/* Draw what to ask for, under a new owner. */
+static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    client->ask = (struct mem_request){
+        .verb = MEM_ACQUIRE,
+        .session = (uint64_t)client->number,
+        .name = "sim",
+        .name_len = 3,
+        .mode = sim->mode,
+        .capacity = sim->capacity,
+        .permits = sim->mode == HFI_MODE_MUTEX       ? 1
+                   : sim->mode == HFI_MODE_SEMAPHORE ? 1 + (uint32_t)sim_roll(sim, 2)
+                   : sim_chance(sim, 50)             ? 1
+                                                     : HFI_RW_MAX,
+        .tokens_wanted = 1 + (uint32_t)sim_roll(sim, 4),
+        .ttl_ms = sim->ttl_ms,
+        .may_wait = sim_chance(sim, 80),
+    };
+    for (int i = 0; i < HFI_OWNER_LEN; i++)
+        client->ask.owner[i] = (unsigned char)sim_roll(sim, 256);
+    client->term = (struct hfi_term){
+        .renew = sim_chance(sim, 80),
+        .ttl_ms = sim->ttl_ms,
+        .min_ttl_ms = 1000,
+        .guard_ms = HFI_GUARD_MS,
+        .max_hold_ms = sim_chance(sim, 20) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 3) + 1 : 0,
+    };
+    client->phase = SIM_ASKING;
+    client->base_ms = now_ms;
+    client->next_ms = now_ms + beat_ms(sim);
+    sim_send(sim, client, &client->ask, 0);
+}
+
+/* A heartbeat of one who waits, or the same release once more. */
+static void ask_again(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    client->next_ms = now_ms + beat_ms(sim);
+    sim_send(sim, client, &client->ask, 0);
+}
+
+/* Give it back, held or lost: from here on nothing says "held". */
+static void let_go(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    client->phase = SIM_RELEASING;
+    client->renewal = 0;
+    client->ask.verb = MEM_RELEASE;
+    client->next_ms = now_ms;
+    ask_again(sim, client, now_ms);
+}
+
+/* ---- a held lease -------------------------------------------------------------------------- */
+
+static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    struct hfi_term *term = &client->term;
+    struct hfi_term_step step;
+
+    if (client->renewal && now_ms >= client->renewal_ms) {
+        hf_status assumed = MUTANT == SIM_ASSUME_RENEWED ? HF_OK : HF_UNKNOWN;
+
+        client->renewal = 0;
+        if (hfi_term_renewed(term, assumed, client->renewal_sent_ms, term->ttl_ms, now_ms)) {
+            lose(sim, client, now_ms);
+            return;
+        }
+    }
+    step = hfi_term_next(term, now_ms);
+    if (step.what == HFI_TERM_SLEEP && step.at_ms > term->valid_until_ms)
+        sim_wrong(sim, "client %d would sleep past the end of its lease", client->number);
+    if (step.what == HFI_TERM_LOST && !(MUTANT == SIM_WAIT_FOR_RENEWAL && client->renewal))
+        lose(sim, client, now_ms);
+    else if (step.what == HFI_TERM_RENEW)
+        start_renewal(sim, client, hfi_term_ask(term, term->ttl_ms, now_ms), now_ms);
+    else if (!term->renewing && sim_chance(sim, 5)) {
+        /* The user renews, for longer or for less. */
+        int64_t ask_ms = hfi_term_ask(term, 1000 + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms), now_ms);
+
+        if (ask_ms)
+            start_renewal(sim, client, ask_ms, now_ms);
+    }
+}
+
+static void start_renewal(struct sim *sim, struct sim_client *client, int64_t ttl_ms,
+                          int64_t now_ms)
+{
+    static unsigned last_number;
+    struct mem_request request = client->ask;
+    int64_t believed_ms = client->term.valid_until_ms;
+
+    request.verb = MEM_RENEW;
+    request.ttl_ms = ttl_ms;
+    client->renewal = ++last_number ? last_number : ++last_number;
+    client->renewal_ms = now_ms + sim->ttl_ms / 6;
+    client->renewal_sent_ms = now_ms;
+    hfi_term_renewing(&client->term, ttl_ms, now_ms);
+    if (MUTANT == SIM_FORGET_SHORTER)
+        client->term.valid_until_ms = believed_ms;
+    sim_send(sim, client, &request, client->renewal);
+}
+
+static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    sim_judge_lost(sim, client, now_ms, client->term.valid_until_ms);
+    client->term.state = HF_STATE_LOST;
+    client->lost++;
+    if (MUTANT == SIM_LATE_YES_REVIVES && client->renewal) {
+        client->renewal_ms = HFI_NEVER; /* goes on hoping for the answer */
+        client->next_ms = now_ms + sim->ttl_ms / 2;
+        return;
+    }
+    let_go(sim, client, now_ms);
+}
+
+/* ---- what comes back -------------------------------------------------------------------------- */
+
+/* It is ours, counted from `sent_ms`. */
+static void take(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
+                 int64_t sent_ms, int64_t now_ms)
+{
+    hfi_term_begin(&client->term, sent_ms, reply->ttl_ms);
+    if (MUTANT == SIM_IGNORE_DRIFT && client->term.valid_until_ms < client->term.hold_valid_ms)
+        client->term.valid_until_ms = sent_ms + reply->ttl_ms;
+    client->renewal = 0;
+    if (hfi_term_remaining(&client->term, now_ms) == 0) {
+        let_go(sim, client, now_ms); /* the message was late: nobody was told "held" */
+        return;
+    }
+    client->phase = SIM_HELD;
+    client->acquired++;
+    client->next_ms = now_ms + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 2);
+    decide(sim, client, now_ms);
+}
+
+static void on_answer(struct sim *sim, struct sim_client *client, const struct sim_message *message,
+                      int64_t now_ms)
+{
+    const struct mem_reply *reply = &message->reply;
+
+    if (reply->status == HF_OK && reply->queued) {
+        /* Still waiting: a grant will have come after this was sent. */
+        if (message->sent_ms > client->base_ms)
+            client->base_ms = message->sent_ms;
+    } else if (reply->status == HF_OK)
+        take(sim, client, reply, MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->base_ms, now_ms);
+    else
+        rest(sim, client, now_ms); /* busy */
+}
+
+static void on_renewed(struct sim *sim, struct sim_client *client, const struct sim_message *message,
+                       int64_t now_ms)
+{
+    struct hfi_term *term = &client->term;
+    bool matches = message->renewal == client->renewal;
+    bool lost;
+
+    if (MUTANT == SIM_LATE_YES_REVIVES && term->state == HF_STATE_LOST && matches)
+        term->state = HF_STATE_AT_RISK, term->valid_until_ms = now_ms + 1;
+    if (MUTANT == SIM_LAST_SEND && client->renewal)
+        matches = true;
+    if (!matches || !client->renewal)
+        return; /* given up, or a second copy */
+    client->renewal = 0;
+    lost = hfi_term_renewed(term, message->reply.status,
+                            MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->renewal_sent_ms,
+                            message->reply.ttl_ms, now_ms);
+    if (MUTANT == SIM_IGNORE_DRIFT && !lost && message->reply.status == HF_OK && !term->max_hold_ms)
+        term->valid_until_ms = term->sent_ms + message->reply.ttl_ms;
+    if (lost)
+        lose(sim, client, now_ms);
+}
+
+void sim_client_message(struct sim *sim, struct sim_client *client,
+                        const struct sim_message *message)
+{
+    int64_t now_ms = sim_local_ms(sim, client);
+    enum mem_verb verb = message->request.verb;
+
+    if (memcmp(message->request.owner, client->ask.owner, HFI_OWNER_LEN) != 0)
+        return; /* about an acquisition that is over */
+    if (message->push) {
+        if (message->reply.status == HF_LOST && client->phase == SIM_HELD
+            && client->term.state != HF_STATE_LOST)
+            lose(sim, client, now_ms);
+        else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
+            take(sim, client, &message->reply,
+                 MUTANT == SIM_COUNT_FROM_PUSH ? now_ms : client->base_ms, now_ms);
+    } else if (client->phase == SIM_ASKING && verb == MEM_ACQUIRE)
+        on_answer(sim, client, message, now_ms);
+    else if (client->phase == SIM_HELD && verb == MEM_RENEW)
+        on_renewed(sim, client, message, now_ms);
+    else if (client->phase == SIM_RELEASING && verb == MEM_RELEASE)
+        rest(sim, client, now_ms);
+    sim_client_step(sim, client);
+}
+
+static void rest(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    client->phase = SIM_IDLE;
+    client->next_ms = now_ms + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The judge sees everything at once, which nobody in the real world can:
+ *
+ *  - a client that is awake and whose own decisions say "held" is a holder at the
+ *    server, so nobody who conflicts with it is;
+ *  - clients that say "held" do not conflict with each other;
+ *  - a client that was not asleep reports LOST when its validity ends, not later;
+ *  - an owner that has ended at the server never holds again;
+ *  - tokens of a name grow with every grant;
+ *  - when the faults stop everybody comes to rest, and nothing stays held.
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sim_wrong(struct sim *sim, const char *format, ...)
+{
+    va_list args;
+
+    if (sim->verdict[0])
+        return;
+    va_start(args, format);
+    vsnprintf(sim->verdict, sizeof sim->verdict, format, args);
+    va_end(args);
+}
+
+static struct sim_grant *find_grant(struct sim *sim, const unsigned char *owner)
+{
+    for (unsigned i = 0; i < SIM_KNOWN_MAX && i < sim->grants; i++)
+        if (memcmp(sim->known[i].owner, owner, HFI_OWNER_LEN) == 0)
+            return &sim->known[i];
+    return NULL;
+}
+
+void sim_judge_grant(struct sim *sim, const unsigned char *owner, const struct mem_reply *reply)
+{
+    struct sim_grant *grant = find_grant(sim, owner);
+
+    if (grant && grant->ended)
+        sim_wrong(sim, "an owner that had ended was granted again");
+    if (grant && grant->token != reply->token)
+        sim_wrong(sim, "one grant was told with two tokens");
+    if (grant)
+        return; /* told once more */
+    if (reply->token <= sim->last_token)
+        sim_wrong(sim, "token %llu came after %llu", (unsigned long long)reply->token,
+                  (unsigned long long)sim->last_token);
+    grant = &sim->known[sim->grants++ % SIM_KNOWN_MAX];
+    *grant = (struct sim_grant){ .token = reply->token };
+    memcpy(grant->owner, owner, HFI_OWNER_LEN);
+    sim->last_token = reply->token + reply->tokens - 1;
+}
+
+void sim_judge_end(struct sim *sim, const unsigned char *owner)
+{
+    struct sim_grant *grant = find_grant(sim, owner);
+
+    if (grant)
+        grant->ended = true;
+}
+
+void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t now_ms,
+                    int64_t valid_until_ms)
+{
+    bool slept = client->paused_until_ns + 2 * SIM_NS_PER_MS >= sim->now_ns;
+
+    if (!slept && now_ms > valid_until_ms + 2)
+        sim_wrong(sim, "client %d learned %lld ms too late that its lease had ended", client->number,
+                  (long long)(now_ms - valid_until_ms));
+}
+
+void sim_judge(struct sim *sim)
+{
+    uint64_t taken = 0;
+
+    for (int i = 0; i < sim->client_count; i++) {
+        const struct sim_client *client = &sim->clients[i];
+
+        if (client->paused_until_ns > sim->now_ns || !sim_client_says_held(sim, client))
+            continue;
+        taken += client->ask.permits;
+        if (!mem_server_holds(sim->server, "sim", 3, client->ask.owner))
+            sim_wrong(sim, "client %d says held for %lld ms more, the server does not", i,
+                      (long long)hfi_term_remaining(&client->term, sim_local_ms(sim, client)));
+    }
+    if (taken > sim->capacity)
+        sim_wrong(sim, "%llu permits of %u are held", (unsigned long long)taken, sim->capacity);
+    for (unsigned i = 0; i < SIM_KNOWN_MAX && i < sim->grants; i++)
+        if (sim->known[i].ended && mem_server_holds(sim->server, "sim", 3, sim->known[i].owner))
+            sim_wrong(sim, "an owner that had ended holds again");
+}
+
+void sim_judge_rest(struct sim *sim)
+{
+    for (int i = 0; i < sim->client_count; i++)
+        if (sim->clients[i].phase != SIM_IDLE)
+            sim_wrong(sim, "client %d never came to rest (phase %d)", i, sim->clients[i].phase);
+    if (mem_server_next_ms(sim->server) != HFI_NEVER)
+        sim_wrong(sim, "something stayed held at the server");
+}
