@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contract suite's main program and what all groups share: the store under
- * test, checks that work on any thread, small steps that many cases take.
+ * What all groups of cases share: the store under test, checks that work on any
+ * thread, small steps that many cases take.
  */
 #include "contract.h"
 
 #include "mem_engine.h"
-#include "peer.h"
 
-#include <dirent.h>
 #include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
@@ -28,39 +26,13 @@ static pthread_t main_thread;
 
 static void learn_about_engine(void);
 
-#define GROUP_ROW(group) { #group, contract_##group },
-static const struct contract_group groups[] = { CONTRACT_GROUPS(GROUP_ROW) };
-
-int main(int argc, char **argv)
+void contract_begin(const char *url, bool processes)
 {
     mem_engine_register();
     main_thread = pthread_self();
-    if (argc == 3 && strcmp(argv[1], "--peer") == 0) {
-        peer_serve(STDIN_FILENO, argv[2]);
-        return 0;
-    }
-    if (argc > 1 && strcmp(argv[1], "--processes") == 0) {
-        contract_processes = true;
-        argv++, argc--;
-    }
-    url_template = argc > 1 && argv[1][0] ? argv[1] : getenv("HOLDFAST_TEST_URL");
-    if (argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: contract [--processes] URL|'' GROUP [CASE]\n");
-        return 64;
-    }
-    if (!url_template) {
-        fprintf(stderr, "contract: no URL given, and HOLDFAST_TEST_URL is not set\n");
-        return 64;
-    }
-    if (argc == 4)
-        cmocka_set_test_filter(argv[3]);
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if (strcmp(argv[2], groups[i].name) == 0) {
-            learn_about_engine();
-            return groups[i].run() ? 1 : 0;
-        }
-    fprintf(stderr, "contract: no group '%s'\n", argv[2]);
-    return 64;
+    url_template = url;
+    contract_processes = processes;
+    learn_about_engine();
 }
 
 /* ---- the store under test ---------------------------------------------------- */

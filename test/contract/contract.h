@@ -31,6 +31,9 @@
 
 /* ---- the store under test ---------------------------------------------------- */
 
+/* Say what store is tested; once, on the main thread. */
+void contract_begin(const char *url, bool processes);
+
 extern bool contract_processes;     /* peers are processes */
 extern hf_store_info contract_info; /* of the store under test */
 

@@ -101,7 +101,7 @@ static void garbage_handles(void **state)
     hf_store *store = open_store();
     uint64_t on_stack[4] = { 1, 2, 3, 4 };
     void *freed = malloc(64);
-    uintptr_t nowhere = (uintptr_t)freed;
+    volatile uintptr_t nowhere = (uintptr_t)freed;
 
     (void)state;
     free(freed);

@@ -51,7 +51,7 @@ struct mem_world {
     uint64_t chaos;
     unsigned chaos_percent;
     int64_t chaos_late_ms;
-    unsigned long counts[MEM_VERBS];
+    unsigned long counts[MEM_VERBS], largest[MEM_VERBS];
 };
 
 pthread_mutex_t mem_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -277,6 +277,8 @@ static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
     if (!replies)
         abort();
     world->now_ms = now_ms;
+    if (count > world->largest[requests[0].verb])
+        world->largest[requests[0].verb] = count;
     for (size_t i = 0; i < count; i++) {
         world->counts[requests[i].verb]++;
         if (requests[i].verb != MEM_INSPECT)
@@ -434,6 +436,16 @@ unsigned long mem_count(const char *server, enum mem_verb verb)
 
     pthread_mutex_lock(&mem_lock);
     count = get_world(server)->counts[verb];
+    pthread_mutex_unlock(&mem_lock);
+    return count;
+}
+
+unsigned long mem_largest(const char *server, enum mem_verb verb)
+{
+    unsigned long count;
+
+    pthread_mutex_lock(&mem_lock);
+    count = get_world(server)->largest[verb];
     pthread_mutex_unlock(&mem_lock);
     return count;
 }

@@ -49,6 +49,8 @@ void mem_cut(const char *server, bool cut);
 
 /* How many requests of that kind have reached the server. */
 unsigned long mem_count(const char *server, enum mem_verb verb);
+/* The most requests of that kind that came as one message. */
+unsigned long mem_largest(const char *server, enum mem_verb verb);
 /* See mem_server_forget() and mem_server_set_token(). */
 void mem_forget(const char *server);
 void mem_set_token(const char *server, uint64_t token);

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a bad line does: messages lost, late or twice, the server gone or without
+ * memory. Core must never assume an outcome, must tell the holder in time, and
+ * must leave nothing held that nobody can release. On the event-driven engine in
+ * memory, whose line obeys us.
+ */
+#include "contract.h"
+
+#include "mem_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALL_MS 300 /* an answer that takes longer makes the outcome unknown */
+
+/* The server's name: what stands between "memevent:" and "?". */
+static const char *server(void)
+{
+    static char name[128];
+    const char *url = strchr(contract_url(), ':') + 1;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
+    return name;
+}
+
+static hf_request ttl_request(const char *name, int64_t ttl_ms)
+{
+    hf_request request = mutex_request(name);
+
+    request.ttl_ms = ttl_ms;
+    return request;
+}
+
+/* A mutex whose ttl does not end while we look: who is to have it, somebody must give it back. */
+static hf_request long_request(const char *name)
+{
+    return ttl_request(name, 10 * LIMIT_MS);
+}
+
+static void check_given_back(hf_store *store, const char *name)
+{
+    hf_request request = waiting_request(name);
+
+    EXPECT(HF_OK, probe(store, &request));
+}
+
+static void request_is_lost(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+
+    (void)state;
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_ACQUIRE, 1, 0);
+    EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
+    CHECK(lease == NULL);
+    CHECK(contract_error.status == HF_UNKNOWN);
+    AWAIT(mem_count(server(), MEM_RELEASE) >= 1); /* it asks: release by owner */
+    check_given_back(store, "job");
+    close_store(store);
+}
+
+static void reply_is_lost(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+
+    (void)state;
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_ACQUIRE, 1, 0);
+    EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
+    CHECK(lease == NULL);
+    AWAIT(count_holders(second, "job") == 0); /* granted, and given back in the background */
+    CHECK(mem_count(server(), MEM_RELEASE) >= 1);
+    check_given_back(second, "job");
+    close_store(second);
+    close_store(store);
+}
+
+/* The answer comes after the outcome was called unknown: nobody may use that grant. */
+static void reply_is_late(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+
+    (void)state;
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
+    AWAIT(count_holders(second, "job") == 0);
+    lease = take(second, &request);
+    nap_ms(3 * CALL_MS);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    CHECK(count_holders(second, "job") == 1);
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* A request that arrives after we gave it up must not leave a lease behind. */
+static void request_is_late(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+    unsigned long acquires;
+
+    (void)state;
+    acquires = mem_count(server(), MEM_ACQUIRE);
+    mem_fault(server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    EXPECT(HF_UNKNOWN, hf_acquire(store, &request, &lease, &contract_error));
+    AWAIT(count_holders(second, "job") == 0 && mem_count(server(), MEM_ACQUIRE) > acquires);
+    check_given_back(second, "job");
+    close_store(second);
+    close_store(store);
+}
+
+static void messages_come_twice(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease;
+
+    (void)state;
+    mem_fault(server(), MEM_REPEAT_REQUEST, MEM_VERBS, 1000, 30);
+    mem_fault(server(), MEM_REPEAT_REPLY, MEM_VERBS, 1000, 0);
+    for (int i = 0; i < 20; i++) {
+        lease = take(i % 2 ? store : second, &request);
+        EXPECT(HF_BUSY, probe(store, &request));
+        give(lease);
+    }
+    mem_heal(server());
+    nap_ms(60); /* the last copies */
+    EXPECT(HF_OK, probe(store, &request));
+    close_store(second);
+    close_store(store);
+}
+
+/* The message of a hand-off is lost: the heartbeat finds the grant. */
+static void grant_message_is_lost(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job"), wait = long_request("job");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+
+    (void)state;
+    wait.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "job") == 1);
+    mem_fault(server(), MEM_LOSE_PUSH, MEM_VERBS, 1, 0);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
+/* "In every case the handle has ended"; the library goes on trying. */
+static void release_is_unknown(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease;
+
+    (void)state;
+    for (int lose_reply = 0; lose_reply < 2; lose_reply++) {
+        lease = take(store, &request);
+        mem_fault(server(), lose_reply ? MEM_LOSE_REPLY : MEM_LOSE_REQUEST, MEM_RELEASE, 1, 0);
+        EXPECT(HF_UNKNOWN, hf_release(lease, &contract_error));
+        EXPECT(HF_INVALID, hf_release(lease, &contract_error));
+        CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+        check_given_back(second, "job");
+    }
+    close_store(second);
+    close_store(store);
+}
+
+static void cancel_is_unknown(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job"), wait = long_request("job");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+    hf_status status;
+
+    (void)state;
+    EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+    wait.flags = HF_STRICT;
+    wait.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "job") == 1);
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CANCEL, 1, 0);
+    EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
+    status = attempt_join(&attempt);
+    CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
+    EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+    AWAIT(count_waiters(store, "job") == 0);
+    give(lease);
+    check_given_back(store, "job");
+    close_store(second);
+    close_store(store);
+}
+
+/* A deadline that passes while the first answer is still under way. */
+static void deadline_before_the_answer(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+    hf_status status;
+
+    (void)state;
+    request.wait_ms = CALL_MS / 3;
+    mem_fault(server(), MEM_DELAY_REQUEST, MEM_ACQUIRE, 1, 2 * CALL_MS);
+    status = hf_acquire(store, &request, &lease, &contract_error);
+    CHECK(status == HF_TIMEOUT || status == HF_UNKNOWN);
+    CHECK(lease == NULL);
+    nap_ms(3 * CALL_MS);
+    AWAIT(count_holders(store, "job") == 0 && count_waiters(store, "job") == 0);
+    check_given_back(store, "job");
+    close_store(store);
+}
+
+static void line_is_cut(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
+
+    (void)state;
+    mem_cut(server(), true);
+    EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
+    EXPECT(HF_UNAVAILABLE,
+           hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_break(store, "job", 3, 1, &contract_error));
+    CHECK(lease == NULL && view == NULL);
+    mem_heal(server());
+    EXPECT(HF_OK, probe(store, &request));
+    close_store(store);
+}
+
+static void line_is_cut_while_waiting(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job"), wait = long_request("job");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+    hf_status status;
+
+    (void)state;
+    wait.flags = HF_STRICT;
+    wait.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "job") == 1);
+    mem_cut(server(), true);
+    status = attempt_join(&attempt);
+    CHECK(status == HF_UNKNOWN || status == HF_UNAVAILABLE);
+    mem_heal(server());
+    AWAIT(count_waiters(store, "job") == 0);
+    give(lease);
+    check_given_back(store, "job");
+    close_store(second);
+    close_store(store);
+}
+
+static void at_risk_and_back(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = ttl_request("job", 12000);
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    mem_cut(server(), true);
+    EXPECT(HF_UNAVAILABLE, hf_renew(lease, 0, &contract_error));
+    CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK);
+    CHECK(hf_remaining_ms(lease) > 0);
+    mem_heal(server());
+    AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+static void at_risk_by_itself(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = ttl_request("job", 6000);
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    mem_cut(server(), true);
+    AWAIT(hf_lease_state(lease) != HF_STATE_HELD);
+    CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK);
+    await_lost(lease); /* nothing came back in time */
+    mem_heal(server());
+    nap_ms(CALL_MS);
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    check_given_back(store, "job");
+    close_store(store);
+}
+
+/* A renewal that is under way does not put the end off, and its late yes changes nothing. */
+static void lost_while_renewing(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = ttl_request("job", 1500);
+    hf_lease *lease;
+
+    (void)state;
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 100, 4000);
+    lease = take(store, &request);
+    await_lost(lease);
+    CHECK(mem_count(server(), MEM_RENEW) >= 1);
+    CHECK(hf_remaining_ms(lease) == 0);
+    nap_ms(3000);
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    mem_heal(server());
+    check_given_back(store, "job");
+    close_store(store);
+}
+
+static void server_forgets(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = ttl_request("job", 3000);
+    hf_lease *lease = take(store, &request), *next;
+
+    (void)state;
+    mem_forget(server());
+    await_lost(lease); /* the next renewal learns it */
+    next = take(store, &request);
+    CHECK(hf_token(next) > hf_token(lease));
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    CHECK(hf_lease_state(next) == HF_STATE_HELD);
+    give(next);
+    close_store(store);
+}
+
+static void tokens_run_out(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = long_request("job"), wait = long_request("job");
+    hf_lease *lease = take(store, &request), *none = NULL;
+    struct attempt attempt;
+
+    (void)state;
+    wait.flags = HF_STRICT;
+    wait.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, store, &wait);
+    AWAIT(count_waiters(store, "job") == 1);
+    mem_set_token(server(), HFI_TOKEN_LIMIT - 1);
+    give(lease);
+    EXPECT(HF_FULL, attempt_join(&attempt));
+    EXPECT(HF_FULL, hf_acquire(store, &request, &none, &contract_error));
+    CHECK(none == NULL);
+    close_store(store);
+}
+
+#define FLOCK 100
+
+/* Many leases are renewed with few messages. */
+static void renewals_are_batched(void **state)
+{
+    hf_store *store = open_store();
+    hf_lease *leases[FLOCK];
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < FLOCK; i++) {
+        hf_request request = ttl_request(name, 6000);
+
+        snprintf(name, sizeof name, "flock-%d", i);
+        leases[i] = take(store, &request);
+    }
+    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK);
+    CHECK(mem_largest(server(), MEM_RENEW) >= 10);
+    for (int i = 0; i < FLOCK; i++)
+        give(leases[i]);
+    close_store(store);
+}
+
+static void close_on_a_dead_line(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = long_request("job");
+    hf_lease *lease = take(store, &request);
+    hf_status status;
+
+    (void)state;
+    mem_cut(server(), true);
+    EXPECT(HF_IN_USE, hf_close(store, 0));
+    status = hf_close(store, HF_CLOSE_RELEASE); /* comes back, whatever it says */
+    CHECK(status == HF_OK || status == HF_UNAVAILABLE || status == HF_UNKNOWN);
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    mem_heal(server());
+}
+
+/* ---- everything at once ------------------------------------------------------------- */
+
+#define THREADS 6
+
+struct storm {
+    hf_store *stores[2];
+    _Atomic int inside;
+    uint64_t last_token; /* under the lock */
+    _Atomic int granted;
+};
+
+struct sailor {
+    struct storm *storm;
+    int number;
+};
+
+static void *sail(void *arg)
+{
+    struct sailor *sailor = arg;
+    struct storm *storm = sailor->storm;
+    hf_request request = long_request("storm");
+
+    request.wait_ms = 3000;
+    for (int i = 0; i < 40; i++) {
+        hf_lease *lease = NULL;
+        hf_status status;
+
+        request.flags = (i + sailor->number) % 2 ? HF_STRICT : 0;
+        status = hf_acquire(storm->stores[sailor->number % 2], &request, &lease, &contract_error);
+        if (status != HF_OK) {
+            CHECK(status == HF_UNKNOWN || status == HF_TIMEOUT);
+            continue;
+        }
+        if (hf_remaining_ms(lease) > 5000) { /* else it may end any moment, rightly */
+            CHECK(atomic_fetch_add(&storm->inside, 1) == 0);
+            CHECK(hf_token(lease) > storm->last_token);
+            storm->last_token = hf_token(lease);
+            atomic_fetch_add(&storm->granted, 1);
+            CHECK(atomic_fetch_sub(&storm->inside, 1) == 1);
+        }
+        status = hf_release(lease, &contract_error);
+        CHECK(status == HF_OK || status == HF_UNKNOWN || status == HF_LOST);
+    }
+    return NULL;
+}
+
+static void storm(void **state)
+{
+    struct storm weather = { .stores = { open_store(), open_store() } };
+    struct sailor sailors[THREADS];
+    pthread_t threads[THREADS];
+    const char *seed_text = getenv("STORM_SEED");
+    uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)now_ms();
+
+    (void)state;
+    printf("STORM_SEED=%llu\n", (unsigned long long)seed);
+    mem_chaos(server(), seed, 5, 40);
+    for (int i = 0; i < THREADS; i++) {
+        sailors[i] = (struct sailor){ &weather, i };
+        CHECK(pthread_create(&threads[i], NULL, sail, &sailors[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    mem_heal(server());
+    CHECK(weather.granted > 0);
+    AWAIT(count_holders(weather.stores[0], "storm") == 0);
+    check_given_back(weather.stores[0], "storm");
+    close_store(weather.stores[1]);
+    close_store(weather.stores[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(request_is_lost),
+        CASE(reply_is_lost),
+        CASE(reply_is_late),
+        CASE(request_is_late),
+        CASE(messages_come_twice),
+        CASE(grant_message_is_lost),
+        CASE(release_is_unknown),
+        CASE(cancel_is_unknown),
+        CASE(deadline_before_the_answer),
+        CASE(line_is_cut),
+        CASE(line_is_cut_while_waiting),
+        CASE(at_risk_and_back),
+        CASE(at_risk_by_itself),
+        CASE(lost_while_renewing),
+        CASE(server_forgets),
+        CASE(tokens_run_out),
+        CASE(renewals_are_batched),
+        CASE(close_on_a_dead_line),
+        CASE(storm),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    contract_begin("memevent:{id}?call=300ms", false);
+    return cmocka_run_group_tests_name("faults", cases, NULL, NULL) ? 1 : 0;
+}
