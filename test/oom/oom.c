@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Out of memory: every scenario is run again and again with allocation k failing,
+ * for k = 1, 2, ... until it needs fewer than k; once with only that one failing
+ * and once with all from k on. Every call must answer HF_NO_MEMORY or do its
+ * work; nothing may crash, leak (AddressSanitizer looks), stay held or stay
+ * queued; and the store must be as good as before.
+ *
+ * Threads of the library allocate too, so k does not always hit the same place;
+ * the loop goes on until a whole run of a scenario had nothing fail.
+ */
+#include "contract.h"
+
+#include "util/alloc.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS_MAX 2000 /* no scenario allocates that often */
+
+/* The two answers that a call may give; true: it did its work. */
+static bool fine(hf_status status)
+{
+    if (status != HF_OK && status != HF_NO_MEMORY) {
+        hfi_alloc_fail_at(0, 0);
+        fprintf(stderr, "%s: %s\n", hf_status_name(status), contract_error.text);
+        CHECK(!"HF_OK or HF_NO_MEMORY");
+    }
+    return status == HF_OK;
+}
+
+/* Give back; without memory too the lease is over, and the library sees to the rest. */
+static void drop(hf_lease *lease)
+{
+    (void)fine(hf_release(lease, &contract_error));
+}
+
+/* ---- scenarios: each makes as many calls as memory allows ------------------------- */
+
+static void do_open(hf_store *unused)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store = NULL;
+
+    (void)unused;
+    options.label = "a label that has to be copied somewhere";
+    if (fine(hf_open(contract_url(), &options, &store, &contract_error)))
+        CHECK(hf_close(store, 0) == HF_OK);
+    else
+        CHECK(store == NULL);
+}
+
+static void do_acquire(hf_store *store)
+{
+    char name[HF_NAME_MAX];
+    hf_request request = HF_REQUEST_INIT;
+    hf_lease *lease = NULL;
+
+    memset(name, 'n', sizeof name);
+    request.name = name;
+    request.name_len = sizeof name;
+    request.label = "somebody with a label";
+    request.flags = HF_REENTRANT;
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+        drop(lease);
+    (void)hf_lease_fd(lease); /* -1 without memory */
+    drop(lease);
+}
+
+static void do_kinds(hf_store *store)
+{
+    hf_request request = mutex_request("kinds");
+    hf_lease *lease;
+
+    if (has(HF_CAP_SHARED)) {
+        request.kind = HF_SHARED;
+        if (fine(hf_acquire(store, &request, &lease, &contract_error)))
+            drop(lease);
+    }
+    request.kind = HF_SEMAPHORE;
+    request.name = "slots";
+    request.capacity = 3;
+    if (has(HF_CAP_SEMAPHORE) && fine(hf_acquire(store, &request, &lease, &contract_error)))
+        drop(lease);
+}
+
+static void do_ttl(hf_store *store)
+{
+    hf_request request = mutex_request("ttl");
+    hf_lease *lease;
+
+    request.ttl_ms = 10 * LIMIT_MS;
+    request.max_hold_ms = 20 * LIMIT_MS;
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    (void)fine(hf_renew(lease, 0, &contract_error));
+    drop(lease);
+}
+
+static void *wait_for_it(void *arg)
+{
+    hf_request request = waiting_request("wait");
+    hf_lease *lease;
+
+    if (fine(hf_acquire(arg, &request, &lease, &contract_error)))
+        drop(lease);
+    return NULL;
+}
+
+/* A local waiter and one in the store's queue, then hand-off. */
+static void do_wait(hf_store *store)
+{
+    hf_request request = waiting_request("wait");
+    pthread_t threads[2];
+    hf_lease *lease;
+
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, wait_for_it, store) == 0);
+    nap_ms(1);
+    drop(lease);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static void do_time_out(hf_store *store)
+{
+    hf_request request = mutex_request("late");
+    hf_lease *lease, *none;
+    hf_status status;
+
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    request.wait_ms = 2;
+    request.flags = HF_STRICT;
+    status = hf_acquire(store, &request, &none, &contract_error);
+    CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY);
+    request.wait_ms = HF_FOREVER;
+    if (fine(hf_cancel_new(&request.cancel))) {
+        CHECK(hf_cancel_fire(request.cancel) == HF_OK);
+        status = hf_acquire(store, &request, &none, &contract_error);
+        CHECK(status == HF_CANCELLED || status == HF_NO_MEMORY);
+        CHECK(hf_cancel_free(request.cancel) == HF_OK);
+    }
+    drop(lease);
+}
+
+static void do_inspect(hf_store *store)
+{
+    hf_lease *leases[3] = { NULL };
+    hf_view *view = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        char name[] = { 'v', (char)('0' + i), 0 };
+        hf_request request = mutex_request(name);
+
+        (void)fine(hf_acquire(store, &request, &leases[i], &contract_error));
+    }
+    if (fine(hf_inspect(store, "v*", 2, HF_INSPECT_GLOB, &view, &contract_error)))
+        hf_view_free(view);
+    for (int i = 0; i < 3; i++)
+        if (leases[i])
+            drop(leases[i]);
+}
+
+static void do_break(hf_store *store)
+{
+    hf_request request = mutex_request("broken");
+    hf_lease *lease;
+    hf_status status;
+
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    (void)fine(hf_break(store, "broken", 6, hf_token(lease), &contract_error));
+    status = hf_release(lease, &contract_error);
+    CHECK(status == HF_OK || status == HF_LOST || status == HF_NO_MEMORY);
+}
+
+static void do_detached(hf_store *store)
+{
+    hf_request request = mutex_request("away");
+    char handle[HF_HANDLE_MAX];
+    hf_lease *lease, *adopted = NULL;
+    hf_status status;
+
+    request.flags = HF_DETACHED;
+    request.ttl_ms = 10 * LIMIT_MS;
+    if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
+        return;
+    CHECK(hf_lease_handle(lease, handle) == HF_OK);
+    if (fine(hf_adopt(store, "away", 4, handle, 0, 1, &adopted, &contract_error)))
+        drop(adopted);
+    status = hf_release(lease, &contract_error);
+    CHECK(status == HF_OK || status == HF_LOST || status == HF_NO_MEMORY);
+}
+
+struct async {
+    int pending;
+    hf_lease *leases[4];
+};
+
+static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    struct async *async = arg;
+
+    CHECK(status == HF_OK || status == HF_NO_MEMORY || status == HF_CANCELLED);
+    CHECK(err->status == status);
+    for (int i = 0; status == HF_OK && i < 4; i++)
+        if (!async->leases[i]) {
+            async->leases[i] = lease;
+            break;
+        }
+    async->pending--;
+}
+
+static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    (void)lease, (void)err;
+    CHECK(status == HF_OK || status == HF_NO_MEMORY);
+    ((struct async *)arg)->pending--;
+}
+
+static void run_loop(hf_store *store, struct async *async)
+{
+    int64_t until_ms = now_ms() + LIMIT_MS;
+
+    while (async->pending > 0) {
+        struct pollfd fd = { .fd = hf_fd(store), .events = POLLIN };
+        int timeout_ms = hf_timeout_ms(store);
+        hf_status status;
+
+        CHECK(now_ms() < until_ms);
+        poll(&fd, 1, fd.fd < 0 || timeout_ms < 0 || timeout_ms > 20 ? 20 : timeout_ms);
+        status = hf_process(store);
+        CHECK(status == HF_OK || status == HF_NO_MEMORY);
+    }
+}
+
+static void do_async(hf_store *store)
+{
+    struct async async = { 0 };
+    hf_op *op = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        char name[] = { 'a', (char)('0' + i), 0 };
+        hf_request request = waiting_request(name);
+
+        if (fine(hf_acquire_async(store, &request, on_acquired, &async, &op, &contract_error)))
+            async.pending++;
+        if (i == 2 && op)
+            (void)hf_op_cancel(op);
+        op = NULL;
+    }
+    run_loop(store, &async);
+    for (int i = 0; i < 4; i++) {
+        if (!async.leases[i])
+            continue;
+        if (fine(hf_release_async(async.leases[i], on_released, &async, &contract_error)))
+            async.pending++;
+        else
+            drop(async.leases[i]);
+    }
+    run_loop(store, &async);
+}
+
+static void do_watch(hf_store *store)
+{
+    uint64_t seq = 0;
+    hf_status status = hf_wait_change(store, &seq, 1, NULL, &contract_error);
+
+    CHECK(status == HF_OK || status == HF_TIMEOUT || status == HF_NO_MEMORY);
+}
+
+/* Closing needs no memory, whatever is held. */
+static void do_close(hf_store *unused)
+{
+    hf_request request = mutex_request("closed");
+    hf_store *store = NULL;
+    hf_lease *lease = NULL;
+    hf_status status;
+
+    (void)unused;
+    if (!fine(hf_open(contract_url(), NULL, &store, &contract_error)))
+        return;
+    (void)fine(hf_acquire(store, &request, &lease, &contract_error));
+    CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+    if (lease) {
+        status = hf_release(lease, NULL);
+        CHECK(status == HF_LOST);
+    }
+}
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+/* Afterwards: nobody holds, nobody waits, and the store does its work. */
+static void check_store(hf_store *store)
+{
+    hf_view *view = NULL;
+    hf_request request = waiting_request("after");
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    size_t count = 1;
+
+    while (has(HF_CAP_INSPECT) && count) {
+        EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+        count = view->count;
+        hf_view_free(view);
+        CHECK(now_ms() < until_ms); /* what could not be released at once is released soon */
+        if (count)
+            nap_ms(5);
+    }
+    EXPECT(HF_OK, probe(store, &request));
+}
+
+static void torture(void (*scenario)(hf_store *store), bool own_store)
+{
+    for (int all = 0; all < 2; all++) {
+        unsigned long k, used;
+
+        for (k = 1; k < STEPS_MAX; k++) {
+            hf_store *store = own_store ? open_store() : NULL;
+
+            hfi_alloc_fail_at(k, all);
+            scenario(store);
+            used = hfi_alloc_fail_at(0, 0);
+            if (!store)
+                store = open_store();
+            check_store(store);
+            close_store(store);
+            if (used < k)
+                break;
+        }
+        CHECK(k > 1);         /* something was allocated, else this tests nothing */
+        CHECK(k < STEPS_MAX); /* and it came to an end */
+        printf("%lu allocations%s\n", k - 1, all ? ", all from k on failing" : "");
+    }
+}
+
+static void opening(void **state)
+{
+    (void)state;
+    torture(do_open, false);
+}
+
+static void closing(void **state)
+{
+    (void)state;
+    torture(do_close, false);
+}
+
+static void acquiring(void **state)
+{
+    (void)state;
+    torture(do_acquire, true);
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    torture(do_kinds, true);
+}
+
+static void ttls(void **state)
+{
+    (void)state;
+    if (has(HF_CAP_TTL))
+        torture(do_ttl, true);
+}
+
+static void waiting(void **state)
+{
+    (void)state;
+    torture(do_wait, true);
+}
+
+static void timing_out(void **state)
+{
+    (void)state;
+    torture(do_time_out, true);
+}
+
+static void inspecting(void **state)
+{
+    (void)state;
+    if (has(HF_CAP_INSPECT))
+        torture(do_inspect, true);
+}
+
+static void breaking(void **state)
+{
+    (void)state;
+    if (has(HF_CAP_BREAK))
+        torture(do_break, true);
+}
+
+static void detached(void **state)
+{
+    (void)state;
+    if (has(HF_CAP_DETACHED))
+        torture(do_detached, true);
+}
+
+static void asynchronous(void **state)
+{
+    (void)state;
+    torture(do_async, true);
+}
+
+static void watching(void **state)
+{
+    (void)state;
+    if (has(HF_CAP_WATCH))
+        torture(do_watch, true);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(opening),    CASE(closing),  CASE(acquiring), CASE(kinds),        CASE(ttls),
+        CASE(waiting),    CASE(timing_out), CASE(inspecting), CASE(breaking), CASE(detached),
+        CASE(asynchronous), CASE(watching),
+    };
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: oom URL [CASE]\n");
+        return 64;
+    }
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    contract_begin(argv[1], false);
+    return cmocka_run_group_tests_name("oom", cases, NULL, NULL) ? 1 : 0;
+}
