@@ -74,7 +74,7 @@ static void end(hf_store *store, hf_lease *lease)
 
     EXPECT(HF_OK, hf_release_async(lease, on_done, &result, &contract_error));
     CHECK(result.calls == 0);
-    CHECK(hf_lease_state(lease) == HF_STATE_LOST);                /* the handle has ended */
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST); /* the handle has ended */
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));
     loop_until(store, &result, 1, 1);
     EXPECT(HF_OK, result.status);
@@ -232,8 +232,7 @@ static void many_names_at_once(void **state)
         CHECK(results[i].calls == 1);
     }
     for (int i = 0; i < MANY; i++)
-        EXPECT(HF_OK,
-               hf_release_async(results[i].lease, on_done, &results[i], &contract_error));
+        EXPECT(HF_OK, hf_release_async(results[i].lease, on_done, &results[i], &contract_error));
     loop_until(store, results, MANY, 2 * MANY);
     for (int i = 0; i < MANY; i++)
         EXPECT(HF_OK, results[i].status);
@@ -395,14 +394,10 @@ static void close_with_pending(void **state)
 int contract_async(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(acquire_and_release),
-        CASE(failures),
-        CASE(waits_for_a_peer),
-        CASE(cancel),
-        CASE(many_names_at_once),
-        CASE(many_on_one_name),
-        CASE(callbacks_begin_more),
-        CASE(loop_beside_threads),
+        CASE(acquire_and_release),  CASE(failures),
+        CASE(waits_for_a_peer),     CASE(cancel),
+        CASE(many_names_at_once),   CASE(many_on_one_name),
+        CASE(callbacks_begin_more), CASE(loop_beside_threads),
         CASE(close_with_pending),
     };
 

@@ -153,8 +153,9 @@ static void doctor_reports(void **state)
 int contract_caps(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(info_is_complete),      CASE(engine_list_agrees),         CASE(requests_need_their_caps),
-        CASE(calls_need_their_caps), CASE(tokens_only_where_declared), CASE(doctor_reports),
+        CASE(info_is_complete),           CASE(engine_list_agrees),
+        CASE(requests_need_their_caps),   CASE(calls_need_their_caps),
+        CASE(tokens_only_where_declared), CASE(doctor_reports),
     };
 
     return cmocka_run_group_tests_name("caps", cases, NULL, NULL);

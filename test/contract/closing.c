@@ -196,9 +196,9 @@ static void closed_under_load(void **state)
 int contract_closing(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(refused_while_held),      CASE(refused_while_waited_in), CASE(twice_and_after),
-        CASE(unknown_flags),           CASE(release_ends_everything), CASE(handles_are_independent),
-        CASE(open_and_close_often),    CASE(closed_under_load),
+        CASE(refused_while_held),   CASE(refused_while_waited_in), CASE(twice_and_after),
+        CASE(unknown_flags),        CASE(release_ends_everything), CASE(handles_are_independent),
+        CASE(open_and_close_often), CASE(closed_under_load),
     };
 
     return cmocka_run_group_tests_name("closing", cases, NULL, NULL);

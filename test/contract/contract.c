@@ -251,8 +251,8 @@ static void *attempt_run(void *arg)
     struct attempt *attempt = arg;
 
     attempt->tid = (int)syscall(SYS_gettid);
-    attempt->status
-        = hf_acquire(attempt->store, &attempt->request, &attempt->lease, &contract_error);
+    attempt->status =
+        hf_acquire(attempt->store, &attempt->request, &attempt->lease, &contract_error);
     attempt->ended_ms = now_ms();
     attempt->ended = true;
     return NULL;

@@ -41,10 +41,10 @@ const char *contract_url(void); /* of this case */
 bool has(unsigned cap);         /* HF_CAP_*: all of them */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
-#define NEEDS(caps)                                                                            \
-    do {                                                                                       \
-        if (!has(caps))                                                                        \
-            return;                                                                            \
+#define NEEDS(caps)     \
+    do {                \
+        if (!has(caps)) \
+            return;     \
     } while (0)
 
 /* ---- checking, on any thread -------------------------------------------------- */
@@ -52,7 +52,7 @@ bool has(unsigned cap);         /* HF_CAP_*: all of them */
 extern _Thread_local hf_error contract_error; /* pass &contract_error; a failed EXPECT prints it */
 
 #define CHECK(truth) check_true((truth), #truth, __FILE__, __LINE__)
-#define EXPECT(status, call)                                                                   \
+#define EXPECT(status, call) \
     (contract_error.text[0] = 0, check_status((status), (call), #call, __FILE__, __LINE__))
 void check_true(bool truth, const char *text, const char *file, int line);
 void check_status(hf_status want, hf_status got, const char *text, const char *file, int line);
@@ -60,13 +60,13 @@ void check_status(hf_status want, hf_status got, const char *text, const char *f
 int64_t now_ms(void); /* the library's clock */
 void nap_ms(int64_t ms);
 /* Poll the condition until it is true; fail after LIMIT_MS. */
-#define AWAIT(truth)                                                                           \
-    do {                                                                                       \
-        int64_t await_until = now_ms() + LIMIT_MS;                                             \
-        while (!(truth)) {                                                                     \
-            check_true(now_ms() < await_until, "in time: " #truth, __FILE__, __LINE__);        \
-            nap_ms(2);                                                                         \
-        }                                                                                      \
+#define AWAIT(truth)                                                                    \
+    do {                                                                                \
+        int64_t await_until = now_ms() + LIMIT_MS;                                      \
+        while (!(truth)) {                                                              \
+            check_true(now_ms() < await_until, "in time: " #truth, __FILE__, __LINE__); \
+            nap_ms(2);                                                                  \
+        }                                                                               \
     } while (0)
 
 /* ---- stores and leases ---------------------------------------------------------- */
@@ -114,10 +114,10 @@ struct contract_group {
     const char *name;
     int (*run)(void);
 };
-#define CONTRACT_GROUPS(X)                                                                     \
-    X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect)      \
-    X(names) X(input) X(async) X(misuse) X(closing) X(forked) X(detached) X(watch) X(process)  \
-    X(hammer)
+#define CONTRACT_GROUPS(X)                                                                 \
+    X(caps)                                                                                \
+    X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect) X(names) \
+        X(input) X(async) X(misuse) X(closing) X(forked) X(detached) X(watch) X(process) X(hammer)
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE

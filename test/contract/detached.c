@@ -139,8 +139,7 @@ static void adopting_renews(void **state)
     EXPECT(HF_OK, hf_lease_handle(lease, handle));
     EXPECT(HF_OK, hf_close(store, 0));
     store = open_store();
-    EXPECT(HF_OK,
-           hf_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
+    EXPECT(HF_OK, hf_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
     CHECK(hf_remaining_ms(adopted) > 2 * LONG_MS);
     EXPECT(HF_OK, hf_renew(adopted, LONG_MS, &contract_error));
     CHECK(hf_remaining_ms(adopted) <= LONG_MS);
@@ -150,10 +149,14 @@ static void adopting_renews(void **state)
 
 static void not_a_handle(void **state)
 {
-    static const char *const bad[]
-        = { "", "x", "not a handle at all", "00000000000000000000000000000000",
-            "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-1",
-            "0000000000000000000000000000000000000000000000000000000000000000000000000000-1" };
+    static const char *const bad[] = {
+        "",
+        "x",
+        "not a handle at all",
+        "00000000000000000000000000000000",
+        "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-1",
+        "0000000000000000000000000000000000000000000000000000000000000000000000000000-1"
+    };
     hf_request request = detached_request(LONG_MS);
     hf_store *store;
     hf_lease *lease, *adopted = NULL;

@@ -235,8 +235,7 @@ static void line_is_cut(void **state)
     (void)state;
     mem_cut(server(), true);
     EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
-    EXPECT(HF_UNAVAILABLE,
-           hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
     EXPECT(HF_UNAVAILABLE, hf_break(store, "job", 3, 1, &contract_error));
     CHECK(lease == NULL && view == NULL);
     mem_heal(server());

@@ -173,9 +173,8 @@ static void those_who_leave_are_skipped(void **state)
 int contract_fifo(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(peers_in_order),        CASE(strict_over_peers_and_threads),
-        CASE(threads_in_order),      CASE(try_does_not_overtake),
-        CASE(those_who_leave_are_skipped),
+        CASE(peers_in_order),        CASE(strict_over_peers_and_threads), CASE(threads_in_order),
+        CASE(try_does_not_overtake), CASE(those_who_leave_are_skipped),
     };
 
     return cmocka_run_group_tests_name("fifo", cases, NULL, NULL);

@@ -17,12 +17,12 @@
 #endif
 
 /* In the child there is no cmocka: the number of the first failed step is the exit status. */
-#define STEP(truth)                                                                            \
-    do {                                                                                       \
-        if (!(truth)) {                                                                        \
-            fprintf(stderr, "child: not true: %s\n", #truth);                                  \
-            _exit(1);                                                                          \
-        }                                                                                      \
+#define STEP(truth)                                           \
+    do {                                                      \
+        if (!(truth)) {                                       \
+            fprintf(stderr, "child: not true: %s\n", #truth); \
+            _exit(1);                                         \
+        }                                                     \
     } while (0)
 
 static void await_child(pid_t pid)

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define THREADS 8
-#define ROUNDS 250
-#define NAMES 3
-#define SLOTS 3
+#define ROUNDS  250
+#define NAMES   3
+#define SLOTS   3
 
 struct ring {
     hf_store *stores[2];
@@ -30,7 +30,8 @@ struct fighter {
 
 static unsigned roll(struct fighter *fighter, unsigned sides)
 {
-    fighter->random = fighter->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    fighter->random =
+        fighter->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (unsigned)(fighter->random >> 33) % sides;
 }
 
@@ -122,8 +123,8 @@ static void one_round(struct ring *ring, struct fighter *fighter)
             EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
         give(lease);
     } else
-        CHECK((status == HF_BUSY && request.wait_ms == 0)
-              || (status == HF_TIMEOUT && request.wait_ms > 0));
+        CHECK((status == HF_BUSY && request.wait_ms == 0) ||
+              (status == HF_TIMEOUT && request.wait_ms > 0));
     if (has(HF_CAP_INSPECT) && roll(fighter, 16) == 0) {
         hf_view *view = NULL;
 

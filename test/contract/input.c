@@ -12,7 +12,7 @@ struct bad_request {
     hf_request request;
 };
 
-#define GOOD .size = sizeof(hf_request), .name = "good"
+#define GOOD  .size = sizeof(hf_request), .name = "good"
 #define SLOTS GOOD, .kind = HF_SEMAPHORE
 
 static const struct bad_request bad_requests[] = {
@@ -191,7 +191,7 @@ static void sizes_of_other_versions(void **state)
 int contract_input(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(each_field), CASE(missing_arguments),      CASE(bad_options),
+        CASE(each_field), CASE(missing_arguments),       CASE(bad_options),
         CASE(bad_urls),   CASE(sizes_of_other_versions),
     };
 

@@ -257,8 +257,8 @@ static size_t count_matches(hf_store *store, const char *pattern)
 
 static void globs(void **state)
 {
-    static const char *const names[]
-        = { "b", "a", "job/nightly", "job/hourly", "job", "j*b", "[x]", "Job" };
+    static const char *const names[] = { "b",   "a",   "job/nightly", "job/hourly",
+                                         "job", "j*b", "[x]",         "Job" };
     hf_lease *leases[8];
     hf_store *store;
     hf_view *view;
@@ -339,9 +339,15 @@ static void seen_by_peers(void **state)
 int contract_inspect(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(one_holder),        CASE(labels),           CASE(default_label_names_us),
-        CASE(waiters_in_order),  CASE(readers_and_writers), CASE(semaphore_holders),
-        CASE(globs),             CASE(many_names),       CASE(seen_by_peers),
+        CASE(one_holder),
+        CASE(labels),
+        CASE(default_label_names_us),
+        CASE(waiters_in_order),
+        CASE(readers_and_writers),
+        CASE(semaphore_holders),
+        CASE(globs),
+        CASE(many_names),
+        CASE(seen_by_peers),
     };
 
     return cmocka_run_group_tests_name("inspect", cases, NULL, NULL);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define COHORT 64 /* the default bound */
+#define COHORT  64 /* the default bound */
 #define THREADS 6
 
 static hf_holder holder_of(hf_store *store, const char *name)

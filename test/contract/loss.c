@@ -295,9 +295,9 @@ static void released_is_not_lost(void **state)
 int contract_loss(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(holder_is_told),       CASE(peer_is_told),         CASE(only_the_exact_token),
-        CASE(one_of_many_holders),  CASE(break_hands_off),      CASE(callback_may_release),
-        CASE(callback_may_acquire), CASE(expiry_is_told),       CASE(max_hold_is_told),
+        CASE(holder_is_told),       CASE(peer_is_told),    CASE(only_the_exact_token),
+        CASE(one_of_many_holders),  CASE(break_hands_off), CASE(callback_may_release),
+        CASE(callback_may_acquire), CASE(expiry_is_told),  CASE(max_hold_is_told),
         CASE(released_is_not_lost),
     };
 

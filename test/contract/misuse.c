@@ -71,8 +71,8 @@ static void poke(void *garbage)
     EXPECT(HF_INVALID, hf_close(garbage, HF_CLOSE_RELEASE));
     EXPECT(HF_INVALID, hf_info(garbage, &store_info));
     EXPECT(HF_INVALID, hf_acquire(garbage, &request, &lease, &contract_error));
-    EXPECT(HF_INVALID, hf_acquire_async(garbage, &request, (hf_done_fn *)abort, NULL, NULL,
-                                        &contract_error));
+    EXPECT(HF_INVALID,
+           hf_acquire_async(garbage, &request, (hf_done_fn *)abort, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_release(garbage, &contract_error));
     EXPECT(HF_INVALID, hf_release_async(garbage, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_renew(garbage, 0, &contract_error));

@@ -73,11 +73,11 @@ static void every_byte(void **state)
 static void prefixes_and_nuls(void **state)
 {
     static const struct bytes names[] = {
-        { "a", 1 },      { "aa", 2 },      { "a\0", 2 },    { "a\0\0", 3 },   { "\0", 1 },
-        { "\0\0", 2 },   { "\0a", 2 },     { "a\0a", 3 },   { "a/b", 3 },     { "a/b/", 4 },
-        { "a{b}", 4 },   { "%41", 3 },     { "A", 1 },      { " ", 1 },       { "a ", 2 },
-        { "a\n", 2 },    { "\xff\xfe", 2 }, { "\xc3\xa9", 2 }, { "..", 2 },   { "*", 1 },
-        { "a:b", 3 },    { "'", 1 },       { "\"", 1 },     { "\\", 1 },      { ";--", 3 },
+        { "a", 1 },    { "aa", 2 },       { "a\0", 2 },      { "a\0\0", 3 }, { "\0", 1 },
+        { "\0\0", 2 }, { "\0a", 2 },      { "a\0a", 3 },     { "a/b", 3 },   { "a/b/", 4 },
+        { "a{b}", 4 }, { "%41", 3 },      { "A", 1 },        { " ", 1 },     { "a ", 2 },
+        { "a\n", 2 },  { "\xff\xfe", 2 }, { "\xc3\xa9", 2 }, { "..", 2 },    { "*", 1 },
+        { "a:b", 3 },  { "'", 1 },        { "\"", 1 },       { "\\", 1 },    { ";--", 3 },
     };
     hf_store *store = open_store();
 
@@ -165,12 +165,9 @@ static void waiting_on_any_name(void **state)
 int contract_names(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(every_byte),
-        CASE(prefixes_and_nuls),
-        CASE(long_names),
-        CASE(c_string_is_the_same_name),
-        CASE(name_is_copied),
-        CASE(waiting_on_any_name),
+        CASE(every_byte),     CASE(prefixes_and_nuls),
+        CASE(long_names),     CASE(c_string_is_the_same_name),
+        CASE(name_is_copied), CASE(waiting_on_any_name),
     };
 
     return cmocka_run_group_tests_name("names", cases, NULL, NULL);

@@ -248,9 +248,8 @@ static void do_begin(struct desk *desk, const char *args)
     r->size = sizeof *r;
     if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s", &number,
                fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms, &r->ttl_ms,
-               &r->lock_delay_ms, fresh.label)
-            != 10
-        || number < 0 || number >= PEER_LEASES)
+               &r->lock_delay_ms, fresh.label) != 10 ||
+        number < 0 || number >= PEER_LEASES)
         abort();
     place = &desk->places[number];
     *place = fresh;

@@ -248,9 +248,8 @@ static void one_meaning_per_name(void **state)
 int contract_permits(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(readers_share),       CASE(writers_do_not_starve),
-        CASE(semaphore_counts),    CASE(several_permits),
-        CASE(large_semaphore),     CASE(head_of_line_blocks),
+        CASE(readers_share),           CASE(writers_do_not_starve), CASE(semaphore_counts),
+        CASE(several_permits),         CASE(large_semaphore),       CASE(head_of_line_blocks),
         CASE(cancelled_head_unblocks), CASE(one_meaning_per_name),
     };
 

@@ -9,10 +9,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define NEEDS_PROCESSES()                                                                      \
-    do {                                                                                       \
-        if (!contract_processes || !has(HF_CAP_PROCESS))                                       \
-            return;                                                                            \
+#define NEEDS_PROCESSES()                                \
+    do {                                                 \
+        if (!contract_processes || !has(HF_CAP_PROCESS)) \
+            return;                                      \
     } while (0)
 
 static void death_frees(void **state)
@@ -145,7 +145,8 @@ static void stopped_past_its_ttl(void **state)
     CHECK(peer_state(&peer, 0) == HF_STATE_LOST);
     EXPECT(HF_LOST, peer_release(&peer, 0));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    EXPECT(HF_BUSY, peer_acquire(&peer, 1, &(hf_request){ .size = sizeof request, .name = "stopped" }));
+    EXPECT(HF_BUSY,
+           peer_acquire(&peer, 1, &(hf_request){ .size = sizeof request, .name = "stopped" }));
     give(lease);
     peer_stop(&peer);
     close_store(store);

@@ -144,8 +144,10 @@ static void writer_and_semaphore_too(void **state)
     slots.capacity = 2;
     lease = take(store, &slots);
     CHECK(take(store, &slots) == lease);
-    EXPECT(HF_OK, probe(store, &(hf_request){ .size = sizeof slots, .name = "again",
-                                               .kind = HF_SEMAPHORE, .capacity = 2 }));
+    EXPECT(HF_OK,
+           probe(store,
+                 &(hf_request){
+                     .size = sizeof slots, .name = "again", .kind = HF_SEMAPHORE, .capacity = 2 }));
     give(lease);
     give(lease);
     close_store(store);
@@ -181,8 +183,9 @@ static void loss_of_all_holds(void **state)
 int contract_reentry(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(same_thread),        CASE(only_by_asking),    CASE(other_thread_waits),
-        CASE(scopes),             CASE(names_count_apart), CASE(writer_and_semaphore_too),
+        CASE(same_thread),        CASE(only_by_asking),
+        CASE(other_thread_waits), CASE(scopes),
+        CASE(names_count_apart),  CASE(writer_and_semaphore_too),
         CASE(loss_of_all_holds),
     };
 

@@ -145,8 +145,8 @@ static void closed(void **state)
 int contract_watch(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls),
-        CASE(cancelled),       CASE(closed),
+        CASE(nothing_changes), CASE(every_change_is_told), CASE(between_two_calls), CASE(cancelled),
+        CASE(closed),
     };
 
     return cmocka_run_group_tests_name("watch", cases, NULL, NULL);

@@ -154,7 +154,7 @@ hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_h
     status = hfi_url_take_duration(url, "call", 1, HF_MS_MAX, &conn->call_ms, err);
     if (status != HF_OK)
         return status;
-    if (strlen(url->rest) >= sizeof ((struct mem_world *)0)->name)
+    if (strlen(url->rest) >= sizeof((struct mem_world *)0)->name)
         return hfi_error_set(err, HF_CONFIG, 0, "the name of the server is too long");
 
     snprintf(conn->location, sizeof conn->location, "%s:%s", url->scheme, url->rest);
@@ -204,7 +204,9 @@ bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request 
 {
     struct mem_world *world = conn->world;
     enum mem_verb verb = requests[0].verb;
-    struct packet packet = { .what = TO_SERVER, .session = conn->session, .id = id, .count = count };
+    struct packet packet = {
+        .what = TO_SERVER, .session = conn->session, .id = id, .count = count
+    };
     int64_t delay_ms = 0;
 
     if (world->cut)
@@ -386,8 +388,8 @@ void mem_fault(const char *server, enum mem_fault fault, enum mem_verb verb, uns
                int64_t delay_ms)
 {
     pthread_mutex_lock(&mem_lock);
-    get_world(server)->rules[fault]
-        = (struct rule){ .verb = verb, .count = count, .delay_ms = delay_ms };
+    get_world(server)->rules[fault] =
+        (struct rule){ .verb = verb, .count = count, .delay_ms = delay_ms };
     pthread_mutex_unlock(&mem_lock);
 }
 

@@ -186,8 +186,8 @@ static bool send_call(struct event_conn *conn, struct call *call, enum mem_verb 
     if (!requests)
         abort();
     for (size_t i = 0; i < count && op->kind == HFI_OP_RENEW; i++)
-        mem_request_fill(&conn->base, op->u.renew.items[i].claim, verb,
-                         op->u.renew.items[i].ttl_ms, false, &requests[i]);
+        mem_request_fill(&conn->base, op->u.renew.items[i].claim, verb, op->u.renew.items[i].ttl_ms,
+                         false, &requests[i]);
     if (op->kind == HFI_OP_INSPECT)
         requests[0].verb = verb;
     else if (op->kind == HFI_OP_BREAK) {
@@ -313,10 +313,10 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
         return;
     }
 
-    while (call
-           && (letter->is_push ? call->op->kind != HFI_OP_ACQUIRE
-                                     || memcmp(call->op->claim->owner, letter->owner, HFI_OWNER_LEN) != 0
-                               : call->id != letter->id))
+    while (call &&
+           (letter->is_push ? call->op->kind != HFI_OP_ACQUIRE ||
+                                  memcmp(call->op->claim->owner, letter->owner, HFI_OWNER_LEN) != 0
+                            : call->id != letter->id))
         call = call->next;
     if (!call)
         return; /* late, or a second copy */
@@ -357,7 +357,8 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
     mem_world_pump(base->world, now_ms);
 
     /* Only what is here now: callbacks may cause more for ever. */
-    last = conn->inbox ? (struct letter *)((char *)conn->inbox_end - offsetof(struct letter, next)) : NULL;
+    last = conn->inbox ? (struct letter *)((char *)conn->inbox_end - offsetof(struct letter, next))
+                       : NULL;
     while (last && (letter = conn->inbox)) {
         conn->inbox = letter->next;
         if (!conn->inbox)
@@ -492,25 +493,25 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 /* ---- the tables ---------------------------------------------------------------------- */
 
-#define EVENT_CALLS                                                                            \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000,    \
-    .guard_ms = 2, .open = event_open, .close = event_close, .abandon = event_abandon,         \
-    .location = mem_conn_location, .submit = event_submit, .cancel = event_cancel,             \
-    .fd = event_fd, .timeout_ms = event_timeout_ms, .process = event_process,                  \
-    .doctor = mem_doctor
+#define EVENT_CALLS                                                                                \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000,        \
+    .guard_ms = 2, .open = event_open, .close = event_close, .abandon = event_abandon,             \
+    .location = mem_conn_location, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
+    .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
 
-#define PROMISES                                                                               \
-    .available = 1, .on_crash = "freed after the ttl", .on_pause = "freed after the ttl",      \
-    .on_clock_jump = "unaffected", .on_server_loss = "everything is lost",                     \
+#define PROMISES                                                                          \
+    .available = 1, .on_crash = "freed after the ttl", .on_pause = "freed after the ttl", \
+    .on_clock_jump = "unaffected", .on_server_loss = "everything is lost",                \
     .on_partition = "as the test says", .fairness = "FIFO", .wakeup = "event"
 
 const struct hfi_engine mem_event_engine = {
     EVENT_CALLS,
-    .info = { PROMISES, .name = "memevent", .schemes = "memevent", .tokens = HF_TOKENS_WHILE_DURABLE,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL
-                      | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE
-                      | HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK
-                      | HF_CAP_WATCH },
+    .info = { PROMISES, .name = "memevent", .schemes = "memevent",
+              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
+                      HF_CAP_WATCH },
     .passed = mem_passed,
     .contended = mem_contended,
     .wait_change = mem_wait_change,

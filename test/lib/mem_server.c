@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 512
+#define BUCKETS   512
 #define ENDED_MAX 1024
 
 /* One holder or one waiter. */
@@ -131,8 +131,8 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     }
     if (has_ended(server, ask->owner))
         return answer(HF_LOST);
-    if (name && (name->holders || name->waiters)
-        && (name->mode != ask->mode || name->capacity != ask->capacity))
+    if (name && (name->holders || name->waiters) &&
+        (name->mode != ask->mode || name->capacity != ask->capacity))
         return answer(HF_MISMATCH);
 
     name = get_name(server, ask);
@@ -374,10 +374,10 @@ static bool emit_waiters(const struct name *name, struct hfi_sink *sink, int64_t
         hf_waiter waiter = {
             .position = position++,
             .permits = p->ask.permits,
-            .kind = p->ask.mode == HFI_MODE_MUTEX         ? HF_MUTEX
-                    : p->ask.mode == HFI_MODE_SEMAPHORE   ? HF_SEMAPHORE
+            .kind = p->ask.mode == HFI_MODE_MUTEX       ? HF_MUTEX
+                    : p->ask.mode == HFI_MODE_SEMAPHORE ? HF_SEMAPHORE
                     : p->ask.permits == p->ask.capacity ? HF_EXCLUSIVE
-                                                          : HF_SHARED,
+                                                        : HF_SHARED,
             .age_ms = now_ms - p->since_ms,
             .pid = p->ask.pid,
             .label = p->ask.label,
@@ -401,8 +401,8 @@ static bool emit(const struct name *name, struct hfi_sink *sink, int64_t now_ms)
         .closed_ms = name->closed_until_ms ? name->closed_until_ms - now_ms : 0,
     };
 
-    return sink->entry(sink, &entry) && emit_holders(name, sink, now_ms)
-           && emit_waiters(name, sink, now_ms);
+    return sink->entry(sink, &entry) && emit_holders(name, sink, now_ms) &&
+           emit_waiters(name, sink, now_ms);
 }
 
 bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,

@@ -420,9 +420,9 @@ static void watching(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        CASE(opening),    CASE(closing),  CASE(acquiring), CASE(kinds),        CASE(ttls),
-        CASE(waiting),    CASE(timing_out), CASE(inspecting), CASE(breaking), CASE(detached),
-        CASE(asynchronous), CASE(watching),
+        CASE(opening),  CASE(closing),  CASE(acquiring),    CASE(kinds),
+        CASE(ttls),     CASE(waiting),  CASE(timing_out),   CASE(inspecting),
+        CASE(breaking), CASE(detached), CASE(asynchronous), CASE(watching),
     };
 
     if (argc < 2) {

@@ -95,7 +95,8 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
         .ttl_ms = sim->ttl_ms,
         .min_ttl_ms = 1000,
         .guard_ms = HFI_GUARD_MS,
-        .max_hold_ms = sim_chance(sim, 20) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 3) + 1 : 0,
+        .max_hold_ms =
+            sim_chance(sim, 20) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 3) + 1 : 0,
     };
     client->phase = SIM_ASKING;
     client->base_ms = now_ms;
@@ -145,7 +146,8 @@ static void decide(struct sim *sim, struct sim_client *client, int64_t now_ms)
         start_renewal(sim, client, hfi_term_ask(term, term->ttl_ms, now_ms), now_ms);
     else if (!term->renewing && sim_chance(sim, 5)) {
         /* The user renews, for longer or for less. */
-        int64_t ask_ms = hfi_term_ask(term, 1000 + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms), now_ms);
+        int64_t ask_ms =
+            hfi_term_ask(term, 1000 + (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms), now_ms);
 
         if (ask_ms)
             start_renewal(sim, client, ask_ms, now_ms);
@@ -218,8 +220,8 @@ static void on_answer(struct sim *sim, struct sim_client *client, const struct s
         rest(sim, client, now_ms); /* busy */
 }
 
-static void on_renewed(struct sim *sim, struct sim_client *client, const struct sim_message *message,
-                       int64_t now_ms)
+static void on_renewed(struct sim *sim, struct sim_client *client,
+                       const struct sim_message *message, int64_t now_ms)
 {
     struct hfi_term *term = &client->term;
     bool matches = message->renewal == client->renewal;
@@ -250,8 +252,8 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
     if (memcmp(message->request.owner, client->ask.owner, HFI_OWNER_LEN) != 0)
         return; /* about an acquisition that is over */
     if (message->push) {
-        if (message->reply.status == HF_LOST && client->phase == SIM_HELD
-            && client->term.state != HF_STATE_LOST)
+        if (message->reply.status == HF_LOST && client->phase == SIM_HELD &&
+            client->term.state != HF_STATE_LOST)
             lose(sim, client, now_ms);
         else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
             take(sim, client, &message->reply,

@@ -67,8 +67,8 @@ void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t no
     bool slept = client->paused_until_ns + 2 * SIM_NS_PER_MS >= sim->now_ns;
 
     if (!slept && now_ms > valid_until_ms + 2)
-        sim_wrong(sim, "client %d learned %lld ms too late that its lease had ended", client->number,
-                  (long long)(now_ms - valid_until_ms));
+        sim_wrong(sim, "client %d learned %lld ms too late that its lease had ended",
+                  client->number, (long long)(now_ms - valid_until_ms));
 }
 
 void sim_judge(struct sim *sim)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define FAULTS_END_NS (20000 * SIM_NS_PER_MS)
-#define REST_END_NS (200000 * SIM_NS_PER_MS)
+#define REST_END_NS   (200000 * SIM_NS_PER_MS)
 
 static void set_up(struct sim *sim, uint64_t seed);
 static void tear_down(struct sim *sim);
@@ -43,8 +43,8 @@ static void carry_out(struct sim *sim, struct sim_event event)
     else if (client && event.timer == client->timer)
         sim_client_step(sim, client);
     if (client && !sim->calm && sim_roll(sim, 1000) < sim->weather.pause)
-        client->paused_until_ns
-            = sim->now_ns + (int64_t)sim_roll(sim, (uint64_t)sim->weather.pause_ms) * SIM_NS_PER_MS;
+        client->paused_until_ns =
+            sim->now_ns + (int64_t)sim_roll(sim, (uint64_t)sim->weather.pause_ms) * SIM_NS_PER_MS;
     free(event.message);
 }
 
@@ -169,8 +169,8 @@ void sim_set_timer(struct sim *sim, struct sim_client *client, int64_t local_ms)
         at_ns = sim->now_ns;
     while (local_ms_at(client, at_ns) < local_ms)
         at_ns += SIM_NS_PER_MS / 10;
-    add_event(sim, (struct sim_event){ .at_ns = at_ns, .client = client->number,
-                                       .timer = ++client->timer });
+    add_event(sim, (struct sim_event){
+                       .at_ns = at_ns, .client = client->number, .timer = ++client->timer });
 }
 
 /* ---- the network ------------------------------------------------------------------------ */
@@ -186,7 +186,8 @@ static void post_one(struct sim *sim, const struct sim_message *message)
     *copy = *message;
     if (!sim->calm && sim_chance(sim, w->late))
         takes_ns += (int64_t)sim_roll(sim, (uint64_t)w->late_ms) * SIM_NS_PER_MS;
-    add_event(sim, (struct sim_event){ .at_ns = sim->now_ns + takes_ns, .message = copy,
+    add_event(sim, (struct sim_event){ .at_ns = sim->now_ns + takes_ns,
+                                       .message = copy,
                                        .client = message->to_server ? -1 : message->client });
 }
 
@@ -196,8 +197,8 @@ static void post(struct sim *sim, const struct sim_message *message)
         post_one(sim, message);
     /* An engine may ask again for a grant or a release, but a renewal it sends once: a second copy
      * of a shorter one could arrive after a longer one was answered. */
-    if (!sim->calm && !(message->to_server && message->request.verb == MEM_RENEW)
-        && sim_chance(sim, sim->weather.repeat))
+    if (!sim->calm && !(message->to_server && message->request.verb == MEM_RENEW) &&
+        sim_chance(sim, sim->weather.repeat))
         post_one(sim, message);
 }
 
@@ -252,7 +253,8 @@ static void serve(struct sim *sim, const struct sim_message *message)
 
     answer.to_server = false;
     answer.reply = call_server(sim, &message->request);
-    if (message->request.verb == MEM_ACQUIRE && answer.reply.status == HF_OK && !answer.reply.queued)
+    if (message->request.verb == MEM_ACQUIRE && answer.reply.status == HF_OK &&
+        !answer.reply.queued)
         told_grant(sim, message->request.owner, &answer.reply);
     if (message->request.verb == MEM_RELEASE && answer.reply.status == HF_OK)
         sim_judge_end(sim, message->request.owner);

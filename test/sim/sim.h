@@ -25,24 +25,24 @@
 
 enum sim_mutant {
     SIM_SOUND = 0,
-    SIM_COUNT_FROM_REPLY = 1,   /* validity counted from when the answer came */
-    SIM_IGNORE_DRIFT = 2,       /* the full ttl is believed */
-    SIM_RENEW_RECREATES = 3,    /* the server grants again what a renewal asks for */
-    SIM_ASSUME_RENEWED = 4,     /* no answer to a renewal is taken for a yes */
-    SIM_COUNT_FROM_PUSH = 5,    /* a hand-off's validity counted from when the message came */
-    SIM_WAIT_FOR_RENEWAL = 6,   /* not lost while a renewal is under way */
-    SIM_LATE_YES_REVIVES = 7,   /* an answer after the end makes the lease held again */
-    SIM_LAST_SEND = 8,          /* any answer counts for the renewal that was sent last */
-    SIM_FORGET_SHORTER = 9,     /* a shorter renewal without an answer is not believed */
-    SIM_TOKENS_TIE = 10,        /* the server gives a token twice */
-    SIM_RELEASE_BY_NAME = 11,   /* a release frees whoever holds the name */
-    SIM_SLEEP_TOO_LONG = 12,    /* looked at only when a renewal is due */
-    SIM_NO_MEMORY = 13,         /* the server does not know an ended owner again */
+    SIM_COUNT_FROM_REPLY = 1, /* validity counted from when the answer came */
+    SIM_IGNORE_DRIFT = 2,     /* the full ttl is believed */
+    SIM_RENEW_RECREATES = 3,  /* the server grants again what a renewal asks for */
+    SIM_ASSUME_RENEWED = 4,   /* no answer to a renewal is taken for a yes */
+    SIM_COUNT_FROM_PUSH = 5,  /* a hand-off's validity counted from when the message came */
+    SIM_WAIT_FOR_RENEWAL = 6, /* not lost while a renewal is under way */
+    SIM_LATE_YES_REVIVES = 7, /* an answer after the end makes the lease held again */
+    SIM_LAST_SEND = 8,        /* any answer counts for the renewal that was sent last */
+    SIM_FORGET_SHORTER = 9,   /* a shorter renewal without an answer is not believed */
+    SIM_TOKENS_TIE = 10,      /* the server gives a token twice */
+    SIM_RELEASE_BY_NAME = 11, /* a release frees whoever holds the name */
+    SIM_SLEEP_TOO_LONG = 12,  /* looked at only when a renewal is due */
+    SIM_NO_MEMORY = 13,       /* the server does not know an ended owner again */
     SIM_MUTANTS
 };
 
 #define SIM_CLIENTS_MAX 6
-#define SIM_NS_PER_MS INT64_C(1000000)
+#define SIM_NS_PER_MS   INT64_C(1000000)
 
 /* What this schedule is like. */
 struct sim_weather {
@@ -76,8 +76,8 @@ struct sim_client {
 struct sim_message {
     bool to_server, push;
     int client;
-    unsigned renewal;    /* number of the renewal that it asks or answers */
-    int64_t sent_ms;     /* local time at which the request was sent */
+    unsigned renewal; /* number of the renewal that it asks or answers */
+    int64_t sent_ms;  /* local time at which the request was sent */
     struct mem_request request;
     struct mem_reply reply;
 };
