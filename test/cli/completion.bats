@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# Completions: made from the table, so they must offer what help lists, and their shells must take them.
+load helper
+
+options_of() { holdfast help "$1" | grep -oE '^ {2,6}(-.,)? *--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u; }
+
+offers() { # WORD...: what bash offers for the last one
+    bash -c 'source <(holdfast completion bash)
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast
+        printf "%s\n" "${COMPREPLY[@]}"' - "$@"
+}
+
+@test "bash: every verb, and for each verb every option that its help lists" {
+    [[ $(offers holdfast r | xargs) == "run renew" ]]
+    for verb in run lock renew unlock ls show watch break doctor engines completion; do
+        offers holdfast '' | grep -qx $verb
+        [[ $(offers holdfast $verb -- | grep -- -- | sort -u) == "$(options_of $verb)" ]]
+    done
+}
+
+@test "bash: values of choices, names that are held, verbs behind help" {
+    [[ $(offers holdfast run --on-lost '' | xargs) == "term kill warn" ]]
+    [[ $(offers holdfast run --on-lost = k) == kill ]]
+    [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
+    [[ $(offers holdfast help d) == doctor ]]
+    holdfast lock my-name >/dev/null
+    [[ $(offers holdfast show my) == my-name ]]
+    offers holdfast run x -- tru | grep -qx true
+}
+
+@test "zsh takes its script" {
+    holdfast completion zsh >_holdfast
+    zsh -n _holdfast
+    zsh -fc 'autoload -U compinit; compinit -u -D; source ./_holdfast; [[ $_comps[holdfast] == _holdfast ]]'
+}
+
+@test "fish takes its script and offers verbs and values" {
+    holdfast completion fish >holdfast.fish
+    fish -n holdfast.fish
+    fish -c 'source holdfast.fish; complete -C"holdfast "' | grep -q '^run'
+    [[ $(fish -c 'source holdfast.fish; complete -C"holdfast run --on-lost "' | cut -f1 | xargs) == "kill term warn" ]]
+    fish -c 'source holdfast.fish; complete -C"holdfast run --sl"' | grep -q -- --slots
+}
+
+@test "another shell: 64" {
+    exits 64 holdfast completion tcsh
+    exits 64 holdfast completion
+}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+# What every suite needs: a store of its own in a temporary directory, and ways to wait for
+# something to become true instead of sleeping. Processes in the background must not keep bats'
+# descriptor 3: begin() sees to that, and teardown ends what a failed test left behind.
+
+setup() {
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-cli.XXXXXX")
+    cd "$dir" || return
+    export HOLDFAST_STORE=file:$dir/store
+    unset HOLDFAST_CONFIG HOLDFAST_NAME HOLDFAST_TOKEN HOLDFAST_RUN_FD NO_COLOR
+    export PATH=$dir/bin:$PATH
+    mkdir bin
+    ln -s "${HOLDFAST_BIN:?}" bin/holdfast
+    begun=()
+}
+
+teardown() {
+    local pid
+    for pid in "${begun[@]}"; do
+        kill -CONT "$pid" 2>/dev/null || true
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    cd / && rm -rf "$dir"
+}
+
+# begin COMMAND...: in the background; $! is its process. Output goes to $dir/out and $dir/err.
+begin() {
+    "$@" >>"$dir/out" 2>>"$dir/err" 3>&- &
+    begun+=($!)
+}
+
+# eventually COMMAND...: true within 20 seconds.
+eventually() {
+    local i
+    for ((i = 0; i < 1000; i++)); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.02
+    done
+    echo "never became true: $*" >&2
+    return 1
+}
+
+# hold NAME [OPTION...]: a run in the background that holds NAME; its process is $holder, its
+# command's $held_pid.
+hold() {
+    local name=$1
+    shift
+    rm -f "$dir/held"
+    begin holdfast run "$name" "$@" -- sh -c 'echo $$ >"$0.tmp"; mv "$0.tmp" "$0"; exec sleep 1000' "$dir/held"
+    holder=$!
+    eventually test -e "$dir/held"
+    held_pid=$(cat "$dir/held")
+}
+
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+is_free() { [[ $(holdfast show "$1" --json | jq '.holders | length') == 0 ]]; }
+is_held() { [[ $(holdfast show "$1" --json | jq '.holders | length') != 0 ]]; }
+waiters() { holdfast show "$1" --json | jq '.waiters | length'; }
+has_waiters() { [[ $(waiters "$1") == "$2" ]]; }
+state_of() { sed 's/.*) \(.\).*/\1/' "/proc/$1/stat"; }
+is_stopped() { [[ $(state_of "$1") == T ]]; }
+is_not_stopped() { [[ $(state_of "$1") != T ]]; }
+
+# exits CODE COMMAND...: runs it and compares; its output is in $output.
+exits() {
+    local expected=$1 status=0
+    shift
+    output=$("$@" 2>&1) || status=$?
+    if [[ $status != "$expected" ]]; then
+        echo "exit code $status, not $expected: $*"
+        echo "$output"
+        return 1
+    fi
+}
+
+# says TEXT: the last output contains it.
+says() {
+    [[ $output == *"$1"* ]] || { echo "no '$1' in: $output"; return 1; }
+}

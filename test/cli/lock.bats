@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# lock, renew, unlock: leases that outlive the command; and the keeper of --for.
+load helper
+
+@test "lock prints a handle; renew and unlock want it" {
+    handle=$(holdfast lock x)
+    [[ -n $handle && $handle != *[[:space:]]* ]]
+    exits 75 holdfast run -n x -- true
+    exits 0 holdfast renew x --lease "$handle"
+    exits 0 holdfast unlock x --lease "$handle"
+    is_free x
+    exits 76 holdfast unlock x --lease "$handle"
+    exits 76 holdfast renew x --lease "$handle"
+}
+
+@test "not a handle: 64; a handle of another lease frees nothing" {
+    holdfast lock x >/dev/null
+    other=$(holdfast lock y)
+    exits 64 holdfast unlock x --lease junk
+    exits 64 holdfast unlock x
+    exits 76 holdfast unlock x --lease "$other"
+    is_held x
+}
+
+@test "--json: name, token, handle, ttl" {
+    out=$(holdfast lock x --ttl 20s --json)
+    jq -e '.name == "x" and .ttl_ms == "20000" and (.token | type) == "string" and .keeper_pid == null' <<<"$out"
+    handle=$(jq -r .handle <<<"$out")
+    holdfast renew x --lease "$handle" --ttl 60s --json | jq -e '.ttl_ms == "60000"'
+    holdfast show x --json | jq -e '.holders[0].detached and (.holders[0].ttl_ms | tonumber) > 50000'
+    holdfast unlock x --lease "$handle" --json | jq -e .released
+}
+
+@test "without renewal it ends after its ttl" {
+    holdfast lock x --ttl 1s
+    exits 75 holdfast run -n x -- true
+    exits 0 holdfast run -w 10s x -- true
+}
+
+@test "busy: -n, -w, -E, kinds" {
+    hold x
+    exits 75 holdfast lock -n x
+    exits 75 holdfast lock -w 50ms x
+    exits 3 holdfast lock -n -E 3 x
+    exits 65 holdfast lock -s x
+    exits 64 holdfast lock x --ttl 0s
+    exits 64 holdfast lock x --for 0
+    holdfast lock s --slots 2
+    holdfast lock s --slots 2
+    exits 75 holdfast lock s --slots 2 -n
+}
+
+@test "a handle that cannot be printed is given back" {
+    exits 74 sh -c 'holdfast lock x >/dev/full'
+    is_free x
+    exits 74 sh -c 'holdfast lock x >&-'
+    is_free x
+}
+
+@test "a signal while waiting leaves the queue" {
+    hold x
+    begin holdfast lock x
+    pid=$!
+    eventually has_waiters x 1
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [[ $status == 143 ]]
+    has_waiters x 0
+}
+
+keeper_of() { jq -r .keeper_pid <<<"$1"; }
+
+@test "--for: renewed while the process lives, released when it has ended" {
+    begin sleep 1000
+    pid=$!
+    out=$(holdfast lock x --ttl 1s --for $pid --json)
+    keeper=$(keeper_of "$out")
+    sleep 2.5
+    exits 75 holdfast run -n x -- true
+    kill -KILL $pid
+    exits 0 holdfast run -w 5s x -- true
+    eventually is_gone "$keeper"
+}
+
+@test "--for: the keeper ends when the lease is unlocked or broken" {
+    for how in unlock break; do
+        out=$(holdfast lock x --for $$ --json)
+        keeper=$(keeper_of "$out")
+        kill -0 "$keeper"
+        if [[ $how == unlock ]]; then
+            holdfast unlock x --lease "$(jq -r .handle <<<"$out")"
+        else
+            holdfast break x --token "$(jq -r .token <<<"$out")"
+        fi
+        is_free x
+        eventually is_gone "$keeper"
+    done
+}
+
+@test "--for: the keeper holds nothing of its parent: no output, no directory, no session" {
+    out=$(timeout 20 holdfast lock x --for $$ --json) # would hang if the keeper had our pipe
+    keeper=$(keeper_of "$out")
+    [[ $(readlink "/proc/$keeper/cwd") == / ]]
+    for fd in 0 1 2; do [[ $(readlink "/proc/$keeper/fd/$fd") == /dev/null ]]; done
+    [[ $(ps -o sid= -p "$keeper" | xargs) == "$keeper" ]]
+    ! tr '\0' ' ' <"/proc/$keeper/cmdline" | grep -F "$(jq -r .handle <<<"$out")"
+    holdfast unlock x --lease "$(jq -r .handle <<<"$out")"
+    eventually is_gone "$keeper"
+}
+
+@test "--for: a relative store, no such process, a name that is busy" {
+    out=$(holdfast -S file:rel lock x --for $$ --json)
+    [[ $(holdfast -S "file:$dir/rel" show x --json | jq '.holders | length') == 1 ]]
+    holdfast -S file:rel unlock x --lease "$(jq -r .handle <<<"$out")"
+    exits 64 holdfast lock x --for 4194304
+    says "no such process"
+    is_free x
+    hold x
+    exits 75 timeout 20 holdfast lock -n x --for $$
+}

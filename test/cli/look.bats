@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# ls, show, watch, break: what people and scripts see.
+load helper
+
+@test "ls: a head line also for nothing; one aligned line a name" {
+    exits 0 holdfast ls
+    [[ $output == NAME*KIND*TAKEN*WAITERS*AGE*TTL*TOKEN*HOLDER ]]
+    hold a --label one
+    holdfast lock longer-name --slots 5 --ttl 60s --label two >/dev/null
+    begin holdfast run a -- true
+    eventually has_waiters a 1
+    exits 0 holdfast ls
+    [[ $(wc -l <<<"$output") == 3 ]]
+    grep -E '^a +mutex +1/1 +1 .* - +[0-9]+ +one$' <<<"$output"
+    grep -E '^longer-name +semaphore +1/5 +0 .*[0-9]+s +[0-9]+ +two$' <<<"$output"
+    # The second column begins at the same place in every line.
+    [[ $(sed -E 's/^([^ ]+ +).*/\1/' <<<"$output" | awk '{print length}' | sort -u | wc -l) == 1 ]]
+}
+
+@test "ls: globs, -1, --json" {
+    for name in job/a job/b other; do holdfast lock $name >/dev/null; done
+    [[ $(holdfast ls -1 'job/*' | xargs) == "job/a job/b" ]]
+    [[ $(holdfast ls -1 'job/[!a]') == job/b ]]
+    [[ -z $(holdfast ls -1 nosuch) ]]
+    holdfast ls --json 'o*' | jq -e '(.names | length) == 1 and .names[0].name == "other" and .engine == "lmdb" and .waiters_tracked'
+}
+
+@test "--json: 64-bit numbers are strings; kinds, permits, waiters" {
+    hold x -s
+    begin holdfast run x -x -- true
+    eventually has_waiters x 1
+    holdfast show x --json >json
+    jq -e '.kind == "rwlock" and .taken == 1' <json
+    jq -e '.holders[0] | (.token | type) == "string" and (.age_ms | type) == "string" and .ttl_ms == null and .permits == 1 and (.detached | not)' <json
+    jq -e ".holders[0].pid == $holder" <json
+    jq -e '.waiters[0] | .position == 1 and .wants == "exclusive" and (.age_ms | type) == "string"' <json
+    holdfast show nosuch --json | jq -e '.kind == null and .holders == [] and .waiters == []'
+}
+
+@test "names that are not UTF-8 or would be obeyed by a terminal are quoted" {
+    holdfast lock $'\xff\xfe' --label $'\033]0;evil\007' >/dev/null
+    holdfast lock $'a\033[2Jb' >/dev/null
+    exits 0 holdfast ls
+    [[ $output != *$'\033'* && $output != *$'\007'* ]]
+    says '\xff\xfe'
+    says 'a\x1b[2Jb'
+    holdfast ls --json | jq -e '[.names[] | select(.name_hex == "fffe")] | length == 1'
+    holdfast ls --json | jq -e '[.names[] | select(.name == "a\u001b[2Jb")][0] | has("name_hex") | not'
+    exits 0 holdfast show $'\xff\xfe' --json
+    [[ $(jq -r .name_hex <<<"$output") == fffe ]]
+}
+
+@test "show: holders and waiters in order" {
+    exits 0 holdfast show x
+    [[ $output == "x: free" ]]
+    hold x --label first
+    begin holdfast run x --label second -- true
+    eventually has_waiters x 1
+    begin holdfast run x --label third -- true
+    eventually has_waiters x 2
+    exits 0 holdfast show x
+    says "x: mutex, 1/1"
+    grep -E "^1 +[0-9]+ +1 .* $holder +first$" <<<"$output"
+    grep -E '^1 +1 .* second$' <<<"$output"
+    grep -E '^2 +1 .* third$' <<<"$output"
+}
+
+@test "break: exactly that token; another is 75 and ends nothing" {
+    hold x
+    token=$(holdfast show x --json | jq -r '.holders[0].token')
+    exits 75 holdfast break x --token $((token + 1))
+    exits 64 holdfast break x
+    exits 64 holdfast break x --token 0
+    is_held x
+    holdfast break x --token "$token" --json | jq -e '.broken'
+    eventually is_gone "$holder"
+    is_free x
+    exits 75 holdfast break x --token "$token"
+}
+
+@test "watch: what is there, and what changes, live" {
+    hold a --label old
+    begin holdfast watch --json
+    watcher=$!
+    eventually grep -q '"first":true' out
+    token=$(holdfast run b --label new -- sh -c 'sleep 0.5; echo $HOLDFAST_TOKEN')
+    eventually grep -q '"event":"freed".*"name":"b"' out
+    jq -se '.[0] | .event == "held" and .first and .name == "a" and .holder.label == "old"' <out
+    grep '"event":"held".*"name":"b"' out | jq -e ".holder.token == \"$token\" and (.first | not)"
+    begin holdfast run a -- true
+    eventually grep -q '"event":"waiters".*"waiters":1' out
+    kill $watcher
+}
+
+@test "watch: only what matches the glob; people get a line" {
+    begin holdfast watch 'a*'
+    holdfast lock abc >/dev/null
+    holdfast lock xyz >/dev/null
+    eventually grep -E '^[0-9:.]+ +held +abc +token [0-9]+' out
+    ! grep xyz out
+}
+
+@test "watch ends quietly when nobody reads any more" {
+    for i in 1 2 3; do holdfast lock n$i >/dev/null; done
+    status=0
+    timeout 20 bash -c 'set -o pipefail; holdfast watch 2>err | head -n 1 >/dev/null' || status=$?
+    [[ $status == 0 && ! -s err ]]
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# Losing the lease while the command runs: TERM, KILL, 76.
+load helper
+
+token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
+ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || { echo "exit code $status"; return 1; }; }
+
+@test "broken: TERM, and 76 wins over the command's status" {
+    begin holdfast run x --status-fd 9 -- sh -c 'trap "echo term >got; exit 5" TERM; touch ready; while :; do sleep 0.05; done' 9>status
+    pid=$!
+    eventually test -e ready
+    exits 0 holdfast break x --token "$(token_of x)"
+    ends_with 76 $pid
+    [[ $(cat got) == term ]]
+    [[ $(jq -r .event <status | xargs) == "acquired started lost exited" ]]
+    grep -q "lease of 'x' is lost" err
+}
+
+@test "broken: a command that ignores TERM is killed after --kill-after, with its group" {
+    begin holdfast run x --kill-after 500ms -- sh -c 'trap "" TERM; sleep 1000 & echo $! >grandchild; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    ends_with 76 $pid
+    eventually is_gone "$(cat grandchild)"
+}
+
+@test "broken, --on-lost=kill: KILL at once" {
+    begin holdfast run x --on-lost=kill -- sh -c 'trap "touch got" TERM; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    ends_with 76 $pid
+    [[ ! -e got ]]
+}
+
+@test "broken, --on-lost=warn: the command goes on, and the code is 76" {
+    begin holdfast run x --on-lost=warn -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; touch done'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    eventually grep -q "goes on without it" err
+    touch go
+    ends_with 76 $pid
+    [[ -e done ]]
+}
+
+@test "a lease with a ttl is renewed for as long as the command runs" {
+    begin holdfast run x --ttl 1s -- sleep 3
+    pid=$!
+    for i in 1 2 3 4 5; do
+        sleep 0.5
+        exits 75 holdfast run x -n -- true
+    done
+    ends_with 0 $pid
+}
+
+@test "--max-hold: TERM early enough that KILL lands before the end" {
+    start=$(date +%s%N)
+    begin holdfast run x --max-hold 2s --kill-after 500ms -- sh -c 'trap "date +%s%N >term" TERM; touch ready; while :; do sleep 0.01; done'
+    pid=$!
+    ends_with 76 $pid
+    took=$((($(date +%s%N) - start) / 1000000))
+    termed=$((($(cat term) - start) / 1000000))
+    echo "TERM after ${termed} ms, the end after ${took} ms"
+    ((termed >= 1400 && termed < 1900))
+    ((took >= 1900 && took < 2600))
+}
+
+@test "a run that was stopped past its lease does not continue the command: it kills it" {
+    begin holdfast run x --ttl 1s --kill-after 400ms -- sh -c 'trap "touch got" TERM; touch ready; while :; do date +%s%N >alive; sleep 0.02; done'
+    pid=$!
+    eventually test -e ready
+    child=$(pgrep -P $pid)
+    kill -STOP "$child" $pid
+    eventually is_free x
+    exits 0 holdfast run x -n -- touch other
+    before=$(cat alive)
+    kill -CONT $pid
+    ends_with 76 $pid
+    [[ $(cat alive) == "$before" && ! -e got ]]
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env bats
+# `holdfast run`: exit codes, what the command gets, kinds of locks, status lines.
+load helper
+
+@test "the exit code is the command's, or 128 + its signal" {
+    exits 0 holdfast run x -- true
+    exits 7 holdfast run x -- sh -c 'exit 7'
+    exits 143 holdfast run x -- sh -c 'kill -TERM $$'
+    exits 137 holdfast run x -- sh -c 'kill -KILL $$'
+    exits 127 holdfast run x -- ./nosuch
+    says "cannot execute './nosuch'"
+    touch notexec
+    exits 126 holdfast run x -- ./notexec
+    exits 126 holdfast run x -- "$dir"
+    is_free x
+}
+
+@test "no shell in between; stdin and stdout are the command's" {
+    [[ $(holdfast run x -- printf '%s|' 'a b' '$HOME' '*') == 'a b|$HOME|*|' ]]
+    [[ $(echo in | holdfast run x -- cat) == in ]]
+    [[ -z $(holdfast -v run x -- true 2>/dev/null) ]]
+}
+
+@test "what the command gets: name, token, store, and no descriptors of ours" {
+    out=$(holdfast run 'a b' -- sh -c 'echo "$HOLDFAST_NAME $HOLDFAST_TOKEN $HOLDFAST_STORE"')
+    [[ $out == "a b "[0-9]*" file:$dir/store" ]]
+    first=$(holdfast run x -- sh -c 'echo $HOLDFAST_TOKEN')
+    second=$(holdfast run x -- sh -c 'echo $HOLDFAST_TOKEN')
+    ((second > first))
+    # 0, 1, 2, and the one socket for nested runs; ls itself opens one more.
+    fds=$(holdfast run x --ttl 10s -- sh -c 'ls /proc/self/fd | grep -v "^${HOLDFAST_RUN_FD%%:*}$" | xargs' 3>&- </dev/null 2>/dev/null)
+    [[ $fds == "0 1 2 3" ]]
+}
+
+@test "signals that are blocked or ignored reach the command as we got them" {
+    plain=$(grep -E 'Sig(Blk|Ign)' /proc/self/status)
+    inside=$(holdfast run x -- grep -E 'Sig(Blk|Ign)' /proc/self/status)
+    [[ $inside == "$plain" ]]
+    inside=$(bash -c 'trap "" HUP USR1; exec holdfast run x -- grep SigIgn /proc/self/status')
+    plain=$(bash -c 'trap "" HUP USR1; exec grep SigIgn /proc/self/status')
+    [[ $inside == "$plain" ]]
+    exits 3 python3 -c '
+import os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
+}
+
+@test "closed standard descriptors stay closed for the command and never hit the store" {
+    holdfast run x -- sh -c '[ ! -e /proc/$$/fd/1 ] && [ ! -e /proc/$$/fd/2 ] && [ ! -e /proc/$$/fd/0 ]' <&- >&- 2>&-
+    exits 0 holdfast show x
+}
+
+@test "busy: -n and -w give 75, -E another; -E 0 says nothing" {
+    hold x
+    exits 75 holdfast run -n x -- touch started
+    says "not acquired"
+    exits 75 holdfast run -w 50ms x -- touch started
+    exits 4 holdfast run -n -E 4 x -- touch started
+    exits 0 holdfast run -n -E 0 x -- touch started
+    [[ -z $output ]]
+    exits 0 holdfast run -v -n -E 0 x -- touch started
+    says "not acquired"
+    [[ ! -e started ]]
+}
+
+@test "it waits in order of arrival" {
+    hold x
+    for i in 1 2 3; do
+        begin holdfast run x -- sh -c "echo $i >>$dir/order"
+        eventually has_waiters x $i
+    done
+    kill -TERM "$holder"
+    eventually grep -q 3 order
+    [[ $(xargs <order) == "1 2 3" ]]
+}
+
+@test "semaphores: at most so many at once" {
+    hold x --slots 3 --permits 2
+    exits 0 holdfast run x --slots 3 -n -- true
+    exits 75 holdfast run x --slots 3 --permits 2 -n -- true
+}
+
+@test "read-write locks: readers share, a writer is alone" {
+    hold x -s
+    exits 0 holdfast run x -s -n -- true
+    exits 75 holdfast run x -x -n -- true
+    kill -TERM "$holder"
+    eventually is_free x
+    hold x -x
+    exits 75 holdfast run x -s -n -- true
+}
+
+@test "another kind or capacity: 65" {
+    hold x
+    exits 65 holdfast run x -s -- true
+    exits 65 holdfast run x --slots 2 -- true
+    hold y --slots 2
+    exits 65 holdfast run y --slots 3 -- true
+}
+
+@test "--min-hold holds on after a quick command" {
+    begin holdfast run x --min-hold 2s -- touch ran
+    pid=$!
+    eventually test -e ran
+    sleep 0.2
+    exits 75 holdfast run x -n -- true
+    wait $pid
+    is_free x
+}
+
+@test "--min-hold is over at once when a signal comes" {
+    begin holdfast run x --min-hold 100s -- touch ran
+    pid=$!
+    eventually test -e ran
+    sleep 0.2
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [[ $status == 143 ]]
+    is_free x
+}
+
+@test "-v tells the store, who chose it, and the token" {
+    exits 0 holdfast -v run x -- true
+    says "$dir/store"
+    says "from HOLDFAST_STORE"
+    says "token"
+}
+
+@test "--label is what others see" {
+    hold x --label $'the\033[31m holder'
+    exits 0 holdfast show x
+    says 'the\x1b[31m holder'
+}
+
+events() { jq -r .event <status | xargs; }
+
+@test "--status-fd: acquired, started, exited, released" {
+    exits 3 holdfast run x --status-fd 9 -- sh -c 'exit 3' 9>status
+    [[ $(events) == "acquired started exited released" ]]
+    jq -se '.[0].token | type == "string"' <status
+    jq -se '.[1].pid > 1' <status
+    jq -se '.[2].status == 3 and .[2].signal == null' <status
+    exits 143 holdfast run x --status-fd 9 -- sh -c 'kill $$' 9>status
+    jq -se '.[2].status == 143 and .[2].signal == 15' <status
+}
+
+@test "--status-fd: waiting tells holder and position; the command does not inherit it" {
+    hold x --label 'the holder'
+    begin holdfast run x -- true
+    eventually has_waiters x 1
+    begin holdfast run x --status-fd 9 -- sh -c '[ ! -e /proc/self/fd/9 ]' 9>status
+    pid=$!
+    eventually grep -q '"position":2' status
+    grep '"position":2' status | jq -e '.holder.label == "the holder" and (.holder.token | type) == "string"'
+    kill -TERM "$holder"
+    wait $pid
+    [[ $(events) == "waiting "*"acquired started exited released" ]]
+}
+
+@test "--status-fd: a reader that does not read delays nobody" {
+    mkfifo pipe
+    exec 8<>pipe
+    head -c 65536 /dev/zero >&8
+    exits 0 timeout 20 holdfast run x --status-fd 8 -- true
+}
