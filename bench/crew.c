@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See crew.h. The memory that all share is one struct; `phase` is the futex on which the
+ * parked workers sleep. Counters are read while the workers run: a round's rate is the difference
+ * of two readings, so that neither the start nor the end of a round is in it.
+ */
+#include "crew.h"
+
+#include "futex.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define SETTLE_MAX_S 0.02  /* after the start of a round, before the first reading */
+#define LOOK_S       0.001 /* how often we look whether all are parked */
+
+struct line {
+    _Alignas(64) _Atomic uint64_t steps;
+};
+
+struct crew {
+    _Alignas(64) _Atomic uint32_t phase; /* futex: one up begins a round */
+    _Alignas(64) _Atomic int stop;
+    _Alignas(64) _Atomic uint32_t parked;
+    struct line lines[CREW_MAX];
+
+    /* Written between rounds only. */
+    enum crew_kind kind;
+    size_t size;
+    crew_step_fn *step;
+    int64_t hold_ns;
+    crew_enter_fn *enter;
+    void *arg;
+    pid_t parent;
+    union {
+        pid_t pid;
+        pthread_t thread;
+    } workers[CREW_MAX];
+    struct post {
+        struct crew *crew;
+        size_t index;
+    } posts[CREW_MAX];
+};
+
+void *crew_shared(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        bench_die("mmap: %s", strerror(errno));
+    return memory;
+}
+
+void crew_hold(int64_t hold_ns)
+{
+    struct timespec hold = { hold_ns / 1000000000, (long)(hold_ns % 1000000000) };
+
+    if (hold_ns > 0)
+        nanosleep(&hold, NULL);
+}
+
+/* ---- a worker ------------------------------------------------------------------ */
+
+static void *work(void *arg)
+{
+    const struct post *post = arg;
+    struct crew *crew = post->crew;
+    _Atomic uint64_t *steps = &crew->lines[post->index].steps;
+    void *self = crew->enter(post->index, crew->arg);
+    uint32_t phase = 0;
+
+    prctl(PR_SET_TIMERSLACK, 1L); /* a hold of 1 ms is 1 ms */
+    for (;;) {
+        atomic_fetch_add(&crew->parked, 1);
+        while (atomic_load(&crew->phase) == phase)
+            futex_wait(&crew->phase, phase, 1);
+        phase++;
+        if (!crew->step)
+            return NULL;
+        while (!atomic_load_explicit(&crew->stop, memory_order_relaxed)) {
+            crew->step(self, crew->hold_ns);
+            atomic_store_explicit(steps, atomic_load_explicit(steps, memory_order_relaxed) + 1,
+                                  memory_order_relaxed);
+        }
+    }
+}
+
+/* ---- the one who leads ----------------------------------------------------------- */
+
+static void look_for_dead(struct crew *crew)
+{
+    int status;
+
+    if (crew->kind != CREW_PROCESSES)
+        return;
+    for (size_t i = 0; i < crew->size; i++)
+        if (waitpid(crew->workers[i].pid, &status, WNOHANG) != 0)
+            bench_die("worker %zu ended with wait status %#x", i, (unsigned)status);
+}
+
+static void wait_parked(struct crew *crew)
+{
+    while (atomic_load(&crew->parked) < crew->size) {
+        look_for_dead(crew);
+        bench_sleep(LOOK_S);
+    }
+}
+
+struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, void *arg)
+{
+    struct crew *crew = crew_shared(sizeof *crew);
+
+    crew->kind = kind;
+    crew->size = size;
+    crew->enter = enter;
+    crew->arg = arg;
+    crew->parent = getpid();
+    for (size_t i = 0; i < size; i++) {
+        int rc;
+
+        crew->posts[i] = (struct post){ crew, i };
+        if (kind == CREW_THREADS) {
+            rc = pthread_create(&crew->workers[i].thread, NULL, work, &crew->posts[i]);
+            if (rc != 0)
+                bench_die("pthread_create: %s", strerror(rc));
+            continue;
+        }
+        crew->workers[i].pid = fork();
+        if (crew->workers[i].pid < 0)
+            bench_die("fork: %s", strerror(errno));
+        if (crew->workers[i].pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() == crew->parent)
+                work(&crew->posts[i]);
+            _exit(0);
+        }
+    }
+    wait_parked(crew);
+    return crew;
+}
+
+static void begin(struct crew *crew, crew_step_fn *step, int64_t hold_ns)
+{
+    crew->step = step;
+    crew->hold_ns = hold_ns;
+    atomic_store(&crew->stop, 0);
+    atomic_store(&crew->parked, 0);
+    atomic_fetch_add(&crew->phase, 1);
+    futex_wake(&crew->phase, INT_MAX, 1);
+}
+
+static int64_t read_steps(struct crew *crew, uint64_t steps[CREW_MAX])
+{
+    for (size_t i = 0; i < crew->size; i++)
+        steps[i] = atomic_load(&crew->lines[i].steps);
+    return bench_ns();
+}
+
+double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double seconds,
+                  double *ret_jain)
+{
+    double settle_s = seconds / 10 < SETTLE_MAX_S ? seconds / 10 : SETTLE_MAX_S;
+    uint64_t first[CREW_MAX], last[CREW_MAX], sum = 0;
+    int64_t start, end;
+
+    begin(crew, step, hold_ns);
+    bench_sleep(settle_s);
+    start = read_steps(crew, first);
+    bench_sleep(seconds - settle_s);
+    end = read_steps(crew, last);
+    atomic_store(&crew->stop, 1);
+    wait_parked(crew);
+
+    for (size_t i = 0; i < crew->size; i++) {
+        last[i] -= first[i];
+        sum += last[i];
+    }
+    *ret_jain = stats_jain(last, crew->size);
+    return (double)sum * 1e9 / (double)(end - start);
+}
+
+void crew_end(struct crew *crew)
+{
+    begin(crew, NULL, 0);
+    for (size_t i = 0; i < crew->size; i++) {
+        if (crew->kind == CREW_THREADS)
+            pthread_join(crew->workers[i].thread, NULL);
+        else
+            waitpid(crew->workers[i].pid, NULL, 0);
+    }
+    munmap(crew, sizeof *crew);
+}
+
+/* ---- as a contender ---------------------------------------------------------------- */
+
+double team_round(void *arg, double seconds)
+{
+    struct team *team = arg;
+    double jain, rate = crew_round(team->crew, team->step, team->hold_ns, seconds, &jain);
+
+    if (team->rounds < sizeof team->jain / sizeof *team->jain)
+        team->jain[team->rounds++] = jain;
+    return rate;
+}
+
+/* Without the round that warmed up. */
+double team_jain(const struct team *team)
+{
+    return team->rounds > 1 ? stats_median(team->jain + 1, team->rounds - 1) : 0;
+}

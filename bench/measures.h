@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* One function per measurement, each in the file of that name. */
+#ifndef BENCH_MEASURES_H
+#define BENCH_MEASURES_H
+
+#include "bench.h"
+
+void measure_pair(struct bench *bench);
+void measure_handoff(struct bench *bench);
+void measure_passes(struct bench *bench);
+void measure_quiet(struct bench *bench);
+void measure_many(struct bench *bench);
+void measure_command(struct bench *bench);
+void measure_async(struct bench *bench);
+
+#endif
