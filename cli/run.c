@@ -39,8 +39,11 @@ int verb_run(struct cli *cli)
     int code = check(cli);
 
     run.cli = cli;
-    if (code == EXIT_FINE)
+    if (code == EXIT_FINE) {
+        /* The library's label for us, "ada@example:4711 backup", shall name the command. */
+        program_invocation_short_name = basename(cli->args.command[0]);
         code = status_open(&run.status, cli, cli->args.status_fd);
+    }
     if (code == EXIT_FINE)
         code = store_open(cli, NULL, &run.store);
     if (code != EXIT_FINE)

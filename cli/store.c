@@ -14,6 +14,7 @@
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
+static char *url_of_path(const char *path);
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
@@ -46,12 +47,9 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
 
     /* A relative path or the default would mean another store in another directory or for
      * another user: a child gets the place itself. */
-    if (strcmp(store.info.engine, "lmdb") == 0) {
-        const char *location = store.info.location;
-
+    if (strncmp(store.info.location, "file:/", 6) == 0) {
         free(store.for_child);
-        store.for_child = must_alloc(strlen(location) + sizeof "file:");
-        sprintf(store.for_child, "%s%s", location[0] == '/' ? "file:" : "", location);
+        store.for_child = url_of_path(store.info.location + strlen("file:"));
     }
     *ret_store = store;
     return EXIT_FINE;
@@ -64,6 +62,23 @@ void store_close(struct cli_store *store)
     free(store->for_child);
     store->store = NULL;
     store->for_child = NULL;
+}
+
+/* A path may hold bytes that mean something in a URL. */
+static char *url_of_path(const char *path)
+{
+    char *url = must_alloc(3 * strlen(path) + sizeof "file:");
+    char *to = stpcpy(url, "file:");
+
+    for (; *path; path++) {
+        unsigned char c = (unsigned char)*path;
+
+        if (c == '%' || c == '?' || c < 0x20 || c == 0x7f)
+            to += sprintf(to, "%%%02X", c);
+        else
+            *to++ = (char)c;
+    }
+    return url;
 }
 
 /* ---- choosing ----------------------------------------------------------------- */
