@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many locks in one thread: acquisitions that run beside each other in a poll loop,
+ * which could be anybody's event loop. Nothing here blocks but poll(2) itself;
+ * callbacks run inside hf_process() and nowhere else.
+ *
+ * Three jobs. A and B want the same name, so B gets it when A gives it back; C
+ * wants another one and waits for nobody.
+ */
+#include "example.h"
+
+#include <poll.h>
+
+struct job {
+    const char *who, *name;
+    hf_store *store;
+    int done;
+};
+
+static int unfinished;
+
+static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    struct job *job = arg;
+
+    (void)lease;
+    must(status, err);
+    printf("%s gave %s back\n", job->who, job->name);
+    job->done = 1;
+    unfinished--;
+}
+
+static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    struct job *job = arg;
+    hf_error error;
+
+    must(status, err);
+    printf("%s has %s\n", job->who, job->name);
+    must(hf_release_async(lease, on_released, job, &error), &error);
+}
+
+static void begin(struct job *job)
+{
+    hf_request request = HF_REQUEST_INIT; /* copied: it may go out of scope */
+    hf_error err;
+
+    request.name = job->name;
+    request.wait_ms = 5000;
+    must(hf_acquire_async(job->store, &request, on_acquired, job, NULL, &err), &err);
+    unfinished++;
+}
+
+int main(int argc, char **argv)
+{
+    hf_store *store = open_store(argc, argv);
+    struct job jobs[] = { { "A", "example/one", store, 0 },
+                          { "B", "example/one", store, 0 },
+                          { "C", "example/two", store, 0 } };
+    struct pollfd poller = { .fd = hf_fd(store), .events = POLLIN };
+
+    expect(poller.fd >= 0, "a descriptor");
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        begin(&jobs[i]);
+    printf("all three have begun\n");
+
+    while (unfinished > 0) {
+        expect(poll(&poller, 1, hf_timeout_ms(store)) >= 0, "poll(2)");
+        expect(hf_process(store) == HF_OK, "hf_process()");
+    }
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        expect(jobs[i].done, "every job is done");
+    close_store(store);
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A read-write lock: readers share, a writer is alone. The queue is first come,
+ * first served, so a writer that waits is not overtaken by readers who come later:
+ * writers do not starve.
+ */
+#include "example.h"
+
+static hf_status take(hf_store *store, hf_kind kind, int64_t wait_ms, hf_lease **ret_lease)
+{
+    hf_request request = HF_REQUEST_INIT;
+    hf_error err;
+    hf_status status;
+
+    request.name = "example/document";
+    request.kind = kind;
+    request.wait_ms = wait_ms;
+    status = hf_acquire(store, &request, ret_lease, &err);
+    printf("%-6s %s\n", kind == HF_SHARED ? "reader" : "writer",
+           status == HF_OK ? "is in" : hf_status_text(status));
+    return status;
+}
+
+static void leave(hf_lease *lease, const char *who)
+{
+    hf_error err;
+
+    must(hf_release(lease, &err), &err);
+    printf("%-6s leaves\n", who);
+}
+
+int main(int argc, char **argv)
+{
+    hf_store *store = open_store(argc, argv);
+    hf_lease *first, *second, *writer;
+
+    expect(take(store, HF_SHARED, 0, &first) == HF_OK, "a reader comes in");
+    expect(take(store, HF_SHARED, 0, &second) == HF_OK, "and another one");
+    expect(take(store, HF_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");
+    leave(first, "reader");
+    leave(second, "reader");
+
+    expect(take(store, HF_EXCLUSIVE, 0, &writer) == HF_OK, "a writer, now that it is free");
+    expect(take(store, HF_SHARED, 0, &first) == HF_BUSY, "no reader meanwhile");
+    leave(writer, "writer");
+    close_store(store);
+    return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At most three at once. Eight threads want to use something that bears three;
+ * they could as well be eight processes. The name's capacity is set by whoever
+ * holds it first; a request that disagrees while it is held is refused, so two
+ * programs with different ideas of the limit find out.
+ */
+#include "example.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define LIMIT   3
+#define WORKERS 8
+
+static _Atomic int inside, most;
+
+static hf_request permit_of(uint32_t capacity)
+{
+    hf_request request = HF_REQUEST_INIT;
+
+    request.name = "example/converter";
+    request.kind = HF_SEMAPHORE;
+    request.capacity = capacity;
+    request.permits = 1; /* a heavy job may take more */
+    request.wait_ms = HF_FOREVER;
+    return request;
+}
+
+static void *work(void *arg)
+{
+    hf_store *store = (hf_store *)arg;
+    hf_request request = permit_of(LIMIT);
+    hf_lease *lease;
+    hf_error err;
+    int now, seen;
+
+    must(hf_acquire(store, &request, &lease, &err), &err);
+    now = atomic_fetch_add(&inside, 1) + 1;
+    seen = atomic_load(&most);
+    while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+        ;
+    usleep(50 * 1000); /* the work */
+    atomic_fetch_sub(&inside, 1);
+    must(hf_release(lease, &err), &err);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    hf_store *store = open_store(argc, argv);
+    hf_request request = permit_of(LIMIT), other = permit_of(LIMIT + 1);
+    pthread_t threads[WORKERS];
+    hf_lease *lease, *refused;
+    hf_error err;
+
+    for (int i = 0; i < WORKERS; i++)
+        expect(pthread_create(&threads[i], NULL, work, store) == 0, "a thread");
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    printf("%d workers, a limit of %d, and never more than %d at once\n", WORKERS, LIMIT, most);
+    expect(most <= LIMIT, "the limit was kept");
+
+    must(hf_acquire(store, &request, &lease, &err), &err);
+    expect(hf_acquire(store, &other, &refused, &err) == HF_MISMATCH, "another capacity is refused");
+    printf("and somebody who believes in a limit of %d is told: %s\n", LIMIT + 1, err.text);
+    must(hf_release(lease, &err), &err);
+    close_store(store);
+    return 0;
+}
