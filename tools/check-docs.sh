@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Do the documents name what exists? check-docs.sh [DIR]
+#
+#   - every path/file.c:name in a document: the file is there and defines that function, test or struct
+#   - every `path/to/file` in backticks, and every relative [link](target)
+#   - every call of the public header has its place in libholdfast(3)
+#
+# DIR is the source tree to look at; another one than ours to see this script fail.
+set -u
+cd "${1:-$(dirname "$0")/..}" || exit 1
+
+documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md)
+bad=0
+wrong() {
+    echo "$*" >&2
+    bad=1
+}
+
+# file:name. A definition begins a line, and the name is followed by a parenthesis: so it is
+# neither a mere call nor a mere mention.
+check_names() {
+    local ref file name
+    while read -r ref; do
+        file=${ref%%:*} name=${ref##*:}
+        if [ ! -f "$file" ]; then
+            wrong "$1: $ref: no such file"
+        elif ! grep -qE "^[A-Za-z_].*\\b$name\\(" "$file"; then
+            wrong "$1: $ref: no such function there"
+        fi
+    done < <(grep -oE '[A-Za-z0-9_./-]+\.(c|h|sh):[A-Za-z_][A-Za-z0-9_]*' "$1" | sort -u)
+}
+
+# `src/core/term.c`, `tools/check-docs.sh`, `src/prim`. Not: options, home directories, system paths.
+check_paths() {
+    local path
+    while read -r path; do
+        [ -e "$path" ] || wrong "$1: $path: no such file"
+    done < <(grep -oE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?`|`[A-Z]+\.md`|`Makefile`' "$1" |
+        tr -d '`' | grep -vE '^(build[a-z-]*|lib|bin)/|^\.\.' | sort -u)
+}
+
+check_links() {
+    local target
+    while read -r target; do
+        [ -e "$target" ] || wrong "$1: link to $target: no such file"
+    done < <(grep -oE '\]\([^)#:]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u)
+}
+
+check_calls() {
+    local call page=man/libholdfast.3 header=include/holdfast/holdfast.h
+    while read -r call; do
+        grep -qE "^\\.F[no] .*\\b$call\\b" "$page" || wrong "$page: nothing about $call()"
+    done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$header")
+    while read -r call; do
+        grep -qE "\\b$call\\(" "$header" || wrong "$page: $call() is not in the header"
+    done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
+}
+
+for document in "${documents[@]}"; do
+    [ -f "$document" ] || { wrong "$document is missing"; continue; }
+    check_names "$document"
+    check_paths "$document"
+    check_links "$document"
+done
+check_calls
+exit $bad
