@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An asynchronous call: what hf_op * stands for. It has two references while it is
+ * under way, one for the thread that begins it and one for what it waits for;
+ * when both are gone it is due, and hf_process() calls back and frees it. Timers
+ * and cancels take a third for a moment.
+ */
+#ifndef HFI_CALL_H
+#define HFI_CALL_H
+
+#include "core/release.h"
+
+struct hfi_call {
+    struct hfi_slot slot;
+    pthread_mutex_t lock; /* the handle's end, against hf_op_cancel() */
+    struct hfi_store *store;
+    struct hfi_wait wait;
+    struct hfi_lease *lease; /* the slot that goes to the store, or is released */
+    _Atomic int refs;
+    bool may_wait;
+    bool sole;           /* release: as in struct hfi_end */
+    bool timed;          /* has a place for its timer at the keeper */
+    int64_t deadline_ms; /* HFI_NEVER: none */
+    struct hfi_timer timer;
+    struct hfi_task task;      /* what may block, on the pool */
+    struct hfi_task stop_task; /* likewise, at the deadline */
+    struct hfi_list due;
+    struct hfi_call *after; /* in a thread's list of calls that GO */
+    struct hfi_op op;
+
+    hf_done_fn *done;
+    void *arg;
+    hf_status status;
+    hf_lease *handle;
+    hf_error error;
+};
+
+extern struct hfi_table hfi_calls;
+
+/* A local waiter that is a call has been told PASSED or GO. Any thread, no locks. */
+void hfi_call_told(struct hfi_call *call, uint32_t word);
+/* It should end early and has nothing in the store: leave the local queue, if it is there. Locks of
+ * cancellers or the store may be held. */
+void hfi_call_stop_local(struct hfi_call *call);
+/* Call back, and free it. */
+void hfi_call_deliver(struct hfi_call *call);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What hf_cancel * stands for. */
+#ifndef HFI_CANCEL_H
+#define HFI_CANCEL_H
+
+#include "core/handle.h"
+#include "core/list.h"
+
+#include <pthread.h>
+
+struct hfi_cancel {
+    struct hfi_slot slot;
+    pthread_mutex_t lock;
+    struct hfi_list followers; /* struct hfi_wait, by `followed` */
+    bool fired;
+};
+
+extern struct hfi_table hfi_cancels;
+
+#endif

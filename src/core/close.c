@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hf_close(). Whether a store is in use is decided with all of its locks held, so a
+ * refused close has disturbed nobody. From then on its handle is dead, nothing
+ * new comes in, and what is there is brought to an end:
+ *
+ *   stop what waits, lose what is held -> call back -> leases become orphans ->
+ *   claims go back -> settle -> threads end -> the engine is closed
+ *
+ * An orphan is a lease whose store is gone: its handle is good for hf_release(),
+ * which says HF_LOST, and for nothing else. A detached lease whose handle was
+ * given away (hf_lease_handle(), hf_adopt()) does not keep a store open: it is
+ * left alone in the store, for whoever has the handle.
+ */
+#include "core/call.h"
+#include "core/table.h"
+#include "core/thread.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+
+#include <time.h>
+
+/* Leases without a store, by ->next. */
+struct orphans {
+    struct hfi_lease *lost;  /* their claims go back */
+    struct hfi_lease *alone; /* detached, and left alone in the store */
+};
+
+static bool in_use(struct hfi_store *store);
+static void end_all(struct hfi_store *store, struct orphans *orphans);
+static void orphan_all(struct hfi_store *store, struct orphans *orphans);
+static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orphans *orphans);
+static void give_back(struct hfi_lease *lost);
+static void forget(struct hfi_lease *alone);
+static void free_store(struct hfi_store *store);
+
+static void lock_all(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    for (int i = 0; i < HFI_SHARDS; i++)
+        pthread_mutex_lock(&store->shards[i].lock);
+}
+
+static void unlock_all(struct hfi_store *store)
+{
+    for (int i = HFI_SHARDS; i-- > 0;)
+        pthread_mutex_unlock(&store->shards[i].lock);
+    pthread_mutex_unlock(&store->lock);
+}
+
+hf_status hf_close(hf_store *handle, unsigned flags)
+{
+    struct orphans orphans = { NULL, NULL };
+    struct hfi_store *store;
+    hf_status status = hfi_store_find(handle, &store, NULL);
+
+    if (status != HF_OK)
+        return status;
+    if (flags & ~HF_CLOSE_RELEASE)
+        return HF_INVALID;
+    if (hfi_self.calling == store)
+        return HF_IN_USE; /* from one of its callbacks, which it would wait for */
+
+    lock_all(store);
+    if (!hfi_slot_is(&store->slot, handle))
+        status = HF_INVALID;
+    else if (!(flags & HF_CLOSE_RELEASE) && in_use(store))
+        status = HF_IN_USE;
+    else {
+        hfi_slot_retire(&store->slot);
+        store->closing = true;
+    }
+    unlock_all(store);
+    if (status != HF_OK)
+        return status;
+
+    end_all(store, &orphans);
+    hfi_store_engine(store)->close(store->conn);
+    forget(orphans.alone); /* until now the engine knew them */
+    free_store(store);
+    return HF_OK;
+}
+
+/* ---- looking ------------------------------------------------------------------------ */
+
+/* Does this lease let its store be closed? */
+static bool lets_close(const struct hfi_lease *lease)
+{
+    return atomic_load(&lease->phase) == HFI_HELD && (lease->exported || hfi_lease_lost(lease));
+}
+
+/* With all locks: is there anything but leases that let it be closed? */
+static bool in_use(struct hfi_store *store)
+{
+    uint64_t slots = 0, closable = 0;
+    bool pending;
+
+    pthread_mutex_lock(&store->loop.lock);
+    pending = store->loop.pending > 0;
+    pthread_mutex_unlock(&store->loop.lock);
+    if (store->calls > 0 || pending)
+        return true;
+
+    for (int i = 0; i < HFI_SHARDS; i++) {
+        struct hfi_shard *shard = &store->shards[i];
+
+        slots += shard->entered - atomic_load_explicit(&shard->left, memory_order_acquire);
+        for (uint32_t b = 0; b < shard->bucket_count; b++)
+            for (struct hfi_lease *lease = shard->buckets[b]; lease; lease = lease->next)
+                closable += lets_close(lease);
+    }
+    return slots > closable;
+}
+
+/* ---- ending -------------------------------------------------------------------------- */
+
+/* What waits in the store, and every asynchronous call. */
+static void stop_waits(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits; node = node->next)
+        hfi_wait_stop(hfi_container(node, struct hfi_wait, listed), HF_CANCELLED);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Threads that wait in the queue of a lease. With the shard's lock. */
+static void stop_queue(struct hfi_lease *lease)
+{
+    for (struct hfi_list *node = lease->queue.next; node != &lease->queue; node = node->next) {
+        struct hfi_wait *wait = hfi_container(node, struct hfi_wait, queued);
+
+        if (!wait->call)
+            hfi_wait_stop(wait, HF_CANCELLED);
+    }
+}
+
+/* Stop who waits here, lose what is held. true: done; false: begin again. */
+static bool lose_held(struct hfi_shard *shard)
+{
+    struct hfi_wait *heir = NULL;
+
+    pthread_mutex_lock(&shard->lock);
+    for (uint32_t b = 0; b < shard->bucket_count && !heir; b++)
+        for (struct hfi_lease *lease = shard->buckets[b]; lease && !heir; lease = lease->next) {
+            stop_queue(lease);
+            if (atomic_load(&lease->phase) == HFI_HELD && !lets_close(lease))
+                heir = hfi_lease_lose(lease, "its store was closed");
+        }
+    pthread_mutex_unlock(&shard->lock);
+    if (heir)
+        hfi_wait_tell(heir, HFI_WAIT_GO); /* where it finds that it was stopped */
+    return !heir;
+}
+
+static bool called_back(struct hfi_store *store)
+{
+    bool done = true;
+
+    pthread_mutex_lock(&store->notify.lock);
+    for (int i = 0; i < HFI_WAYS; i++)
+        done = done && hfi_list_empty(&store->notify.ways[i].queue) && store->notify.ways[i].runner == 0;
+    pthread_mutex_unlock(&store->notify.lock);
+    return done;
+}
+
+static void end_all(struct hfi_store *store, struct orphans *orphans)
+{
+    struct timespec pause = { .tv_nsec = 1000000 };
+    bool done;
+
+    for (;;) {
+        stop_waits(store);
+        for (int i = 0; i < HFI_SHARDS; i++)
+            while (!lose_held(&store->shards[i]))
+                ;
+        hfi_drive_poll(store);
+        hfi_notify_run(store, HFI_WAY_LOOP); /* there will be no hf_process() any more */
+        hfi_loop_run(store);
+
+        lock_all(store);
+        done = !in_use(store) && called_back(store);
+        if (done)
+            orphan_all(store, orphans);
+        unlock_all(store);
+        if (done)
+            break;
+        nanosleep(&pause, NULL); /* what was stopped takes a moment to leave */
+    }
+    give_back(orphans->lost);
+    hfi_keeper_stop(store);
+    hfi_notify_stop(store);
+    hfi_pool_stop(&store->pool);
+}
+
+/* With all locks. */
+static void orphan_all(struct hfi_store *store, struct orphans *orphans)
+{
+    for (int i = 0; i < HFI_SHARDS; i++)
+        for (uint32_t b = 0; b < store->shards[i].bucket_count; b++)
+            while (store->shards[i].buckets[b]) {
+                struct hfi_lease *lease = store->shards[i].buckets[b];
+
+                hfi_table_unlink(&store->shards[i], lease);
+                orphan(store, lease, orphans);
+            }
+}
+
+static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orphans *orphans)
+{
+    struct hfi_lease **list = hfi_lease_lost(lease) ? &orphans->lost : &orphans->alone;
+
+    if (lease->timed)
+        hfi_keeper_forget(store, &lease->timer);
+    lease->timed  = false;
+    lease->orphan = true;
+    atomic_store(&lease->phase, HFI_ENDING);
+    if (!hfi_lease_lost(lease)) {
+        lease->on_lost = NULL; /* it is not lost, only out of our hands */
+        (void)hfi_lease_lose(lease, "its store was closed; it lives on by its handle");
+        hfi_lease_uncount(lease);
+    }
+    lease->next = *list;
+    *list       = lease;
+}
+
+static void give_back(struct hfi_lease *lost)
+{
+    for (struct hfi_lease *next; lost; lost = next) {
+        next = lost->next;
+        hfi_release_lost_claim(lost, false);
+    }
+}
+
+static void forget(struct hfi_lease *alone)
+{
+    for (struct hfi_lease *next; alone; alone = next) {
+        struct hfi_shard *shard = atomic_load_explicit(&alone->shard, memory_order_relaxed);
+        bool free;
+
+        next = alone->next;
+        pthread_mutex_lock(&shard->lock);
+        free = hfi_lease_drop(alone, HFI_PART_CLAIM);
+        pthread_mutex_unlock(&shard->lock);
+        if (free)
+            hfi_lease_free(alone);
+    }
+}
+
+static void free_store(struct hfi_store *store)
+{
+    hfi_keeper_done(store);
+    hfi_loop_done(&store->loop);
+    hfi_drive_done(store);
+    for (int i = 0; i < HFI_SHARDS; i++) {
+        struct hfi_shard *shard = &store->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        if (shard->buckets != shard->first)
+            hfi_free(shard->buckets);
+        shard->buckets      = shard->first;
+        shard->bucket_count = HFI_BUCKETS_FIRST;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    hfi_slot_give(&hfi_stores, store);
+}

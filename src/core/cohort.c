@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* The local queue: see cohort.h. Runs on the threads of callers. */
+#include "core/cohort.h"
+
+#include "core/table.h"
+#include "util/clock.h"
+
+#include <unistd.h>
+
+static bool is_good(const struct hfi_lease *held);
+static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease);
+static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease);
+static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+                               hf_lease **ret_again);
+
+/* ---- coming in --------------------------------------------------------------- */
+
+/* The slot behind which this request would queue, or with *ret_ours the lease it re-enters. */
+static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *lease, bool *ret_ours)
+{
+    struct hfi_lease *held  = hfi_table_chain(shard, lease->claim.name.hash);
+    struct hfi_lease *equal = NULL;
+
+    for (; held; held = held->next) {
+        if (!hfi_table_same(&held->claim.name, &lease->claim.name))
+            continue;
+        if (lease->reentrant && is_ours(held, lease)) {
+            *ret_ours = true;
+            return held;
+        }
+        if (!equal && is_equal(held, lease))
+            equal = held;
+    }
+    return equal;
+}
+
+enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struct hfi_wait *wait,
+                                bool fresh, int64_t min_valid_ms, hf_lease **ret_again)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    enum hfi_entry entry    = HFI_ENTRY_GO;
+    struct hfi_lease *held;
+    bool ours = false;
+
+    pthread_mutex_lock(&shard->lock);
+    if (!hfi_slot_is(&lease->store->slot, handle)) {
+        pthread_mutex_unlock(&shard->lock);
+        return HFI_ENTRY_CLOSED;
+    }
+
+    held = find(shard, lease, &ours);
+    if (ours)
+        entry = re_enter(held, lease, ret_again);
+    else if (held && !wait && atomic_load(&held->phase) == HFI_HELD)
+        entry = is_good(held) ? HFI_ENTRY_BUSY : HFI_ENTRY_GO;
+    else if (held && wait)
+        entry = HFI_ENTRY_QUEUED;
+
+    if (entry == HFI_ENTRY_QUEUED) {
+        if (fresh)
+            hfi_wait_init(wait, lease->store, lease, min_valid_ms);
+        hfi_list_append(&held->queue, &wait->queued);
+        shard->entered++;
+    } else if (entry == HFI_ENTRY_GO) {
+        atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
+        hfi_table_link(shard, lease);
+        shard->entered++;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return entry;
+}
+
+/* The keeper may not have noticed yet that it ended. */
+static bool is_good(const struct hfi_lease *held)
+{
+    if (held->term.valid_until_ms == HFI_NEVER)
+        return !hfi_lease_lost(held);
+    return hfi_term_remaining(&held->term, hfi_now_ms()) > 0;
+}
+
+static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease)
+{
+    return held->reentrant && atomic_load(&held->phase) == HFI_HELD && held->scope == lease->scope
+           && held->scoped == lease->scoped && is_good(held);
+}
+
+static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease)
+{
+    const struct hfi_claim *a = &held->claim, *b = &lease->claim;
+
+    return held->pass && lease->pass && a->mode == b->mode && a->ttl_ms == b->ttl_ms
+           && a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
+}
+
+static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
+                               hf_lease **ret_again)
+{
+    if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity
+        || held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX)
+        return HFI_ENTRY_MISMATCH;
+
+    held->holds++;
+    *ret_again = (hf_lease *)(uintptr_t)atomic_load_explicit(&held->slot.handle, /* NOLINT */
+                                                             memory_order_relaxed);
+    return HFI_ENTRY_AGAIN;
+}
+
+bool hfi_cohort_leave(struct hfi_wait *wait)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&wait->lease->shard, memory_order_relaxed);
+    bool queued;
+
+    pthread_mutex_lock(&shard->lock);
+    queued = !hfi_list_empty(&wait->queued);
+    if (queued)
+        hfi_list_remove(&wait->queued);
+    pthread_mutex_unlock(&shard->lock);
+    return queued;
+}
+
+/* ---- passing on --------------------------------------------------------------- */
+
+/* Whoever holds now: what belongs to the holder and not to the claim. The label in the store stays
+ * that of who went there, and engine->passed() names the thread. */
+static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
+{
+    const struct hfi_lease *from = wait->lease;
+
+    lease->reentrant   = from->reentrant;
+    lease->scoped      = from->scoped;
+    lease->scope       = from->scope;
+    lease->on_lost     = from->on_lost;
+    lease->on_lost_arg = from->on_lost_arg;
+    lease->in_loop     = from->in_loop;
+    lease->holds       = 1;
+    lease->since_ms    = hfi_now_ms();
+    if (lease->fd >= 0)
+        close(lease->fd);
+    lease->fd = -1;
+}
+
+struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
+{
+    struct hfi_store *store         = lease->store;
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_wait *wait;
+    int64_t least_ms;
+
+    if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD
+        || !hfi_cohort_may_pass(lease->passes, lease->claim.tokens, store->cohort))
+        return NULL;
+
+    wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
+    if (lease->term.valid_until_ms != HFI_NEVER) {
+        least_ms = wait->min_valid_ms > 0 ? wait->min_valid_ms : 1;
+        if (hfi_term_remaining(&lease->term, hfi_now_ms()) < least_ms)
+            return NULL;
+    }
+
+    hfi_list_remove(&wait->queued);
+    lease->passes++;
+    lease->token++;
+    take_over(lease, wait);
+    if (engine->passed)
+        engine->passed(store->conn, &lease->claim, lease->token, wait->tid);
+    wait->passed = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
+    return wait;
+}
+
+struct hfi_wait *hfi_cohort_hand_on(struct hfi_lease *lease)
+{
+    struct hfi_list *node = hfi_list_pop(&lease->queue);
+    struct hfi_wait *wait;
+    struct hfi_lease *heir;
+
+    if (!node)
+        return NULL;
+    wait      = hfi_container(node, struct hfi_wait, queued);
+    heir      = wait->lease;
+    heir->hot = true;
+    hfi_list_move(&heir->queue, &lease->queue);
+    atomic_store_explicit(&heir->phase, HFI_GOING, memory_order_relaxed);
+    hfi_table_link(atomic_load_explicit(&heir->shard, memory_order_relaxed), heir);
+    return wait;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The local queue. Threads of one process that want one name, exclusively and
+ * with equal options, stand in the store's queue once: the first goes to the
+ * store, the others queue behind its slot. A release passes the lease to the
+ * next of them, with a token of its own out of the block that the grant
+ * reserved; when the block is used up the lease goes back to the store, and the
+ * next local waiter asks for it anew, behind whoever waits there.
+ *
+ * Everything here is under the lock of the lease's shard, unless it says otherwise.
+ */
+#ifndef HFI_COHORT_H
+#define HFI_COHORT_H
+
+#include "core/store.h"
+#include "core/wait.h"
+
+enum hfi_entry {
+    HFI_ENTRY_GO,       /* ask the store: the slot is in the table */
+    HFI_ENTRY_QUEUED,   /* wait for hfi_wait_tell() */
+    HFI_ENTRY_BUSY,     /* held here, and `wait` is NULL */
+    HFI_ENTRY_AGAIN,    /* re-entered */
+    HFI_ENTRY_MISMATCH, /* held by us, but as something that this is no part of */
+    HFI_ENTRY_CLOSED    /* the store was closed */
+};
+
+/*
+ * A new request comes in. Takes the lock itself. `wait` NULL: it does not wait.
+ * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is
+ * counted in its shard; else it is still the caller's alone.
+ */
+enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struct hfi_wait *wait,
+                                bool fresh, int64_t min_valid_ms, hf_lease **ret_again);
+
+/* A waiter wants to leave the queue. Takes the lock itself. false: it was taken out, and is told. */
+bool hfi_cohort_leave(struct hfi_wait *wait);
+
+/* The lease is being released: give it to the next local waiter, which is told PASSED after
+ * unlocking. NULL: it goes back to the store. */
+struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease);
+
+/* The slot leaves, lost or ended: its queue goes to the first of those in it, who is told GO after
+ * unlocking. NULL: nobody waits. */
+struct hfi_wait *hfi_cohort_hand_on(struct hfi_lease *lease);
+
+/* May a lease whose block has `tokens`, passed on `passes` times, be passed on once more? Pure. */
+static inline bool hfi_cohort_may_pass(uint32_t passes, uint32_t tokens, uint32_t cohort)
+{
+    return passes < cohort && passes + 1 < tokens;
+}
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Driving EVENT engines, and waiting for ops of any engine. See drive.h. */
+#include "core/op.h"
+#include "core/store.h"
+#include "util/clock.h"
+#include "util/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A thread that waits for its job while another drives. On its stack. */
+struct hfi_sleeper {
+    struct hfi_list node;
+    _Atomic uint32_t word; /* 0: sleep; 1: look again */
+};
+
+static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
+                       uint32_t rung);
+static void hand_role_on(struct hfi_driver *driver);
+static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms);
+
+/* ---- ops -------------------------------------------------------------------------- */
+
+void hfi_op_finish(struct hfi_op *op, hf_status status)
+{
+    hfi_done_fn *done = op->done; /* without one, the op may be gone as soon as it is finished */
+
+    atomic_store_explicit(&op->finished, 1 + (int)status, memory_order_release);
+    if (done)
+        done(op);
+}
+
+/* On the thread of whoever drives, or of submit(). */
+static void job_done(struct hfi_op *op)
+{
+    struct hfi_job *job       = hfi_container(op, struct hfi_job, op);
+    struct hfi_driver *driver = &job->store->driver;
+    bool abandoned;
+
+    pthread_mutex_lock(&driver->lock);
+    job->done = true;
+    abandoned = job->abandoned;
+    if (job->sleeper) {
+        atomic_store(&job->sleeper->word, 1);
+        hfi_futex_wake(&job->sleeper->word, 1, false);
+    }
+    pthread_mutex_unlock(&driver->lock);
+    if (abandoned)
+        job->late(job);
+}
+
+void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind kind)
+{
+    hfi_op_init(&job->op, kind, NULL, HFI_NEVER);
+    job->store     = store;
+    job->done      = false;
+    job->abandoned = false;
+    job->sleeper   = NULL;
+    job->late      = NULL;
+    if (store->drive == HFI_EVENT)
+        job->op.done = job_done;
+}
+
+void hfi_job_submit(struct hfi_job *job)
+{
+    hfi_store_engine(job->store)->submit(job->store->conn, &job->op);
+}
+
+bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
+{
+    struct hfi_driver *driver = &job->store->driver;
+    bool done;
+
+    if (job->store->drive != HFI_EVENT)
+        return true; /* submit() did it */
+
+    pthread_mutex_lock(&driver->lock);
+    while (!job->done && hfi_now_ms() < until_ms) {
+        if (driver->driving) {
+            sleep_until(driver, job, until_ms);
+            continue;
+        }
+        driver->driving = true;
+        driver->used++;
+        pthread_mutex_unlock(&driver->lock);
+        drive_once(job->store, until_ms, NULL, 0);
+        pthread_mutex_lock(&driver->lock);
+        driver->driving = false;
+    }
+    done = job->done;
+    hand_role_on(driver);
+    pthread_mutex_unlock(&driver->lock);
+    return done;
+}
+
+bool hfi_job_abandon(struct hfi_job *job)
+{
+    bool abandoned;
+
+    if (job->store->drive != HFI_EVENT)
+        return false;
+    (void)hfi_keeper_start(job->store); /* somebody must drive it to its end */
+    pthread_mutex_lock(&job->store->driver.lock);
+    abandoned = job->abandoned = !job->done;
+    pthread_mutex_unlock(&job->store->driver.lock);
+    return abandoned;
+}
+
+hf_status hfi_job_run(struct hfi_job *job, bool *ret_given_up)
+{
+    job->op.deadline_ms = job->store->drive == HFI_INLINE ? HFI_NEVER
+                                                          : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    hfi_job_submit(job);
+    *ret_given_up = !hfi_job_wait(job, job->op.deadline_ms) && hfi_job_abandon(job);
+    return *ret_given_up ? HF_UNKNOWN : hfi_op_status(&job->op);
+}
+
+/* ---- the role ----------------------------------------------------------------------- */
+
+bool hfi_drive_init(struct hfi_store *store)
+{
+    struct hfi_driver *driver = &store->driver;
+
+    pthread_mutex_init(&driver->lock, NULL);
+    hfi_list_init(&driver->sleepers);
+    driver->driving = driver->by_keeper = driver->loop_asks = false;
+    driver->used    = 0;
+    driver->wake_fd = -1;
+    atomic_store(&driver->polling, 0);
+    if (store->drive != HFI_EVENT)
+        return true;
+
+    driver->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return driver->wake_fd >= 0;
+}
+
+void hfi_drive_done(struct hfi_store *store)
+{
+    if (store->driver.wake_fd >= 0)
+        close(store->driver.wake_fd);
+    store->driver.wake_fd = -1;
+}
+
+/* Somebody drives: sleep until the job is done or the role is ours. With the lock, which is dropped. */
+static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms)
+{
+    struct hfi_sleeper sleeper;
+    bool by_keeper = driver->by_keeper;
+
+    atomic_init(&sleeper.word, 0);
+    hfi_list_append(&driver->sleepers, &sleeper.node);
+    job->sleeper = &sleeper;
+    pthread_mutex_unlock(&driver->lock);
+
+    if (by_keeper)
+        hfi_drive_wake(job->store); /* it makes way: a thread hop less for every answer to come */
+    while (atomic_load(&sleeper.word) == 0 && hfi_now_ms() < until_ms)
+        hfi_futex_wait(&sleeper.word, 0, until_ms, false);
+
+    pthread_mutex_lock(&driver->lock);
+    hfi_list_remove(&sleeper.node);
+    job->sleeper = NULL;
+}
+
+/* If nobody drives, wake one who should. With the lock, so that the sleeper is still there. */
+static void hand_role_on(struct hfi_driver *driver)
+{
+    struct hfi_sleeper *next;
+
+    if (driver->driving)
+        return;
+    if (hfi_list_empty(&driver->sleepers)) {
+        if (driver->loop_asks)
+            hfi_loop_ring(hfi_container(driver, struct hfi_store, driver));
+        driver->loop_asks = false;
+        return;
+    }
+    next = hfi_container(driver->sleepers.next, struct hfi_sleeper, node);
+    atomic_store(&next->word, 1);
+    hfi_futex_wake(&next->word, 1, false);
+}
+
+static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
+{
+    int64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+
+    if (timeout_ms >= 0 && timeout_ms < left_ms)
+        return timeout_ms;
+    if (until_ms == HFI_NEVER)
+        return -1;
+    return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+}
+
+/* Wait for the engine to have work, at most until until_ms, and let it work. Do not wait if *bell is
+ * not `rung` any more. */
+static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
+                       uint32_t rung)
+{
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_driver *driver       = &store->driver;
+    struct pollfd fds[2]            = { { .fd = engine->fd(store->conn), .events = POLLIN },
+                                        { .fd = driver->wake_fd, .events = POLLIN } };
+    uint64_t count;
+    int64_t now_ms;
+
+    /* First the mark, then the look at timeout and bell: what changes after that comes with a
+     * wake, which sees the mark and ends the poll. */
+    atomic_store(&driver->polling, 1);
+    now_ms = hfi_now_ms();
+    if (bell && atomic_load(bell) != rung)
+        until_ms = now_ms;
+    if (poll(fds, 2, shorter(engine->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0
+        && fds[1].revents && read(driver->wake_fd, &count, sizeof count) < 0)
+        count = 0; /* another driver was woken by it */
+    atomic_store(&driver->polling, 0);
+    engine->process(store->conn, hfi_now_ms());
+}
+
+/* Take the role if nobody has it. */
+static bool take_role(struct hfi_driver *driver)
+{
+    bool mine;
+
+    pthread_mutex_lock(&driver->lock);
+    mine = !driver->driving;
+    if (mine) {
+        driver->driving = true;
+        driver->used++;
+    }
+    pthread_mutex_unlock(&driver->lock);
+    return mine;
+}
+
+static void leave_role(struct hfi_driver *driver)
+{
+    pthread_mutex_lock(&driver->lock);
+    driver->driving = driver->by_keeper = false;
+    hand_role_on(driver);
+    pthread_mutex_unlock(&driver->lock);
+}
+
+void hfi_drive_poll(struct hfi_store *store)
+{
+    if (store->drive != HFI_EVENT || !take_role(&store->driver))
+        return;
+    hfi_store_engine(store)->process(store->conn, hfi_now_ms());
+    leave_role(&store->driver);
+}
+
+int hfi_drive_timeout(struct hfi_store *store)
+{
+    int timeout_ms;
+    bool driving;
+
+    if (store->drive != HFI_EVENT)
+        return -1;
+    if (!take_role(&store->driver)) {
+        pthread_mutex_lock(&store->driver.lock);
+        driving = store->driver.loop_asks = store->driver.driving;
+        pthread_mutex_unlock(&store->driver.lock);
+        return driving ? -1 : 0; /* hf_fd() becomes readable when it stops */
+    }
+    timeout_ms = hfi_store_engine(store)->timeout_ms(store->conn, hfi_now_ms());
+    leave_role(&store->driver);
+    return timeout_ms;
+}
+
+bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
+                    const _Atomic uint32_t *bell, uint32_t rung)
+{
+    struct hfi_driver *driver = &store->driver;
+    bool mine;
+
+    pthread_mutex_lock(&driver->lock);
+    mine  = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
+    *used = driver->used;
+    if (mine)
+        driver->driving = driver->by_keeper = true;
+    pthread_mutex_unlock(&driver->lock);
+    if (!mine)
+        return false;
+
+    drive_once(store, until_ms, bell, rung);
+    leave_role(driver);
+    return true;
+}
+
+void hfi_drive_wake(struct hfi_store *store)
+{
+    uint64_t one = 1;
+
+    if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling)
+        && write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        return; /* no such thing happens to an eventfd; the driver's own timeouts remain */
+}
+
+void hfi_drive_host_wake(struct hfi_host *host)
+{
+    struct hfi_store *store = hfi_container(host, struct hfi_store, host);
+
+    hfi_drive_wake(store);
+    hfi_loop_ring_timeout(store);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Handles. What callers hold is not a pointer: it is a number made of a slot's
+ * index and of how often the slot was handed out. Slots are type-stable: their
+ * memory is never given back and is always a slot of the same table, so looking
+ * at an old or a made-up handle is harmless, and a handle that has ended never
+ * comes to mean another object.
+ *
+ * Nothing here takes a lock, so a child may go on with the tables at whatever
+ * instant it was forked; slots that the parent's threads had in hand are lost to it.
+ */
+#ifndef HFI_HANDLE_H
+#define HFI_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hfi_handle_kind { HFI_KIND_STORE = 1, HFI_KIND_LEASE = 3, HFI_KIND_OP = 5, HFI_KIND_CANCEL = 7 };
+
+/* kind, index, generation: 3, 24 and 37 bits. At a million uses a second one slot repeats a handle
+ * after a day and a half. */
+#define HFI_KIND_BITS 3
+#define HFI_INDEX_BITS 24
+#define HFI_SLOTS_MAX (1u << HFI_INDEX_BITS)
+#define HFI_CHUNK_FIRST 64u /* slots in the first chunk; every chunk is twice as large as the one before */
+#define HFI_CHUNKS (HFI_INDEX_BITS - 6 + 1)
+
+/* The head of every struct that has handles. */
+struct hfi_slot {
+    _Atomic uint64_t handle; /* the one that is good now; 0: none */
+    uint64_t process;        /* hfi_process_id() of who took it */
+    uint64_t generation;     /* the owner's */
+    uint32_t index;
+    _Atomic uint32_t next_free; /* index + 1; 0: the last */
+};
+
+struct hfi_table {
+    size_t slot_size;
+    enum hfi_handle_kind kind;
+    _Atomic uint32_t used;            /* slots that were ever taken */
+    _Atomic uint64_t free;            /* a stack: index + 1 of the first, and a count against ABA */
+    _Atomic(char *) chunks[HFI_CHUNKS];
+};
+
+/* A slot of the table, without a handle yet; its `process` is still that of its last user (0: new
+ * and all zero). NULL: out of memory. */
+void *hfi_slot_take(struct hfi_table *table);
+/* Give it back. It has no handle any more. */
+void hfi_slot_give(struct hfi_table *table, void *slot);
+
+/* The slot whose handle this is, or NULL. Whoever needs more than a look locks and asks again
+ * with hfi_slot_is(). */
+static inline void *hfi_slot_find(struct hfi_table *table, const void *handle)
+{
+    uint64_t value = (uintptr_t)handle;
+    uint32_t n     = (uint32_t)(value >> HFI_KIND_BITS & (HFI_SLOTS_MAX - 1)) + HFI_CHUNK_FIRST;
+    int chunk      = 31 - __builtin_clz(n) - 6;
+    char *memory   = atomic_load_explicit(&table->chunks[chunk], memory_order_acquire);
+    struct hfi_slot *slot;
+
+    if (!memory || (value & 7) != table->kind)
+        return NULL;
+    slot = (void *)(memory + (size_t)(n - (HFI_CHUNK_FIRST << chunk)) * table->slot_size);
+    return atomic_load_explicit(&slot->handle, memory_order_acquire) == value ? slot : NULL;
+}
+
+static inline bool hfi_slot_is(const struct hfi_slot *slot, const void *handle)
+{
+    return atomic_load_explicit(&slot->handle, memory_order_relaxed) == (uintptr_t)handle;
+}
+
+/* Begin a new handle; what was written to the slot before is seen by whoever finds it. */
+static inline void *hfi_slot_publish(struct hfi_slot *slot, enum hfi_handle_kind kind)
+{
+    uint64_t value = ++slot->generation << (HFI_KIND_BITS + HFI_INDEX_BITS)
+                     | (uint64_t)slot->index << HFI_KIND_BITS | kind;
+
+    atomic_store_explicit(&slot->handle, value, memory_order_release);
+    return (void *)(uintptr_t)value; /* NOLINT: a number in disguise */
+}
+
+static inline void hfi_slot_retire(struct hfi_slot *slot)
+{
+    atomic_store_explicit(&slot->handle, 0, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper thread: fires timers when they are due, has claims settled, and
+ * drives an EVENT engine when nobody else does. See keeper.h.
+ *
+ * A timer fires with no lock held, so it may have been stopped, or its slot begun
+ * another lease, just before. Slots are type-stable and every timer looks again at
+ * what it is about, so firing once too often does no harm.
+ */
+#include "core/store.h"
+#include "core/thread.h"
+#include "util/clock.h"
+#include "util/futex.h"
+
+#include <time.h>
+
+#define FIRE_MAX 64 /* timers taken out of the heap at a time */
+
+static void *keeper_thread(void *arg);
+static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms, struct hfi_timer *due[FIRE_MAX]);
+static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *used);
+
+void hfi_keeper_init(struct hfi_keeper *keeper)
+{
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->ended, NULL);
+    keeper->rounds = 0;
+    keeper->heap = (struct hfi_heap){ 0 };
+    hfi_list_init(&keeper->settling);
+    keeper->reserved = keeper->busy = 0;
+    keeper->running = keeper->stop = keeper->closed = false;
+    keeper->wakes_ms               = INT64_MIN;
+    keeper->batch                  = NULL;
+    atomic_store(&keeper->bell, 0);
+}
+
+bool hfi_keeper_start(struct hfi_store *store)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+    bool ok;
+
+    /* What the keeper must not do itself, because it may block, it gives to the pool. */
+    if (store->drive != HFI_EVENT && !hfi_pool_start(&store->pool, HFI_LANE_SHORT))
+        return false;
+
+    pthread_mutex_lock(&keeper->lock);
+    if (!keeper->running && !keeper->stop)
+        keeper->running = hfi_thread_start(&keeper->thread, "hf-keeper", keeper_thread, store);
+    ok = keeper->running;
+    pthread_mutex_unlock(&keeper->lock);
+    if (ok)
+        atomic_fetch_or(&store->started, HFI_STARTED_KEEPER);
+    return ok;
+}
+
+bool hfi_keeper_reserve(struct hfi_store *store)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+    bool ok;
+
+    pthread_mutex_lock(&keeper->lock);
+    ok = hfi_heap_reserve(&keeper->heap, keeper->reserved + 1);
+    if (ok)
+        keeper->reserved++;
+    pthread_mutex_unlock(&keeper->lock);
+    return ok;
+}
+
+void hfi_keeper_arm(struct hfi_store *store, struct hfi_timer *timer, int64_t due_ms)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+
+    pthread_mutex_lock(&keeper->lock);
+    hfi_heap_set(&keeper->heap, timer, due_ms);
+    if (due_ms < keeper->wakes_ms)
+        hfi_keeper_ring(store);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void hfi_keeper_forget(struct hfi_store *store, struct hfi_timer *timer)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+
+    pthread_mutex_lock(&keeper->lock);
+    hfi_heap_remove(&keeper->heap, timer);
+    keeper->reserved--;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void hfi_keeper_ring(struct hfi_store *store)
+{
+    store->keeper.wakes_ms = INT64_MIN; /* once is enough */
+    atomic_fetch_add(&store->keeper.bell, 1);
+    hfi_futex_wake(&store->keeper.bell, 1, false);
+    hfi_drive_wake(store); /* it may be driving */
+}
+
+void hfi_keeper_busy(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->keeper.lock);
+    store->keeper.busy++;
+    pthread_mutex_unlock(&store->keeper.lock);
+}
+
+void hfi_keeper_idle(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->keeper.lock);
+    store->keeper.busy--;
+    pthread_mutex_unlock(&store->keeper.lock);
+}
+
+static void wait_a_little(struct hfi_store *store)
+{
+    struct timespec pause = { .tv_nsec = 2000000 };
+
+    hfi_drive_poll(store);
+    nanosleep(&pause, NULL);
+}
+
+void hfi_keeper_stop(struct hfi_store *store)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+    int64_t begin_ms          = hfi_now_ms();
+    int64_t settle_ms         = begin_ms + HFI_CLOSE_WAIT_MS;
+    int64_t busy_ms           = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    bool running;
+
+    /* Ops that are under way must end before the engine is closed, and they do in bounded
+     * time; new attempts at settling are made only for a while. */
+    pthread_mutex_lock(&keeper->lock);
+    while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms)
+           || (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
+        if (!keeper->running)
+            (void)hfi_settle_round(store, hfi_now_ms());
+        pthread_mutex_unlock(&keeper->lock);
+        wait_a_little(store);
+        pthread_mutex_lock(&keeper->lock);
+    }
+    keeper->stop = keeper->closed = true;
+    running                       = keeper->running;
+    hfi_keeper_ring(store);
+    pthread_mutex_unlock(&keeper->lock);
+    if (running)
+        pthread_join(keeper->thread, NULL);
+    keeper->running = false;
+    hfi_settle_drop(store);
+}
+
+void hfi_keeper_done(struct hfi_store *store)
+{
+    hfi_heap_done(&store->keeper.heap);
+}
+
+/* ---- the thread ------------------------------------------------------------------- */
+
+static void *keeper_thread(void *arg)
+{
+    struct hfi_store *store   = arg;
+    struct hfi_keeper *keeper = &store->keeper;
+    struct hfi_timer *due[FIRE_MAX], *top;
+    int64_t now_ms, next_ms;
+    uint64_t used = 0;
+    unsigned count;
+
+    pthread_mutex_lock(&keeper->lock);
+    while (!keeper->stop) {
+        now_ms = hfi_now_ms();
+        while ((count = take_due(keeper, now_ms, due)) > 0) {
+            pthread_mutex_unlock(&keeper->lock);
+            for (unsigned i = 0; i < count; i++)
+                due[i]->fire(store, due[i], now_ms);
+            pthread_mutex_lock(&keeper->lock);
+        }
+        pthread_mutex_unlock(&keeper->lock);
+        hfi_renew_flush(store);
+        pthread_mutex_lock(&keeper->lock);
+
+        next_ms = hfi_settle_round(store, now_ms);
+        top     = hfi_heap_top(&keeper->heap);
+        if (top && top->due_ms < next_ms)
+            next_ms = top->due_ms;
+        if (!keeper->stop && next_ms > hfi_now_ms())
+            sleep_until(store, next_ms, &used);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    return NULL;
+}
+
+/*
+ * Take out what is due; and once something is, also what would be due soon and does
+ * not mind, so that renewals share an op. With the lock.
+ */
+static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms, struct hfi_timer *due[FIRE_MAX])
+{
+    struct hfi_timer *timer;
+    unsigned count = 0;
+
+    while (count < FIRE_MAX && (timer = hfi_heap_top(&keeper->heap))) {
+        int64_t early_ms = count > 0 && timer->early ? HFI_BATCH_EARLY_MS : 0;
+
+        if (timer->due_ms > now_ms + early_ms)
+            break;
+        hfi_heap_remove(&keeper->heap, timer);
+        if (timer->grab)
+            timer->grab(timer);
+        due[count++] = timer;
+    }
+    return count;
+}
+
+/* With the lock, which is dropped. */
+static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *used)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+    bool busy                 = keeper->busy > 0;
+    uint32_t bell             = atomic_load(&keeper->bell);
+    bool may_drive;
+    int64_t soon_ms;
+
+    keeper->wakes_ms = until_ms;
+    pthread_mutex_unlock(&keeper->lock);
+
+    /* The caller's loop may take its time; our own ops may not. */
+    may_drive = store->drive == HFI_EVENT && (busy || !hfi_loop_drives(store));
+    if (!may_drive || !hfi_drive_idle(store, used, until_ms, &keeper->bell, bell)) {
+        /* Somebody else drives; he will not tell us when he stops, so look again soon. */
+        soon_ms = hfi_now_ms() + HFI_KEEPER_IDLE_MS;
+        if (may_drive && soon_ms < until_ms)
+            until_ms = soon_ms;
+        hfi_futex_wait(&keeper->bell, bell, until_ms, false);
+    }
+
+    pthread_mutex_lock(&keeper->lock);
+    keeper->wakes_ms = INT64_MIN;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lease slots: making and freeing them, finding them by handle, and their two
+ * great moments, being granted and being lost. Runs on any thread.
+ *
+ * Making and freeing is on the path of every acquire and release: nothing is
+ * allocated but for long names and labels, and nothing is wiped that does not
+ * change.
+ */
+#include "core/cohort.h"
+#include "core/request.h"
+#include "core/table.h"
+#include "core/thread.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/hash.h"
+#include "util/process.h"
+#include "util/random.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct hfi_lease) < 1024, "100,000 of them should be cheap");
+
+#define SLOT_SIZE ((sizeof(struct hfi_lease) + 63) / 64 * 64)
+
+struct hfi_table hfi_leases = { .slot_size = SLOT_SIZE, .kind = HFI_KIND_LEASE };
+
+static struct hfi_lease *take_slot(void);
+static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want);
+
+/* ---- making -------------------------------------------------------------------- */
+
+static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
+{
+    hfi_hash128(want->name, want->name_len, claim->name.hash);
+    hfi_random_bytes(claim->owner, HFI_OWNER_LEN);
+    claim->mode           = want->mode;
+    claim->capacity       = want->capacity;
+    claim->permits        = want->permits;
+    claim->flags          = (want->request->flags & HF_BARGE ? HFI_CLAIM_BARGE : 0)
+                   | (want->request->flags & HF_DETACHED ? HFI_CLAIM_DETACHED : 0);
+    claim->tokens_wanted  = 1;
+    claim->ttl_ms         = want->ttl_ms;
+    claim->lock_delay_ms  = want->request->lock_delay_ms;
+    claim->token          = 0;
+    claim->tokens         = 0;
+    claim->granted_ttl_ms = 0;
+    claim->sent_ms        = 0;
+    for (size_t i = 0; i < sizeof claim->engine / sizeof *claim->engine; i++)
+        claim->engine[i] = NULL;
+}
+
+static void set_term(struct hfi_term *term, const struct hfi_want *want,
+                     const struct hfi_engine *engine)
+{
+    term->renew       = want->renew;
+    term->ttl_ms      = want->ttl_ms;
+    term->min_ttl_ms  = hfi_ttl_least(engine);
+    term->guard_ms    = HFI_GUARD_MS + engine->guard_ms;
+    term->max_hold_ms = want->request->max_hold_ms;
+}
+
+struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want)
+{
+    const hf_request *request = want->request;
+    struct hfi_lease *lease   = take_slot();
+
+    if (!lease)
+        return NULL;
+
+    lease->store       = store;
+    lease->parts       = HFI_PART_HANDLE | HFI_PART_CLAIM;
+    lease->pass        = want->pass;
+    lease->reentrant   = request->flags & HF_REENTRANT;
+    lease->scoped      = request->scope != 0;
+    lease->in_loop     = false;
+    lease->holds       = 1;
+    lease->passes      = 0;
+    lease->on_lost     = request->on_lost;
+    lease->on_lost_arg = request->on_lost_arg;
+    if (lease->reentrant)
+        lease->scope = lease->scoped ? request->scope : hfi_thread_id();
+
+    set_claim(&lease->claim, want);
+    set_term(&lease->term, want, hfi_store_engine(store));
+    atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
+                          memory_order_relaxed);
+    if (!set_texts(lease, want)) {
+        hfi_lease_free(lease);
+        return NULL;
+    }
+    return lease;
+}
+
+/* The name, and a label if there is one. false: out of memory. */
+static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want)
+{
+    unsigned char *name = lease->short_name;
+    const char *label   = want->request->label;
+
+    lease->claim.label = NULL;
+    if (want->name_len > HFI_SHORT_NAME) {
+        lease->long_name = name = hfi_malloc(want->name_len);
+        if (!name)
+            return false;
+    }
+    memcpy(name, want->name, want->name_len);
+    lease->claim.name.bytes = name;
+    lease->claim.name.len   = want->name_len;
+
+    if (label) {
+        lease->claim.label = lease->label = hfi_strndup(label, hfi_label_len(label));
+        return lease->label != NULL;
+    }
+    return true;
+}
+
+/* ---- slots, with a few spare ones for each thread --------------------------------- */
+
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static bool end_key_ok;
+
+static void on_thread_end(void *arg)
+{
+    (void)arg;
+    while (hfi_self.spares > 0)
+        hfi_slot_give(&hfi_leases, hfi_self.spare[--hfi_self.spares]);
+    hfi_self.watched = false;
+}
+
+static void make_end_key(void)
+{
+    end_key_ok = pthread_key_create(&end_key, on_thread_end) == 0;
+}
+
+/* Will on_thread_end() be called for this thread? */
+static bool watch_thread(void)
+{
+    pthread_once(&end_once, make_end_key);
+    if (end_key_ok && pthread_setspecific(end_key, &hfi_self) == 0)
+        hfi_self.watched = true;
+    return hfi_self.watched;
+}
+
+static struct hfi_lease *take_slot(void)
+{
+    struct hfi_lease *lease;
+    uint64_t process = hfi_process_id();
+
+    if (hfi_self.spares > 0)
+        lease = hfi_self.spare[--hfi_self.spares];
+    else
+        lease = hfi_slot_take(&hfi_leases);
+    if (!lease || lease->slot.process == process)
+        return lease;
+
+    if (lease->slot.process == 0) {
+        lease->fd = -1;
+        hfi_list_init(&lease->queue);
+        hfi_list_init(&lease->notice);
+        hfi_list_init(&lease->settling);
+        lease->timer.fire  = hfi_renew_due;
+        lease->timer.early = true;
+    }
+    lease->slot.process = process;
+    return lease;
+}
+
+void hfi_lease_free(struct hfi_lease *lease)
+{
+    if (lease->label)
+        hfi_free(lease->label);
+    if (lease->long_name)
+        hfi_free(lease->long_name);
+    if (lease->fd >= 0)
+        close(lease->fd);
+    lease->label     = NULL;
+    lease->long_name = NULL;
+    lease->fd        = -1;
+    lease->hot       = false;
+    lease->exported  = false;
+    lease->orphan    = false;
+    assert(!lease->link && !lease->timed && lease->timer.place == 0);
+    assert(hfi_list_empty(&lease->queue) && hfi_list_empty(&lease->settling));
+    atomic_store_explicit(&lease->gone, 0, memory_order_relaxed);
+    atomic_store_explicit(&lease->phase, HFI_FREE, memory_order_relaxed);
+
+    if (hfi_self.spares < HFI_SPARE_MAX && (hfi_self.watched || watch_thread()))
+        hfi_self.spare[hfi_self.spares++] = lease;
+    else
+        hfi_slot_give(&hfi_leases, lease);
+}
+
+void hfi_lease_uncount(struct hfi_lease *lease)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+
+    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+}
+
+void hfi_lease_leave(struct hfi_lease *lease)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+
+    hfi_lease_free(lease);
+    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+}
+
+/* ---- finding ----------------------------------------------------------------------- */
+
+hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct hfi_wait **ret_next)
+{
+    struct hfi_lease *lease = hfi_slot_find(&hfi_leases, handle);
+    struct hfi_shard *shard;
+
+    if (!lease)
+        return HF_INVALID;
+    if (lease->slot.process != hfi_process_id())
+        return HF_FORKED;
+
+    /* Between the look and the lock the lease may end, and its slot begin another one, in
+     * another shard even; shards are never freed either, so asking again is enough. */
+    shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    pthread_mutex_lock(&shard->lock);
+    if (!hfi_slot_is(&lease->slot, handle)) {
+        pthread_mutex_unlock(&shard->lock);
+        return HF_INVALID;
+    }
+
+    *ret_lease = lease;
+    *ret_next  = lease->term.valid_until_ms == HFI_NEVER ? NULL : hfi_lease_expire(lease);
+    return HF_OK;
+}
+
+void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next)
+{
+    pthread_mutex_unlock(&atomic_load_explicit(&lease->shard, memory_order_relaxed)->lock);
+    if (next)
+        hfi_wait_tell(next, HFI_WAIT_GO);
+}
+
+/* ---- granted, and lost --------------------------------------------------------------- */
+
+hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
+{
+    struct hfi_wait *next = NULL;
+    hf_lease *handle;
+
+    lease->token    = lease->claim.token;
+    lease->since_ms = since_ms;
+    handle          = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
+
+    /* The store may have told us already that it is gone: either we see that here, or
+     * hfi_lease_gone() sees that it is held. */
+    atomic_store(&lease->phase, HFI_HELD);
+    if (atomic_load(&lease->gone) && hfi_lease_lock(handle, &lease, &next) == HF_OK) {
+        if (!next)
+            next = hfi_lease_lose(lease, "it ended in the store as soon as it was granted");
+        hfi_lease_unlock(lease, next);
+    }
+    return handle;
+}
+
+struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    if (hfi_lease_lost(lease) || hfi_term_remaining(&lease->term, now_ms) > 0)
+        return NULL;
+    if (now_ms >= lease->term.hold_valid_ms)
+        return hfi_lease_lose(lease, "it was held for as long as max_hold allows");
+    return hfi_lease_lose(lease, lease->term.renew ? "its validity ended before it could be renewed"
+                                                   : "its validity ended");
+}
+
+struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
+{
+    uint64_t one = 1;
+
+    if (hfi_lease_lost(lease))
+        return NULL;
+    assert(hfi_state_may(lease->term.state, HF_STATE_LOST));
+    lease->term.state = HF_STATE_LOST;
+    lease->pass       = false;
+    snprintf(lease->why, sizeof lease->why, "%s", why);
+
+    if (lease->fd >= 0) {
+        ssize_t written = write(lease->fd, &one, sizeof one);
+
+        assert(written == sizeof one); /* an eventfd takes a first write */
+        (void)written;
+    }
+    if (lease->on_lost) {
+        lease->lost_handle = (hf_lease *)(uintptr_t)atomic_load(&lease->slot.handle); /* NOLINT */
+        hfi_notify_add(lease);
+    }
+    return hfi_cohort_hand_on(lease);
+}
+
+void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
+                    const unsigned char owner[HFI_OWNER_LEN], const char *why)
+{
+    struct hfi_lease *lease = hfi_container(claim, struct hfi_lease, claim);
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_wait *next   = NULL;
+    int phase;
+
+    (void)host;
+    pthread_mutex_lock(&shard->lock);
+    phase = atomic_load(&lease->phase);
+    if ((phase == HFI_GOING || phase == HFI_HELD)
+        && atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard
+        && memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
+        /* The other half of hfi_lease_begin(): first the mark, then the look. */
+        atomic_store(&lease->gone, 1);
+        if (atomic_load(&lease->phase) == HFI_HELD)
+            next = hfi_lease_lose(lease, why);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    if (next)
+        hfi_wait_tell(next, HFI_WAIT_GO);
+}

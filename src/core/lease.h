@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lease slot: one claim on the store, and whoever holds it here.
+ *
+ * The claim stays in its slot for as long as the engine may look at it. When a
+ * lease is passed to another local thread the slot gets a new handle and a new
+ * holder, and the claim stays where it is. A slot's life:
+ *
+ *            cohort: its turn            granted              release, close
+ *   FREE --------------------> GOING ------------> HELD -------------------> ENDING
+ *     ^                          |                |  ^                          |
+ *     |                          | failed         +--+ passed on: new handle    |
+ *     +--------------------------+----------------------------------------------+
+ *                                                    when no part is left
+ *
+ * A slot is freed when nobody has a part in it any more: the caller's handle, the
+ * claim in the store, a renewal that is under way. (A lost callback that is due
+ * has none: hf_release() sees it through before it lets go of the claim.)
+ * Everything is under the lock of the slot's shard, but for what the owner of a
+ * GOING slot writes before the lease is published.
+ */
+#ifndef HFI_LEASE_H
+#define HFI_LEASE_H
+
+#include "core/handle.h"
+#include "core/heap.h"
+#include "core/list.h"
+#include "core/term.h"
+
+#include <string.h>
+
+struct hfi_shard;
+struct hfi_store;
+struct hfi_wait;
+struct hfi_want;
+
+enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
+
+#define HFI_PART_HANDLE  1u
+#define HFI_PART_CLAIM   2u
+#define HFI_PART_RENEWAL 4u
+
+#define HFI_SHORT_NAME 64
+#define HFI_WHY_MAX 120
+
+/* `struct hfi_lease` is what hf_lease * stands for. In a free slot the members marked * are as they
+ * were when it was new: NULL, empty, -1 or false. */
+struct hfi_lease {
+    struct hfi_slot slot;
+    _Atomic(struct hfi_shard *) shard; /* whose lock guards it; set before the handle is published */
+    struct hfi_store *store;
+
+    struct hfi_lease *next, **link; /* in the shard's table; link NULL*: not in it */
+    _Atomic int phase;              /* enum hfi_phase */
+    _Atomic int gone;               /* * the store told us that it ended, maybe before we heard of the grant */
+    unsigned parts;                 /* HFI_PART_* */
+    bool pass;                      /* may be passed on locally */
+    bool hot;                       /* * others waited here: a block of tokens is worth it */
+    bool timed;                     /* * has a place for its timer at the keeper */
+    bool exported;                  /* * detached, and its handle was given away */
+    bool orphan;                    /* * its store was closed */
+    bool reentrant, scoped;         /* scoped: `scope` was given, else it is a thread's id */
+    bool in_loop;                   /* acquired asynchronously: its callback comes from hf_process() */
+    uint32_t holds, passes;
+    uint64_t scope;
+    uint64_t token;
+    int64_t since_ms; /* held since */
+    struct hfi_term term;
+
+    hf_lost_fn *on_lost;
+    void *on_lost_arg;
+    int fd;                 /* * for hf_lease_fd() */
+    hf_lease *lost_handle;  /* the handle it had when it was lost, for its callback */
+    struct hfi_list notice; /* * in the notifier's queue */
+    struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
+    struct hfi_timer timer; /* * */
+
+    struct hfi_list settling; /* * in the keeper's list of claims to give back */
+    int64_t settle_ms;        /* not before */
+    uint32_t settle_tries;
+
+    struct hfi_claim claim;
+    char *label;               /* * */
+    unsigned char *long_name;  /* * */
+    unsigned char short_name[HFI_SHORT_NAME];
+    char why[HFI_WHY_MAX]; /* how it was lost */
+};
+
+extern struct hfi_table hfi_leases;
+
+/* A slot for what `want` asks, not yet known to anybody. NULL: out of memory. */
+struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want);
+/* Give the slot back; no part is left and it is in no list. */
+void hfi_lease_free(struct hfi_lease *lease);
+/* Likewise for a slot that is counted in its shard. */
+void hfi_lease_leave(struct hfi_lease *lease);
+/* The slot keeps the store from being closed no longer. */
+void hfi_lease_uncount(struct hfi_lease *lease);
+
+/*
+ * Find the lease of a handle and lock its shard. HF_INVALID, HF_FORKED: nothing
+ * is locked. A lease whose validity has ended is marked LOST here, so that no call
+ * sees it held; *ret_next is then the local waiter to be woken after unlocking.
+ */
+hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct hfi_wait **ret_next);
+void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next);
+
+/* The store granted the claim: the slot becomes a lease. Its owner calls this, without the lock. */
+hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
+
+/* It is lost. With the lock. Returns the local waiter that goes to the store now, or NULL. */
+struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
+
+/* Look at the clock: lose it if its validity has ended. With the lock; likewise. */
+struct hfi_wait *hfi_lease_expire(struct hfi_lease *lease);
+
+/* Take these parts away, with the lock; true: none is left, and the caller frees it after unlocking. */
+static inline bool hfi_lease_drop(struct hfi_lease *lease, unsigned parts)
+{
+    lease->parts &= ~parts;
+    return lease->parts == 0;
+}
+
+static inline bool hfi_lease_lost(const struct hfi_lease *lease)
+{
+    return lease->term.state == HF_STATE_LOST;
+}
+
+/* host->lost() */
+struct hfi_host;
+void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
+                    const unsigned char owner[HFI_OWNER_LEN], const char *why);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Telling callers that a lease is lost, once, with no lock held.
+ *
+ * Callbacks may block or call back into the library, so neither the keeper nor a
+ * driver runs them: leases of hf_acquire() are told by a thread of their own,
+ * those of hf_acquire_async() by hf_process().
+ *
+ * hf_release() of a lost lease does not return before its callback has ended, so
+ * that the callback's argument may be freed then. It cannot wait when it is
+ * called from a callback, or when the callback would come from hf_process(): a
+ * callback that has not begun is taken back then, and HF_LOST tells instead.
+ */
+#ifndef HFI_NOTIFY_H
+#define HFI_NOTIFY_H
+
+#include "core/list.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct hfi_lease;
+struct hfi_store;
+
+enum hfi_way { HFI_WAY_THREAD, HFI_WAY_LOOP, HFI_WAYS };
+
+struct hfi_notify {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct hfi_notify_way {
+        struct hfi_list queue;     /* leases, by `notice` */
+        struct hfi_lease *running; /* whose callback runs; NULL: none, or it has been released */
+        uint64_t runner;           /* hfi_thread_id() of who runs it; 0: nobody */
+    } ways[HFI_WAYS];
+    pthread_t thread;
+    bool started, stop;
+};
+
+void hfi_notify_init(struct hfi_notify *notify);
+/* Make sure that the thread runs. false: it could not be started. */
+bool hfi_notify_start(struct hfi_store *store);
+/* Queue the callback of a lost lease; with its shard's lock. */
+void hfi_notify_add(struct hfi_lease *lease);
+/* Run what is queued for hf_process(). */
+void hfi_notify_run(struct hfi_store *store, enum hfi_way way);
+bool hfi_notify_pending(struct hfi_store *store, enum hfi_way way);
+/* The lease is being released: see above. Without locks. Afterwards no callback of it begins. */
+void hfi_notify_end(struct hfi_lease *lease);
+/* Run what is queued, then end the thread. */
+void hfi_notify_stop(struct hfi_store *store);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* The worker threads of a store. They are started one by one as they are needed. */
+#include "core/pool.h"
+
+#include "core/thread.h"
+
+
+static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
+
+static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_LONG_MAX };
+
+void hfi_pool_init(struct hfi_pool *pool)
+{
+    pthread_mutex_init(&pool->lock, NULL);
+    pool->stop = false;
+    for (int i = 0; i < HFI_LANES; i++) {
+        pthread_cond_init(&pool->lanes[i].more, NULL);
+        hfi_list_init(&pool->lanes[i].tasks);
+        pool->lanes[i].idle = pool->lanes[i].count = 0;
+    }
+}
+
+static void *work_short(void *arg)
+{
+    struct hfi_pool *pool = arg;
+
+    return work(pool, &pool->lanes[HFI_LANE_SHORT]);
+}
+
+static void *work_long(void *arg)
+{
+    struct hfi_pool *pool = arg;
+
+    return work(pool, &pool->lanes[HFI_LANE_LONG]);
+}
+
+/* With the lock. */
+static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
+{
+    struct hfi_pool_lane *lane = &pool->lanes[which];
+
+    if (lane->count == most[which]
+        || !hfi_thread_start(&lane->threads[lane->count], "hf-worker",
+                             which == HFI_LANE_SHORT ? work_short : work_long, pool))
+        return false;
+    lane->count++;
+    return true;
+}
+
+bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane)
+{
+    bool ok;
+
+    pthread_mutex_lock(&pool->lock);
+    ok = pool->lanes[lane].count > 0 || add_thread(pool, lane);
+    pthread_mutex_unlock(&pool->lock);
+    return ok;
+}
+
+void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+{
+    struct hfi_pool_lane *lane = &pool->lanes[which];
+
+    pthread_mutex_lock(&pool->lock);
+    hfi_list_append(&lane->tasks, &task->node);
+    if (lane->idle > 0)
+        pthread_cond_signal(&lane->more);
+    else
+        (void)add_thread(pool, which); /* if not, those that are there will come to it */
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void hfi_pool_stop(struct hfi_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    for (int i = 0; i < HFI_LANES; i++)
+        pthread_cond_broadcast(&pool->lanes[i].more);
+    pthread_mutex_unlock(&pool->lock);
+
+    for (int i = 0; i < HFI_LANES; i++)
+        for (unsigned t = 0; t < pool->lanes[i].count; t++)
+            pthread_join(pool->lanes[i].threads[t], NULL);
+    for (int i = 0; i < HFI_LANES; i++)
+        pool->lanes[i].count = 0;
+}
+
+static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane)
+{
+    struct hfi_list *node;
+    struct hfi_task *task;
+
+    pthread_mutex_lock(&pool->lock);
+    while ((node = hfi_list_pop(&lane->tasks)) || !pool->stop) {
+        if (!node) {
+            lane->idle++;
+            pthread_cond_wait(&lane->more, &pool->lock);
+            lane->idle--;
+            continue;
+        }
+        task = hfi_container(node, struct hfi_task, node);
+        pthread_mutex_unlock(&pool->lock);
+        task->run(task);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}

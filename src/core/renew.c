@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Renewals. The keeper gathers what is due into a batch and sends it as one op:
+ * on the pool if the engine may block, else right away. Whatever becomes of the
+ * op, each lease's timer stays set for the end of its validity, so none is lost
+ * late because an answer did not come.
+ *
+ * hf_renew() is a batch of one, that the caller waits for.
+ */
+#include "core/renew.h"
+
+#include "core/cohort.h"
+#include "core/op.h"
+#include "core/request.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#define AGAIN_MS 10 /* when there was no memory, or the lease was just being granted */
+
+static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms);
+static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_renewal *item,
+                                    int64_t now_ms);
+
+/* ---- by itself ------------------------------------------------------------------- */
+
+void hfi_renew_due(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
+{
+    struct hfi_lease *lease = hfi_container(timer, struct hfi_lease, timer);
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_wait *next   = NULL;
+
+    /* The slot may have begun another life, even in another store, since the timer was taken
+     * out. If it is timed in this one, looking once more is right in any case. */
+    pthread_mutex_lock(&shard->lock);
+    if (atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard && shard->store == store)
+        next = look(store, lease, now_ms);
+    pthread_mutex_unlock(&shard->lock);
+    if (next)
+        hfi_wait_tell(next, HFI_WAIT_GO);
+    if (store->keeper.batch && store->keeper.batch->count == store->keeper.batch->room)
+        hfi_renew_flush(store);
+}
+
+/* Put it into the keeper's batch. false: out of memory. */
+static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms)
+{
+    struct hfi_keeper *keeper = &store->keeper;
+
+    if (!keeper->batch)
+        keeper->batch = hfi_batch_new(store, HFI_BATCH_MAX);
+    if (!keeper->batch)
+        return false;
+    hfi_batch_add(keeper->batch, lease, hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms), now_ms);
+    return true;
+}
+
+/* What does it need? With the lock. Returns the local waiter to be told GO, or NULL. */
+static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, int64_t now_ms)
+{
+    int phase = atomic_load(&lease->phase);
+    struct hfi_term_step step;
+
+    if (!(phase == HFI_GOING || phase == HFI_HELD) || !lease->timed)
+        return NULL;
+    if (phase == HFI_GOING) {
+        hfi_keeper_arm(store, &lease->timer, now_ms + AGAIN_MS);
+        return NULL;
+    }
+
+    step = hfi_term_next(&lease->term, now_ms);
+    if (step.what == HFI_TERM_SLEEP && step.at_ms - now_ms <= HFI_BATCH_EARLY_MS
+        && hfi_term_next(&lease->term, step.at_ms).what == HFI_TERM_RENEW)
+        step.what = HFI_TERM_RENEW; /* others are renewed just now */
+    if (step.what == HFI_TERM_LOST)
+        return hfi_lease_expire(lease);
+    if (step.what == HFI_TERM_RENEW) {
+        step.at_ms = now_ms + AGAIN_MS;
+        if (gather(store, lease, now_ms))
+            step = hfi_term_next(&lease->term, now_ms);
+    }
+    if (step.at_ms != HFI_NEVER)
+        hfi_keeper_arm(store, &lease->timer, step.at_ms);
+    return NULL;
+}
+
+/* On the pool, or on the thread that drives. */
+static void batch_done(struct hfi_op *op)
+{
+    hfi_batch_end(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_batch, job));
+}
+
+static void batch_run(struct hfi_task *task)
+{
+    struct hfi_batch *batch = hfi_container(task, struct hfi_batch, task);
+
+    hfi_job_submit(&batch->job);
+    hfi_batch_end(batch);
+}
+
+void hfi_renew_flush(struct hfi_store *store)
+{
+    struct hfi_batch *batch = store->keeper.batch;
+
+    if (!batch)
+        return;
+    store->keeper.batch       = NULL;
+    batch->job.op.deadline_ms = batch->until_ms;
+    hfi_keeper_busy(store);
+    if (store->drive == HFI_EVENT) {
+        batch->job.op.done = batch_done;
+        hfi_job_submit(&batch->job);
+    } else {
+        batch->task.run = batch_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &batch->task);
+    }
+}
+
+/* ---- batches ------------------------------------------------------------------------ */
+
+struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room)
+{
+    struct hfi_batch *batch = hfi_malloc(sizeof *batch + room * sizeof batch->items[0]);
+
+    if (!batch)
+        return NULL;
+    hfi_job_init(&batch->job, store, HFI_OP_RENEW);
+    batch->job.op.u.renew.items = batch->items;
+    batch->job.op.u.renew.count = 0;
+    batch->count                = 0;
+    batch->room                 = room;
+    batch->until_ms             = HFI_NEVER;
+    return batch;
+}
+
+void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl_ms, int64_t now_ms)
+{
+    /* Until the engine says otherwise the outcome is not known. */
+    batch->items[batch->count++] = (struct hfi_renewal){ &lease->claim, ttl_ms, HF_UNKNOWN };
+    batch->job.op.u.renew.count  = batch->count;
+    lease->parts |= HFI_PART_RENEWAL;
+    hfi_term_renewing(&lease->term, ttl_ms, now_ms);
+    if (lease->term.valid_until_ms < batch->until_ms)
+        batch->until_ms = lease->term.valid_until_ms;
+}
+
+void hfi_batch_end(struct hfi_batch *batch)
+{
+    struct hfi_store *store   = batch->job.store;
+    struct hfi_keeper *keeper = &store->keeper;
+    int64_t now_ms            = hfi_now_ms();
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct hfi_lease *lease = hfi_container(batch->items[i].claim, struct hfi_lease, claim);
+        struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+        struct hfi_wait *next;
+        bool free;
+
+        pthread_mutex_lock(&shard->lock);
+        next = take_answer(lease, &batch->items[i], now_ms);
+        free = hfi_lease_drop(lease, HFI_PART_RENEWAL);
+        pthread_mutex_unlock(&shard->lock);
+        if (next)
+            hfi_wait_tell(next, HFI_WAIT_GO);
+        if (free)
+            hfi_lease_free(lease);
+    }
+    hfi_free(batch);
+
+    pthread_mutex_lock(&keeper->lock);
+    keeper->rounds++;
+    pthread_cond_broadcast(&keeper->ended);
+    pthread_mutex_unlock(&keeper->lock);
+    hfi_keeper_idle(store);
+}
+
+/* With the lock. Returns the local waiter to be told GO, or NULL. */
+static struct hfi_wait *take_answer(struct hfi_lease *lease, const struct hfi_renewal *item,
+                                    int64_t now_ms)
+{
+    bool held = atomic_load(&lease->phase) == HFI_HELD;
+    bool lost = hfi_term_renewed(&lease->term, item->status, item->claim->sent_ms,
+                                 item->claim->granted_ttl_ms, now_ms);
+
+    if (!held || hfi_lease_lost(lease))
+        return NULL;
+    if (lost && (item->status == HF_LOST || item->status == HF_NOT_FOUND)) {
+        atomic_store(&lease->gone, 1);
+        return hfi_lease_lose(lease, "the store did not have it any more when it was renewed");
+    }
+    if (lost)
+        return hfi_lease_lose(lease, "its validity ended before it could be renewed");
+    if (lease->timed)
+        hfi_keeper_arm(lease->store, &lease->timer, hfi_term_next(&lease->term, now_ms).at_ms);
+    return NULL;
+}
+
+/* ---- hf_renew() ------------------------------------------------------------------------ */
+
+/* Lock the lease when no renewal of it is under way. */
+static hf_status lock_quiet(hf_lease *handle, struct hfi_lease **ret_lease)
+{
+    struct hfi_wait *next;
+    struct hfi_keeper *keeper;
+    uint64_t rounds;
+    hf_status status;
+
+    for (;;) {
+        status = hfi_lease_lock(handle, ret_lease, &next);
+        if (status != HF_OK)
+            return status;
+        if (next) {
+            hfi_lease_unlock(*ret_lease, next);
+            continue;
+        }
+        if (!(*ret_lease)->term.renewing)
+            return HF_OK;
+        keeper = &(*ret_lease)->store->keeper;
+        pthread_mutex_lock(&keeper->lock);
+        rounds = keeper->rounds;
+        pthread_mutex_unlock(&keeper->lock);
+        hfi_lease_unlock(*ret_lease, NULL);
+
+        /* The batch ends at the latest when the op does, which the engine bounds. */
+        pthread_mutex_lock(&keeper->lock);
+        while (keeper->rounds == rounds)
+            pthread_cond_wait(&keeper->ended, &keeper->lock);
+        pthread_mutex_unlock(&keeper->lock);
+    }
+}
+
+/* May it be renewed for ttl_ms (0: as before)? With the lock. */
+static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t now_ms, hf_error *err)
+{
+    hf_status status = HF_OK;
+
+    if (hfi_lease_lost(lease))
+        return hfi_error_set(err, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
+    if (lease->term.granted_ms == 0 || lease->term.ttl_ms == 0)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "this lease has no ttl");
+    if (*ttl_ms != 0)
+        status = hfi_ttl_check(hfi_store_engine(lease->store), "ttl_ms", *ttl_ms, err);
+    if (status != HF_OK)
+        return status;
+
+    *ttl_ms = hfi_term_ask(&lease->term, *ttl_ms ? *ttl_ms : lease->term.ttl_ms, now_ms);
+    if (*ttl_ms == 0)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "max_hold leaves no time for a renewal");
+    return HF_OK;
+}
+
+static void late_renew(struct hfi_job *job)
+{
+    hfi_batch_end(hfi_container(job, struct hfi_batch, job));
+}
+
+/* Prepare the renewal of one lease, and keep its store open until it is over. */
+static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_batch, hf_error *err)
+{
+    int64_t ask_ms = ttl_ms;
+    struct hfi_lease *lease;
+    hf_status status = lock_quiet(handle, &lease);
+
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+
+    status     = check(lease, &ask_ms, hfi_now_ms(), err);
+    *ret_batch = status == HF_OK ? hfi_batch_new(lease->store, 1) : NULL;
+    if (status == HF_OK && !*ret_batch)
+        status = hfi_error_memory(err);
+    if (status == HF_OK) {
+        if (ttl_ms != 0 && ttl_ms != lease->term.ttl_ms) {
+            /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
+            lease->term.ttl_ms = ttl_ms;
+            lease->pass        = false;
+        }
+        hfi_batch_add(*ret_batch, lease, ask_ms, hfi_now_ms());
+        hfi_keeper_busy(lease->store);
+        atomic_load_explicit(&lease->shard, memory_order_relaxed)->entered++;
+    }
+    hfi_lease_unlock(lease, NULL);
+    return status;
+}
+
+/* What has become of the lease decides, and then what the store said. */
+static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up, hf_status status,
+                       const hf_error *inner, hf_error *err)
+{
+    struct hfi_lease *lease;
+    struct hfi_wait *next;
+
+    if (hfi_lease_lock(handle, &lease, &next) != HF_OK)
+        return hfi_error_set(err, HF_INVALID, 0, "lease: it was released meanwhile");
+    if (hfi_lease_lost(lease))
+        status = HF_LOST;
+    else if (given_up)
+        lease->term.state = HF_STATE_AT_RISK;
+    status = status == HF_OK ? hfi_ok(err)
+                             : hfi_store_error(store, "renew", &lease->claim.name, status, inner, err);
+    hfi_lease_unlock(lease, next);
+    return status;
+}
+
+hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
+{
+    struct hfi_batch *batch = NULL;
+    struct hfi_store *store;
+    struct hfi_shard *shard;
+    hf_error inner = { .status = HF_OK };
+    bool given_up;
+    hf_status status = begin(handle, ttl_ms, &batch, err);
+
+    if (status != HF_OK)
+        return status;
+
+    store           = batch->job.store;
+    shard           = hfi_store_shard(store, batch->items[0].claim->name.hash);
+    batch->job.late = late_renew;
+    status          = hfi_job_run(&batch->job, &given_up);
+    if (!given_up) {
+        inner = batch->job.op.error;
+        if (status != HF_OK)
+            batch->items[0].status = status;
+        status = batch->items[0].status;
+        hfi_batch_end(batch);
+    }
+    status = judge(store, handle, given_up, status, &inner, err);
+    atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
+    return status;
+}

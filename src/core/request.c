@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests, checked. Pure: reads the request and the engine's table, nothing
+ * else. Every refusal names the field, as callers of other languages see only the
+ * text. The order of checks is the order of the fields.
+ */
+#include "core/request.h"
+
+#include "util/error.h"
+
+#include <string.h>
+
+#define ALL_FLAGS (HF_BARGE | HF_REENTRANT | HF_NO_RENEW | HF_DETACHED | HF_STRICT)
+
+static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi_want *want,
+                            hf_error *err);
+static hf_status check_flags(unsigned caps, const hf_request *request, hf_error *err);
+static hf_status check_times(const struct hfi_engine *engine, const hf_request *request,
+                             struct hfi_want *want, hf_error *err);
+static hf_status choose_ttl(const struct hfi_engine *engine, const hf_request *request,
+                            struct hfi_want *want, hf_error *err);
+
+static hf_status invalid(hf_error *err, const char *field, const char *wrong)
+{
+    return hfi_error_set(err, HF_INVALID, 0, "%s: %s", field, wrong);
+}
+
+static hf_status unsupported(hf_error *err, const char *field, const char *what)
+{
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has no %s", field, what);
+}
+
+hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const hf_request *request,
+                            hf_request *whole, struct hfi_want *ret_want, hf_error *err)
+{
+    unsigned caps = engine->info.caps;
+    hf_status status;
+
+    if (!request)
+        return invalid(err, "request", "NULL");
+    if (request->size != sizeof *request) {
+        if (!hfi_struct_copy(whole, sizeof *whole, request, request->size,
+                             offsetof(hf_request, kind)))
+            return invalid(err, "size", "not the size of an hf_request; use HF_REQUEST_INIT");
+        request = whole;
+    }
+    ret_want->request = request;
+
+    status = hfi_name_check(request->name, request->name_len, &ret_want->name_len, err);
+    if (status != HF_OK)
+        return status;
+    ret_want->name = request->name;
+
+    status = check_kind(caps, request, ret_want, err);
+    if (status != HF_OK)
+        return status;
+
+    status = check_flags(caps, request, err);
+    if (status != HF_OK)
+        return status;
+
+    status = check_times(engine, request, ret_want, err);
+    if (status != HF_OK)
+        return status;
+
+    /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
+    ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_NO_RENEW);
+    ret_want->pass  = cohort && ret_want->permits == ret_want->capacity
+                     && ret_want->mode != HFI_MODE_SEMAPHORE
+                     && !(request->flags & (HF_STRICT | HF_DETACHED | HF_NO_RENEW))
+                     && request->max_hold_ms == 0;
+    if (request->max_hold_ms > 0 && request->ttl_ms == 0 && engine->default_ttl_ms == 0)
+        ret_want->renew = false; /* the ttl *is* max_hold */
+    return HF_OK;
+}
+
+hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err)
+{
+    if (!name)
+        return invalid(err, "name", "NULL");
+    if (name_len == 0)
+        name_len = strnlen(name, HF_NAME_MAX + 1);
+    if (name_len == 0)
+        return invalid(err, "name", "empty");
+    if (name_len > HF_NAME_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "name: longer than %d bytes", HF_NAME_MAX);
+
+    *ret_len = (uint32_t)name_len;
+    return HF_OK;
+}
+
+size_t hfi_label_len(const char *label)
+{
+    size_t len = strnlen(label, HF_LABEL_MAX + 1);
+
+    if (len <= HF_LABEL_MAX)
+        return len;
+    len = HF_LABEL_MAX;
+    while (len > 0 && ((unsigned char)label[len] & 0xc0) == 0x80)
+        len--;
+    return len;
+}
+
+bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t size, size_t least)
+{
+    if (size < least || size > HFI_STRUCT_MAX)
+        return false;
+    memset(whole, 0, whole_size);
+    memcpy(whole, given, size < whole_size ? size : whole_size);
+    return true;
+}
+
+static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi_want *want,
+                            hf_error *err)
+{
+    if (request->kind != HF_SEMAPHORE && request->capacity != 0)
+        return invalid(err, "capacity", "only a semaphore has one");
+    if (request->kind != HF_SEMAPHORE && request->permits != 0)
+        return invalid(err, "permits", "only a semaphore has them");
+
+    switch (request->kind) {
+    case HF_MUTEX:
+        want->mode     = HFI_MODE_MUTEX;
+        want->capacity = want->permits = 1;
+        return HF_OK;
+    case HF_SHARED:
+    case HF_EXCLUSIVE:
+        if (!(caps & HF_CAP_SHARED))
+            return unsupported(err, "kind", "read-write locks");
+        want->mode     = HFI_MODE_RW;
+        want->capacity = HFI_RW_MAX;
+        want->permits  = request->kind == HF_SHARED ? 1 : HFI_RW_MAX;
+        return HF_OK;
+    case HF_SEMAPHORE:
+        if (!(caps & HF_CAP_SEMAPHORE))
+            return unsupported(err, "kind", "semaphores");
+        if (request->capacity == 0 || request->capacity > HF_CAPACITY_MAX)
+            return hfi_error_set(err, HF_INVALID, 0, "capacity: %u, must be 1 to %u",
+                                 request->capacity, HF_CAPACITY_MAX);
+        if (request->permits > request->capacity)
+            return hfi_error_set(err, HF_INVALID, 0, "permits: %u, more than the capacity of %u",
+                                 request->permits, request->capacity);
+        want->mode     = HFI_MODE_SEMAPHORE;
+        want->capacity = request->capacity;
+        want->permits  = request->permits ? request->permits : 1;
+        return HF_OK;
+    }
+    return invalid(err, "kind", "no such kind");
+}
+
+static hf_status check_flags(unsigned caps, const hf_request *request, hf_error *err)
+{
+    if (request->flags & ~ALL_FLAGS)
+        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+                             request->flags & ~ALL_FLAGS);
+    if (request->flags & HF_BARGE && !(caps & HF_CAP_BARGE))
+        return unsupported(err, "flags", "barging (HF_BARGE)");
+    if (request->flags & HF_DETACHED && !(caps & HF_CAP_DETACHED))
+        return unsupported(err, "flags", "leases that outlive the process (HF_DETACHED)");
+    return HF_OK;
+}
+
+static hf_status check_time(hf_error *err, const char *field, int64_t ms)
+{
+    if (ms < 0)
+        return hfi_error_set(err, HF_INVALID, 0, "%s: negative", field);
+    if (ms > HF_MS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "%s: more than ten years", field);
+    return HF_OK;
+}
+
+static hf_status check_times(const struct hfi_engine *engine, const hf_request *request,
+                             struct hfi_want *want, hf_error *err)
+{
+    hf_status status;
+
+    /* The usual request has none of them. */
+    if (request->wait_ms != HF_FOREVER) {
+        status = check_time(err, "wait_ms", request->wait_ms);
+        if (status != HF_OK)
+            return status;
+    }
+    status = check_time(err, "max_hold_ms", request->max_hold_ms);
+    if (status != HF_OK)
+        return status;
+    status = check_time(err, "min_valid_ms", request->min_valid_ms);
+    if (status != HF_OK)
+        return status;
+    status = check_time(err, "lock_delay_ms", request->lock_delay_ms);
+    if (status != HF_OK)
+        return status;
+    if (request->lock_delay_ms > 0 && !(engine->info.caps & HF_CAP_LOCK_DELAY))
+        return unsupported(err, "lock_delay_ms", "lock_delay");
+    return choose_ttl(engine, request, want, err);
+}
+
+hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
+                        hf_error *err)
+{
+    int64_t least_ms = hfi_ttl_least(engine);
+    hf_status status = check_time(err, field, ttl_ms);
+
+    if (status != HF_OK)
+        return status;
+    if (!(engine->info.caps & HF_CAP_TTL))
+        return unsupported(err, field, "ttl");
+    if (ttl_ms < least_ms)
+        return hfi_error_set(err, HF_INVALID, 0, "%s: %lld, the least is %lld", field,
+                             (long long)ttl_ms, (long long)least_ms);
+    return HF_OK;
+}
+
+/* What to ask the store for: never more than max_hold, but never less than the engine's least. */
+static hf_status choose_ttl(const struct hfi_engine *engine, const hf_request *request,
+                            struct hfi_want *want, hf_error *err)
+{
+    int64_t hold_ms = request->max_hold_ms;
+    hf_status status;
+
+    want->ttl_ms = request->ttl_ms ? request->ttl_ms : engine->default_ttl_ms;
+    if (request->ttl_ms != 0) {
+        status = hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err);
+        if (status != HF_OK)
+            return status;
+    }
+    if (request->flags & HF_DETACHED && want->ttl_ms == 0)
+        return invalid(err, "ttl_ms", "a detached lease needs one");
+    if (hold_ms == 0)
+        return HF_OK;
+
+    if (!(engine->info.caps & HF_CAP_TTL))
+        return unsupported(err, "max_hold_ms", "ttl");
+    if (want->ttl_ms == 0 || want->ttl_ms > hold_ms)
+        want->ttl_ms = hold_ms;
+    if (want->ttl_ms < hfi_ttl_least(engine))
+        want->ttl_ms = hfi_ttl_least(engine);
+    return HF_OK;
+}

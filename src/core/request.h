@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests, checked against what callers may ask for and what the engine can do. */
+#ifndef HFI_REQUEST_H
+#define HFI_REQUEST_H
+
+#include "engine/engine.h"
+
+#define HFI_STRUCT_MAX 4096 /* no option struct is larger, in any version */
+
+/* A request that makes sense. Points into the caller's memory. */
+struct hfi_want {
+    const hf_request *request; /* in full size */
+    const unsigned char *name;
+    uint32_t name_len;
+    enum hfi_mode mode;
+    uint32_t capacity, permits;
+    int64_t ttl_ms; /* to ask the store for; 0: none */
+    bool renew;     /* renewed by itself */
+    bool pass;      /* takes part in the local queue */
+};
+
+/*
+ * Check it for an engine; `cohort`: is there a local queue at all? `whole` is where
+ * a request of another size is copied to. HF_INVALID and HF_UNSUPPORTED name the field.
+ */
+hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const hf_request *request,
+                            hf_request *whole, struct hfi_want *ret_want, hf_error *err);
+
+/* Check a name; name_len 0: it is a C string. */
+hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err);
+
+static inline int64_t hfi_ttl_least(const struct hfi_engine *engine)
+{
+    return engine->min_ttl_ms > HF_TTL_MIN_MS ? engine->min_ttl_ms : HF_TTL_MIN_MS;
+}
+
+/* Is a ttl one that the engine takes? `field` names it in the error. */
+hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
+                        hf_error *err);
+
+/* How much of a label is kept: at most HF_LABEL_MAX bytes, and not half a character. */
+size_t hfi_label_len(const char *label);
+
+/* Copy an option struct that the caller says is `size` bytes into `whole` of `whole_size`, the rest
+ * zero. false: no such size makes sense; `least` is the smallest that does. */
+bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t size, size_t least);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
+#include "core/store.h"
+
+#include "core/request.h"
+#include "core/registry.h"
+#include "core/thread.h"
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/process.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define DEFAULT_URL "file:"
+#define NAME_SHOWN 200 /* in errors: leave room for what went wrong */
+
+struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
+                                .kind      = HFI_KIND_STORE };
+
+static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
+                          hf_error *err);
+static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err);
+static void init(struct hfi_store *store, const struct hfi_engine *engine);
+static void set_label(char label[HF_LABEL_MAX + 1], const char *given);
+
+/* ---- opening ------------------------------------------------------------------------ */
+
+hf_status hf_open(const char *url, const hf_open_options *options, hf_store **ret_store, hf_error *err)
+{
+    hf_open_options whole = HF_OPEN_OPTIONS_INIT;
+
+    if (!ret_store)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_store: NULL");
+    if (options
+        && !hfi_struct_copy(&whole, sizeof whole, options, options->size,
+                            offsetof(hf_open_options, label)))
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "size: not the size of an hf_open_options; use HF_OPEN_OPTIONS_INIT");
+    if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_MS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
+
+    hfi_ok(err);
+    return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
+}
+
+static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
+                          hf_error *err)
+{
+    const struct hfi_engine *engine;
+    struct hfi_store *store;
+    struct hfi_url url;
+    int64_t wait_ms  = options->open_wait_ms ? options->open_wait_ms : HFI_OPEN_WAIT_MS;
+    hf_status status = hfi_url_parse(text, &url, err);
+
+    if (status != HF_OK)
+        return status;
+
+    status = hfi_registry_find(url.scheme, &engine, err);
+    store  = status == HF_OK ? hfi_slot_take(&hfi_stores) : NULL;
+    if (store) {
+        init(store, engine);
+        set_label(store->label, options->label);
+        store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
+        status                       = open_engine(store, &url, err);
+    } else if (status == HF_OK) {
+        status = hfi_error_memory(err);
+    }
+    hfi_url_done(&url);
+    if (status == HF_OK)
+        *ret_store = hfi_slot_publish(&store->slot, HFI_KIND_STORE);
+    else if (store)
+        hfi_slot_give(&hfi_stores, store);
+    return status;
+}
+
+static void wrap_url(struct hfi_url *url, hf_error *err)
+{
+    char *shown = hfi_url_redacted(url);
+
+    hfi_error_wrap(err, "open %s", shown ? shown : url->scheme);
+    hfi_free(shown);
+}
+
+static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err)
+{
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    uint64_t cohort                 = HFI_COHORT_DEFAULT;
+    hf_status status = hfi_url_take_number(url, "cohort", 0, HFI_COHORT_MAX, &cohort, err);
+
+    if (status != HF_OK)
+        return status;
+    store->cohort = engine->info.caps & HF_CAP_PASS ? (uint32_t)cohort : 0;
+    if (!hfi_drive_init(store))
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
+
+    status = engine->open(url, &store->host, &store->conn, err);
+    if (status != HF_OK)
+        wrap_url(url, err);
+    if (status == HF_OK) {
+        status = hfi_url_all_taken(url, err);
+        if (status != HF_OK)
+            engine->close(store->conn);
+    }
+    if (status != HF_OK) {
+        hfi_drive_done(store);
+        return status;
+    }
+    store->location = engine->location(store->conn);
+    return HF_OK;
+}
+
+static void init(struct hfi_store *store, const struct hfi_engine *engine)
+{
+    /* Threads with an old handle of this slot may have one of these locks right now. In a forked
+     * child nobody has, whatever the copy says. */
+    if (store->slot.process != hfi_process_id()) {
+        pthread_mutex_init(&store->lock, NULL);
+        for (int i = 0; i < HFI_SHARDS; i++)
+            pthread_mutex_init(&store->shards[i].lock, NULL);
+    }
+    store->slot.process = hfi_process_id();
+
+    for (int i = 0; i < HFI_SHARDS; i++) {
+        struct hfi_shard *shard = &store->shards[i];
+
+        pthread_mutex_lock(&shard->lock);
+        memset(shard->first, 0, sizeof shard->first);
+        shard->store        = store;
+        shard->buckets      = shard->first;
+        shard->bucket_count = HFI_BUCKETS_FIRST;
+        shard->linked       = 0;
+        shard->entered      = 0;
+        atomic_store(&shard->left, 0);
+        pthread_mutex_unlock(&shard->lock);
+    }
+    pthread_mutex_lock(&store->lock);
+    hfi_list_init(&store->waits);
+    store->calls   = 0;
+    store->closing = false;
+    pthread_mutex_unlock(&store->lock);
+
+    atomic_store(&store->engine, engine);
+    atomic_store(&store->started, 0);
+    store->drive     = engine->drive;
+    store->conn      = NULL;
+    store->location  = "";
+    store->host.lost = hfi_lease_gone;
+    store->host.wake = hfi_drive_host_wake;
+    store->host.label = store->label;
+    hfi_keeper_init(&store->keeper);
+    hfi_notify_init(&store->notify);
+    hfi_loop_init(&store->loop);
+    hfi_pool_init(&store->pool);
+}
+
+/* "ada@example:4711 backup", cut to what a label may have, or as given. */
+static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
+{
+    char host[65] = "", memory[1024], uid[24];
+    struct passwd entry, *found = NULL;
+
+    if (given) {
+        size_t len = hfi_label_len(given);
+
+        memcpy(label, given, len);
+        label[len] = 0;
+        return;
+    }
+    if (gethostname(host, sizeof host - 1) != 0)
+        strcpy(host, "?");
+    snprintf(uid, sizeof uid, "%lu", (unsigned long)geteuid());
+    (void)getpwuid_r(geteuid(), &entry, memory, sizeof memory, &found);
+    snprintf(label, HF_LABEL_MAX + 1, "%s@%s:%ld %s", found ? found->pw_name : uid, host,
+             (long)getpid(), program_invocation_short_name);
+}
+
+/* ---- finding ------------------------------------------------------------------------- */
+
+static hf_status no_store(hf_status status, hf_error *err)
+{
+    return hfi_error_set(err, status, 0, "store: %s",
+                         status == HF_INVALID ? "no such handle, or it was closed"
+                                              : hf_status_text(status));
+}
+
+hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
+{
+    struct hfi_store *store = hfi_slot_find(&hfi_stores, handle);
+
+    if (!store)
+        return no_store(HF_INVALID, err);
+    if (store->slot.process != hfi_process_id())
+        return no_store(HF_FORKED, err);
+    *ret_store = store;
+    return HF_OK;
+}
+
+hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err)
+{
+    hf_status status = hfi_store_find(handle, ret_store, err);
+
+    if (status != HF_OK)
+        return status;
+    pthread_mutex_lock(&(*ret_store)->lock);
+    if (!hfi_slot_is(&(*ret_store)->slot, handle))
+        status = no_store(HF_INVALID, err);
+    else
+        (*ret_store)->calls++;
+    pthread_mutex_unlock(&(*ret_store)->lock);
+    return status;
+}
+
+void hfi_store_leave(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->lock);
+    store->calls--;
+    pthread_mutex_unlock(&store->lock);
+}
+
+bool hfi_store_start(struct hfi_store *store, unsigned threads)
+{
+    if (threads & HFI_STARTED_KEEPER && !hfi_keeper_start(store))
+        return false;
+    if (threads & HFI_STARTED_NOTIFY) {
+        if (!hfi_notify_start(store))
+            return false;
+        atomic_fetch_or(&store->started, HFI_STARTED_NOTIFY);
+    }
+    return true;
+}
+
+/* ---- saying --------------------------------------------------------------------------- */
+
+hf_status hf_info(hf_store *handle, hf_store_info *ret_info)
+{
+    const struct hfi_engine *engine;
+    struct hfi_store *store;
+    hf_store_info info;
+    size_t size;
+    hf_status status = hfi_store_enter(handle, &store, NULL);
+
+    if (status != HF_OK)
+        return status;
+    engine = hfi_store_engine(store);
+    size   = ret_info ? ret_info->size : 0;
+    if (size < offsetof(hf_store_info, location) || size > HFI_STRUCT_MAX) {
+        hfi_store_leave(store);
+        return HF_INVALID;
+    }
+
+    memset(&info, 0, sizeof info);
+    info.engine         = engine->info.name;
+    info.location       = store->location;
+    info.caps           = engine->info.caps;
+    info.tokens         = engine->info.tokens;
+    info.default_ttl_ms = engine->default_ttl_ms;
+    info.min_ttl_ms     = hfi_ttl_least(engine);
+    info.size           = size;
+    memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
+    hfi_store_leave(store);
+    return HF_OK;
+}
+
+hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struct hfi_name *name,
+                          hf_status status, const hf_error *inner, hf_error *err)
+{
+    const char *text = inner && inner->text[0] ? inner->text : hf_status_text(status);
+    char shown[NAME_SHOWN];
+
+    if (!err)
+        return status;
+    if (!name)
+        return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s: %s", store->location,
+                             verb, text);
+    hfi_quote_name(name->bytes, name->len, shown, sizeof shown);
+    return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s '%s': %s", store->location,
+                         verb, shown, text);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An open store: the engine's connection and everything core keeps about it.
+ *
+ * Locks, in their order; a thread that has one takes only those below it:
+ *
+ *   cancel->lock, store->lock    lists of waits that can be stopped; while one is held,
+ *                                engine->cancel() may be called
+ *   shard->lock                  leases, local queues (several shards: in index order)
+ *   keeper, notify, pool, drive  a lock each; while one is held, at most the last is taken
+ *   loop->lock, call->lock
+ *
+ * An engine's callbacks (done, host->lost, host->wake) take shard locks and those
+ * below, so no engine function is called with one of them held; but for passed(),
+ * which is a note and calls nothing.
+ */
+#ifndef HFI_STORE_H
+#define HFI_STORE_H
+
+#include "core/drive.h"
+#include "core/handle.h"
+#include "core/keeper.h"
+#include "core/lease.h"
+#include "core/loop.h"
+#include "core/notify.h"
+#include "core/pool.h"
+#include "engine/engine.h"
+
+#include <pthread.h>
+
+#define HFI_SHARDS 16
+#define HFI_BUCKETS_FIRST 16 /* of a shard */
+#define HFI_COHORT_DEFAULT 64
+#define HFI_COHORT_MAX 1000
+#define HFI_OPEN_WAIT_MS 5000
+#define HFI_CALL_LIMIT_MS 5000  /* how long an op may take that does not wait for anybody */
+#define HFI_GRACE_MS 2000       /* how long a cancelled op may take to end */
+#define HFI_CLOSE_WAIT_MS 1000  /* how long hf_close() waits for what is being settled */
+
+/* The leases and requests of the names that hash to it. */
+struct hfi_shard {
+    pthread_mutex_t lock;
+    struct hfi_store *store;
+    struct hfi_lease **buckets; /* `first`, until there are more than that */
+    uint32_t bucket_count, linked;
+    struct hfi_lease *first[HFI_BUCKETS_FIRST];
+    uint64_t entered;      /* slots that came in */
+    _Atomic uint64_t left; /* slots that are done; entered - left keep the store open */
+} __attribute__((aligned(64)));
+
+#define HFI_STARTED_KEEPER 1u
+#define HFI_STARTED_NOTIFY 2u
+
+struct hfi_store {
+    struct hfi_slot slot;
+    _Atomic(const struct hfi_engine *) engine;
+    struct hfi_conn *conn;
+    struct hfi_host host;
+    enum hfi_drive drive;
+    uint32_t cohort; /* how often a lease is passed on while others wait in the store */
+    char label[HF_LABEL_MAX + 1];
+    const char *location;
+
+    pthread_mutex_t lock;
+    struct hfi_list waits; /* requests that wait in the store, and asynchronous ones */
+    uint32_t calls;        /* public calls under way that no shard counts */
+    bool closing;
+
+    _Atomic unsigned started; /* HFI_STARTED_*: which threads are there */
+    struct hfi_shard shards[HFI_SHARDS];
+    struct hfi_keeper keeper;
+    struct hfi_notify notify;
+    struct hfi_loop loop;
+    struct hfi_pool pool;
+    struct hfi_driver driver;
+};
+
+extern struct hfi_table hfi_stores;
+
+/* The store of a handle, without any lock: its memory stays a store, but it may be closed any
+ * moment until the caller is counted in a shard or by hfi_store_enter(). */
+hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
+/* Likewise, and it stays open until hfi_store_leave(). */
+hf_status hfi_store_enter(hf_store *handle, struct hfi_store **ret_store, hf_error *err);
+void hfi_store_leave(struct hfi_store *store);
+/* Make sure that these threads run (HFI_STARTED_*). The store cannot be closed meanwhile. false: out
+ * of memory or threads. */
+bool hfi_store_start(struct hfi_store *store, unsigned threads);
+
+static inline const struct hfi_engine *hfi_store_engine(struct hfi_store *store)
+{
+    return atomic_load_explicit(&store->engine, memory_order_relaxed);
+}
+
+static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const uint64_t hash[2])
+{
+    return &store->shards[hash[0] % HFI_SHARDS];
+}
+
+/* Fill in err: "<location>: <verb> '<name>': <inner's text, or the status's>". Returns status. */
+hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struct hfi_name *name,
+                          hf_status status, const hf_error *inner, hf_error *err);
+
+/* An err for a call that succeeded. Cheap: the text is only cut to nothing. */
+static inline hf_status hfi_ok(hf_error *err)
+{
+    if (err) {
+        err->status  = HF_OK;
+        err->native  = 0;
+        err->text[0] = 0;
+    }
+    return HF_OK;
+}
+
+#endif

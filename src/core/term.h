@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lease's term: how long it is good for, and what that asks for now. Pure: no
+ * clock, no lock, no heap. All times are hfi_now_ms() times.
+ *
+ *             a renewal failed                validity ended,
+ *          +------------------> AT_RISK ----- or the store said so
+ *          |                     |    |              |
+ *   grant -+-> HELD <------------+    |              v
+ *               |     renewed         +-----------> LOST (for ever)
+ *               +-------------------------------------^
+ */
+#ifndef HFI_TERM_H
+#define HFI_TERM_H
+
+#include "engine/engine.h"
+
+#define HFI_DRIFT_PERCENT 1  /* how much faster than ours a server's clock may run */
+#define HFI_GUARD_MS 2       /* taken off every validity; engines may add to it */
+#define HFI_RETRY_MIN_MS 50  /* between failed renewals ... */
+#define HFI_RETRY_MAX_MS 1000
+
+struct hfi_term {
+    hf_state state;
+    bool renew;    /* renewed by itself */
+    bool renewing; /* a renewal is under way: do not begin another */
+
+    /* Set once, before the grant. */
+    int64_t ttl_ms;      /* what a renewal asks for; 0: there is no ttl */
+    int64_t min_ttl_ms;  /* the engine takes no less */
+    int64_t guard_ms;    /* HFI_GUARD_MS and the engine's */
+    int64_t max_hold_ms; /* 0: no limit */
+
+    /* Set by the grant and by every renewal. */
+    int64_t sent_ms, granted_ms;        /* when the ttl was asked for, and how much was given; 0: no end */
+    int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
+    int64_t valid_until_ms;             /* HFI_NEVER: no end */
+    int64_t retry_ms;                   /* after a failed renewal: not before this */
+};
+
+enum hfi_term_what { HFI_TERM_SLEEP, HFI_TERM_RENEW, HFI_TERM_LOST };
+
+struct hfi_term_step {
+    enum hfi_term_what what;
+    int64_t at_ms; /* SLEEP: look again then; HFI_NEVER: never */
+};
+
+/* May a lease go from one state to the other? */
+bool hfi_state_may(hf_state from, hf_state to);
+
+/* When a ttl that was asked for at sent_ms ends for us: never later than it does in the store. */
+int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms);
+
+/* The store granted it. granted_ms 0: without end. */
+void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms);
+
+/* Decide what a held lease needs at now_ms. */
+struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms);
+
+/* The ttl that a renewal sent at now_ms may ask for, if `ttl_ms` is wanted; 0: none, max_hold is near. */
+int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
+
+/* A renewal for ttl_ms is about to be sent. It may shorten what is left, and may have done so
+ * although we never hear of it: believe the worse from now on. */
+void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
+
+/* It was answered, at now_ms. HF_OK: the store gave granted_ms from sent_ms on. The answer says
+ * whether the lease is LOST now. */
+bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, int64_t granted_ms,
+                      int64_t now_ms);
+
+/* Validity left; INT64_MAX: no limit; 0: lost. */
+int64_t hfi_term_remaining(const struct hfi_term *term, int64_t now_ms);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What a thread knows of itself, and how the library starts its own. */
+#ifndef HFI_THREAD_H
+#define HFI_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hfi_lease;
+struct hfi_store;
+
+#define HFI_SPARE_MAX 4
+
+/* One per thread. After a fork it describes the parent's thread until hfi_thread_id() is asked. */
+struct hfi_self {
+    uint64_t process; /* hfi_process_id() of when the ids were drawn */
+    uint64_t id;      /* of this thread; never used again in this process */
+    int64_t tid;
+    const struct hfi_store *calling; /* whose callback this thread is in; NULL: none */
+
+    /* Lease slots that this thread freed, so that a lone acquire and release touch nothing that
+     * other threads touch. Given back when the thread ends. */
+    struct hfi_lease *spare[HFI_SPARE_MAX];
+    unsigned spares;
+    bool watched; /* the end of this thread is noticed */
+};
+
+/* Next to us in memory in every thread: the library is linked, or loaded early. */
+extern _Thread_local struct hfi_self hfi_self __attribute__((tls_model("initial-exec")));
+
+/* This thread, for HF_REENTRANT. Not the kernel's number, which is soon used again. */
+uint64_t hfi_thread_id(void);
+/* This thread, for people. */
+int64_t hfi_thread_tid(void);
+
+/* Start a thread of the library: all signals blocked, named `name` (15 bytes). */
+bool hfi_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that wait: how they are stopped, and how local ones are told. */
+#include "core/wait.h"
+
+#include "core/call.h"
+#include "core/cancel.h"
+#include "core/cohort.h"
+#include "core/thread.h"
+#include "util/futex.h"
+
+void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_lease *lease,
+                   int64_t min_valid_ms)
+{
+    hfi_list_init(&wait->queued);
+    hfi_list_init(&wait->listed);
+    hfi_list_init(&wait->followed);
+    wait->is_listed    = false;
+    wait->store        = store;
+    wait->cancel       = NULL;
+    wait->lease        = lease;
+    wait->call         = NULL;
+    wait->min_valid_ms = min_valid_ms;
+    wait->tid          = hfi_thread_tid();
+    wait->passed       = NULL;
+    wait->stopper      = NULL;
+    atomic_init(&wait->word, HFI_WAIT_SLEEPING);
+    atomic_init(&wait->stop, HF_OK);
+    atomic_init(&wait->op, NULL);
+}
+
+void hfi_wait_list(struct hfi_wait *wait)
+{
+    struct hfi_store *store = wait->store;
+    bool closing;
+
+    pthread_mutex_lock(&store->lock);
+    hfi_list_append(&store->waits, &wait->listed);
+    closing = store->closing;
+    pthread_mutex_unlock(&store->lock);
+    wait->is_listed = true;
+    if (closing)
+        hfi_wait_stop(wait, HF_CANCELLED); /* hf_close() may have gone through the list before */
+}
+
+void hfi_wait_leave(struct hfi_wait *wait)
+{
+    if (wait->is_listed) {
+        pthread_mutex_lock(&wait->store->lock);
+        hfi_list_remove(&wait->listed);
+        pthread_mutex_unlock(&wait->store->lock);
+        wait->is_listed = false;
+    }
+    if (wait->cancel) {
+        pthread_mutex_lock(&wait->cancel->lock);
+        hfi_list_remove(&wait->followed);
+        pthread_mutex_unlock(&wait->cancel->lock);
+        wait->cancel = NULL;
+    }
+}
+
+static void cancel_op(struct hfi_wait *wait, struct hfi_op *op, int status)
+{
+    atomic_store(&op->stop, status);
+    hfi_store_engine(wait->store)->cancel(wait->store->conn, op, (hf_status)status);
+}
+
+/* Either we see the wish to stop here, or whoever has it sees the op. */
+void hfi_wait_in_store(struct hfi_wait *wait, struct hfi_op *op)
+{
+    int stop;
+
+    atomic_store(&wait->op, op);
+    stop = atomic_load(&wait->stop);
+    if (stop != HF_OK)
+        cancel_op(wait, op, stop);
+}
+
+void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
+{
+    int none          = HF_OK;
+    uint32_t sleeping = HFI_WAIT_SLEEPING;
+    struct hfi_op *op;
+
+    if (!atomic_compare_exchange_strong(&wait->stop, &none, (int)status))
+        return; /* somebody was first */
+    if (wait->stopper) {
+        wait->stopper(wait);
+        return;
+    }
+
+    op = atomic_load(&wait->op);
+    if (op)
+        cancel_op(wait, op, (int)status);
+    else if (wait->call)
+        hfi_call_stop_local(wait->call);
+    else if (atomic_compare_exchange_strong(&wait->word, &sleeping, HFI_WAIT_STOPPED))
+        hfi_futex_wake(&wait->word, 1, false);
+}
+
+void hfi_wait_tell(struct hfi_wait *wait, uint32_t word)
+{
+    if (wait->call) {
+        hfi_call_told(wait->call, word);
+        return;
+    }
+    /* The waiter may leave, and its stack be used for something else, between these two. Waking
+     * an address that nobody sleeps on does no harm. */
+    if (atomic_exchange(&wait->word, word) <= HFI_WAIT_STOPPED)
+        hfi_futex_wake(&wait->word, 1, false);
+}

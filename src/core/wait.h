@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request while it waits: in the local queue of a lease, or with its op in the
+ * store's queue. A thread that waits has it on its stack; an asynchronous call
+ * has it inside.
+ *
+ * `word` says what a local waiter has become. Whoever takes it out of the queue,
+ * under the shard's lock, sets PASSED or GO later, when all is ready; the waiter
+ * itself leaves the queue when it was STOPPED or its time is up:
+ *
+ *   SLEEPING --> STOPPED --+--> (left the queue itself)
+ *       |           |
+ *       +-----------+---------> PASSED: the lease is its own now
+ *       +-----------+---------> GO: its slot is in the table, it asks the store
+ */
+#ifndef HFI_WAIT_H
+#define HFI_WAIT_H
+
+#include "core/list.h"
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct hfi_call;
+struct hfi_cancel;
+struct hfi_lease;
+struct hfi_store;
+
+enum { HFI_WAIT_SLEEPING, HFI_WAIT_STOPPED, HFI_WAIT_PASSED, HFI_WAIT_GO };
+
+struct hfi_wait {
+    struct hfi_list queued;   /* in a lease's queue; under the shard's lock */
+    struct hfi_list listed;   /* in the store's list, if is_listed; under store->lock */
+    struct hfi_list followed; /* in the canceller's list; under cancel->lock */
+    bool is_listed;
+    struct hfi_store *store;
+    struct hfi_cancel *cancel; /* whose list it is in; NULL: none */
+    struct hfi_lease *lease;   /* its own slot, to go to the store with */
+    struct hfi_call *call;     /* asynchronous: whose it is; NULL: a thread sleeps on `word` */
+    int64_t min_valid_ms;
+    int64_t tid;
+    hf_lease *passed; /* with PASSED: the lease it got */
+    _Atomic uint32_t word;
+    _Atomic int stop;            /* HF_OK, or why it should end early */
+    _Atomic(struct hfi_op *) op; /* what waits in the store; NULL: nothing */
+    void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_wait_change() */
+};
+
+void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_lease *lease,
+                   int64_t min_valid_ms);
+
+/* From now on hf_cancel_fire(cancel) stops it. HF_CANCELLED: it has been fired; HF_INVALID. */
+hf_status hfi_wait_follow(struct hfi_wait *wait, hf_cancel *cancel);
+/* From now on hf_close() stops it. */
+void hfi_wait_list(struct hfi_wait *wait);
+/* Neither can stop it any more, nor is one of them about to. */
+void hfi_wait_leave(struct hfi_wait *wait);
+
+/* The op is in the store now: what asks it to stop goes to the engine. */
+void hfi_wait_in_store(struct hfi_wait *wait, struct hfi_op *op);
+/* Ask it to end early. With the lock of a list that it is in, or by its owner. */
+void hfi_wait_stop(struct hfi_wait *wait, hf_status status);
+
+/* Tell a local waiter, which is in no queue any more, what it has become; it may be gone at once. */
+void hfi_wait_tell(struct hfi_wait *wait, uint32_t word);
+
+/* Is the handle a canceller that has not been fired? HF_INVALID, HF_FORKED, HF_CANCELLED. */
+hf_status hfi_cancel_look(hf_cancel *cancel);
+
+#endif
