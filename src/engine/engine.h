@@ -137,6 +137,9 @@ struct hfi_op {
     } u;
     hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
     void *core;        /* core's own */
+    _Atomic int stop;  /* BLOCKING: 0, or the status that core is about to call cancel() with. That may
+                          be before submit() has got so far that cancel() finds it: look here before
+                          going to sleep. */
 
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
@@ -177,7 +180,8 @@ struct hfi_engine {
     hf_status (*open)(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                       hf_error *err);
 
-    /* Close it. No op is pending and no claim held. May block shortly. */
+    /* Close it. No op is pending and no claim held, but detached ones: those stay in the
+     * store, and the engine forgets where core had them. May block shortly. */
     void (*close)(struct hfi_conn *conn);
 
     /* In a child after fork(): give back memory and descriptors of this process
