@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define SETTLE_MAX_S 0.02  /* after the start of a round, before the first reading */
 #define LOOK_S       0.001 /* how often we look whether all are parked */
@@ -60,10 +59,10 @@ void *crew_shared(size_t size)
 
 void crew_hold(int64_t hold_ns)
 {
-    struct timespec hold = { hold_ns / 1000000000, (long)(hold_ns % 1000000000) };
+    int64_t end = bench_ns() + hold_ns;
 
-    if (hold_ns > 0)
-        nanosleep(&hold, NULL);
+    while (hold_ns > 0 && bench_ns() < end)
+        ;
 }
 
 /* ---- a worker ------------------------------------------------------------------ */
@@ -76,7 +75,6 @@ static void *work(void *arg)
     void *self = crew->enter(post->index, crew->arg);
     uint32_t phase = 0;
 
-    prctl(PR_SET_TIMERSLACK, 1L); /* a hold of 1 ms is 1 ms */
     for (;;) {
         atomic_fetch_add(&crew->parked, 1);
         while (atomic_load(&crew->phase) == phase)

@@ -41,7 +41,7 @@ double team_jain(const struct team *team); /* median */
 
 /* Zeroed memory that forked workers share with us. */
 void *crew_shared(size_t size);
-/* Sleep `hold_ns`; 0: do not even call. */
+/* Be busy for `hold_ns`, as a holder is who works; one who sleeps lets others in too easily. */
 void crew_hold(int64_t hold_ns);
 
 #endif

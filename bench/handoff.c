@@ -21,7 +21,8 @@
 #define PROCESSES    8
 #define HOLD_NS      1000000
 #define BARE_ROUND_S 0.2
-#define HOLD_ROUND_S 0.5 /* long enough for some fifty turns of each */
+#define HOLD_ROUND_S 0.3 /* long enough for some 35 turns of each */
+#define BARE_SHARE   0.35
 
 struct common {
     const char *dir;
@@ -94,8 +95,8 @@ static void report_jain(struct bench *bench, const struct team *teams, const cha
     row->target = (struct target){ AT_LEAST, 0.99, 0, true };
 }
 
-static void compare(struct bench *bench, struct crew *crew, int64_t hold_ns, double round_s,
-                    struct team teams[COUNT], struct rounds *ret)
+static void compare(struct bench *bench, struct crew *crew, int64_t hold_ns, double share,
+                    double round_s, struct team teams[COUNT], struct rounds *ret)
 {
     struct contender contenders[COUNT];
     static crew_step_fn *const steps[COUNT] = { step_ours, step_ticket, step_flock };
@@ -106,7 +107,7 @@ static void compare(struct bench *bench, struct crew *crew, int64_t hold_ns, dou
         teams[i].hold_ns = hold_ns;
         contenders[i] = (struct contender){ team_round, &teams[i] };
     }
-    rounds_run(bench, 0.5, round_s, contenders, COUNT, ret);
+    rounds_run(bench, share, round_s, contenders, COUNT, ret);
 }
 
 void measure_handoff(struct bench *bench)
@@ -119,13 +120,13 @@ void measure_handoff(struct bench *bench)
     ticket_init(common.ticket, 1);
     crew = crew_start(CREW_PROCESSES, PROCESSES, enter, &common);
 
-    compare(bench, crew, 0, BARE_ROUND_S, bare, &rounds);
+    compare(bench, crew, 0, BARE_SHARE, BARE_ROUND_S, bare, &rounds);
     rounds_rates(bench, &rounds, OURS, "hand-offs, no hold time", TICKET,
                  "ticket lock on shared futexes", (struct target){ AT_LEAST, 0.5, 0, false });
     rounds_rates(bench, &rounds, OURS, "hand-offs, no hold time", FLOCK, "flock(2)",
                  (struct target){ 0 });
 
-    compare(bench, crew, HOLD_NS, HOLD_ROUND_S, held, &rounds);
+    compare(bench, crew, HOLD_NS, 1 - BARE_SHARE, HOLD_ROUND_S, held, &rounds);
     rounds_rates(bench, &rounds, OURS, "hand-offs, held 1 ms each", TICKET,
                  "ticket lock on shared futexes", (struct target){ AT_LEAST, 0.95, 0, false });
     rounds_rates(bench, &rounds, OURS, "hand-offs, held 1 ms each", FLOCK, "flock(2)",

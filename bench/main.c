@@ -235,6 +235,7 @@ static int results(const struct run *run, const struct options *options, FILE *s
 {
     bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     int rc = EXIT_FINE, svg_rc = EXIT_FINE;
+    bool failed = false;
 
     if (options->json)
         out_json(run, stdout);
@@ -248,9 +249,9 @@ static int results(const struct run *run, const struct options *options, FILE *s
     for (size_t i = 0; i < run->count; i++)
         if (run->reports[i]->failed) {
             fprintf(stderr, PROGRAM ": %s: %s\n", run->measures[i]->name, run->reports[i]->error);
-            return EXIT_INTERNAL;
+            failed = true;
         }
-    return rc ? rc : svg_rc;
+    return failed ? EXIT_INTERNAL : rc ? rc : svg_rc;
 }
 
 static int list(void)

@@ -143,16 +143,17 @@ static double resident(const char *field)
 static void fill_measured(struct bench *bench, struct shelf *shelf, unsigned count)
 {
     char path[PATH_MAX];
-    double rss, private, disk, raw, start;
+    double rss, private, start;
+    char what[64];
     struct row *row;
 
     snprintf(path, sizeof path, "%s/many", bench->dir);
     rss = resident("VmRSS");
     private = resident("RssAnon");
-    disk = place_bytes(path);
     start = (double)bench_ns();
     fill(shelf, count);
-    row = bench_row(bench, UNIT_PER_SECOND, "taking that many names, one by one", "");
+    snprintf(what, sizeof what, "taking %u names, one by one", count);
+    row = bench_row(bench, UNIT_PER_SECOND, what, "");
     row->measured = 1e9 * count / ((double)bench_ns() - start);
 
     row = bench_row(bench, UNIT_BYTES, "memory per held name (RSS)", "");
@@ -160,22 +161,33 @@ static void fill_measured(struct bench *bench, struct shelf *shelf, unsigned cou
     row = bench_row(bench, UNIT_BYTES, "of it private (the rest is the mapped file)", "");
     row->measured = (resident("RssAnon") - private) / count;
 
-    raw = raw_size(&shelf->raw);
     raw_fill(&shelf->raw, 0, count);
-    row = bench_row(bench, UNIT_BYTES, "disk per held name", "LMDB by hand");
-    row->measured = (place_bytes(path) - disk) / count;
-    row->baseline = (raw_size(&shelf->raw) - raw) / count;
+    row = bench_row(bench, UNIT_BYTES, "disk per held name, all files", "LMDB by hand");
+    row->measured = place_bytes(path) / count;
+    row->baseline = raw_size(&shelf->raw) / count;
     row->ratio = row->measured / row->baseline;
 }
 
-/* ------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------ */
+
+enum { FULL, EMPTY, RAW_FULL, RAW_EMPTY, COUNT };
+
+static void compare(struct bench *bench, const struct rounds *rounds, unsigned count,
+                    const char *how)
+{
+    char what[64];
+
+    snprintf(what, sizeof what, "%s, %u held", how, count);
+    rounds_costs(bench, rounds, FULL, what, EMPTY, "the same with 10 held",
+                 (struct target){ AT_MOST, 2, 0, false });
+    rounds_costs(bench, rounds, RAW_FULL, "  likewise, LMDB by hand", RAW_EMPTY,
+                 "the same with 10 records", (struct target){ 0 });
+}
 
 void measure_many(struct bench *bench)
 {
-    enum { FULL, EMPTY, RAW_FULL, RAW_EMPTY, COUNT };
     static struct rounds rounds;
     static struct shelf few, many;
-    const struct target target = { AT_MOST, 2, 0, false };
     const struct contender one[COUNT] = {
         { round_one, &many }, { round_one, &few }, { round_raw_one, &many }, { round_raw_one, &few }
     };
@@ -193,13 +205,7 @@ void measure_many(struct bench *bench)
     bench_done(bench, 0.1);
 
     rounds_run(bench, 0.45, ROUND_S, one, COUNT, &rounds);
-    rounds_costs(bench, &rounds, FULL, "one name again and again", EMPTY, "the same with 10 held",
-                 target);
-    rounds_costs(bench, &rounds, RAW_FULL, "  LMDB by hand, one key", RAW_EMPTY,
-                 "the same with 10 records", (struct target){ 0 });
+    compare(bench, &rounds, count, "one name again and again");
     rounds_run(bench, 0.45, ROUND_S, fresh, COUNT, &rounds);
-    rounds_costs(bench, &rounds, FULL, "a random fresh name each time", EMPTY,
-                 "the same with 10 held", target);
-    rounds_costs(bench, &rounds, RAW_FULL, "  LMDB by hand, a random key", RAW_EMPTY,
-                 "the same with 10 records", (struct target){ 0 });
+    compare(bench, &rounds, count, "a random fresh name each");
 }

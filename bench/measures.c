@@ -7,7 +7,7 @@ const struct measure measures[] = {
     { "handoff", "eight processes on one name, FIFO", measure_handoff },
     { "passes", "sixteen threads of one process on one name", measure_passes },
     { "quiet", "what a waiting process does while it waits", measure_quiet },
-    { "many", "acquire+release while 100,000 names are held", measure_many },
+    { "many", "acquire+release while very many names are held", measure_many },
     { "command", "holdfast run x -- true", measure_command },
     { "async", "many acquisitions in flight from one thread", measure_async },
     { 0 },

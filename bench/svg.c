@@ -104,28 +104,31 @@ static void text_at(FILE *file, double x, double y, const char *class, const cha
     fputs("</text>\n", file);
 }
 
+/* Plain colours and no var(): not every reader of SVG knows it. */
 static void put_style(FILE *file)
 {
     fputs("<style>\n"
-          ":root { --paper:#ffffff; --ink:#1f2328; --dim:#59636e; --grid:#d8dee4; --line:#1f2328;"
-          " --met:#0969da; --missed:#bc4c00; }\n"
-          "@media (prefers-color-scheme: dark) { :root { --paper:#0d1117; --ink:#e6edf3; "
-          "--dim:#9198a1;"
-          " --grid:#2b323b; --line:#e6edf3; --met:#4493f8; --missed:#f0883e; } }\n"
           "text { font-family: system-ui, 'DejaVu Sans', sans-serif; font-size: 13px; fill: "
-          "var(--ink, #1f2328); }\n"
-          ".paper { fill: var(--paper, #ffffff); }\n"
+          "#1f2328; }\n"
+          ".paper { fill: #ffffff; }\n"
           ".title { font-size: 18px; font-weight: 600; }\n"
-          ".dim { font-size: 11.5px; fill: var(--dim, #59636e); }\n"
-          ".tick { font-size: 11.5px; fill: var(--dim, #59636e); text-anchor: middle; }\n"
-          ".label { text-anchor: end; }\n"
-          ".sub { text-anchor: end; font-size: 11.5px; fill: var(--dim, #59636e); }\n"
-          ".grid { stroke: var(--grid, #d8dee4); stroke-width: 1; }\n"
-          ".target { stroke: var(--line, #1f2328); stroke-width: 1.5; }\n"
-          ".spread { stroke: var(--line, #1f2328); stroke-width: 1.5; opacity: 0.7; }\n"
-          ".met { fill: var(--met, #0969da); }\n"
-          ".missed { fill: var(--missed, #bc4c00); }\n"
+          ".dim, .tick, .sub { font-size: 11.5px; fill: #59636e; }\n"
+          ".tick { text-anchor: middle; }\n"
+          ".label, .sub { text-anchor: end; }\n"
+          ".grid { stroke: #d8dee4; stroke-width: 1; }\n"
+          ".target, .spread { stroke: #1f2328; stroke-width: 1.5; }\n"
+          ".met { fill: #0969da; }\n"
+          ".missed { fill: #bc4c00; }\n"
           ".verdict { font-weight: 600; }\n"
+          "@media (prefers-color-scheme: dark) {\n"
+          "text { fill: #e6edf3; }\n"
+          ".paper { fill: #0d1117; }\n"
+          ".dim, .tick, .sub { fill: #9198a1; }\n"
+          ".grid { stroke: #2b323b; }\n"
+          ".target, .spread { stroke: #e6edf3; }\n"
+          ".met { fill: #4493f8; }\n"
+          ".missed { fill: #f0883e; }\n"
+          "}\n"
           "</style>\n",
           file);
 }
@@ -189,7 +192,8 @@ static void put_bar(const struct plot *plot, const char *name, const struct row 
     char text[160];
 
     snprintf(text, sizeof text, "%s: %s", name, row->what);
-    text_at(plot->file, PLOT_X - 14, middle - 1, "label", text);
+    text_at(plot->file, PLOT_X - 14, row->target.on_measured ? middle + 5 : middle - 1, "label",
+            text);
     if (!row->target.on_measured) {
         snprintf(text, sizeof text, "against %s", row->against);
         text_at(plot->file, PLOT_X - 14, middle + 14, "sub", text);

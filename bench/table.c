@@ -54,19 +54,25 @@ static void put_verdict(const struct table *table, const struct row *row)
         fprintf(table->file, " (aim %.2f)", row->target.aim);
 }
 
+/* Nothing after the last column that says something. */
 static void put_row(const struct table *table, const struct row *row)
 {
+    bool compared = row->against[0] != 0, judged = row->target.sense != NO_TARGET;
     FILE *file = table->file;
     char text[FORMAT_MAX];
 
     fputs("  ", file);
     left(file, row->what, WHAT - 2);
     right(file, format_value(row->measured, row->unit, text), NUMBER);
-    fputs("  ", file);
-    left(file, row->against, AGAINST);
-    right(file, row->against[0] ? format_value(row->baseline, row->unit, text) : "", NUMBER);
-    right(file, isnan(row->ratio) ? "" : format_ratio(row->ratio, text), RATIO);
-    right(file, format_target(row, text), TARGET);
+    if (compared || judged) {
+        fputs("  ", file);
+        left(file, row->against, AGAINST);
+        right(file, compared ? format_value(row->baseline, row->unit, text) : "", NUMBER);
+    }
+    if (judged || !isnan(row->ratio))
+        right(file, isnan(row->ratio) ? "" : format_ratio(row->ratio, text), RATIO);
+    if (judged)
+        right(file, format_target(row, text), TARGET);
     put_verdict(table, row);
     fputc('\n', file);
 }

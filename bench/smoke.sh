@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Does the bench run, is its JSON complete, does it clean up, does it refuse nonsense? smoke.sh PROGRAM
+set -eu
+
+bench=$1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/bench-smoke.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+export TMPDIR="$dir"
+fail() { echo "bench smoke: $*" >&2; exit 1; }
+status() { code=0; "$@" >/dev/null 2>&1 || code=$?; echo "$code"; }
+
+"$bench" --quick --only pair --json --svg "$dir/plot.svg" >"$dir/out.json" || fail "exit status $?"
+jq -e '
+    (.version | type == "string") and .quick == true and (.seconds | type == "number")
+    and (.file_system | type == "string") and (.measurements | length) == 1
+    and (.measurements[0] | .name == "pair" and .error == null
+        and (.rows | length) >= 3
+        and (.rows[0] | .unit == "per_second" and .measured > 0 and .baseline > 0 and .ratio > 0
+            and .ratio_low <= .ratio and .ratio <= .ratio_high and .rounds >= 5
+            and .target == {of: "ratio", at_least: 0.5, aim: 0.8} and (.met | type == "boolean"))
+        and (.rows[1] | .target == null and .met == null))
+' "$dir/out.json" >/dev/null || { cat "$dir/out.json"; fail "not the JSON that was promised"; }
+python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "$dir/plot.svg" || fail "the plot is not XML"
+[ "$(find "$dir" -mindepth 1 -maxdepth 1 -type d | wc -l)" = 0 ] || fail "it left a directory behind"
+
+"$bench" --list | grep -q '^handoff ' || fail "--list"
+"$bench" --help | grep -q -- --svg || fail "--help"
+[ "$(status "$bench" --only nonsense)" = 64 ] || fail "--only nonsense"
+[ "$(status "$bench" --seconds 0)" = 64 ] || fail "--seconds 0"
+[ "$(status "$bench" --seconds 1x)" = 64 ] || fail "--seconds 1x"
+[ "$(status "$bench" nonsense)" = 64 ] || fail "an operand"
+[ "$(status "$bench" --list --svg)" = 64 ] || fail "--svg without a file"
+[ "$(status env TMPDIR=/nonexistent "$bench" --quick --only pair)" = 70 ] || fail "no directory for the stores"
+
+# A signal ends it as it should, and nothing stays behind.
+"$bench" --only handoff --seconds 60 >/dev/null 2>&1 &
+pid=$!
+sleep 1
+kill -TERM "$pid"
+code=0
+wait "$pid" || code=$?
+[ "$code" = 143 ] || fail "SIGTERM: status $code"
+[ "$(find "$dir" -mindepth 1 -maxdepth 1 -type d | wc -l)" = 0 ] || fail "SIGTERM left a directory behind"
