@@ -48,8 +48,11 @@ step_check() {
         "${dirs[@]}"
 }
 
+# In tests, what stands in single quotes is for another shell, and variables cross files.
 step_shell() {
-    files '*.sh' '*.bash' '*.bats' '.ci/run' | xargs -r shellcheck
+    files '*.sh' '*.bash' .ci/run | grep -v '^test/' | xargs -r shellcheck || return 1
+    files 'test/*.sh' 'test/*.bash' 'test/*.bats' |
+        xargs -r shellcheck --exclude=SC2016,SC2030,SC2031,SC2034,SC2154
 }
 
 # A page that nobody else names yet, or dates: not findings.
