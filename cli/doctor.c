@@ -64,7 +64,7 @@ int verb_doctor(struct cli *cli)
 
     if (cli->args.json)
         findings.list = json_array();
-    else
+    else if (!cli->args.quiet)
         printf("store %s (engine %s), from %s\n", safe_label(store.info.location),
                store.info.engine, safe_label(store.source));
 

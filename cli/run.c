@@ -26,7 +26,6 @@ static int acquire_own(struct run *run);
 static void set_environment(const struct run *run);
 static int execute(struct run *run);
 static void leave(struct run *run);
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg);
 
 int verb_run(struct cli *cli)
 {
@@ -34,8 +33,7 @@ int verb_run(struct cli *cli)
                               .lease_fd = -1,
                               .timer = -1,
                               .nest = { .fd = -1, .inherited = -1 },
-                              .known = { .valid_until_ms = PLAN_NEVER },
-                              .why_mutex = PTHREAD_MUTEX_INITIALIZER };
+                              .known = { .valid_until_ms = PLAN_NEVER } };
     int code = check(cli);
 
     run.cli = cli;
@@ -106,7 +104,7 @@ static int make_plan(struct run *run)
 static int enter(struct run *run)
 {
     hf_request request = acquire_request(run->cli);
-    json_t *more;
+    json_t *event;
     int code;
 
     if (!signals_open(&run->signals)) {
@@ -123,13 +121,14 @@ static int enter(struct run *run)
         return code;
 
     run->held_since_ms = hfi_now_ms();
+    run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
     say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->cli->args.name), run->token,
              run->outer >= 0 ? ", from the run around us" : "");
-    more = json_object();
-    json_set_name(more, request.name, request.name_len);
-    json_object_set_new(more, "token", json_u64(run->token));
-    json_object_set_new(more, "nested", json_boolean(run->outer >= 0));
-    status_send(&run->status, "acquired", more);
+    event = status_begin(&run->status, "acquired");
+    json_set_name(event, request.name, request.name_len);
+    json_object_set_new(event, "token", json_u64(run->token));
+    json_object_set_new(event, "nested", json_boolean(run->outer >= 0));
+    status_send(&run->status, event);
     return EXIT_FINE;
 }
 
@@ -158,26 +157,12 @@ static int acquire_own(struct run *run)
                                    .request = acquire_request(run->cli) };
     int code;
 
-    acquiring.request.on_lost = on_lost;
-    acquiring.request.on_lost_arg = run;
     code = acquire(&acquiring, &run->lease);
     if (acquiring.ended_by.typed)
         run->die_of = acquiring.ended_by.number;
     if (code == EXIT_FINE)
         run->token = hf_token(run->lease);
     return code;
-}
-
-/* A thread of the library; the descriptor of the lease wakes the main one. */
-static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
-{
-    struct run *run = arg;
-
-    (void)lease;
-    (void)reason;
-    pthread_mutex_lock(&run->why_mutex);
-    hfi_quote_name(why ? why : "", why ? strlen(why) : 0, run->why, sizeof run->why);
-    pthread_mutex_unlock(&run->why_mutex);
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */
@@ -204,7 +189,7 @@ static int exit_of_child(const struct child *child)
 static int execute(struct run *run)
 {
     const struct args *args = &run->cli->args;
-    json_t *more;
+    json_t *event;
     int error;
 
     if (run->lease)
@@ -220,17 +205,15 @@ static int execute(struct run *run)
     nest_started(&run->nest);
     if (run->lease)
         run->lease_fd = hf_lease_fd(run->lease);
-    more = json_object();
-    json_object_set_new(more, "pid", json_integer(run->child.pid));
-    status_send(&run->status, "started", more);
+    event = status_begin(&run->status, "started");
+    json_object_set_new(event, "pid", json_integer(run->child.pid));
+    status_send(&run->status, event);
 
     supervise(run);
     if (run->child.on_tty && WIFSIGNALED(run->child.status) &&
         (WTERMSIG(run->child.status) == SIGINT || WTERMSIG(run->child.status) == SIGQUIT))
         run->die_of = WTERMSIG(run->child.status);
 
-    if (args->min_hold_ms && !run->lost)
-        supervise_hold(run, hfi_after_ms(run->held_since_ms, args->min_hold_ms));
     if (!run->ended_by.number)
         return exit_of_child(&run->child);
     if (run->ended_by.typed)
@@ -256,5 +239,5 @@ static void leave(struct run *run)
         say_error("'%s' was not released: %s", shown(run->cli->args.name), err.text);
     }
     if (!run->lost)
-        status_send(&run->status, "released", NULL);
+        status_send(&run->status, status_begin(&run->status, "released"));
 }

@@ -8,8 +8,6 @@
 #include "nest.h"
 #include "plan.h"
 
-#include <pthread.h>
-
 struct run {
     struct cli *cli;
     struct cli_store store;
@@ -25,6 +23,7 @@ struct run {
     uint64_t token;
     struct nest_hold hold;
     int64_t held_since_ms;
+    int64_t hold_until_ms; /* --min-hold */
 
     struct child child;
     enum run_phase phase;
@@ -34,14 +33,10 @@ struct run {
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
     struct signal_event ended_by; /* a signal that came when the command had ended already */
     int die_of; /* a signal typed at the terminal that ended the command or us; 0: none */
-
-    pthread_mutex_t why_mutex; /* on_lost comes from a thread of the library */
-    char why[256];
 };
 
-/* Watch over the command until it has ended, and every inner run too. */
+/* Watch over the command until it has ended, and every inner run too; then hold on until
+ * hold_until_ms, which a signal ends: run->ended_by. */
 void supervise(struct run *run);
-/* Go on holding until then. A signal ends it: run->ended_by. */
-void supervise_hold(struct run *run, int64_t until_ms);
 
 #endif

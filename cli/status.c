@@ -48,28 +48,27 @@ static void send_line(int fd, const char *line, size_t len)
         return; /* the reader has gone; the command goes on */
 }
 
-void status_send(struct status_out *status, const char *event, json_t *more)
+json_t *status_begin(const struct status_out *status, const char *event)
 {
     json_t *object;
-    char *text, *line;
-    size_t len;
 
-    if (status->fd < 0) {
-        json_decref(more);
-        return;
-    }
-
+    if (status->fd < 0)
+        return NULL;
     object = json_object();
     json_object_set_new(object, "event", json_string(event));
-    if (more)
-        json_object_update(object, more);
-    json_decref(more);
-    text = json_dumps(object, JSON_COMPACT);
-    json_decref(object);
+    return object;
+}
+
+void status_send(const struct status_out *status, json_t *event)
+{
+    char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    size_t len = text ? strlen(text) : 0;
+    char *line;
+
+    json_decref(event);
     if (!text)
         return;
 
-    len = strlen(text);
     line = must_alloc(len + 1);
     memcpy(line, text, len);
     line[len] = '\n';

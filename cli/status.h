@@ -13,8 +13,11 @@ struct status_out {
  * after a message: it is not open for writing. */
 int status_open(struct status_out *status, const struct cli *cli, int64_t fd);
 bool status_wanted(const struct status_out *status);
-/* Send {"event": event, ...more}. `more` may be NULL; it is consumed. Any thread. A reader that does
- * not read loses lines: a lease is never kept waiting for it. */
-void status_send(struct status_out *status, const char *event, json_t *more);
+/* {"event": event} to put more into; NULL if nobody listens, and then json_object_set_new() on it does
+ * nothing. Any thread. */
+json_t *status_begin(const struct status_out *status, const char *event);
+/* Send and free it; accepts NULL. Any thread. A reader that does not read loses lines: a lease is never
+ * kept waiting for it. */
+void status_send(const struct status_out *status, json_t *event);
 
 #endif

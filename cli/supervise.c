@@ -19,6 +19,7 @@
 enum slot { SLOT_SIGNALS, SLOT_LEASE, SLOT_TIMER, SLOT_NEST, SLOT_INNER };
 
 static void look_at_lease(struct run *run);
+static bool is_working(const struct run *run);
 static int64_t decide(struct run *run);
 static void lose(struct run *run);
 static void wait_for_events(struct run *run, int64_t until_ms);
@@ -30,19 +31,30 @@ static void hear_inner(struct run *run, int events);
 
 void supervise(struct run *run)
 {
-    while (!run->child.exited || run->nest.inner_count > 0)
-        wait_for_events(run, decide(run));
+    bool settled = false;
 
-    /* Lost in the last moment, before anybody told us? */
-    look_at_lease(run);
-    if (run->known.lost && !run->lost)
-        lose(run);
+    for (;;) {
+        int64_t until_ms = run->hold_until_ms;
+
+        if (is_working(run)) {
+            until_ms = decide(run);
+            settled = false;
+        } else {
+            look_at_lease(run);
+            if (run->known.lost && !settled && !run->lost)
+                lose(run); /* in the last moment, before anybody told us */
+            settled = true;
+            if (run->known.lost || run->ended_by.number || hfi_now_ms() >= until_ms)
+                return;
+        }
+        wait_for_events(run, until_ms);
+    }
 }
 
-void supervise_hold(struct run *run, int64_t until_ms)
+/* Does anything run under the lease? An inner run may come even while we only hold on. */
+static bool is_working(const struct run *run)
 {
-    while (hfi_now_ms() < until_ms && !run->ended_by.number)
-        wait_for_events(run, until_ms);
+    return !run->child.exited || run->nest.inner_count > 0;
 }
 
 /* ---- the lease --------------------------------------------------------------------- */
@@ -74,8 +86,6 @@ static int64_t decide(struct run *run)
     look_at_lease(run);
     if (run->known.lost && !run->lost)
         lose(run);
-    if (run->child.exited && run->nest.inner_count == 0)
-        return PLAN_NEVER;
 
     step = plan_next(&run->plan, run->phase, run->kill_at_ms, &run->known, now_ms);
     switch (step.act) {
@@ -101,6 +111,19 @@ static int64_t decide(struct run *run)
     return PLAN_NEVER;
 }
 
+static const char *why_lost(const struct run *run)
+{
+    int64_t max_hold_ms = run->cli->args.max_hold_ms;
+
+    if (max_hold_ms && run->known.valid_until_ms == run->held_since_ms + max_hold_ms)
+        return "--max-hold is over";
+    if (!run->lease)
+        return "the run around us has lost it";
+    if (!run->known.lost)
+        return "it could not be renewed";
+    return hfi_now_ms() >= run->known.valid_until_ms ? "it has expired" : "somebody ended it";
+}
+
 /* Say once that the lease is lost, or that it ends before anybody could save it. */
 static void lose(struct run *run)
 {
@@ -108,23 +131,16 @@ static void lose(struct run *run)
                                         [ON_LOST_KILL] = "; killing the command",
                                         [ON_LOST_WARN] = "; the command goes on without it" };
     const char *name = run->cli->args.name;
-    json_t *more = json_object();
-    char why[sizeof run->why];
+    json_t *event = status_begin(&run->status, "lost");
 
     run->lost = true;
-    pthread_mutex_lock(&run->why_mutex);
-    strcpy(why, run->why);
-    pthread_mutex_unlock(&run->why_mutex);
-    if (!*why)
-        strcpy(why, run->cli->args.max_hold_ms ? "--max-hold is over"
-                    : run->known.lost          ? "it is gone"
-                                               : "it could not be renewed");
-
-    say_error("the lease of '%s' is lost: %s%s", shown(name), why,
+    say_error("the lease of '%s' is lost: %s%s", shown(name), why_lost(run),
               run->child.exited ? "" : next[run->plan.on_lost]);
-    json_set_name(more, name, strlen(name));
-    json_object_set_new(more, "reason", json_text(why, strlen(why)));
-    status_send(&run->status, "lost", more);
+    json_set_name(event, name, strlen(name));
+    json_object_set_new(event, "reason", json_string(why_lost(run)));
+    status_send(&run->status, event);
+
+    nest_hang_up(&run->nest); /* it is nobody's to share any more */
     if (run->plan.on_lost == ON_LOST_WARN)
         nest_tell(&run->nest, NEST_LOST, 0);
 }
@@ -197,8 +213,7 @@ static void wait_for_events(struct run *run, int64_t until_ms)
 
 static void hear_inner(struct run *run, int events)
 {
-    if (!run->lost) /* a lost lease is nobody's to share */
-        nest_accept(&run->nest, &run->hold, run->token);
+    nest_accept(&run->nest, &run->hold, run->token);
     if (events & (POLLHUP | POLLERR))
         nest_hang_up(&run->nest); /* nobody has the other end any more */
 }
@@ -229,16 +244,16 @@ static void on_child(struct run *run)
     int stopped = child_look(child, run->phase != RUN_RUNNING);
 
     if (child->exited) {
-        json_t *more = json_object();
+        json_t *event = status_begin(&run->status, "exited");
         bool killed = WIFSIGNALED(child->status);
 
         child_take_tty(child);
-        json_object_set_new(more, "status",
+        json_object_set_new(event, "status",
                             killed ? json_integer(EXIT_SIGNAL_BASE + WTERMSIG(child->status))
                                    : json_integer(WEXITSTATUS(child->status)));
-        json_object_set_new(more, "signal",
+        json_object_set_new(event, "signal",
                             killed ? json_integer(WTERMSIG(child->status)) : json_null());
-        status_send(&run->status, "exited", more);
+        status_send(&run->status, event);
         return;
     }
     if (!signal_stops(stopped))

@@ -234,12 +234,12 @@ static void draw(const struct wait_line *line, const struct sight *sight)
 static void report(const struct wait_line *line, const struct sight *sight)
 {
     const hf_request *request = &line->acquiring->request;
-    json_t *more, *holder;
+    json_t *event = status_begin(line->acquiring->status, "waiting");
+    json_t *holder;
 
-    if (!status_wanted(line->acquiring->status))
+    if (!event)
         return;
 
-    more = json_object();
     holder = sight->held ? json_object() : json_null();
     if (sight->held) {
         json_object_set_new(holder, "token", json_u64(sight->token));
@@ -247,9 +247,9 @@ static void report(const struct wait_line *line, const struct sight *sight)
         json_object_set_new(holder, "pid", sight->pid > 0 ? json_integer(sight->pid) : json_null());
         json_object_set_new(holder, "label", json_string(sight->label));
     }
-    json_set_name(more, request->name, request->name_len);
-    json_object_set_new(more, "position",
+    json_set_name(event, request->name, request->name_len);
+    json_object_set_new(event, "position",
                         sight->position ? json_integer(sight->position) : json_null());
-    json_object_set_new(more, "holder", holder);
-    status_send(line->acquiring->status, "waiting", more);
+    json_object_set_new(event, "holder", holder);
+    status_send(line->acquiring->status, event);
 }

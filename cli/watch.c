@@ -19,7 +19,8 @@
 struct watching {
     const struct cli *cli;
     bool tracked;
-    bool first; /* the first look: what is there already */
+    bool first;      /* the first look: what is there already */
+    int write_error; /* errno; 0: none */
 };
 
 static void compare(const struct watching *watching, const hf_view *before, const hf_view *after);
@@ -48,8 +49,10 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         before = after;
         watching->first = false;
 
-        if (fflush(stdout) != 0)
+        if (fflush(stdout) != 0 || ferror(stdout)) {
+            watching->write_error = errno;
             break;
+        }
         do
             status = hf_wait_change(store->store, &seq, STDOUT_CHECK_MS, NULL, &err);
         while (status == HF_TIMEOUT && is_read());
@@ -91,9 +94,10 @@ int verb_watch(struct cli *cli)
 
     code = watch_loop(&watching, &store);
     store_close(&store);
-    if (code != EXIT_FINE)
+    if (code != EXIT_FINE || watching.write_error == 0 || watching.write_error == EPIPE)
         return code;
-    return ferror(stdout) && errno != EPIPE ? out_finish(cli) : EXIT_FINE;
+    say_error("write error: %s", strerror(watching.write_error));
+    return EXIT_OUTPUT;
 }
 
 /* ---- what changed ------------------------------------------------------------------------ */
