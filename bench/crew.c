@@ -20,24 +20,26 @@
 #define SETTLE_MAX_S 0.02  /* after the start of a round, before the first reading */
 #define LOOK_S       0.001 /* how often we look whether all are parked */
 
+/* A cache line each: who counts does not slow the others. */
 struct line {
-    _Alignas(64) _Atomic uint64_t steps;
+    _Atomic uint64_t steps;
+    char pad[56];
 };
 
 struct crew {
-    _Alignas(64) _Atomic uint32_t phase; /* futex: one up begins a round */
-    _Alignas(64) _Atomic int stop;
-    _Alignas(64) _Atomic uint32_t parked;
     struct line lines[CREW_MAX];
+    _Atomic uint32_t parked;
 
     /* Written between rounds only. */
+    _Atomic uint32_t phase; /* futex: one up begins a round */
+    _Atomic int stop;
     enum crew_kind kind;
+    pid_t parent;
     size_t size;
     crew_step_fn *step;
     int64_t hold_ns;
     crew_enter_fn *enter;
     void *arg;
-    pid_t parent;
     union {
         pid_t pid;
         pthread_t thread;
@@ -165,7 +167,7 @@ double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double
                   double *ret_jain)
 {
     double settle_s = seconds / 10 < SETTLE_MAX_S ? seconds / 10 : SETTLE_MAX_S;
-    uint64_t first[CREW_MAX], last[CREW_MAX], sum = 0;
+    uint64_t first[CREW_MAX] = { 0 }, last[CREW_MAX] = { 0 }, sum = 0;
     int64_t start, end;
 
     begin(crew, step, hold_ns);

@@ -284,6 +284,8 @@ int main(int argc, char **argv)
     rc = place_make(&place);
     if (rc != 0) {
         fprintf(stderr, PROGRAM ": %s: %s\n", place.dir, strerror(rc));
+        if (svg)
+            fclose(svg);
         return EXIT_INTERNAL;
     }
 

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FEW        10
@@ -132,7 +133,7 @@ static double resident(const char *field)
         bench_die("/proc/self/status: %s", strerror(errno));
     while (fgets(line, sizeof line, file))
         if (strncmp(line, field, strlen(field)) == 0 && line[strlen(field)] == ':')
-            sscanf(line + strlen(field) + 1, "%lf", &kib);
+            kib = strtod(line + strlen(field) + 1, NULL);
     fclose(file);
     if (kib < 0)
         bench_die("/proc/self/status: no %s", field);

@@ -16,21 +16,21 @@
 static void find_type(struct place *place)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
+    char line[4096], device[32] = "";
     struct stat st;
-    char line[4096];
 
     snprintf(place->type, sizeof place->type, "unknown");
     if (!file)
         return;
     if (stat(place->dir, &st) == 0)
-        while (fgets(line, sizeof line, file)) {
-            char *dash = strstr(line, " - ");
-            unsigned high, low;
+        snprintf(device, sizeof device, " %u:%u ", major(st.st_dev), minor(st.st_dev));
+    while (*device && fgets(line, sizeof line, file)) {
+        char *dash = strstr(line, " - "), *found = strstr(line, device);
 
-            if (dash && sscanf(line, "%*u %*u %u:%u", &high, &low) == 2 &&
-                high == major(st.st_dev) && low == minor(st.st_dev))
-                sscanf(dash, " - %31s", place->type);
-        }
+        if (dash && found && found < dash)
+            snprintf(place->type, sizeof place->type, "%.*s", (int)strcspn(dash + 3, " "),
+                     dash + 3);
+    }
     fclose(file);
 }
 

@@ -10,9 +10,9 @@
 #include "measures.h"
 #include "ours.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -103,24 +103,22 @@ static void wait_queued(hf_store *store)
 static double sum_threads(pid_t pid, double (*each)(pid_t pid, const char *tid, void *arg),
                           void *arg)
 {
-    char path[64];
-    struct dirent *entry;
+    char pattern[64];
     double sum = 0;
-    DIR *tasks;
+    glob_t tasks;
 
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    tasks = opendir(path);
-    if (!tasks)
-        bench_die("%s: %s", path, strerror(errno));
-    while ((entry = readdir(tasks)))
-        if (entry->d_name[0] != '.')
-            sum += each(pid, entry->d_name, arg);
-    closedir(tasks);
+    snprintf(pattern, sizeof pattern, "/proc/%d/task/*", (int)pid);
+    if (glob(pattern, 0, NULL, &tasks) != 0)
+        bench_die("%s: nothing there", pattern);
+    for (size_t i = 0; i < tasks.gl_pathc; i++)
+        sum += each(pid, strrchr(tasks.gl_pathv[i], '/') + 1, arg);
+    globfree(&tasks);
     return sum;
 }
 
 static double switches_of(pid_t pid, const char *tid, void *arg)
 {
+    static const char field[] = "voluntary_ctxt_switches:";
     char path[PATH_MAX], line[256];
     double switches = 0;
     FILE *file;
@@ -131,7 +129,8 @@ static double switches_of(pid_t pid, const char *tid, void *arg)
     if (!file)
         bench_die("%s: %s", path, strerror(errno));
     while (fgets(line, sizeof line, file))
-        sscanf(line, "voluntary_ctxt_switches: %lf", &switches);
+        if (strncmp(line, field, strlen(field)) == 0)
+            switches = strtod(line + strlen(field), NULL);
     fclose(file);
     return switches;
 }
@@ -171,8 +170,8 @@ static double realtime(void)
 static double calls_of(pid_t pid, const char *tid, void *arg)
 {
     const struct window *window = arg;
-    char path[PATH_MAX], line[1024], first;
-    double calls = 0, at;
+    char path[PATH_MAX], line[1024], *rest;
+    double calls = 0;
     FILE *file;
 
     (void)pid;
@@ -180,10 +179,13 @@ static double calls_of(pid_t pid, const char *tid, void *arg)
     file = fopen(path, "re");
     if (!file)
         return 0; /* strace makes it with the first line */
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "%lf %c", &at, &first) == 2 && first >= 'a' && first <= 'z' &&
-            at >= window->from && at < window->to)
+    while (fgets(line, sizeof line, file)) {
+        double at = strtod(line, &rest);
+
+        if (rest[0] == ' ' && rest[1] >= 'a' && rest[1] <= 'z' && at >= window->from &&
+            at < window->to)
             calls++;
+    }
     fclose(file);
     return calls;
 }
