@@ -69,7 +69,7 @@ hf_request acquire_request(const struct cli *cli)
     return request;
 }
 
-int acquire(struct acquiring *acquiring, hf_lease **ret_lease)
+bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 {
     hf_request try = acquiring->request;
     hf_error err;
@@ -80,12 +80,12 @@ int acquire(struct acquiring *acquiring, hf_lease **ret_lease)
     if (status == HF_BUSY && acquiring->request.wait_ms != 0)
         status = wait_for_it(acquiring, ret_lease, &err);
     if (status == HF_OK)
-        return EXIT_FINE;
+        return true;
 
-    if (acquiring->ended_by.number)
-        return EXIT_SIGNAL_BASE + acquiring->ended_by.number;
     err.status = status;
-    return explain(acquiring, &err);
+    *ret_code = acquiring->ended_by.number ? EXIT_SIGNAL_BASE + acquiring->ended_by.number
+                                           : explain(acquiring, &err);
+    return false;
 }
 
 /* ---- waiting --------------------------------------------------------------------- */

@@ -23,11 +23,11 @@ struct acquiring {
 };
 
 /*
- * Acquire. EXIT_FINE: *ret_lease is ours. Otherwise the exit code, after a
- * message: -E's (or 75) if it was busy, 128 + signal if one ended the waiting.
- * In every such case we hold nothing and wait for nothing.
+ * Acquire. true: *ret_lease is ours. false: *ret_code is the exit code, after a
+ * message: -E's (which may be 0) or 75 if it was busy, 128 + signal if one ended
+ * the waiting. We hold nothing and wait for nothing then.
  */
-int acquire(struct acquiring *acquiring, hf_lease **ret_lease);
+bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code);
 
 /* ---- wait_line.c: showing what we wait for ---------------------------------- */
 

@@ -83,8 +83,7 @@ int verb_lock(struct cli *cli)
     }
     acquiring.request = acquire_request(cli);
     acquiring.request.flags |= HF_DETACHED | HF_NO_RENEW;
-    code = acquire(&acquiring, &lease);
-    if (code == EXIT_FINE) {
+    if (acquire(&acquiring, &lease, &code)) {
         code = hand_out(cli, lease, &keeper);
         if (code != EXIT_FINE)
             hf_release(lease, NULL);

@@ -20,9 +20,9 @@
 
 static int check(const struct cli *cli);
 static int make_plan(struct run *run);
-static int enter(struct run *run);
-static int enter_nested(struct run *run);
-static int acquire_own(struct run *run);
+static bool enter(struct run *run, int *ret_code);
+static bool enter_nested(struct run *run, int *ret_code);
+static bool acquire_own(struct run *run, int *ret_code);
 static void set_environment(const struct run *run);
 static int execute(struct run *run);
 static void leave(struct run *run);
@@ -48,9 +48,7 @@ int verb_run(struct cli *cli)
         return code;
 
     code = make_plan(&run);
-    if (code == EXIT_FINE)
-        code = enter(&run);
-    if (code == EXIT_FINE) {
+    if (code == EXIT_FINE && enter(&run, &code)) {
         code = execute(&run);
         leave(&run);
         if (run.lost)
@@ -101,24 +99,24 @@ static int make_plan(struct run *run)
 
 /* ---- getting the lease --------------------------------------------------------------------- */
 
-static int enter(struct run *run)
+/* false: *ret_code, which may be 0 (-E 0), is the end of it. */
+static bool enter(struct run *run, int *ret_code)
 {
     hf_request request = acquire_request(run->cli);
     json_t *event;
-    int code;
 
     if (!signals_open(&run->signals)) {
         say_error("no descriptor for signals: %s", strerror(errno));
-        return EXIT_INTERNAL;
+        *ret_code = EXIT_INTERNAL;
+        return false;
     }
 
     run->hold = (struct nest_hold){ request.kind, request.name, request.name_len,
                                     run->store.info.location };
-    code = enter_nested(run);
-    if (code == EXIT_FINE && run->outer < 0)
-        code = acquire_own(run);
-    if (code != EXIT_FINE)
-        return code;
+    if (!enter_nested(run, ret_code))
+        return false;
+    if (run->outer < 0 && !acquire_own(run, ret_code))
+        return false;
 
     run->held_since_ms = hfi_now_ms();
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
@@ -129,40 +127,39 @@ static int enter(struct run *run)
     json_object_set_new(event, "token", json_u64(run->token));
     json_object_set_new(event, "nested", json_boolean(run->outer >= 0));
     status_send(&run->status, event);
-    return EXIT_FINE;
+    return true;
 }
 
-/* EXIT_FINE with run->outer < 0: there is no run around us that holds it. */
-static int enter_nested(struct run *run)
+/* true with run->outer < 0: there is no run around us that holds it. */
+static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
     if (!getenv(NEST_VARIABLE) || run->hold.kind == HF_SEMAPHORE)
-        return EXIT_FINE;
+        return true;
 
     answer = nest_ask(&run->hold, acquire_request(run->cli).wait_ms, &run->signals);
-    if (answer.ended_by.number)
-        return EXIT_SIGNAL_BASE + answer.ended_by.number;
     run->outer = answer.fd;
     run->token = answer.token;
-    return EXIT_FINE;
+    *ret_code = EXIT_SIGNAL_BASE + answer.ended_by.number;
+    return answer.ended_by.number == 0;
 }
 
-static int acquire_own(struct run *run)
+static bool acquire_own(struct run *run, int *ret_code)
 {
     struct acquiring acquiring = { .cli = run->cli,
                                    .store = &run->store,
                                    .signals = &run->signals,
                                    .status = &run->status,
                                    .request = acquire_request(run->cli) };
-    int code;
 
-    code = acquire(&acquiring, &run->lease);
+    if (acquire(&acquiring, &run->lease, ret_code)) {
+        run->token = hf_token(run->lease);
+        return true;
+    }
     if (acquiring.ended_by.typed)
         run->die_of = acquiring.ended_by.number;
-    if (code == EXIT_FINE)
-        run->token = hf_token(run->lease);
-    return code;
+    return false;
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */

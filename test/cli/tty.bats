@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# On a terminal: tty.py has the scenarios, each as a function with this name.
+# On a terminal: terminal.py has the scenarios, each as a function with this name.
 load helper
 
-scenario() { timeout 60 python3 "$BATS_TEST_DIRNAME/tty.py" "$1"; }
+scenario() { timeout 60 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
 
 @test "the command can read from the terminal" {
     scenario reads
