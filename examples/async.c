@@ -25,7 +25,7 @@ static void on_released(hf_status status, hf_lease *lease, const hf_error *err, 
 
     (void)lease;
     must(status, err);
-    printf("%s gave %s back\n", job->who, job->name);
+    printf("%s: the release of %s is confirmed\n", job->who, job->name);
     job->done = 1;
     unfinished--;
 }
@@ -36,7 +36,7 @@ static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, 
     hf_error error;
 
     must(status, err);
-    printf("%s has %s\n", job->who, job->name);
+    printf("%s: has %s, does its work, gives it back\n", job->who, job->name);
     must(hf_release_async(lease, on_released, job, &error), &error);
 }
 

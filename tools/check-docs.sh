@@ -5,6 +5,7 @@
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
 #   - every call of the public header has its place in libholdfast(3)
+#   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #
 # DIR is the source tree to look at; another one than ours to see this script fail.
 set -u
@@ -34,6 +35,7 @@ check_names() {
 # `src/core/term.c`, `tools/check-docs.sh`, `src/prim`. Not: options, home directories, system paths.
 check_paths() {
     local path
+    # shellcheck disable=SC2016 # those are backticks of Markdown
     while read -r path; do
         [ -e "$path" ] || wrong "$1: $path: no such file"
     done < <(grep -oE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?`|`[A-Z]+\.md`|`Makefile`' "$1" |
@@ -57,6 +59,20 @@ check_calls() {
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 
+# | label | what | plain | ASan | TSan | in CONTRIBUTING.md, against the lists in the Makefile.
+check_labels() {
+    local label asan tsan list answer
+    while IFS='|' read -r _ label _ _ asan tsan _; do
+        label=${label// /}
+        for list in "ASAN:${asan// /}" "TSAN:${tsan// /}"; do
+            answer=no
+            sed -n "s/^${list%%:*}_LABELS ?= //p" Makefile | tr '|' '\n' | grep -qx "$label" && answer=yes
+            [ "$answer" = "${list##*:}" ] ||
+                wrong "CONTRIBUTING.md: label $label: the Makefile says $answer for ${list%%:*}"
+        done
+    done < <(sed -n '/^| label /,/^$/p' CONTRIBUTING.md | grep -E '^\| [a-z]+ \|' | grep -v '^| label ')
+}
+
 for document in "${documents[@]}"; do
     [ -f "$document" ] || { wrong "$document is missing"; continue; }
     check_names "$document"
@@ -64,4 +80,5 @@ for document in "${documents[@]}"; do
     check_links "$document"
 done
 check_calls
+check_labels
 exit $bad

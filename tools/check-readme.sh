@@ -23,4 +23,6 @@ second=$("$dir/program" "file:$dir/store") || fail "the program does not run twi
 
 # Its output is a token, and the second is larger.
 before=${first##* } after=${second##* }
-[ "$before" -gt 0 ] && [ "$after" -gt "$before" ] || fail "tokens: '$first', then '$second'"
+if [ "$before" -le 0 ] || [ "$after" -le "$before" ]; then
+    fail "tokens: '$first', then '$second'"
+fi
