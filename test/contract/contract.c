@@ -246,11 +246,16 @@ void await_lost(hf_lease *lease)
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
 }
 
+int thread_id(void)
+{
+    return (int)syscall(SYS_gettid);
+}
+
 static void *attempt_run(void *arg)
 {
     struct attempt *attempt = arg;
 
-    attempt->tid = (int)syscall(SYS_gettid);
+    attempt->tid = thread_id();
     attempt->status =
         hf_acquire(attempt->store, &attempt->request, &attempt->lease, &contract_error);
     attempt->ended_ms = now_ms();
@@ -282,11 +287,16 @@ static char thread_state(int tid)
     return after && after[1] ? after[2] : 0;
 }
 
-void attempt_settled(struct attempt *attempt)
+void thread_settled(const _Atomic int *tid, const _Atomic bool *ended)
 {
     /* Asleep at several looks in a row: on its way it sleeps for moments only. */
-    for (int asleep = 0; asleep < 10 && !attempt->ended; nap_ms(5))
-        asleep = attempt->tid && thread_state(attempt->tid) == 'S' ? asleep + 1 : 0;
+    for (int asleep = 0; asleep < 10 && !*ended; nap_ms(5))
+        asleep = *tid && thread_state(*tid) == 'S' ? asleep + 1 : 0;
+}
+
+void attempt_settled(struct attempt *attempt)
+{
+    thread_settled(&attempt->tid, &attempt->ended);
 }
 
 hf_status attempt_join(struct attempt *attempt)

@@ -102,6 +102,9 @@ struct attempt {
 void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *request);
 /* Wait until its thread sleeps in the library (or is through with it). */
 void attempt_settled(struct attempt *attempt);
+/* The same for any thread that sets *tid before and *ended after its call. */
+void thread_settled(const _Atomic int *tid, const _Atomic bool *ended);
+int thread_id(void);
 hf_status attempt_join(struct attempt *attempt);
 
 /* ---- groups ------------------------------------------------------------------------ */
@@ -114,10 +117,11 @@ struct contract_group {
     const char *name;
     int (*run)(void);
 };
-#define CONTRACT_GROUPS(X)                                                                 \
-    X(caps)                                                                                \
-    X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect) X(names) \
-        X(input) X(async) X(misuse) X(closing) X(forked) X(detached) X(watch) X(process) X(hammer)
+#define CONTRACT_GROUPS(X)                                                                        \
+    X(caps)                                                                                       \
+    X(acquire)                                                                                    \
+    X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect) X(names) X(input) X(async) \
+        X(misuse) X(closing) X(forked) X(detached) X(watch) X(process) X(hammer)
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE

@@ -5,6 +5,7 @@
  */
 #include "peer.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -54,7 +55,7 @@ static void touch_everything(const struct handles *h)
     STEP(hf_release(h->lease, &err) == HF_FORKED);
     STEP(err.status == HF_FORKED && err.text[0]);
     STEP(hf_release(h->lease, NULL) == HF_FORKED); /* and again: it has not ended */
-    STEP(hf_release_async(h->lease, NULL, NULL, NULL) == HF_FORKED);
+    STEP(hf_release_async(h->lease, (hf_done_fn *)abort, NULL, NULL) == HF_FORKED);
     STEP(hf_renew(h->lease, 0, NULL) == HF_FORKED);
     STEP(hf_lease_get(h->lease, &lease_info) == HF_FORKED);
     STEP(hf_lease_handle(h->lease, handle) == HF_FORKED);
@@ -154,7 +155,7 @@ static void child_keeps_nothing(void **state)
     pid_t pid;
 
     (void)state;
-    CHECK(pipe(fds) == 0);
+    CHECK(pipe2(fds, O_CLOEXEC) == 0);
     pid = fork();
     if (pid == 0) {
         close(fds[1]);

@@ -69,7 +69,7 @@ static void every_pass_has_its_token(void **state)
 static void break_knows_the_block(void **state)
 {
     hf_request request = mutex_request("pass");
-    struct attempt next, after;
+    struct attempt first, next, after;
     uint64_t old, token;
     hf_store *store;
     hf_lease *lease;
@@ -78,16 +78,20 @@ static void break_knows_the_block(void **state)
     NEEDS(HF_CAP_PASS | HF_CAP_BREAK | HF_CAP_INSPECT);
     store = open_store();
     lease = take(store, &request);
-    old = hf_token(lease);
     request.wait_ms = LIMIT_MS;
+    attempt_start(&first, store, &request);
+    attempt_settled(&first);
     attempt_start(&next, store, &request);
     attempt_settled(&next);
     attempt_start(&after, store, &request);
     attempt_settled(&after);
     give(lease);
+    EXPECT(HF_OK, attempt_join(&first));
+    old = hf_token(first.lease);
+    give(first.lease);
     EXPECT(HF_OK, attempt_join(&next));
     token = hf_token(next.lease);
-    CHECK(holder_of(store, "pass").first == old); /* it was passed on, or this tests nothing */
+    CHECK(holder_of(store, "pass").first <= old); /* it was passed on, or this tests nothing */
 
     EXPECT(HF_NOT_FOUND, hf_break(store, "pass", 4, old, &contract_error));
     EXPECT(HF_NOT_FOUND, hf_break(store, "pass", 4, token + 1, &contract_error));

@@ -8,6 +8,7 @@ struct watcher {
     int64_t wait_ms;
     hf_cancel *cancel;
     hf_status status;
+    _Atomic int tid;
     _Atomic bool ended;
     pthread_t thread;
 };
@@ -16,6 +17,7 @@ static void *watcher_run(void *arg)
 {
     struct watcher *watcher = arg;
 
+    watcher->tid = thread_id();
     watcher->status = hf_wait_change(watcher->store, &watcher->seq, watcher->wait_ms,
                                      watcher->cancel, &contract_error);
     watcher->ended = true;
@@ -25,6 +27,7 @@ static void *watcher_run(void *arg)
 static void watcher_start(struct watcher *watcher)
 {
     watcher->ended = false;
+    watcher->tid = 0;
     CHECK(pthread_create(&watcher->thread, NULL, watcher_run, watcher) == 0);
 }
 
@@ -77,7 +80,7 @@ static void every_change_is_told(void **state)
     for (int i = 0; i < 4; i++) {
         watcher.seq = settled_seq(watcher.store);
         watcher_start(&watcher);
-        nap_ms(20);
+        thread_settled(&watcher.tid, &watcher.ended);
         if (i % 2 == 0)
             EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
         else
@@ -118,7 +121,7 @@ static void cancelled(void **state)
     watcher.seq = settled_seq(watcher.store);
     EXPECT(HF_OK, hf_cancel_new(&watcher.cancel));
     watcher_start(&watcher);
-    nap_ms(50);
+    thread_settled(&watcher.tid, &watcher.ended);
     EXPECT(HF_OK, hf_cancel_fire(watcher.cancel));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
     EXPECT(HF_CANCELLED,
@@ -136,8 +139,8 @@ static void closed(void **state)
     watcher.store = open_store();
     watcher.seq = settled_seq(watcher.store);
     watcher_start(&watcher);
-    AWAIT(hf_close(watcher.store, 0) == HF_IN_USE); /* as soon as it waits */
-    CHECK(!watcher.ended);
+    thread_settled(&watcher.tid, &watcher.ended);
+    EXPECT(HF_IN_USE, hf_close(watcher.store, 0));
     EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_RELEASE));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
 }
