@@ -52,7 +52,7 @@ hold() {
     held_pid=$(cat "$dir/held")
 }
 
-is_gone() { ! kill -0 "$1" 2>/dev/null; }
+is_gone() { [[ ! -e /proc/$1 || $(state_of "$1") == Z ]]; } # a container's init may reap late
 is_free() { [[ $(holdfast show "$1" --json | jq '.holders | length') == 0 ]]; }
 is_held() { [[ $(holdfast show "$1" --json | jq '.holders | length') != 0 ]]; }
 waiters() { holdfast show "$1" --json | jq '.waiters | length'; }

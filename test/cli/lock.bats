@@ -85,7 +85,7 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
 
 @test "--for: the keeper ends when the lease is unlocked or broken" {
     for how in unlock break; do
-        out=$(holdfast lock x --for $$ --json)
+        out=$(holdfast lock x --ttl 3s --for $$ --json)
         keeper=$(keeper_of "$out")
         kill -0 "$keeper"
         if [[ $how == unlock ]]; then
@@ -99,7 +99,7 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
 }
 
 @test "--for: the keeper holds nothing of its parent: no output, no directory, no session" {
-    out=$(timeout 20 holdfast lock x --for $$ --json) # would hang if the keeper had our pipe
+    out=$(timeout 20 holdfast lock x --ttl 3s --for $$ --json) # would hang if the keeper had our pipe
     keeper=$(keeper_of "$out")
     [[ $(readlink "/proc/$keeper/cwd") == / ]]
     for fd in 0 1 2; do [[ $(readlink "/proc/$keeper/fd/$fd") == /dev/null ]]; done
