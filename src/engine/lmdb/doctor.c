@@ -80,7 +80,7 @@ static int walk_body(struct lm_txn *t, void *arg)
         return rc;
     for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0;
          rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-        w->records++;
+        w->records += key.mv_size != LM_KEY_ANCHOR;
         if (key.mv_size != LM_KEY_NAME)
             continue;
         rc = hfi_lm_name_parse(&value, &rec);

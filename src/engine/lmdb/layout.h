@@ -153,6 +153,9 @@ _Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
  */
 #define LM_KEY_NAME 16
 #define LM_KEY_FULL 25
+/* And one record with a key of this length that is always there: a tree that never becomes empty
+ * spares LMDB the making and unmaking of its root with every lone lease (a fifth of a pair). */
+#define LM_KEY_ANCHOR 1
 
 struct lm_holder {
     unsigned char owner[HFI_OWNER_LEN];

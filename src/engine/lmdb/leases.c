@@ -23,6 +23,7 @@
 #include "util/futex.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,7 +57,16 @@ bool hfi_lm_is_corrupt(int rc)
 
 /* ---- opening --------------------------------------------------------------------- */
 
-static int open_env(struct lm_depot *d, int64_t size)
+static int put_anchor(struct lm_depot *d, MDB_txn *txn)
+{
+    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)"!" };
+    MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t)"!" };
+    int rc = mdb_put(txn, d->dbi, &key, &value, MDB_NOOVERWRITE);
+
+    return rc == MDB_KEYEXIST ? 0 : rc;
+}
+
+static int open_env(struct lm_depot *d, int64_t size, bool create)
 {
     char path[64];
     MDB_txn *txn;
@@ -71,11 +81,19 @@ static int open_env(struct lm_depot *d, int64_t size)
     if (rc == 0)
         rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
+    /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */
+    if (rc == 0 && create)
+        rc = posix_fallocate(d->lease_fd, 0, size);
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &txn);
     if (rc == 0) {
         rc = mdb_dbi_open(txn, NULL, 0, &d->dbi);
-        mdb_txn_abort(txn);
+        if (rc == 0 && create)
+            rc = put_anchor(d, txn);
+        if (rc == 0)
+            rc = mdb_txn_commit(txn); /* which also keeps the handle */
+        else
+            mdb_txn_abort(txn);
     }
     return rc;
 }
@@ -101,22 +119,16 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
         return hfi_error_set(err, HF_CORRUPT, 0, "%s/%s is cut short", d->path, name);
     }
 
-    rc = open_env(d, create ? LM_LEASES_INITIAL : st.st_size);
+    rc = open_env(d, create ? LM_LEASES_INITIAL : st.st_size, create);
     if (rc != 0) {
         status = hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : rc == ENOSPC ? HF_FULL : HF_UNAVAILABLE, rc,
                                "%s/%s: %s", d->path, name, mdb_strerror(rc));
         hfi_lm_leases_close(d);
+        if (create)
+            unlinkat(d->dir_fd, name, 0);
         return status;
     }
-    /* LMDB made the file as long as its map, but with holes. */
-    if (create) {
-        status = hfi_lm_reserve_space(d, d->lease_fd, name, LM_LEASES_INITIAL, err);
-        if (status != HF_OK) {
-            hfi_lm_leases_close(d);
-            unlinkat(d->dir_fd, name, 0);
-        }
-    }
-    return status;
+    return HF_OK;
 }
 
 void hfi_lm_leases_close(struct lm_depot *d)
@@ -249,7 +261,7 @@ static int copy_records(MDB_env *from, MDB_dbi from_dbi, MDB_env *to, MDB_dbi to
         rc = mdb_cursor_open(source, from_dbi, &cursor);
     if (rc == 0) {
         while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-            if ((rc = mdb_put(target, to_dbi, &key, &value, MDB_APPEND)) != 0)
+            if (key.mv_size != LM_KEY_ANCHOR && (rc = mdb_put(target, to_dbi, &key, &value, 0)) != 0)
                 break;
         mdb_cursor_close(cursor);
         if (rc == MDB_NOTFOUND) {

@@ -147,7 +147,7 @@ static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int
 
             memcpy(&waiter, value.mv_data, LM_WAITER_FIXED);
             his = waiter.slot == slot;
-        } else {
+        } else if (key.mv_size != LM_KEY_ANCHOR) {
             rc = LM_E_CORRUPT;
             break;
         }
