@@ -197,6 +197,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 {
     struct hfi_store *store = lease->store;
 
+    /* A block of tokens only where local waiting has been seen. */
     lease->claim.tokens_wanted = lease->pass && lease->hot ? store->cohort + 1 : 1;
     if (lease->claim.ttl_ms == 0)
         return HF_OK;
@@ -372,7 +373,7 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
     hfi_term_begin(term, claim->sent_ms, claim->granted_ttl_ms);
     if (waited || term->valid_until_ms != HFI_NEVER) {
         now_ms = hfi_now_ms();
-        if (hfi_term_remaining(term, now_ms) < (min_valid_ms > 0 ? min_valid_ms : 1))
+        if (!hfi_term_worth(term, min_valid_ms, now_ms))
             return HF_TOO_SHORT;
     }
 

@@ -63,10 +63,10 @@ hf_status hf_break(hf_store *handle, const void *name, size_t name_len, uint64_t
     if (status != HF_OK)
         return status;
     status = hfi_name_check(name, name_len, &len, err);
-    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
-        status = hfi_error_set(err, HF_INVALID, 0, "token: must be 1 to 2^53 - 1");
     if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_BREAK))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
+    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
+        status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
     if (status == HF_OK)
         status = break_lease(store, name, len, token, err);
     hfi_store_leave(store);

@@ -20,8 +20,9 @@ struct hfi_table hfi_calls = { .slot_size = (sizeof(struct hfi_call) + 63) / 64 
 static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void *arg);
 static void call_drop(struct hfi_call *call);
 static void unref(struct hfi_call *call);
-static void end_call(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner);
+static void set_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
+                       const struct hfi_name *name, const hf_error *inner);
+static void end_call(struct hfi_call *call);
 static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const struct hfi_want *want,
                                hf_error *err);
 static void go(struct hfi_call *call);
@@ -38,11 +39,16 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
     struct hfi_want want;
     struct hfi_call *call;
     hf_request whole;
+    bool queue;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), store->cohort > 0, request, &whole, &want, err);
+    /* In a BLOCKING engine a waiting request takes a worker: a crowd for one name queues here, in
+     * its order, and takes one, whether leases can be passed on or not. */
+    queue = store->cohort > 0
+            || (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+    status = hfi_request_check(hfi_store_engine(store), queue, request, &whole, &want, err);
     if (status == HF_OK && !done)
         status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");
     if (status == HF_OK && want.request->cancel) {
@@ -124,20 +130,20 @@ static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const st
             hfi_call_stop_local(call);
         return HF_OK;
     case HFI_ENTRY_AGAIN:
-        end_call(call, HF_OK, again, verb, &call->lease->claim.name, NULL);
+        set_result(call, HF_OK, again, verb, NULL, NULL);
         break;
     case HFI_ENTRY_BUSY:
-        end_call(call, HF_BUSY, NULL, verb, &call->lease->claim.name, NULL);
+        set_result(call, HF_BUSY, NULL, verb, &call->lease->claim.name, NULL);
         break;
     case HFI_ENTRY_MISMATCH:
-        end_call(call, HF_MISMATCH, NULL, verb, &call->lease->claim.name, NULL);
+        set_result(call, HF_MISMATCH, NULL, verb, &call->lease->claim.name, NULL);
         break;
     case HFI_ENTRY_CLOSED:
-        end_call(call, HF_CANCELLED, NULL, verb, &call->lease->claim.name, NULL);
+        set_result(call, HF_CANCELLED, NULL, verb, &call->lease->claim.name, NULL);
         break;
     }
     hfi_lease_free(call->lease);
-    call->lease = NULL;
+    end_call(call);
     return HF_OK;
 }
 
@@ -152,8 +158,9 @@ void hfi_call_told(struct hfi_call *call, uint32_t word)
         return;
     }
     /* The lease that was passed is another slot; ours is not needed. */
-    end_call(call, HF_OK, call->wait.passed, "acquire", &lease->claim.name, NULL);
+    set_result(call, HF_OK, call->wait.passed, "acquire", NULL, NULL);
     hfi_lease_leave(lease);
+    end_call(call);
 }
 
 void hfi_call_stop_local(struct hfi_call *call)
@@ -162,8 +169,9 @@ void hfi_call_stop_local(struct hfi_call *call)
 
     if (!hfi_cohort_leave(&call->wait))
         return; /* not there yet, or not any more: go() looks at `stop` */
-    end_call(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire", &lease->claim.name, NULL);
+    set_result(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire", &lease->claim.name, NULL);
     hfi_lease_leave(lease);
+    end_call(call);
 }
 
 /* ---- in the store ------------------------------------------------------------------------ */
@@ -258,10 +266,10 @@ static void acquired(struct hfi_call *call, hf_status status, const hf_error *in
         status = hfi_acquire_granted(lease, call->wait.min_valid_ms, call->may_wait, &handle);
     if (granted && status != HF_OK)
         inner = NULL;
-    /* With HF_OK the lease is about to be another's: its name is not looked at. */
-    end_call(call, status, handle, "acquire", status == HF_OK ? NULL : &lease->claim.name, inner);
+    set_result(call, status, handle, "acquire", &lease->claim.name, inner);
     if (status != HF_OK)
         hfi_acquire_failed(lease, granted ? HF_UNKNOWN : status);
+    end_call(call);
 }
 
 /* ---- deadlines and cancels ----------------------------------------------------------------- */
@@ -326,16 +334,15 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
     struct hfi_wait *next   = NULL;
     struct hfi_call *call;
     struct hfi_end end;
-    hf_status status = done ? hfi_lease_lock(handle, &lease, &next) : HF_INVALID;
+    hf_status status = hfi_lease_lock(handle, &lease, &next);
 
-    if (!done)
-        return hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    if (status == HF_OK && lease->orphan) {
-        hfi_lease_unlock(lease, next);
-        return hfi_error_set(err, HF_INVALID, 0, "lease: its store was closed; use hf_release()");
-    }
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    if (!done || lease->orphan) {
+        hfi_lease_unlock(lease, next);
+        return hfi_error_set(err, HF_INVALID, 0, "%s",
+                             done ? "lease: its store was closed; use hf_release()" : "done: NULL");
+    }
     /* The lease keeps the store open until the call does. */
     call = call_new(lease->store, done, arg);
     hfi_lease_unlock(lease, next);
@@ -366,10 +373,11 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
         if (end.next)
             hfi_wait_tell(end.next, HFI_WAIT_GO);
     } else {
-        end_call(call, end.status, NULL, "release",
-                 end.what == HFI_ENDING_LOST ? &end.lease->claim.name : NULL, NULL);
+        set_result(call, end.status, NULL, "release",
+                   end.what == HFI_ENDING_LOST ? &end.lease->claim.name : NULL, NULL);
         if (end.what == HFI_ENDING_LOST)
             hfi_release_lost(end.lease);
+        end_call(call);
     }
     hfi_ok(err);
     unref(call);
@@ -383,9 +391,10 @@ static void release_done(struct hfi_op *op)
     hf_status status        = hfi_op_status(op);
     bool sole               = call->sole;
 
-    end_call(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release", &lease->claim.name,
-             &op->error);
+    set_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release", &lease->claim.name,
+               &op->error);
     hfi_release_answered(lease, sole, true, status);
+    end_call(call);
 }
 
 static void release_run(struct hfi_task *task)
@@ -456,13 +465,10 @@ static void unref(struct hfi_call *call)
     hfi_loop_ring(store);
 }
 
-/* What it waited for has come to an end. Drops a reference: only who has another may go on with it. */
-static void end_call(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                     const struct hfi_name *name, const hf_error *inner)
+/* What the caller will hear. `name` is looked at only to tell what failed. */
+static void set_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
+                       const struct hfi_name *name, const hf_error *inner)
 {
-    if (call->timed)
-        hfi_keeper_forget(call->store, &call->timer);
-    call->timed  = false;
     call->status = status;
     call->handle = handle;
     if (status == HF_OK)
@@ -471,6 +477,15 @@ static void end_call(struct hfi_call *call, hf_status status, hf_lease *handle, 
         hfi_store_error(call->store, verb, name, status, inner, &call->error);
     else
         hfi_error_set(&call->error, status, 0, "%s: %s", verb, hf_status_text(status));
+}
+
+/* What it waited for has come to an end, and so has everything about it but the callback. Drops a
+ * reference: only who has another may go on with the call. */
+static void end_call(struct hfi_call *call)
+{
+    if (call->timed)
+        hfi_keeper_forget(call->store, &call->timer);
+    call->timed = false;
     unref(call);
 }
 

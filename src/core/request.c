@@ -30,7 +30,7 @@ static hf_status unsupported(hf_error *err, const char *field, const char *what)
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has no %s", field, what);
 }
 
-hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const hf_request *request,
+hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const hf_request *request,
                             hf_request *whole, struct hfi_want *ret_want, hf_error *err)
 {
     unsigned caps = engine->info.caps;
@@ -41,7 +41,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const 
     if (request->size != sizeof *request) {
         if (!hfi_struct_copy(whole, sizeof *whole, request, request->size,
                              offsetof(hf_request, kind)))
-            return invalid(err, "size", "not the size of an hf_request; use HF_REQUEST_INIT");
+            return invalid(err, "size", "not that of an hf_request that we know; use HF_REQUEST_INIT");
         request = whole;
     }
     ret_want->request = request;
@@ -65,7 +65,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const 
 
     /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
     ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_NO_RENEW);
-    ret_want->pass  = cohort && ret_want->permits == ret_want->capacity
+    ret_want->pass  = queue && ret_want->permits == ret_want->capacity
                      && ret_want->mode != HFI_MODE_SEMAPHORE
                      && !(request->flags & (HF_STRICT | HF_DETACHED | HF_NO_RENEW))
                      && request->max_hold_ms == 0;
@@ -105,6 +105,9 @@ bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t s
 {
     if (size < least || size > HFI_STRUCT_MAX)
         return false;
+    for (size_t i = whole_size; i < size; i++)
+        if (((const char *)given)[i] != 0)
+            return false; /* something that a later version knows, and we would ignore */
     memset(whole, 0, whole_size);
     memcpy(whole, given, size < whole_size ? size : whole_size);
     return true;

@@ -20,10 +20,10 @@ struct hfi_want {
 };
 
 /*
- * Check it for an engine; `cohort`: is there a local queue at all? `whole` is where
+ * Check it for an engine; `queue`: is there a local queue for it? `whole` is where
  * a request of another size is copied to. HF_INVALID and HF_UNSUPPORTED name the field.
  */
-hf_status hfi_request_check(const struct hfi_engine *engine, bool cohort, const hf_request *request,
+hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const hf_request *request,
                             hf_request *whole, struct hfi_want *ret_want, hf_error *err);
 
 /* Check a name; name_len 0: it is a C string. */
@@ -42,7 +42,8 @@ hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int6
 size_t hfi_label_len(const char *label);
 
 /* Copy an option struct that the caller says is `size` bytes into `whole` of `whole_size`, the rest
- * zero. false: no such size makes sense; `least` is the smallest that does. */
+ * zero. false: no such size makes sense (`least` is the smallest that does), or the caller set
+ * something that is beyond what we know. */
 bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t size, size_t least);
 
 #endif

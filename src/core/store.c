@@ -41,7 +41,7 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
         && !hfi_struct_copy(&whole, sizeof whole, options, options->size,
                             offsetof(hf_open_options, label)))
         return hfi_error_set(err, HF_INVALID, 0,
-                             "size: not the size of an hf_open_options; use HF_OPEN_OPTIONS_INIT");
+                             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_MS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
 

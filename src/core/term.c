@@ -45,12 +45,24 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms)
     term->valid_until_ms = HFI_NEVER;
 
     if (term->max_hold_ms > 0) {
+        /* If it is shorter than any ttl, the store keeps it longer anyway: no margin is needed. */
+        int64_t ttl_ms = term->max_hold_ms > term->min_ttl_ms ? term->max_hold_ms : term->min_ttl_ms;
+
         term->hold_end_ms   = sent_ms + term->max_hold_ms;
-        term->hold_valid_ms = hfi_valid_until(sent_ms, term->max_hold_ms, term->guard_ms);
+        term->hold_valid_ms = earlier(term->hold_end_ms,
+                                      hfi_valid_until(sent_ms, ttl_ms, term->guard_ms));
     }
     if (granted_ms > 0)
         term->valid_until_ms = hfi_valid_until(sent_ms, granted_ms, term->guard_ms);
     term->valid_until_ms = earlier(term->valid_until_ms, term->hold_valid_ms);
+}
+
+bool hfi_term_worth(const struct hfi_term *term, int64_t min_valid_ms, int64_t now_ms)
+{
+    if (term->granted_ms > 0
+        && now_ms >= hfi_valid_until(term->sent_ms, term->granted_ms, term->guard_ms))
+        return false;
+    return min_valid_ms == 0 || hfi_term_remaining(term, now_ms) >= min_valid_ms;
 }
 
 struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms)

@@ -54,6 +54,9 @@ int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms);
 /* The store granted it. granted_ms 0: without end. */
 void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms);
 
+/* Is a grant worth having, when min_valid_ms is needed? One that has ended in the store already never is. */
+bool hfi_term_worth(const struct hfi_term *term, int64_t min_valid_ms, int64_t now_ms);
+
 /* Decide what a held lease needs at now_ms. */
 struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms);
 
