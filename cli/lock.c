@@ -87,10 +87,8 @@ int verb_lock(struct cli *cli)
         code = hand_out(cli, lease, &keeper);
         if (code != EXIT_FINE)
             hf_release(lease, NULL);
-        else
-            return EXIT_FINE; /* the end of the process is the only way to leave it behind */
     }
-    store_close(&store);
+    store_leave(&store);
     if (acquiring.ended_by.typed)
         signals_die(acquiring.ended_by.number, false);
     return code;

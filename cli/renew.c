@@ -17,8 +17,8 @@ int verb_renew(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
 
-    /* Adopting renews. We end without releasing: the lease goes on. */
-    hf_lease_get(lease, &info);
+    hf_lease_get(lease, &info); /* adopting has renewed it */
+    store_leave(&store);
     say_more(cli, "'%s' is renewed for %lldms", shown(cli->args.name), (long long)info.ttl_ms);
     if (!cli->args.json)
         return EXIT_FINE;

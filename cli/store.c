@@ -55,13 +55,23 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     return EXIT_FINE;
 }
 
-void store_close(struct cli_store *store)
+static void close_with(struct cli_store *store, unsigned flags)
 {
     if (store->store)
-        hf_close(store->store, HF_CLOSE_RELEASE);
+        hf_close(store->store, flags);
     free(store->for_child);
     store->store = NULL;
     store->for_child = NULL;
+}
+
+void store_close(struct cli_store *store)
+{
+    close_with(store, HF_CLOSE_RELEASE);
+}
+
+void store_leave(struct cli_store *store)
+{
+    close_with(store, 0);
 }
 
 /* A path may hold bytes that mean something in a URL. */

@@ -21,6 +21,8 @@ struct cli_store {
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
+/* Close it and leave behind a detached lease, for whoever has its handle. */
+void store_leave(struct cli_store *store);
 
 /* ---- config.c -------------------------------------------------------------- */
 
