@@ -35,6 +35,7 @@
 void contract_begin(const char *url, bool processes);
 
 extern bool contract_processes;     /* peers are processes */
+extern bool contract_alone;         /* no cmocka here: a failed check ends the program with 1 */
 extern hf_store_info contract_info; /* of the store under test */
 
 const char *contract_url(void); /* of this case */
@@ -117,11 +118,13 @@ struct contract_group {
     const char *name;
     int (*run)(void);
 };
-#define CONTRACT_GROUPS(X)                                                                        \
-    X(caps)                                                                                       \
-    X(acquire)                                                                                    \
-    X(permits) X(fifo) X(lease) X(loss) X(reentry) X(local) X(inspect) X(names) X(input) X(async) \
-        X(misuse) X(closing) X(forked) X(detached) X(watch) X(process) X(hammer)
+#define CONTRACT_GROUPS(X)                                                               \
+    X(caps)                                                                              \
+    X(acquire)                                                                           \
+    X(permits)                                                                           \
+    X(fifo)                                                                              \
+    X(lease) X(loss) X(reentry) X(local) X(inspect) X(names) X(input) X(async) X(misuse) \
+        X(closing) X(forked) X(detached) X(watch) X(process) X(hammer)
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE

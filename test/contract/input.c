@@ -21,37 +21,39 @@ struct bad_request {
     {                                \
         field, { __VA_ARGS__ }, caps \
     }
+#define SIZED .size = sizeof(hf_request)
 
 static const struct bad_request bad_requests[] = {
-    BAD(HF_CAP_SEMAPHORE, "size", .size = 0, .name = "good" }
-}
-, BAD(0, "size", .size = 7, .name = "good"), BAD(0, "name", .size = sizeof(hf_request)),
-    BAD(0, "name", .size = sizeof(hf_request), .name = ""),
-    BAD(0, "name", .size = sizeof(hf_request), .name = NULL, .name_len = 3),
-    BAD(0, "name", .size = sizeof(hf_request), .name = long_name, .name_len = HF_NAME_MAX + 1),
-    BAD(0, "name", .size = sizeof(hf_request), .name = long_name),
-    BAD(0, "name", .size = sizeof(hf_request), .name = "good", .name_len = (size_t)-1),
-    BAD(0, "kind", GOOD, .kind = (hf_kind)4), BAD(0, "kind", GOOD, .kind = (hf_kind)-1),
-    BAD(0, "capacity", SLOTS),
+    BAD(0, "size", .size = 0, .name = "good"),
+    BAD(0, "size", .size = 7, .name = "good"),
+    BAD(0, "name", SIZED),
+    BAD(0, "name", SIZED, .name = ""),
+    BAD(0, "name", SIZED, .name = NULL, .name_len = 3),
+    BAD(0, "name", SIZED, .name = long_name, .name_len = HF_NAME_MAX + 1),
+    BAD(0, "name", SIZED, .name = long_name),
+    BAD(0, "name", SIZED, .name = "good", .name_len = (size_t)-1),
+    BAD(0, "kind", GOOD, .kind = (hf_kind)4),
+    BAD(0, "kind", GOOD, .kind = (hf_kind)-1),
+    BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS),
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS, .capacity = HF_CAPACITY_MAX + 1),
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS, .capacity = UINT32_MAX),
-    BAD(HF_CAP_SHARED, "capacity", GOOD, .capacity = 2),
-    BAD(0, "capacity", GOOD, .kind = HF_SHARED, .capacity = 2),
+    BAD(0, "capacity", GOOD, .capacity = 2),
+    BAD(HF_CAP_SHARED, "capacity", GOOD, .kind = HF_SHARED, .capacity = 2),
     BAD(HF_CAP_SEMAPHORE, "permits", SLOTS, .capacity = 2, .permits = 3),
     BAD(HF_CAP_SEMAPHORE, "permits", SLOTS, .capacity = 2, .permits = UINT32_MAX),
-    BAD(HF_CAP_SHARED, "permits", GOOD, .permits = 2),
-    BAD(0, "permits", GOOD, .kind = HF_EXCLUSIVE, .permits = 2),
-{ "flags", { GOOD, .flags = 1u << 5),
+    BAD(0, "permits", GOOD, .permits = 2),
+    BAD(HF_CAP_SHARED, "permits", GOOD, .kind = HF_EXCLUSIVE, .permits = 2),
+    BAD(0, "flags", GOOD, .flags = 1u << 5),
     BAD(0, "flags", GOOD, .flags = 1u << 31),
     BAD(0, "wait_ms", GOOD, .wait_ms = -2),
     BAD(0, "wait_ms", GOOD, .wait_ms = INT64_MIN),
     BAD(0, "wait_ms", GOOD, .wait_ms = HF_MS_MAX + 1),
     BAD(0, "wait_ms", GOOD, .wait_ms = INT64_MAX),
-    BAD(0, "ttl_ms", GOOD, .ttl_ms = -1),
-    BAD(0, "ttl_ms", GOOD, .ttl_ms = 1),
-    BAD(0, "ttl_ms", GOOD, .ttl_ms = HF_TTL_MIN_MS - 1),
-    BAD(0, "ttl_ms", GOOD, .ttl_ms = HF_MS_MAX + 1),
-    BAD(0, "ttl_ms", GOOD, .ttl_ms = INT64_MAX),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = -1),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = 1),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = HF_TTL_MIN_MS - 1),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = HF_MS_MAX + 1),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = INT64_MAX),
     BAD(0, "max_hold_ms", GOOD, .max_hold_ms = -1),
     BAD(0, "max_hold_ms", GOOD, .max_hold_ms = HF_MS_MAX + 1),
     BAD(0, "min_valid_ms", GOOD, .min_valid_ms = -1),
@@ -61,147 +63,147 @@ static const struct bad_request bad_requests[] = {
     BAD(0, "cancel", GOOD, .cancel = (hf_cancel *)&long_name),
 };
 
-    static void each_field(void **state)
-    {
-        hf_store *store = open_store();
-        hf_request good = mutex_request("good");
+static void each_field(void **state)
+{
+    hf_store *store = open_store();
+    hf_request good = mutex_request("good");
 
-        (void)state;
-        memset(long_name, 'l', HF_NAME_MAX + 1);
-        for (size_t i = 0; i < sizeof bad_requests / sizeof *bad_requests; i++) {
-            const struct bad_request *bad = &bad_requests[i];
-            hf_lease *lease = NULL;
-            hf_op *op = NULL;
-            hf_error err;
-            hf_status status;
-
-            if (!has(bad->caps))
-                continue;
-            status = hf_acquire(store, &bad->request, &lease, &err);
-            if (status != HF_INVALID || !strstr(err.text, bad->field) || err.status != HF_INVALID)
-                fprintf(stderr, "row %zu (%s): %s: %s\n", i, bad->field, hf_status_name(status),
-                        err.text);
-            EXPECT(HF_INVALID, status);
-            CHECK(err.status == HF_INVALID);
-            CHECK(strstr(err.text, bad->field) != NULL);
-            CHECK(lease == NULL);
-            EXPECT(HF_INVALID, hf_acquire(store, &bad->request, &lease, NULL));
-            EXPECT(HF_INVALID, hf_acquire_async(store, &bad->request, NULL, NULL, &op, &err));
-            CHECK(op == NULL);
-            EXPECT(HF_OK, probe(store, &good)); /* nothing was acquired */
-        }
-        close_store(store);
-    }
-
-    static void missing_arguments(void **state)
-    {
-        hf_store *store = open_store(), *none = NULL;
-        hf_request good = mutex_request("good");
+    (void)state;
+    memset(long_name, 'l', HF_NAME_MAX + 1);
+    for (size_t i = 0; i < sizeof bad_requests / sizeof *bad_requests; i++) {
+        const struct bad_request *bad = &bad_requests[i];
         hf_lease *lease = NULL;
-        hf_view *view = NULL;
+        hf_op *op = NULL;
+        hf_error err;
+        hf_status status;
 
-        (void)state;
-        EXPECT(HF_INVALID, hf_open(contract_url(), NULL, NULL, &contract_error));
-        EXPECT(HF_INVALID, hf_acquire(store, NULL, &lease, &contract_error));
-        EXPECT(HF_INVALID, hf_acquire(store, &good, NULL, &contract_error));
-        EXPECT(HF_INVALID, hf_acquire(NULL, &good, &lease, &contract_error));
-        EXPECT(HF_INVALID, hf_acquire_async(store, &good, NULL, NULL, NULL, &contract_error));
-        EXPECT(HF_INVALID, hf_info(store, NULL));
-        EXPECT(HF_INVALID, hf_info(store, &(hf_store_info){ .size = 1 }));
-        EXPECT(HF_INVALID, hf_engine_at(0, NULL));
-        EXPECT(HF_INVALID, hf_cancel_new(NULL));
-        if (has(HF_CAP_INSPECT)) {
-            EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, NULL, &contract_error));
-            EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, 0, &view, &contract_error));
-            EXPECT(HF_INVALID, hf_inspect(store, "x", 1, 1u << 7, &view, &contract_error));
-            EXPECT(HF_INVALID,
-                   hf_inspect(store, long_name, HF_NAME_MAX + 1, 0, &view, &contract_error));
-        }
-        if (has(HF_CAP_BREAK)) {
-            EXPECT(HF_INVALID, hf_break(store, NULL, 0, 1, &contract_error));
-            EXPECT(HF_INVALID, hf_break(store, long_name, HF_NAME_MAX + 1, 1, &contract_error));
-        }
-        if (has(HF_CAP_WATCH)) {
-            uint64_t seq = 0;
-
-            EXPECT(HF_INVALID, hf_wait_change(store, NULL, 1, NULL, &contract_error));
-            EXPECT(HF_INVALID, hf_wait_change(store, &seq, -2, NULL, &contract_error));
-        }
-        EXPECT(HF_INVALID, hf_doctor(store, NULL, NULL, &contract_error));
-        CHECK(lease == NULL && view == NULL && none == NULL);
-        close_store(store);
-    }
-
-    static void bad_options(void **state)
-    {
-        hf_open_options options = HF_OPEN_OPTIONS_INIT;
-        hf_store *store = NULL;
-
-        (void)state;
-        options.open_wait_ms = -1;
-        EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
-        CHECK(strstr(contract_error.text, "open_wait_ms") != NULL);
-        options.open_wait_ms = HF_MS_MAX + 1;
-        EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
-        options.open_wait_ms = 0;
-        options.size = 3;
-        EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
-        CHECK(strstr(contract_error.text, "size") != NULL);
-        CHECK(store == NULL);
-    }
-
-    static void bad_urls(void **state)
-    {
-        char url[600];
-        hf_store *store = NULL;
-
-        (void)state;
-        EXPECT(HF_CONFIG, hf_open("no-such-engine:x", NULL, &store, &contract_error));
-        CHECK(strstr(contract_error.text, "no-such-engine") != NULL);
-        EXPECT(HF_CONFIG, hf_open("no colon", NULL, &store, &contract_error));
-        EXPECT(HF_CONFIG, hf_open(":", NULL, &store, &contract_error));
-        EXPECT(HF_CONFIG, hf_open("../../evil:x", NULL, &store, &contract_error));
-
-        snprintf(url, sizeof url, "%s%cno-such-thing=1", contract_url(),
-                 strchr(contract_url(), '?') ? '&' : '?');
-        EXPECT(HF_CONFIG, hf_open(url, NULL, &store, &contract_error));
-        CHECK(strstr(contract_error.text, "no-such-thing") != NULL);
-        snprintf(url + 500, 32, "%zu", strlen(contract_url()) + 1); /* the byte is named too */
-        CHECK(strstr(contract_error.text, url + 500) != NULL);
-        CHECK(store == NULL);
-    }
-
-    /* A struct of an older or a newer program: what is known is used, what is not must be zero. */
-    static void sizes_of_other_versions(void **state)
-    {
-        hf_store *store = open_store();
-        struct {
-            hf_request request;
-            uint64_t later[4];
-        } newer = { .request = { .size = sizeof newer, .name = "size" } };
-        hf_lease *lease = NULL;
-        hf_store_info info = { .size = sizeof info };
-
-        (void)state;
-        EXPECT(HF_OK, hf_acquire(store, &newer.request, &lease, &contract_error));
-        give(lease);
-        newer.later[1] = 1;
-        lease = NULL;
-        EXPECT(HF_INVALID, hf_acquire(store, &newer.request, &lease, &contract_error));
+        if (!has(bad->caps))
+            continue;
+        status = hf_acquire(store, &bad->request, &lease, &err);
+        if (status != HF_INVALID || !strstr(err.text, bad->field) || err.status != HF_INVALID)
+            fprintf(stderr, "row %zu (%s): %s: %s\n", i, bad->field, hf_status_name(status),
+                    err.text);
+        EXPECT(HF_INVALID, status);
+        CHECK(err.status == HF_INVALID);
+        CHECK(strstr(err.text, bad->field) != NULL);
         CHECK(lease == NULL);
-        info.size = offsetof(hf_store_info, min_ttl_ms);
-        info.min_ttl_ms = -77;
-        EXPECT(HF_OK, hf_info(store, &info));
-        CHECK(info.min_ttl_ms == -77 && info.engine != NULL);
-        close_store(store);
+        EXPECT(HF_INVALID, hf_acquire(store, &bad->request, &lease, NULL));
+        EXPECT(HF_INVALID, hf_acquire_async(store, &bad->request, NULL, NULL, &op, &err));
+        CHECK(op == NULL);
+        EXPECT(HF_OK, probe(store, &good)); /* nothing was acquired */
     }
+    close_store(store);
+}
 
-    int contract_input(void)
-    {
-        const struct CMUnitTest cases[] = {
-            CASE(each_field), CASE(missing_arguments),       CASE(bad_options),
-            CASE(bad_urls),   CASE(sizes_of_other_versions),
-        };
+static void missing_arguments(void **state)
+{
+    hf_store *store = open_store(), *none = NULL;
+    hf_request good = mutex_request("good");
+    hf_lease *lease = NULL;
+    hf_view *view = NULL;
 
-        return cmocka_run_group_tests_name("input", cases, NULL, NULL);
+    (void)state;
+    EXPECT(HF_INVALID, hf_open(contract_url(), NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_acquire(store, NULL, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_acquire(store, &good, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_acquire(NULL, &good, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_acquire_async(store, &good, NULL, NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_info(store, NULL));
+    EXPECT(HF_INVALID, hf_info(store, &(hf_store_info){ .size = 1 }));
+    EXPECT(HF_INVALID, hf_engine_at(0, NULL));
+    EXPECT(HF_INVALID, hf_cancel_new(NULL));
+    if (has(HF_CAP_INSPECT)) {
+        EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, NULL, &contract_error));
+        EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, 0, &view, &contract_error));
+        EXPECT(HF_INVALID, hf_inspect(store, "x", 1, 1u << 7, &view, &contract_error));
+        EXPECT(HF_INVALID,
+               hf_inspect(store, long_name, HF_NAME_MAX + 1, 0, &view, &contract_error));
     }
+    if (has(HF_CAP_BREAK)) {
+        EXPECT(HF_INVALID, hf_break(store, NULL, 0, 1, &contract_error));
+        EXPECT(HF_INVALID, hf_break(store, long_name, HF_NAME_MAX + 1, 1, &contract_error));
+    }
+    if (has(HF_CAP_WATCH)) {
+        uint64_t seq = 0;
+
+        EXPECT(HF_INVALID, hf_wait_change(store, NULL, 1, NULL, &contract_error));
+        EXPECT(HF_INVALID, hf_wait_change(store, &seq, -2, NULL, &contract_error));
+    }
+    EXPECT(HF_INVALID, hf_doctor(store, NULL, NULL, &contract_error));
+    CHECK(lease == NULL && view == NULL && none == NULL);
+    close_store(store);
+}
+
+static void bad_options(void **state)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store = NULL;
+
+    (void)state;
+    options.open_wait_ms = -1;
+    EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "open_wait_ms") != NULL);
+    options.open_wait_ms = HF_MS_MAX + 1;
+    EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
+    options.open_wait_ms = 0;
+    options.size = 3;
+    EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "size") != NULL);
+    CHECK(store == NULL);
+}
+
+static void bad_urls(void **state)
+{
+    char url[600];
+    hf_store *store = NULL;
+
+    (void)state;
+    EXPECT(HF_CONFIG, hf_open("no-such-engine:x", NULL, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "no-such-engine") != NULL);
+    EXPECT(HF_CONFIG, hf_open("no colon", NULL, &store, &contract_error));
+    EXPECT(HF_CONFIG, hf_open(":", NULL, &store, &contract_error));
+    EXPECT(HF_CONFIG, hf_open("../../evil:x", NULL, &store, &contract_error));
+
+    snprintf(url, sizeof url, "%s%cno-such-thing=1", contract_url(),
+             strchr(contract_url(), '?') ? '&' : '?');
+    EXPECT(HF_CONFIG, hf_open(url, NULL, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "no-such-thing") != NULL);
+    snprintf(url + 500, 32, "%zu", strlen(contract_url()) + 1); /* the byte is named too */
+    CHECK(strstr(contract_error.text, url + 500) != NULL);
+    CHECK(store == NULL);
+}
+
+/* A struct of an older or a newer program: what is known is used, what is not must be zero. */
+static void sizes_of_other_versions(void **state)
+{
+    hf_store *store = open_store();
+    struct {
+        hf_request request;
+        uint64_t later[4];
+    } newer = { .request = { .size = sizeof newer, .name = "size" } };
+    hf_lease *lease = NULL;
+    hf_store_info info = { .size = sizeof info };
+
+    (void)state;
+    EXPECT(HF_OK, hf_acquire(store, &newer.request, &lease, &contract_error));
+    give(lease);
+    newer.later[1] = 1;
+    lease = NULL;
+    EXPECT(HF_INVALID, hf_acquire(store, &newer.request, &lease, &contract_error));
+    CHECK(lease == NULL);
+    info.size = offsetof(hf_store_info, min_ttl_ms);
+    info.min_ttl_ms = -77;
+    EXPECT(HF_OK, hf_info(store, &info));
+    CHECK(info.min_ttl_ms == -77 && info.engine != NULL);
+    close_store(store);
+}
+
+int contract_input(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(each_field), CASE(missing_arguments),       CASE(bad_options),
+        CASE(bad_urls),   CASE(sizes_of_other_versions),
+    };
+
+    return cmocka_run_group_tests_name("input", cases, NULL, NULL);
+}

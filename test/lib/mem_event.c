@@ -153,6 +153,11 @@ static void event_submit(struct hfi_conn *base, struct hfi_op *op)
     struct call *call = hfi_calloc(1, sizeof *call);
     bool sent;
 
+    if (op->kind == HFI_OP_RELEASE) { /* whatever becomes of it, the holder is not to be told */
+        pthread_mutex_lock(&mem_lock);
+        forget_claim(conn, op->claim);
+        pthread_mutex_unlock(&mem_lock);
+    }
     if (!call || verb == MEM_VERBS) {
         hf_status status = call ? HF_UNSUPPORTED : HF_NO_MEMORY;
         hfi_free(call);
@@ -167,8 +172,6 @@ static void event_submit(struct hfi_conn *base, struct hfi_op *op)
     call->answer_by_ms = call->sent_ms + base->call_ms;
     call->beat_ms = HFI_NEVER;
     conn->calls = call;
-    if (op->kind == HFI_OP_RELEASE)
-        forget_claim(conn, op->claim);
     sent = send_call(conn, call, verb, call->sent_ms);
     if (!sent) {
         end_call(conn, call, HF_UNAVAILABLE);

@@ -3,7 +3,7 @@
  * The permit model, see mem_server.h. A name lives while it is held, waited for
  * or closed by a lock_delay; the token counter is one for all names, so it can
  * outlive them. An owner that has ended stays known for a while (`ended`), so
- * that a late copy of its acquire cannot bring it back.
+ * that a late copy of its acquire cannot bring it back; so does one that was refused.
  */
 #include "mem_server.h"
 
@@ -52,6 +52,7 @@ static void settle(struct mem_server *server, struct name *name, int64_t now_ms)
 static void drop_if_idle(struct mem_server *server, struct name *name);
 static struct party **find_party(struct party **list, const unsigned char *owner);
 static void end_party(struct mem_server *server, struct party **at);
+static void remember_ended(struct mem_server *server, const unsigned char *owner);
 static bool has_ended(const struct mem_server *server, const unsigned char *owner);
 static void *must(void *memory);
 
@@ -111,6 +112,13 @@ static hf_status grant(struct mem_server *server, struct name *name, struct part
     return HF_OK;
 }
 
+static struct mem_reply refuse(struct mem_server *server, const struct mem_request *ask,
+                               hf_status why)
+{
+    remember_ended(server, ask->owner);
+    return answer(why);
+}
+
 static bool fits(const struct name *name, uint32_t permits)
 {
     return !name->closed_until_ms && permits <= name->capacity - name->taken;
@@ -139,7 +147,7 @@ static struct mem_reply acquire(struct mem_server *server, const struct mem_requ
     overtakes = !name->waiters || (ask->flags & HFI_CLAIM_BARGE);
     if (!(overtakes && fits(name, ask->permits)) && !ask->may_wait) {
         drop_if_idle(server, name);
-        return answer(HF_BUSY);
+        return refuse(server, ask, HF_BUSY);
     }
 
     party = must(calloc(1, sizeof *party));
@@ -169,7 +177,7 @@ static struct mem_reply cancel(struct mem_server *server, const struct mem_reque
 
     if (name && (at = find_party(&name->holders, ask->owner)))
         return granted(*at);
-    memcpy(server->ended[server->ended_at++ % ENDED_MAX], ask->owner, HFI_OWNER_LEN);
+    remember_ended(server, ask->owner);
     if (name && (at = find_party(&name->waiters, ask->owner))) {
         end_party(server, at);
         settle(server, name, now_ms);
@@ -544,9 +552,14 @@ static void end_party(struct mem_server *server, struct party **at)
     struct party *party = *at;
 
     *at = party->next;
-    memcpy(server->ended[server->ended_at++ % ENDED_MAX], party->ask.owner, HFI_OWNER_LEN);
+    remember_ended(server, party->ask.owner);
     server->seq++;
     free(party);
+}
+
+static void remember_ended(struct mem_server *server, const unsigned char *owner)
+{
+    memcpy(server->ended[server->ended_at++ % ENDED_MAX], owner, HFI_OWNER_LEN);
 }
 
 static bool has_ended(const struct mem_server *server, const unsigned char *owner)

@@ -6,17 +6,21 @@
  * work; nothing may crash, leak (AddressSanitizer looks), stay held or stay
  * queued; and the store must be as good as before.
  *
- * Threads of the library allocate too, so k does not always hit the same place;
- * the loop goes on until a whole run of a scenario had nothing fail.
+ * Every run is a process of its own, as the library keeps memory for later. Its
+ * threads allocate too, so k does not always hit the same place. A run that went
+ * wrong is printed as the command that repeats it.
  */
 #include "contract.h"
 
 #include "util/alloc.h"
 
 #include <poll.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define STEPS_MAX 2000 /* no scenario allocates that often */
 
@@ -270,10 +274,15 @@ static void do_async(hf_store *store)
 
 static void do_watch(hf_store *store)
 {
+    hf_cancel *cancel = NULL;
     uint64_t seq = 0;
-    hf_status status = hf_wait_change(store, &seq, 1, NULL, &contract_error);
+    hf_status status;
 
+    (void)fine(hf_cancel_new(&cancel));
+    status = hf_wait_change(store, &seq, 1, cancel, &contract_error);
     CHECK(status == HF_OK || status == HF_TIMEOUT || status == HF_NO_MEMORY);
+    if (cancel)
+        CHECK(hf_cancel_free(cancel) == HF_OK);
 }
 
 /* Closing needs no memory, whatever is held. */
@@ -295,7 +304,29 @@ static void do_close(hf_store *unused)
     }
 }
 
-/* ---- the loop --------------------------------------------------------------------- */
+/* ---- one run, in a process of its own --------------------------------------------- */
+
+static const struct scenario {
+    const char *name;
+    void (*run)(hf_store *store);
+    bool own_store; /* it is given one that is open */
+    unsigned caps;
+} scenarios[] = {
+    { "opening", do_open, false, 0 },
+    { "closing", do_close, false, 0 },
+    { "acquiring", do_acquire, true, 0 },
+    { "kinds", do_kinds, true, 0 },
+    { "ttls", do_ttl, true, HF_CAP_TTL },
+    { "waiting", do_wait, true, 0 },
+    { "timing_out", do_time_out, true, 0 },
+    { "inspecting", do_inspect, true, HF_CAP_INSPECT },
+    { "breaking", do_break, true, HF_CAP_BREAK },
+    { "detached", do_detached, true, HF_CAP_DETACHED },
+    { "asynchronous", do_async, true, 0 },
+    { "watching", do_watch, true, HF_CAP_WATCH },
+};
+
+enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };
 
 /* Afterwards: nobody holds, nobody waits, and the store does its work. */
 static void check_store(hf_store *store)
@@ -316,121 +347,81 @@ static void check_store(hf_store *store)
     EXPECT(HF_OK, probe(store, &request));
 }
 
-static void torture(void (*scenario)(hf_store *store), bool own_store)
+static int run_once(const char *url, const struct scenario *scenario, unsigned long k, int all)
 {
-    for (int all = 0; all < 2; all++) {
-        unsigned long k, used;
+    hf_store *store = NULL;
+    unsigned long used;
 
-        for (k = 1; k < STEPS_MAX; k++) {
-            hf_store *store = own_store ? open_store() : NULL;
-
-            hfi_alloc_fail_at(k, all);
-            scenario(store);
-            used = hfi_alloc_fail_at(0, 0);
-            if (!store)
-                store = open_store();
-            check_store(store);
-            close_store(store);
-            if (used < k)
-                break;
-        }
-        CHECK(k > 1);         /* something was allocated, else this tests nothing */
-        CHECK(k < STEPS_MAX); /* and it came to an end */
-        printf("%lu allocations%s\n", k - 1, all ? ", all from k on failing" : "");
-    }
+    contract_alone = true;
+    contract_begin(url, false);
+    if (!has(scenario->caps))
+        return EXIT_SKIPPED;
+    if (contract_setup(NULL) != 0)
+        return EXIT_WRONG;
+    if (scenario->own_store)
+        store = open_store();
+    hfi_alloc_fail_at(k, all);
+    scenario->run(store);
+    used = hfi_alloc_fail_at(0, 0);
+    if (!store)
+        store = open_store();
+    check_store(store);
+    close_store(store);
+    contract_teardown(NULL);
+    return used < k ? EXIT_MISSED : EXIT_HIT;
 }
 
-static void opening(void **state)
+/* ---- all runs ------------------------------------------------------------------------ */
+
+static int spawn(const char *url, const char *name, unsigned long k, int all)
 {
-    (void)state;
-    torture(do_open, false);
+    char number[32];
+    char *argv[] = { "oom", (char *)url, (char *)name, number, all ? "all" : "one", NULL };
+    int status = 0;
+    pid_t pid;
+
+    snprintf(number, sizeof number, "%lu", k);
+    fflush(NULL);
+    if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) != 0 ||
+        waitpid(pid, &status, 0) != pid)
+        abort();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void closing(void **state)
+/* For k = 1, 2, ... until the scenario needs fewer. false: it went wrong. */
+static bool torture(const char *url, const struct scenario *which, int all)
 {
-    (void)state;
-    torture(do_close, false);
-}
+    unsigned long k = 1;
+    int result;
 
-static void acquiring(void **state)
-{
-    (void)state;
-    torture(do_acquire, true);
-}
-
-static void kinds(void **state)
-{
-    (void)state;
-    torture(do_kinds, true);
-}
-
-static void ttls(void **state)
-{
-    (void)state;
-    if (has(HF_CAP_TTL))
-        torture(do_ttl, true);
-}
-
-static void waiting(void **state)
-{
-    (void)state;
-    torture(do_wait, true);
-}
-
-static void timing_out(void **state)
-{
-    (void)state;
-    torture(do_time_out, true);
-}
-
-static void inspecting(void **state)
-{
-    (void)state;
-    if (has(HF_CAP_INSPECT))
-        torture(do_inspect, true);
-}
-
-static void breaking(void **state)
-{
-    (void)state;
-    if (has(HF_CAP_BREAK))
-        torture(do_break, true);
-}
-
-static void detached(void **state)
-{
-    (void)state;
-    if (has(HF_CAP_DETACHED))
-        torture(do_detached, true);
-}
-
-static void asynchronous(void **state)
-{
-    (void)state;
-    torture(do_async, true);
-}
-
-static void watching(void **state)
-{
-    (void)state;
-    if (has(HF_CAP_WATCH))
-        torture(do_watch, true);
+    while ((result = spawn(url, which->name, k, all)) == EXIT_HIT && k < STEPS_MAX)
+        k++;
+    if (result == EXIT_SKIPPED)
+        return true;
+    printf("%-14s %4lu allocations, %s failing: %s\n", which->name, k - 1,
+           all ? "all from k on" : "one", result == EXIT_MISSED ? "fine" : "WRONG");
+    if (result != EXIT_MISSED)
+        fprintf(stderr, "oom '%s' %s %lu %s: ended with %d\n", url, which->name, k,
+                all ? "all" : "one", result);
+    return result == EXIT_MISSED && k > 1;
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest cases[] = {
-        CASE(opening),  CASE(closing),  CASE(acquiring),    CASE(kinds),
-        CASE(ttls),     CASE(waiting),  CASE(timing_out),   CASE(inspecting),
-        CASE(breaking), CASE(detached), CASE(asynchronous), CASE(watching),
-    };
+    size_t count = sizeof scenarios / sizeof *scenarios;
+    bool right = true;
 
-    if (argc < 2) {
-        fprintf(stderr, "usage: oom URL [CASE]\n");
+    if (argc != 2 && argc != 5) {
+        fprintf(stderr, "usage: oom URL [SCENARIO K one|all]\n");
         return 64;
     }
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
-    contract_begin(argv[1], false);
-    return cmocka_run_group_tests_name("oom", cases, NULL, NULL) ? 1 : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (argc == 2) {
+            right = torture(argv[1], &scenarios[i], 0) && right;
+            right = torture(argv[1], &scenarios[i], 1) && right;
+        } else if (strcmp(argv[2], scenarios[i].name) == 0)
+            return run_once(argv[1], &scenarios[i], strtoul(argv[3], NULL, 10),
+                            strcmp(argv[4], "all") == 0);
+    }
+    return right ? 0 : EXIT_WRONG;
 }
