@@ -5,7 +5,7 @@
 set -eu
 
 build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev"
-test="$build make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps"
+test="$build make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 case "${1:-}" in
