@@ -159,6 +159,8 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
         struct lm_holder h = holder_of(t, claim, t->depot->slot);
 
         rc = hfi_lm_holder_grant(t, hash, &rec, &h, label, label_len);
+        if (rc == 0)
+            rc = hfi_lm_call_head(t, hash, &rec); /* whom we overtook, if we barged */
         a->token = h.token;
         a->tokens = h.tokens;
         count(t, a);

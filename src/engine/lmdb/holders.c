@@ -84,7 +84,10 @@ int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_nam
     }
     if (unclean && copy.lock_delay_ms > 0) {
         int64_t until = hfi_after_ms(since_ms, copy.lock_delay_ms);
+        int rc = hfi_lm_call_head(t, hash, rec); /* it must wake when the name opens */
 
+        if (rc != 0)
+            return rc;
         if (until > rec->closed_ms)
             rec->closed_ms = until;
         hfi_lm_remember_latest(t, until);
@@ -114,16 +117,43 @@ int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
     return rc;
 }
 
+static struct lm_wake call(const struct lm_waiter *w)
+{
+    return (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w->slot, .cell = w->cell, .turn = w->turn,
+                             .cookie = w->cookie };
+}
+
+/*
+ * The first in the queue must hear of the death and the expiry of everybody who holds. It
+ * watches those who held when it looked last, and the one that stood before it. Where
+ * that is not enough any more it is told to look again.
+ */
+int hfi_lm_call_head(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec)
+{
+    struct lm_waiter w;
+    uint64_t ticket = 0;
+    int rc;
+
+    if (rec->waiters == 0)
+        return 0;
+    rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+    if (rc != 0)
+        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+    return hfi_lm_wake_later(t, call(&w));
+}
+
 /*
  * Grants in the order of tickets: as long as the first waiter fits, it becomes a holder.
  * Nobody behind it is looked at, so a writer or a large request is never overtaken.
- * The winner's bell carries the token: it needs no transaction of its own.
+ * The winner's bell carries the token: it needs no transaction of its own. Nor is who is
+ * first then woken, if the one that it stood behind is now the only holder and has no deadline.
  */
 int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t self)
 {
     struct lm_waiter w;
     uint64_t ticket = 0;
     uint32_t missing;
+    bool look = false;
     int rc;
 
     if (rec->waiters == 0 || !hfi_lm_past(t, rec->closed_ms) || !hfi_lm_open_for_grants(t, &missing))
@@ -134,7 +164,7 @@ int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec
         if (rc != 0)
             return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
         if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
-            return 0;
+            break;
         struct lm_wake wake = { .kind = LM_WAKE_GRANTED, .slot = w.slot, .cell = w.cell, .turn = w.turn,
                                 .cookie = w.cookie, .granted_ms = hfi_lm_now(t) };
 
@@ -158,9 +188,10 @@ int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec
             rc = hfi_lm_wake_later(t, wake);
         if (rc == 0 && h.slot == LM_NO_SLOT)
             rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = w.slot });
+        look = rec->further > 0 || h.deadline_ms != HFI_NEVER;
         ticket++;
     }
-    return rc;
+    return rc == 0 && look ? hfi_lm_call_head(t, hash, rec) : rc;
 }
 
 int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot)
@@ -169,6 +200,7 @@ int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot)
     struct lm_waiter w;
     struct lm_name rec;
     uint64_t at = 0;
+    bool behind_dead = false;
     int rc = hfi_lm_name_get_by_hash(t, hash, &rec);
 
     if (rc != 0)
@@ -185,14 +217,15 @@ int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot)
     at = 0;
     for (; rc == 0 && rec.waiters > 0; at++) {
         rc = hfi_lm_waiter_next(t, hash, &at, &w);
-        if (rc == 0 && w.slot == slot) {
+        if (rc != 0)
+            break;
+        if (w.slot == slot) {
             rc = hfi_lm_waiter_del(t, hash, at);
             rec.waiters--;
-        } else if (rc == 0) {
-            /* Who stood behind the dead must look at who is ahead of him now. */
-            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w.slot, .cell = w.cell,
-                                                        .turn = w.turn, .cookie = w.cookie });
+        } else if (behind_dead) {
+            rc = hfi_lm_wake_later(t, call(&w)); /* must look at who is ahead of him now */
         }
+        behind_dead = w.slot == slot;
     }
     if (rc == MDB_NOTFOUND)
         rc = 0;

@@ -247,6 +247,8 @@ int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_nam
  * waiter that is looking itself, else 0. */
 int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t self);
 int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
+/* Tell the first waiter to look again at who holds, and until when. */
+int hfi_lm_call_head(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec);
 /* Drop every holder and waiter of `slot` in this name, and promote. */
 int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot);
 /* LM_E_DEAD if a process that blocks this name is dead; `trust_watch`: those with a pidfd here will

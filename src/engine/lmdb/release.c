@@ -71,6 +71,20 @@ void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- renew and adopt ----------------------------------------------------------------- */
 
+/* The first waiter wakes when it knew the lease to end: if that is sooner by now it must know. */
+static int set_deadline(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
+                        int64_t ttl_ms)
+{
+    int64_t before_ms = h->deadline_ms;
+    int rc;
+
+    h->deadline_ms = hfi_after_ms(hfi_lm_now(t), ttl_ms);
+    if (h->slot == LM_NO_SLOT)
+        hfi_lm_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
+    rc = hfi_lm_holder_update(t, hash, rec, h);
+    return rc == 0 && h->deadline_ms < before_ms ? hfi_lm_call_head(t, hash, rec) : rc;
+}
+
 static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
 {
     const uint64_t *hash = item->claim->name.hash;
@@ -86,11 +100,8 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
     }
     if (rc != 0)
         return rc;
-    h.deadline_ms = hfi_after_ms(hfi_lm_now(t), item->ttl_ms);
-    if (h.slot == LM_NO_SLOT)
-        hfi_lm_remember_latest(t, hfi_after_ms(h.deadline_ms, h.lock_delay_ms));
     item->status = HF_OK;
-    rc = hfi_lm_holder_update(t, hash, &rec, &h);
+    rc = set_deadline(t, hash, &rec, &h, item->ttl_ms);
     return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
 }
 
@@ -161,9 +172,7 @@ static int adopt_body(struct lm_txn *t, void *arg)
     if (claim->ttl_ms)
         a->h.ttl_ms = claim->ttl_ms;
     a->now_ms = hfi_lm_now(t);
-    a->h.deadline_ms = hfi_after_ms(hfi_lm_now(t), a->h.ttl_ms);
-    hfi_lm_remember_latest(t, hfi_after_ms(a->h.deadline_ms, a->h.lock_delay_ms));
-    rc = hfi_lm_holder_update(t, claim->name.hash, &a->rec, &a->h);
+    rc = set_deadline(t, claim->name.hash, &a->rec, &a->h, a->h.ttl_ms);
     return rc != 0 ? rc : hfi_lm_name_put(t, claim->name.hash, &a->rec);
 }
 

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A stopped process keeps what it holds, unless it asked for a ttl; then it is the token
+ * that protects. A process stopped in the middle of a transaction does not hang the others.
+ */
+#include "embedded.h"
+
+#include "engine/lmdb/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define TTL_MS 1000
+
+/* ---- stopped holders ---------------------------------------------------------------- */
+
+static void stopped_holder_keeps(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start(), *late = actor_start();
+
+    (void)state;
+    take(holder, mutex("n"));
+    wait_for(waiter, mutex("n"));
+    actor_stop(holder);
+    assert_false(actor_answered_within(waiter, 3 * HEARTBEAT_MS));
+    assert_int_equal(try_it(late, mutex("n")), HF_BUSY);
+    actor_continue(holder);
+    assert_int_equal(actor_do(holder, do_state, lease_number(0)).number, HF_STATE_HELD);
+    give(holder, 0);
+    granted(waiter);
+}
+
+static struct ask with_ttl(struct ask ask)
+{
+    ask.ttl_ms = TTL_MS;
+    return ask;
+}
+
+/* The new token is larger: a resource that looks at tokens refuses the old holder. */
+static void stopped_holder_with_ttl_is_fenced(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start();
+    uint64_t old = take(holder, with_ttl(mutex("n"))), new;
+
+    (void)state;
+    wait_for(waiter, mutex("n"));
+    actor_stop(holder);
+    new = granted(waiter);
+    assert_true(new > old);
+    actor_continue(holder);
+    AWAIT(actor_do(holder, do_state, lease_number(0)).number == HF_STATE_LOST);
+    assert_int_equal(actor_do(holder, do_release, lease_number(0)).status, HF_LOST);
+    assert_int_equal(actor_do(waiter, do_state, lease_number(0)).number, HF_STATE_HELD);
+    assert_int_equal(holders_of("n"), 1);
+}
+
+/* It is renewed while its process runs: the ttl alone ends nothing. */
+static void running_holder_with_ttl_keeps(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start();
+
+    (void)state;
+    take(holder, with_ttl(mutex("n")));
+    wait_for(waiter, mutex("n"));
+    assert_false(actor_answered_within(waiter, 4 * TTL_MS));
+    assert_int_equal(actor_do(holder, do_state, lease_number(0)).number, HF_STATE_HELD);
+    give(holder, 0);
+    granted(waiter);
+}
+
+/* Who waits behind somebody who asked for a ttl does not know that before he holds. */
+static void expiry_of_a_holder_from_the_queue(void **state)
+{
+    struct actor *holder = actor_start(), *first = actor_start(), *second = actor_start();
+
+    (void)state;
+    take(holder, mutex("n"));
+    wait_for(first, with_ttl(mutex("n")));
+    wait_for(second, mutex("n"));
+    observer_quit();
+    actor_stop(first);
+    give(holder, 0);
+    actor_quit(holder);
+    granted(second);
+    actor_continue(first);
+    assert_int_equal(actor_answer(first).status,
+                     HF_TOO_SHORT); /* it had been granted, and was over */
+    assert_int_equal(actor_do(second, do_state, lease_number(0)).number, HF_STATE_HELD);
+    assert_int_equal(holders_of("n"), 1);
+}
+
+/* The same among readers: the one with the ttl came in from the queue while others still hold. */
+static void expiry_of_one_of_several(void **state)
+{
+    struct actor *a = actor_start(), *b = actor_start(), *first = actor_start(),
+                 *second = actor_start();
+    struct ask one = permits_of("s", 2, 1), two = permits_of("s", 2, 2);
+
+    (void)state;
+    take(a, one);
+    take(b, one);
+    wait_for(first, with_ttl(one));
+    wait_for(second, two);
+    actor_stop(first);
+    give(a, 0);
+    give(b, 0);
+    observer_quit();
+    granted(second);
+}
+
+/* A renewal may also shorten: who waits wakes for the new end. */
+static void expiry_after_a_shorter_renewal(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start();
+    struct ask ask = mutex("n");
+
+    (void)state;
+    ask.ttl_ms = 3600 * 1000;
+    ask.flags = HF_NO_RENEW;
+    take(holder, ask);
+    wait_for(waiter, mutex("n"));
+    ask.ttl_ms = TTL_MS;
+    OK(actor_do(holder, do_renew, ask));
+    actor_stop(holder);
+    granted(waiter);
+}
+
+static void lock_delay_after_a_death(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start(), *late = actor_start();
+    struct ask ask = mutex("n");
+    int64_t killed_ns;
+
+    (void)state;
+    ask.lock_delay_ms = 2000;
+    take(holder, ask);
+    wait_for(waiter, mutex("n"));
+    observer_quit();
+    killed_ns = now_ns();
+    actor_kill(holder);
+    assert_int_equal(try_it(late, mutex("n")), HF_BUSY);
+
+    struct answer answer = actor_answer(waiter);
+
+    OK(answer);
+    assert_true(answer.done_ns - killed_ns >= INT64_C(1990) * 1000000);
+}
+
+static void lock_delay_after_a_break(void **state)
+{
+    struct actor *holder = actor_start(), *waiter = actor_start();
+    struct ask ask = mutex("n");
+    int64_t broken_ns;
+
+    (void)state;
+    ask.lock_delay_ms = 2000;
+    ask.token = take(holder, ask);
+    wait_for(waiter, mutex("n"));
+    broken_ns = now_ns();
+    OK(actor_do(observer(), do_break, ask));
+    observer_quit();
+    AWAIT(actor_do(holder, do_state, lease_number(0)).number == HF_STATE_LOST);
+
+    struct answer answer = actor_answer(waiter);
+
+    OK(answer);
+    assert_true(answer.done_ns - broken_ns >= INT64_C(1990) * 1000000);
+}
+
+/* ---- stopped inside a transaction ----------------------------------------------------------- */
+
+/* Take the mutex of all transactions, as a process does that is stopped right after that. */
+static void do_sit_in_transaction(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    int fd = open(in_place("control"), O_RDWR | O_CLOEXEC);
+    struct lm_header *header = mmap(NULL, LM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    (void)self, (void)ask;
+    close(fd);
+    answer->status = HF_INTERNAL;
+    if (header == MAP_FAILED || pthread_mutex_lock(&header->mutex) != 0)
+        return;
+    atomic_store(&header->lock_pid, getpid());
+    answer->status = HF_OK;
+}
+
+static void do_leave_transaction(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    int fd = open(in_place("control"), O_RDWR | O_CLOEXEC);
+    struct lm_header *header = mmap(NULL, LM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    (void)self, (void)ask;
+    close(fd);
+    answer->status =
+        header != MAP_FAILED && pthread_mutex_unlock(&header->mutex) == 0 ? HF_OK : HF_INTERNAL;
+}
+
+static void names_pid(struct answer answer, pid_t pid)
+{
+    char text[32];
+
+    assert_int_equal(answer.status, HF_UNAVAILABLE);
+    snprintf(text, sizeof text, "process %d ", (int)pid);
+    if (!strstr(answer.text, text))
+        fail_msg("'%s' does not name process %d", answer.text, (int)pid);
+}
+
+static struct ask try_mutex(const char *name)
+{
+    struct ask ask = mutex(name);
+
+    ask.wait_ms = 0;
+    return ask;
+}
+
+static void stuck_transaction(bool by_kill)
+{
+    struct actor *stuck, *other, *waiter, *holder;
+
+    strcat(place_url, "?lock_wait=500ms");
+    stuck = actor_start();
+    other = actor_start();
+    waiter = actor_start();
+    holder = actor_start();
+    take(holder, mutex("held"));
+    wait_for(waiter, mutex("held"));
+    OK(actor_do(stuck, do_sit_in_transaction, (struct ask){ 0 }));
+    actor_stop(stuck);
+
+    names_pid(actor_do(other, do_acquire, try_mutex("n")), stuck->pid);
+    names_pid(actor_do(other, do_acquire, try_mutex("n")), stuck->pid);
+    assert_int_equal(actor_do(other, do_count_waiters, mutex("n")).status, HF_UNAVAILABLE);
+    /* Released as far as the caller is concerned: the library goes on trying. */
+    assert_int_equal(actor_do(holder, do_release, lease_number(0)).status, HF_UNAVAILABLE);
+    assert_false(actor_answered(waiter));
+
+    if (by_kill) {
+        actor_kill(stuck);
+    } else {
+        actor_continue(stuck);
+        OK(actor_do(stuck, do_leave_transaction, (struct ask){ 0 }));
+    }
+    granted(waiter);
+    OK(actor_do(other, do_acquire, try_mutex("n")));
+}
+
+static void stuck_transaction_goes_on(void **state)
+{
+    (void)state;
+    stuck_transaction(false);
+}
+
+static void stuck_transaction_is_killed(void **state)
+{
+    (void)state;
+    stuck_transaction(true);
+}
+
+/* Opening is also bounded. */
+static void opening_behind_a_stuck_transaction(void **state)
+{
+    struct actor *stuck, *newcomer;
+
+    (void)state;
+    strcat(place_url, "?lock_wait=500ms");
+    stuck = actor_start();
+    newcomer = actor_start_raw();
+    OK(actor_do(stuck, do_sit_in_transaction, (struct ask){ 0 }));
+    actor_stop(stuck);
+    names_pid(actor_do(newcomer, do_open, (struct ask){ .wait_ms = 1000 }), stuck->pid);
+    actor_kill(stuck);
+    OK(actor_do(newcomer, do_open, (struct ask){ 0 }));
+}
+
+/* ---- stopped anywhere ------------------------------------------------------------------------- */
+
+static void do_hammer(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    struct ask own = *ask;
+    struct answer ignored;
+
+    (void)answer;
+    for (;;) {
+        do_acquire(self, &own, &ignored);
+        if (ignored.status == HF_OK)
+            do_release(self, &own, &ignored);
+    }
+}
+
+/* Wherever it was stopped, others work, or are told; and all goes on when it does. */
+static void stopped_at_any_instant(void **state)
+{
+    enum { STOPS = 60 };
+    struct actor *hammer, *other;
+    int unavailable = 0;
+
+    (void)state;
+    strcat(place_url, "?lock_wait=100ms");
+    hammer = actor_start();
+    other = actor_start();
+    actor_begin(hammer, do_hammer, mutex("n"));
+    for (int i = 0; i < STOPS; i++) {
+        struct answer answer;
+
+        usleep((useconds_t)(i * 37 % 1000));
+        actor_stop(hammer);
+        answer = actor_do(other, do_acquire, try_mutex("other"));
+        if (answer.status == HF_OK) {
+            OK(actor_do(other, do_release, lease_number(0)));
+        } else {
+            names_pid(answer, hammer->pid);
+            unavailable++;
+        }
+        actor_continue(hammer);
+        OK(actor_do(other, do_acquire, mutex("other")));
+        OK(actor_do(other, do_release, lease_number(0)));
+    }
+    print_message("stopped %d times, %d of them inside a transaction\n", STOPS, unavailable);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(stopped_holder_keeps),
+        TEST(stopped_holder_with_ttl_is_fenced),
+        TEST(running_holder_with_ttl_keeps),
+        TEST(expiry_of_a_holder_from_the_queue),
+        TEST(expiry_of_one_of_several),
+        TEST(expiry_after_a_shorter_renewal),
+        TEST(lock_delay_after_a_death),
+        TEST(lock_delay_after_a_break),
+        TEST(stuck_transaction_goes_on),
+        TEST(stuck_transaction_is_killed),
+        TEST(opening_behind_a_stuck_transaction),
+        TEST(stopped_at_any_instant),
+    };
+
+    return cmocka_run_group_tests_name("pause", tests, NULL, NULL);
+}
