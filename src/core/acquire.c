@@ -370,7 +370,10 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
     struct hfi_term *term   = &lease->term;
     int64_t now_ms          = claim->sent_ms; /* good enough for what has no end */
 
-    hfi_term_begin(term, claim->sent_ms, claim->granted_ttl_ms);
+    if (claim->granted_ttl_ms == 0 && term->max_hold_ms == 0)
+        hfi_term_begin_endless(term, claim->sent_ms);
+    else
+        hfi_term_begin(term, claim->sent_ms, claim->granted_ttl_ms);
     if (waited || term->valid_until_ms != HFI_NEVER) {
         now_ms = hfi_now_ms();
         if (!hfi_term_worth(term, min_valid_ms, now_ms))

@@ -8,6 +8,7 @@
  * change.
  */
 #include "core/cohort.h"
+#include "core/owner.h"
 #include "core/request.h"
 #include "core/table.h"
 #include "core/thread.h"
@@ -15,7 +16,6 @@
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/process.h"
-#include "util/random.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want);
 static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
 {
     hfi_hash128(want->name, want->name_len, claim->name.hash);
-    hfi_random_bytes(claim->owner, HFI_OWNER_LEN);
+    hfi_owner_new(claim->owner, want->request->flags & HF_DETACHED);
     claim->mode           = want->mode;
     claim->capacity       = want->capacity;
     claim->permits        = want->permits;

@@ -35,14 +35,9 @@ int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms)
 
 void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms)
 {
-    term->state          = HF_STATE_HELD;
-    term->renewing       = false;
-    term->sent_ms        = sent_ms;
-    term->granted_ms     = granted_ms;
-    term->retry_ms       = 0;
-    term->hold_end_ms    = HFI_NEVER;
-    term->hold_valid_ms  = HFI_NEVER;
-    term->valid_until_ms = HFI_NEVER;
+    hfi_term_begin_endless(term, sent_ms);
+    term->granted_ms = granted_ms;
+    term->retry_ms   = 0;
 
     if (term->max_hold_ms > 0) {
         /* If it is shorter than any ttl, the store keeps it longer anyway: no margin is needed. */

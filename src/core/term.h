@@ -53,6 +53,17 @@ int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms);
 
 /* The store granted it. granted_ms 0: without end. */
 void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms);
+/* Likewise, if there is neither ttl nor max_hold. */
+static inline void hfi_term_begin_endless(struct hfi_term *term, int64_t sent_ms)
+{
+    term->state          = HF_STATE_HELD;
+    term->renewing       = false;
+    term->sent_ms        = sent_ms;
+    term->granted_ms     = 0;
+    term->hold_end_ms    = HFI_NEVER;
+    term->hold_valid_ms  = HFI_NEVER;
+    term->valid_until_ms = HFI_NEVER;
+}
 
 /* Is a grant worth having, when min_valid_ms is needed? One that has ended in the store already never is. */
 bool hfi_term_worth(const struct hfi_term *term, int64_t min_valid_ms, int64_t now_ms);

@@ -24,6 +24,10 @@ struct hfi_self {
     struct hfi_lease *spare[HFI_SPARE_MAX];
     unsigned spares;
     bool watched; /* the end of this thread is noticed */
+
+    uint64_t owner[2]; /* see owner.h */
+    uint64_t owner_process;
+    uint32_t owners_left;
 };
 
 /* Next to us in memory in every thread: the library is linked, or loaded early. */
