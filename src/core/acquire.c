@@ -39,7 +39,8 @@ static hf_status finish(struct attempt *a, hf_status status, const hf_error *inn
                         hf_lease **ret_lease, hf_error *err);
 static hf_status fail(struct attempt *a, hf_status status, const hf_error *inner, hf_error *err);
 
-hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret_lease, hf_error *err)
+hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret_lease,
+                     hf_error *err)
 {
     struct attempt a;
     struct hfi_want want;
@@ -48,15 +49,15 @@ hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(a.store), a.store->cohort > 0, request, &whole, &want,
-                               err);
+    status = hfi_request_check(hfi_store_engine(a.store), a.store->cohort > 0, request, &whole,
+                               &want, err);
     if (status != HF_OK)
         return status;
     if (!ret_lease)
         return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
 
-    a.want   = &want;
-    a.waits  = false;
+    a.want = &want;
+    a.waits = false;
     a.waited = false;
     return acquire(handle, &a, ret_lease, err);
 }
@@ -104,7 +105,8 @@ static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lea
     const hf_request *request = a->want->request;
     hf_status status;
 
-    if (request->cancel || request->on_lost || a->want->ttl_ms > 0 || a->store->drive == HFI_EVENT) {
+    if (request->cancel || request->on_lost || a->want->ttl_ms > 0 ||
+        a->store->drive == HFI_EVENT) {
         status = get_ready(handle, a, err);
         if (status != HF_OK)
             return status;
@@ -147,7 +149,7 @@ static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lea
 static hf_status sleep_here(struct attempt *a)
 {
     struct hfi_wait *wait = &a->wait;
-    int64_t until_ms      = a->deadline_ms;
+    int64_t until_ms = a->deadline_ms;
     uint32_t word;
 
     while ((word = atomic_load_explicit(&wait->word, memory_order_acquire)) < HFI_WAIT_PASSED) {
@@ -158,7 +160,7 @@ static hf_status sleep_here(struct attempt *a)
                 return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
             /* Somebody has taken us out and is about to tell us. */
             until_ms = HFI_NEVER;
-            word     = atomic_load_explicit(&wait->word, memory_order_acquire);
+            word = atomic_load_explicit(&wait->word, memory_order_acquire);
             if (word >= HFI_WAIT_PASSED)
                 break;
         }
@@ -174,7 +176,7 @@ static hf_status wait_here(struct attempt *a, hf_lease **ret_lease, hf_error *er
 
     if (cancel && hfi_wait_follow(&a->wait, cancel) != HF_OK)
         hfi_wait_stop(&a->wait, HF_CANCELLED);
-    status    = sleep_here(a);
+    status = sleep_here(a);
     a->waited = true;
 
     if (status == HF_OK && atomic_load(&a->wait.word) == HFI_WAIT_GO)
@@ -209,17 +211,17 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 /* Our turn to ask the store: the slot is in the table, others may queue behind it. */
 static hf_status go(struct attempt *a, hf_lease **ret_lease, hf_error *err)
 {
-    struct hfi_store *store         = a->store;
+    struct hfi_store *store = a->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    const hf_request *request       = a->want->request;
-    hf_status status                = hfi_acquire_prepare(a->lease);
+    const hf_request *request = a->want->request;
+    hf_status status = hfi_acquire_prepare(a->lease);
     struct hfi_op op;
 
     /* After waiting here there may be no time left, or no wish. */
     if (status == HF_OK && a->waits && atomic_load(&a->wait.stop) != HF_OK)
         status = (hf_status)atomic_load(&a->wait.stop);
-    else if (status == HF_OK && a->waits && a->deadline_ms != HFI_NEVER
-             && hfi_now_ms() >= a->deadline_ms)
+    else if (status == HF_OK && a->waits && a->deadline_ms != HFI_NEVER &&
+             hfi_now_ms() >= a->deadline_ms)
         status = HF_TIMEOUT;
     if (status != HF_OK)
         return finish(a, status, NULL, ret_lease, err);
@@ -254,7 +256,7 @@ static hf_status go(struct attempt *a, hf_lease **ret_lease, hf_error *err)
 static void wait_in_store(struct attempt *a, struct hfi_op *op)
 {
     struct hfi_wait *wait = &a->wait;
-    hf_cancel *cancel     = a->want->request->cancel;
+    hf_cancel *cancel = a->want->request->cancel;
 
     if (!a->waits)
         hfi_wait_init(wait, a->store, a->lease, a->want->request->min_valid_ms);
@@ -274,10 +276,10 @@ struct event_job {
 /* On a driver's thread: the store answered, long after the caller had gone. */
 static void late_acquire(struct hfi_job *job)
 {
-    struct event_job *late  = hfi_container(job, struct event_job, job);
+    struct event_job *late = hfi_container(job, struct event_job, job);
     struct hfi_lease *lease = late->lease;
     struct hfi_store *store = lease->store;
-    hf_status status        = hfi_op_status(&job->op);
+    hf_status status = hfi_op_status(&job->op);
 
     hfi_free(late);
     if (status == HF_OK || status == HF_UNKNOWN)
@@ -303,15 +305,15 @@ static hf_status give_up(struct attempt *a, struct event_job *event, hf_error *e
 static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     struct event_job *event = hfi_malloc(sizeof *event);
-    int64_t until_ms        = a->deadline_ms;
+    int64_t until_ms = a->deadline_ms;
     hf_status status;
 
     if (!event)
         return finish(a, HF_NO_MEMORY, NULL, ret_lease, err);
     event->lease = a->lease;
     hfi_job_init(&event->job, a->store, HFI_OP_ACQUIRE);
-    event->job.late        = late_acquire;
-    event->job.op.claim    = &a->lease->claim;
+    event->job.late = late_acquire;
+    event->job.op.claim = &a->lease->claim;
     event->job.op.may_wait = a->want->request->wait_ms != 0;
     if (!event->job.op.may_wait)
         until_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
@@ -327,7 +329,7 @@ static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err
         }
     }
     a->waited = event->job.op.may_wait;
-    status    = finish(a, hfi_op_status(&event->job.op), &event->job.op.error, ret_lease, err);
+    status = finish(a, hfi_op_status(&event->job.op), &event->job.op.error, ret_lease, err);
     hfi_free(event);
     return status;
 }
@@ -367,8 +369,8 @@ hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, boo
                               hf_lease **ret_handle)
 {
     struct hfi_claim *claim = &lease->claim;
-    struct hfi_term *term   = &lease->term;
-    int64_t now_ms          = claim->sent_ms; /* good enough for what has no end */
+    struct hfi_term *term = &lease->term;
+    int64_t now_ms = claim->sent_ms; /* good enough for what has no end */
 
     if (claim->granted_ttl_ms == 0 && term->max_hold_ms == 0)
         hfi_term_begin_endless(term, claim->sent_ms);

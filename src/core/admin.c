@@ -25,8 +25,8 @@ static void late_break(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t len, uint64_t token,
-                             hf_error *err)
+static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t len,
+                             uint64_t token, hf_error *err)
 {
     struct break_job *brk = hfi_malloc(sizeof *brk);
     struct hfi_name shown = { .bytes = name, .len = len };
@@ -37,10 +37,10 @@ static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t
         return hfi_error_memory(err);
     memcpy(brk->name, name, len);
     hfi_job_init(&brk->job, store, HFI_OP_BREAK);
-    brk->job.late                 = late_break;
-    brk->job.op.u.brk.token       = token;
-    brk->job.op.u.brk.name.bytes  = brk->name;
-    brk->job.op.u.brk.name.len    = len;
+    brk->job.late = late_break;
+    brk->job.op.u.brk.token = token;
+    brk->job.op.u.brk.name.bytes = brk->name;
+    brk->job.op.u.brk.name.len = len;
     hfi_hash128(brk->name, len, brk->job.op.u.brk.name.hash);
 
     hfi_keeper_busy(store); /* for late_break(), which may come any time */
@@ -48,13 +48,15 @@ static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t
     if (given_up)
         return hfi_store_error(store, "break", &shown, HF_UNKNOWN, NULL, err);
     hfi_keeper_idle(store);
-    status = status == HF_OK ? hfi_ok(err)
-                             : hfi_store_error(store, "break", &shown, status, &brk->job.op.error, err);
+    status = status == HF_OK
+                 ? hfi_ok(err)
+                 : hfi_store_error(store, "break", &shown, status, &brk->job.op.error, err);
     hfi_free(brk);
     return status;
 }
 
-hf_status hf_break(hf_store *handle, const void *name, size_t name_len, uint64_t token, hf_error *err)
+hf_status hf_break(hf_store *handle, const void *name, size_t name_len, uint64_t token,
+                   hf_error *err)
 {
     struct hfi_store *store;
     uint32_t len;
@@ -80,10 +82,10 @@ static void stop_change(struct hfi_wait *wait)
     hfi_store_engine(wait->store)->stop_wait(wait->store->conn);
 }
 
-static hf_status wait_change(struct hfi_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
-                             hf_error *err)
+static hf_status wait_change(struct hfi_store *store, uint64_t *seq, int64_t wait_ms,
+                             hf_cancel *cancel, hf_error *err)
 {
-    hf_error inner   = { .status = HF_OK };
+    hf_error inner = { .status = HF_OK };
     int64_t until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
     hf_status status = HF_OK;
     struct hfi_wait wait;
@@ -96,7 +98,8 @@ static hf_status wait_change(struct hfi_store *store, uint64_t *seq, int64_t wai
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
     if (status == HF_OK) {
         hfi_wait_list(&wait);
-        status = hfi_store_engine(store)->wait_change(store->conn, seq, until_ms, &wait.stop, &inner);
+        status =
+            hfi_store_engine(store)->wait_change(store->conn, seq, until_ms, &wait.stop, &inner);
         hfi_wait_leave(&wait);
     }
     if (status == HF_OK)
@@ -132,7 +135,7 @@ hf_status hf_wait_change(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_ca
 hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_store *outer = hfi_self.calling;
-    hf_error inner                = { .status = HF_OK };
+    hf_error inner = { .status = HF_OK };
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
@@ -147,7 +150,8 @@ hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_erro
     if (hfi_store_engine(store)->doctor)
         status = hfi_store_engine(store)->doctor(store->conn, finding, arg, &inner);
     hfi_self.calling = outer;
-    status = status == HF_OK ? hfi_ok(err) : hfi_store_error(store, "doctor", NULL, status, &inner, err);
+    status =
+        status == HF_OK ? hfi_ok(err) : hfi_store_error(store, "doctor", NULL, status, &inner, err);
     hfi_store_leave(store);
     return status;
 }

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define OWNER_HEX (2 * HFI_OWNER_LEN)
+#define OWNER_HEX     (2 * HFI_OWNER_LEN)
 #define TOKEN_HEX_MAX 14 /* 2^53 */
 
 _Static_assert(OWNER_HEX + 1 + TOKEN_HEX_MAX + 1 <= HF_HANDLE_MAX, "it fits");
@@ -47,11 +47,11 @@ hf_status hf_lease_handle(hf_lease *handle, char ret_text[HF_HANDLE_MAX])
 /* Take a handle's text apart. false: it is none. */
 static bool parse(const char *text, unsigned char owner[HFI_OWNER_LEN], uint64_t *ret_token)
 {
-    size_t len     = text ? strnlen(text, HF_HANDLE_MAX) : 0;
+    size_t len = text ? strnlen(text, HF_HANDLE_MAX) : 0;
     uint64_t token = 0;
 
-    if (len < OWNER_HEX + 2 || len > OWNER_HEX + 1 + TOKEN_HEX_MAX || text[OWNER_HEX] != '-'
-        || !hfi_unhex(text, OWNER_HEX, owner, HFI_OWNER_LEN))
+    if (len < OWNER_HEX + 2 || len > OWNER_HEX + 1 + TOKEN_HEX_MAX || text[OWNER_HEX] != '-' ||
+        !hfi_unhex(text, OWNER_HEX, owner, HFI_OWNER_LEN))
         return false;
     for (const char *c = text + OWNER_HEX + 1; *c; c++) {
         if (*c >= '0' && *c <= '9')
@@ -92,7 +92,7 @@ static void late_adopt(struct hfi_job *job)
     struct adopt_job *adopt = hfi_container(job, struct adopt_job, job);
     struct hfi_lease *lease = adopt->lease;
     struct hfi_store *store = job->store;
-    hf_status status        = hfi_op_status(&job->op);
+    hf_status status = hfi_op_status(&job->op);
 
     hfi_free(adopt);
     lease->term.renew = false;
@@ -116,7 +116,7 @@ static hf_status run(struct hfi_lease *lease, hf_lease **ret_lease, hf_error *er
     }
     adopt->lease = lease;
     hfi_job_init(&adopt->job, store, HFI_OP_ADOPT);
-    adopt->job.late     = late_adopt;
+    adopt->job.late = late_adopt;
     adopt->job.op.claim = &lease->claim;
     hfi_keeper_busy(store); /* for late_adopt(), which may come any time */
     status = hfi_job_run(&adopt->job, &given_up);
@@ -151,10 +151,10 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
         return hfi_error_memory(err);
 
     memcpy(lease->claim.owner, owner, sizeof owner);
-    lease->claim.token  = token;
+    lease->claim.token = token;
     lease->claim.tokens = 1;
-    lease->term.renew   = renew != 0;
-    lease->exported     = true; /* somebody has its text */
+    lease->term.renew = renew != 0;
+    lease->exported = true; /* somebody has its text */
     if (hfi_cohort_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
@@ -170,17 +170,19 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
 hf_status hf_adopt(hf_store *handle, const void *name, size_t name_len, const char *text,
                    int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
 {
-    hf_request request   = HF_REQUEST_INIT;
-    struct hfi_want want = { .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1 };
+    hf_request request = HF_REQUEST_INIT;
+    struct hfi_want want = {
+        .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
+    };
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
     request.flags = HF_DETACHED;
-    want.name     = name;
-    want.ttl_ms   = ttl_ms;
-    status        = hfi_name_check(name, name_len, &want.name_len, err);
+    want.name = name;
+    want.ttl_ms = ttl_ms;
+    status = hfi_name_check(name, name_len, &want.name_len, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_DETACHED))

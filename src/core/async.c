@@ -15,7 +15,7 @@
 #include "util/process.h"
 
 struct hfi_table hfi_calls = { .slot_size = (sizeof(struct hfi_call) + 63) / 64 * 64,
-                               .kind      = HFI_KIND_OP };
+                               .kind = HFI_KIND_OP };
 
 static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void *arg);
 static void call_drop(struct hfi_call *call);
@@ -46,8 +46,8 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
         return status;
     /* In a BLOCKING engine a waiting request takes a worker: a crowd for one name queues here, in
      * its order, and takes one, whether leases can be passed on or not. */
-    queue = store->cohort > 0
-            || (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+    queue = store->cohort > 0 ||
+            (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
     status = hfi_request_check(hfi_store_engine(store), queue, request, &whole, &want, err);
     if (status == HF_OK && !done)
         status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");
@@ -57,7 +57,7 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
             hfi_error_set(err, status, 0, "cancel: %s", hf_status_text(status));
     }
     if (status == HF_OK) {
-        call   = call_new(store, done, arg);
+        call = call_new(store, done, arg);
         status = call ? begin_acquire(handle, call, &want, err) : hfi_error_memory(err);
         if (status == HF_OK) {
             if (ret_op)
@@ -76,7 +76,7 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
 static hf_status get_ready(struct hfi_call *call, const struct hfi_want *want)
 {
     struct hfi_store *store = call->store;
-    unsigned threads        = hfi_acquire_threads(store, want, true);
+    unsigned threads = hfi_acquire_threads(store, want, true);
 
     if (call->deadline_ms != HFI_NEVER)
         threads |= HFI_STARTED_KEEPER & ~atomic_load(&store->started);
@@ -99,19 +99,19 @@ static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const st
                                hf_error *err)
 {
     const hf_request *request = want->request;
-    const char *verb          = "acquire";
+    const char *verb = "acquire";
     hf_lease *again;
     hf_status status;
 
-    call->may_wait    = request->wait_ms != 0;
+    call->may_wait = request->wait_ms != 0;
     call->deadline_ms = request->wait_ms > 0 ? hfi_now_ms() + request->wait_ms : HFI_NEVER;
-    status            = get_ready(call, want);
+    status = get_ready(call, want);
     if (status != HF_OK)
         return hfi_error_memory(err);
 
     hfi_wait_init(&call->wait, call->store, call->lease, request->min_valid_ms);
     call->wait.call = call;
-    call->wait.tid  = 0;
+    call->wait.tid = 0;
     (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
     hfi_wait_list(&call->wait);
     if (request->cancel && hfi_wait_follow(&call->wait, request->cancel) != HF_OK)
@@ -169,7 +169,8 @@ void hfi_call_stop_local(struct hfi_call *call)
 
     if (!hfi_cohort_leave(&call->wait))
         return; /* not there yet, or not any more: go() looks at `stop` */
-    set_result(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire", &lease->claim.name, NULL);
+    set_result(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire", &lease->claim.name,
+               NULL);
     hfi_lease_leave(lease);
     end_call(call);
 }
@@ -186,7 +187,7 @@ static void acquire_done(struct hfi_op *op)
 /* On the pool: the engine blocks. */
 static void acquire_run(struct hfi_task *task)
 {
-    struct hfi_call *call   = hfi_container(task, struct hfi_call, task);
+    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
     struct hfi_store *store = call->store;
     int stop;
 
@@ -203,8 +204,8 @@ static void acquire_run(struct hfi_task *task)
 static void submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    int stop                = atomic_load(&call->wait.stop);
-    hf_status status        = hfi_acquire_prepare(call->lease);
+    int stop = atomic_load(&call->wait.stop);
+    hf_status status = hfi_acquire_prepare(call->lease);
 
     if (status == HF_OK && stop != HF_OK)
         status = (hf_status)stop;
@@ -241,13 +242,13 @@ static void go(struct hfi_call *call)
     call->after = NULL;
     if (end) {
         *end = call;
-        end  = &call->after;
+        end = &call->after;
         return;
     }
     end = &waiting;
     while (call) {
         submit(call);
-        call    = waiting;
+        call = waiting;
         waiting = call ? call->after : NULL;
         if (!waiting)
             end = &waiting;
@@ -259,8 +260,8 @@ static void go(struct hfi_call *call)
 static void acquired(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
     struct hfi_lease *lease = call->lease;
-    hf_lease *handle        = NULL;
-    bool granted            = status == HF_OK;
+    hf_lease *handle = NULL;
+    bool granted = status == HF_OK;
 
     if (granted)
         status = hfi_acquire_granted(lease, call->wait.min_valid_ms, call->may_wait, &handle);
@@ -331,7 +332,7 @@ hf_status hf_op_cancel(hf_op *handle)
 hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_error *err)
 {
     struct hfi_lease *lease = NULL;
-    struct hfi_wait *next   = NULL;
+    struct hfi_wait *next = NULL;
     struct hfi_call *call;
     struct hfi_end end;
     hf_status status = hfi_lease_lock(handle, &lease, &next);
@@ -360,11 +361,11 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
     }
     if (end.what == HFI_ENDING_STORE) {
         call->lease = end.lease;
-        call->sole  = end.sole;
+        call->sole = end.sole;
         hfi_op_init(&call->op, HFI_OP_RELEASE, &end.lease->claim, HFI_NEVER);
         if (call->store->drive == HFI_BLOCKING) {
             call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-            call->task.run       = release_run;
+            call->task.run = release_run;
             hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->task);
         } else {
             call->op.done = release_done;
@@ -386,10 +387,10 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
 
 static void release_done(struct hfi_op *op)
 {
-    struct hfi_call *call   = hfi_container(op, struct hfi_call, op);
+    struct hfi_call *call = hfi_container(op, struct hfi_call, op);
     struct hfi_lease *lease = call->lease;
-    hf_status status        = hfi_op_status(op);
-    bool sole               = call->sole;
+    hf_status status = hfi_op_status(op);
+    bool sole = call->sole;
 
     set_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release", &lease->claim.name,
                &op->error);
@@ -417,13 +418,13 @@ static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void
     if (call->slot.process != hfi_process_id())
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_new() */
     call->slot.process = hfi_process_id();
-    call->store        = store;
-    call->lease        = NULL;
-    call->done         = done;
-    call->arg          = arg;
-    call->timed        = false;
-    call->deadline_ms  = HFI_NEVER;
-    call->timer        = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
+    call->store = store;
+    call->lease = NULL;
+    call->done = done;
+    call->arg = arg;
+    call->timed = false;
+    call->deadline_ms = HFI_NEVER;
+    call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_wait_init(&call->wait, store, NULL, 0);
     hfi_list_init(&call->due);
     atomic_store(&call->refs, 2);
@@ -491,7 +492,7 @@ static void end_call(struct hfi_call *call)
 
 void hfi_call_deliver(struct hfi_call *call)
 {
-    struct hfi_store *store       = call->store;
+    struct hfi_store *store = call->store;
     const struct hfi_store *outer = hfi_self.calling;
 
     hfi_wait_leave(&call->wait);

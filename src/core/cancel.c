@@ -10,7 +10,7 @@
 #include "util/process.h"
 
 struct hfi_table hfi_cancels = { .slot_size = (sizeof(struct hfi_cancel) + 63) / 64 * 64,
-                                 .kind      = HFI_KIND_CANCEL };
+                                 .kind = HFI_KIND_CANCEL };
 
 /* The canceller of a handle, locked. */
 static hf_status find_locked(hf_cancel *handle, struct hfi_cancel **ret_cancel)
@@ -48,7 +48,7 @@ hf_status hf_cancel_new(hf_cancel **ret_cancel)
     pthread_mutex_lock(&cancel->lock);
     hfi_list_init(&cancel->followers);
     cancel->fired = false;
-    *ret_cancel   = hfi_slot_publish(&cancel->slot, HFI_KIND_CANCEL);
+    *ret_cancel = hfi_slot_publish(&cancel->slot, HFI_KIND_CANCEL);
     pthread_mutex_unlock(&cancel->lock);
     return HF_OK;
 }
@@ -62,7 +62,7 @@ hf_status hf_cancel_fire(hf_cancel *handle)
         return status;
     cancel->fired = true;
     for (struct hfi_list *node = cancel->followers.next; node != &cancel->followers;
-         node                  = node->next)
+         node = node->next)
         hfi_wait_stop(hfi_container(node, struct hfi_wait, followed), HF_CANCELLED);
     pthread_mutex_unlock(&cancel->lock);
     return HF_OK;

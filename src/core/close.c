@@ -158,7 +158,8 @@ static bool called_back(struct hfi_store *store)
 
     pthread_mutex_lock(&store->notify.lock);
     for (int i = 0; i < HFI_WAYS; i++)
-        done = done && hfi_list_empty(&store->notify.ways[i].queue) && store->notify.ways[i].runner == 0;
+        done = done && hfi_list_empty(&store->notify.ways[i].queue) &&
+               store->notify.ways[i].runner == 0;
     pthread_mutex_unlock(&store->notify.lock);
     return done;
 }
@@ -211,7 +212,7 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
 
     if (lease->timed)
         hfi_keeper_forget(store, &lease->timer);
-    lease->timed  = false;
+    lease->timed = false;
     lease->orphan = true;
     atomic_store(&lease->phase, HFI_ENDING);
     if (!hfi_lease_lost(lease)) {
@@ -220,7 +221,7 @@ static void orphan(struct hfi_store *store, struct hfi_lease *lease, struct orph
         hfi_lease_uncount(lease);
     }
     lease->next = *list;
-    *list       = lease;
+    *list = lease;
 }
 
 static void give_back(struct hfi_lease *lost)
@@ -257,7 +258,7 @@ static void free_store(struct hfi_store *store)
         pthread_mutex_lock(&shard->lock);
         if (shard->buckets != shard->first)
             hfi_free(shard->buckets);
-        shard->buckets      = shard->first;
+        shard->buckets = shard->first;
         shard->bucket_count = HFI_BUCKETS_FIRST;
         pthread_mutex_unlock(&shard->lock);
     }

@@ -16,9 +16,10 @@ static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *l
 /* ---- coming in --------------------------------------------------------------- */
 
 /* The slot behind which this request would queue, or with *ret_ours the lease it re-enters. */
-static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *lease, bool *ret_ours)
+static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *lease,
+                              bool *ret_ours)
 {
-    struct hfi_lease *held  = hfi_table_chain(shard, lease->claim.name.hash);
+    struct hfi_lease *held = hfi_table_chain(shard, lease->claim.name.hash);
     struct hfi_lease *equal = NULL;
 
     for (; held; held = held->next) {
@@ -38,7 +39,7 @@ enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struc
                                 bool fresh, int64_t min_valid_ms, hf_lease **ret_again)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-    enum hfi_entry entry    = HFI_ENTRY_GO;
+    enum hfi_entry entry = HFI_ENTRY_GO;
     struct hfi_lease *held;
     bool ours = false;
 
@@ -80,23 +81,23 @@ static bool is_good(const struct hfi_lease *held)
 
 static bool is_ours(const struct hfi_lease *held, const struct hfi_lease *lease)
 {
-    return held->reentrant && atomic_load(&held->phase) == HFI_HELD && held->scope == lease->scope
-           && held->scoped == lease->scoped && is_good(held);
+    return held->reentrant && atomic_load(&held->phase) == HFI_HELD &&
+           held->scope == lease->scope && held->scoped == lease->scoped && is_good(held);
 }
 
 static bool is_equal(const struct hfi_lease *held, const struct hfi_lease *lease)
 {
     const struct hfi_claim *a = &held->claim, *b = &lease->claim;
 
-    return held->pass && lease->pass && a->mode == b->mode && a->ttl_ms == b->ttl_ms
-           && a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
+    return held->pass && lease->pass && a->mode == b->mode && a->ttl_ms == b->ttl_ms &&
+           a->lock_delay_ms == b->lock_delay_ms && a->flags == b->flags;
 }
 
 static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *lease,
                                hf_lease **ret_again)
 {
-    if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity
-        || held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX)
+    if (held->claim.mode != lease->claim.mode || held->claim.capacity != lease->claim.capacity ||
+        held->claim.permits < lease->claim.permits || held->holds == UINT32_MAX)
         return HFI_ENTRY_MISMATCH;
 
     held->holds++;
@@ -126,14 +127,14 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
 {
     const struct hfi_lease *from = wait->lease;
 
-    lease->reentrant   = from->reentrant;
-    lease->scoped      = from->scoped;
-    lease->scope       = from->scope;
-    lease->on_lost     = from->on_lost;
+    lease->reentrant = from->reentrant;
+    lease->scoped = from->scoped;
+    lease->scope = from->scope;
+    lease->on_lost = from->on_lost;
     lease->on_lost_arg = from->on_lost_arg;
-    lease->in_loop     = from->in_loop;
-    lease->holds       = 1;
-    lease->since_ms    = hfi_now_ms();
+    lease->in_loop = from->in_loop;
+    lease->holds = 1;
+    lease->since_ms = hfi_now_ms();
     if (lease->fd >= 0)
         close(lease->fd);
     lease->fd = -1;
@@ -141,13 +142,13 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
 
 struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
 {
-    struct hfi_store *store         = lease->store;
+    struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_wait *wait;
     int64_t least_ms;
 
-    if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD
-        || !hfi_cohort_may_pass(lease->passes, lease->claim.tokens, store->cohort))
+    if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
+        !hfi_cohort_may_pass(lease->passes, lease->claim.tokens, store->cohort))
         return NULL;
 
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
@@ -175,8 +176,8 @@ struct hfi_wait *hfi_cohort_hand_on(struct hfi_lease *lease)
 
     if (!node)
         return NULL;
-    wait      = hfi_container(node, struct hfi_wait, queued);
-    heir      = wait->lease;
+    wait = hfi_container(node, struct hfi_wait, queued);
+    heir = wait->lease;
     heir->hot = true;
     hfi_list_move(&heir->queue, &lease->queue);
     atomic_store_explicit(&heir->phase, HFI_GOING, memory_order_relaxed);

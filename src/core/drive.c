@@ -36,7 +36,7 @@ void hfi_op_finish(struct hfi_op *op, hf_status status)
 /* On the thread of whoever drives, or of submit(). */
 static void job_done(struct hfi_op *op)
 {
-    struct hfi_job *job       = hfi_container(op, struct hfi_job, op);
+    struct hfi_job *job = hfi_container(op, struct hfi_job, op);
     struct hfi_driver *driver = &job->store->driver;
     bool abandoned;
 
@@ -55,11 +55,11 @@ static void job_done(struct hfi_op *op)
 void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind kind)
 {
     hfi_op_init(&job->op, kind, NULL, HFI_NEVER);
-    job->store     = store;
-    job->done      = false;
+    job->store = store;
+    job->done = false;
     job->abandoned = false;
-    job->sleeper   = NULL;
-    job->late      = NULL;
+    job->sleeper = NULL;
+    job->late = NULL;
     if (store->drive == HFI_EVENT)
         job->op.done = job_done;
 }
@@ -111,8 +111,8 @@ bool hfi_job_abandon(struct hfi_job *job)
 
 hf_status hfi_job_run(struct hfi_job *job, bool *ret_given_up)
 {
-    job->op.deadline_ms = job->store->drive == HFI_INLINE ? HFI_NEVER
-                                                          : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    job->op.deadline_ms =
+        job->store->drive == HFI_INLINE ? HFI_NEVER : hfi_now_ms() + HFI_CALL_LIMIT_MS;
     hfi_job_submit(job);
     *ret_given_up = !hfi_job_wait(job, job->op.deadline_ms) && hfi_job_abandon(job);
     return *ret_given_up ? HF_UNKNOWN : hfi_op_status(&job->op);
@@ -127,7 +127,7 @@ bool hfi_drive_init(struct hfi_store *store)
     pthread_mutex_init(&driver->lock, NULL);
     hfi_list_init(&driver->sleepers);
     driver->driving = driver->by_keeper = driver->loop_asks = false;
-    driver->used    = 0;
+    driver->used = 0;
     driver->wake_fd = -1;
     atomic_store(&driver->polling, 0);
     if (store->drive != HFI_EVENT)
@@ -200,9 +200,9 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
                        uint32_t rung)
 {
     const struct hfi_engine *engine = hfi_store_engine(store);
-    struct hfi_driver *driver       = &store->driver;
-    struct pollfd fds[2]            = { { .fd = engine->fd(store->conn), .events = POLLIN },
-                                        { .fd = driver->wake_fd, .events = POLLIN } };
+    struct hfi_driver *driver = &store->driver;
+    struct pollfd fds[2] = { { .fd = engine->fd(store->conn), .events = POLLIN },
+                             { .fd = driver->wake_fd, .events = POLLIN } };
     uint64_t count;
     int64_t now_ms;
 
@@ -212,8 +212,8 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
     now_ms = hfi_now_ms();
     if (bell && atomic_load(bell) != rung)
         until_ms = now_ms;
-    if (poll(fds, 2, shorter(engine->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0
-        && fds[1].revents && read(driver->wake_fd, &count, sizeof count) < 0)
+    if (poll(fds, 2, shorter(engine->timeout_ms(store->conn, now_ms), until_ms, now_ms)) > 0 &&
+        fds[1].revents && read(driver->wake_fd, &count, sizeof count) < 0)
         count = 0; /* another driver was woken by it */
     atomic_store(&driver->polling, 0);
     engine->process(store->conn, hfi_now_ms());
@@ -275,7 +275,7 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
     bool mine;
 
     pthread_mutex_lock(&driver->lock);
-    mine  = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
+    mine = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
     *used = driver->used;
     if (mine)
         driver->driving = driver->by_keeper = true;
@@ -292,8 +292,8 @@ void hfi_drive_wake(struct hfi_store *store)
 {
     uint64_t one = 1;
 
-    if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling)
-        && write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+    if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&
+        write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
         return; /* no such thing happens to an eventfd; the driver's own timeouts remain */
 }
 

@@ -37,8 +37,8 @@ struct hfi_driver {
 struct hfi_job {
     struct hfi_op op;
     struct hfi_store *store;
-    bool done, abandoned;         /* under driver.lock */
-    struct hfi_sleeper *sleeper;  /* likewise */
+    bool done, abandoned;        /* under driver.lock */
+    struct hfi_sleeper *sleeper; /* likewise */
     void (*late)(struct hfi_job *job);
 };
 

@@ -22,7 +22,7 @@ static char *get_chunk(struct hfi_table *table, uint32_t chunk);
 void *hfi_slot_take(struct hfi_table *table)
 {
     struct hfi_slot *slot = pop(table);
-    uint32_t index        = atomic_load(&table->used);
+    uint32_t index = atomic_load(&table->used);
 
     if (slot)
         return slot;
@@ -43,7 +43,7 @@ void *hfi_slot_take(struct hfi_table *table)
 void hfi_slot_give(struct hfi_table *table, void *memory)
 {
     struct hfi_slot *slot = memory;
-    uint64_t head         = atomic_load(&table->free);
+    uint64_t head = atomic_load(&table->free);
     uint64_t next;
 
     assert(atomic_load(&slot->handle) == 0);
@@ -65,17 +65,17 @@ static struct hfi_slot *pop(struct hfi_table *table)
         if ((uint32_t)head == 0)
             return NULL;
         slot = slot_at(table, (uint32_t)head - 1);
-        next = ((head >> 32) + 1) << 32
-               | atomic_load_explicit(&slot->next_free, memory_order_relaxed);
+        next =
+            ((head >> 32) + 1) << 32 | atomic_load_explicit(&slot->next_free, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak(&table->free, &head, next));
     return slot;
 }
 
 static struct hfi_slot *slot_at(struct hfi_table *table, uint32_t index)
 {
-    uint32_t n     = index + HFI_CHUNK_FIRST;
+    uint32_t n = index + HFI_CHUNK_FIRST;
     uint32_t chunk = 31u - (uint32_t)__builtin_clz(n) - 6u;
-    char *memory   = get_chunk(table, chunk);
+    char *memory = get_chunk(table, chunk);
 
     return memory ? (void *)(memory + (size_t)(n - (HFI_CHUNK_FIRST << chunk)) * table->slot_size)
                   : NULL;
@@ -84,7 +84,7 @@ static struct hfi_slot *slot_at(struct hfi_table *table, uint32_t index)
 static char *get_chunk(struct hfi_table *table, uint32_t chunk)
 {
     char *memory = atomic_load_explicit(&table->chunks[chunk], memory_order_acquire);
-    size_t size  = ((size_t)HFI_CHUNK_FIRST << chunk) * table->slot_size;
+    size_t size = ((size_t)HFI_CHUNK_FIRST << chunk) * table->slot_size;
     char *fresh, *expected = NULL;
 
     if (memory)

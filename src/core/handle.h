@@ -17,14 +17,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum hfi_handle_kind { HFI_KIND_STORE = 1, HFI_KIND_LEASE = 3, HFI_KIND_OP = 5, HFI_KIND_CANCEL = 7 };
+enum hfi_handle_kind {
+    HFI_KIND_STORE = 1,
+    HFI_KIND_LEASE = 3,
+    HFI_KIND_OP = 5,
+    HFI_KIND_CANCEL = 7
+};
 
 /* kind, index, generation: 3, 24 and 37 bits. At a million uses a second one slot repeats a handle
  * after a day and a half. */
-#define HFI_KIND_BITS 3
+#define HFI_KIND_BITS  3
 #define HFI_INDEX_BITS 24
-#define HFI_SLOTS_MAX (1u << HFI_INDEX_BITS)
-#define HFI_CHUNK_FIRST 64u /* slots in the first chunk; every chunk is twice as large as the one before */
+#define HFI_SLOTS_MAX  (1u << HFI_INDEX_BITS)
+#define HFI_CHUNK_FIRST \
+    64u /* slots in the first chunk; every chunk is twice as large as the one before */
 #define HFI_CHUNKS (HFI_INDEX_BITS - 6 + 1)
 
 /* The head of every struct that has handles. */
@@ -39,8 +45,8 @@ struct hfi_slot {
 struct hfi_table {
     size_t slot_size;
     enum hfi_handle_kind kind;
-    _Atomic uint32_t used;            /* slots that were ever taken */
-    _Atomic uint64_t free;            /* a stack: index + 1 of the first, and a count against ABA */
+    _Atomic uint32_t used; /* slots that were ever taken */
+    _Atomic uint64_t free; /* a stack: index + 1 of the first, and a count against ABA */
     _Atomic(char *) chunks[HFI_CHUNKS];
 };
 
@@ -55,9 +61,9 @@ void hfi_slot_give(struct hfi_table *table, void *slot);
 static inline void *hfi_slot_find(struct hfi_table *table, const void *handle)
 {
     uint64_t value = (uintptr_t)handle;
-    uint32_t n     = (uint32_t)(value >> HFI_KIND_BITS & (HFI_SLOTS_MAX - 1)) + HFI_CHUNK_FIRST;
-    int chunk      = 31 - __builtin_clz(n) - 6;
-    char *memory   = atomic_load_explicit(&table->chunks[chunk], memory_order_acquire);
+    uint32_t n = (uint32_t)(value >> HFI_KIND_BITS & (HFI_SLOTS_MAX - 1)) + HFI_CHUNK_FIRST;
+    int chunk = 31 - __builtin_clz(n) - 6;
+    char *memory = atomic_load_explicit(&table->chunks[chunk], memory_order_acquire);
     struct hfi_slot *slot;
 
     if (!memory || (value & 7) != table->kind)
@@ -74,8 +80,8 @@ static inline bool hfi_slot_is(const struct hfi_slot *slot, const void *handle)
 /* Begin a new handle; what was written to the slot before is seen by whoever finds it. */
 static inline void *hfi_slot_publish(struct hfi_slot *slot, enum hfi_handle_kind kind)
 {
-    uint64_t value = ++slot->generation << (HFI_KIND_BITS + HFI_INDEX_BITS)
-                     | (uint64_t)slot->index << HFI_KIND_BITS | kind;
+    uint64_t value = ++slot->generation << (HFI_KIND_BITS + HFI_INDEX_BITS) |
+                     (uint64_t)slot->index << HFI_KIND_BITS | kind;
 
     atomic_store_explicit(&slot->handle, value, memory_order_release);
     return (void *)(uintptr_t)value; /* NOLINT: a number in disguise */

@@ -9,7 +9,7 @@
 static void put(struct hfi_heap *heap, uint32_t place, struct hfi_timer *timer)
 {
     heap->items[place - 1] = timer;
-    timer->place           = place;
+    timer->place = place;
 }
 
 static struct hfi_timer *at(const struct hfi_heap *heap, uint32_t place)
@@ -50,7 +50,7 @@ bool hfi_heap_reserve(struct hfi_heap *heap, uint32_t count)
     if (!items)
         return false;
     heap->items = items;
-    heap->room  = room;
+    heap->room = room;
     return true;
 }
 
@@ -78,7 +78,7 @@ void hfi_heap_remove(struct hfi_heap *heap, struct hfi_timer *timer)
 
     if (place == 0)
         return;
-    last         = at(heap, heap->count);
+    last = at(heap, heap->count);
     timer->place = 0;
     heap->count--;
     if (last == timer)

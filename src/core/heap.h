@@ -12,7 +12,8 @@ struct hfi_timer {
     int64_t due_ms;
     uint32_t place; /* in the heap, from 1; 0: not in it */
     bool early;     /* no harm if it fires somewhat early, together with others */
-    void (*grab)(struct hfi_timer *timer); /* called before it fires, with the keeper's lock; NULL */
+    void (*grab)(
+        struct hfi_timer *timer); /* called before it fires, with the keeper's lock; NULL */
     void (*fire)(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms);
 };
 

@@ -22,13 +22,13 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
 {
     int64_t age_ms = hfi_now_ms() - lease->since_ms;
 
-    info->token        = lease->token;
-    info->state        = lease->term.state;
-    info->holds        = lease->holds;
+    info->token = lease->token;
+    info->state = lease->term.state;
+    info->holds = lease->holds;
     info->remaining_ms = remaining_ms(lease);
-    info->age_ms       = age_ms > 0 ? age_ms : 0;
-    info->ttl_ms       = lease->term.granted_ms;
-    info->name_len     = lease->claim.name.len;
+    info->age_ms = age_ms > 0 ? age_ms : 0;
+    info->ttl_ms = lease->term.granted_ms;
+    info->name_len = lease->claim.name.len;
     memcpy(info->name, lease->claim.name.bytes, lease->claim.name.len);
 }
 

@@ -20,7 +20,7 @@ struct array {
 
 struct raw_entry {
     hf_entry entry;
-    size_t name; /* offset in `texts` */
+    size_t name;           /* offset in `texts` */
     size_t holder, waiter; /* index of its first */
 };
 
@@ -76,11 +76,11 @@ static hf_status look(struct hfi_store *store, const void *pattern, uint32_t len
     memcpy(f->pattern, pattern, len);
     f->sink = (struct hfi_sink){ put_entry, put_holder, put_waiter };
     hfi_job_init(&f->job, store, HFI_OP_INSPECT);
-    f->job.late                 = late_inspect;
+    f->job.late = late_inspect;
     f->job.op.u.inspect.pattern = f->pattern;
-    f->job.op.u.inspect.len     = len;
-    f->job.op.u.inspect.glob    = glob;
-    f->job.op.u.inspect.sink    = &f->sink;
+    f->job.op.u.inspect.len = len;
+    f->job.op.u.inspect.glob = glob;
+    f->job.op.u.inspect.sink = &f->sink;
 
     hfi_keeper_busy(store); /* for late_inspect(), which may come any time */
     status = hfi_job_run(&f->job, &given_up);
@@ -90,7 +90,7 @@ static hf_status look(struct hfi_store *store, const void *pattern, uint32_t len
 
     if (status == HF_OK) {
         *ret_view = build(f);
-        status    = *ret_view ? hfi_ok(err) : hfi_error_memory(err);
+        status = *ret_view ? hfi_ok(err) : hfi_error_memory(err);
     } else {
         hfi_store_error(store, "inspect", NULL, status, &f->job.op.error, err);
     }
@@ -102,15 +102,16 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
                      hf_view **ret_view, hf_error *err)
 {
     struct hfi_store *store;
-    uint32_t len     = 1;
-    hf_view *view    = NULL;
-    bool all         = flags == HF_INSPECT_GLOB && !name && name_len == 0;
+    uint32_t len = 1;
+    hf_view *view = NULL;
+    bool all = flags == HF_INSPECT_GLOB && !name && name_len == 0;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
     if (flags & ~HF_INSPECT_GLOB)
-        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x", flags & ~HF_INSPECT_GLOB);
+        status =
+            hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x", flags & ~HF_INSPECT_GLOB);
     else if (!ret_view)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
     else if (!all)
@@ -122,7 +123,7 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
         status = look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB, &view, err);
     if (status == HF_OK) {
         view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
-        *ret_view             = view;
+        *ret_view = view;
     }
     hfi_store_leave(store);
     return status;
@@ -148,7 +149,7 @@ static void *extend(struct array *array, size_t count, size_t size)
         if (!items)
             return NULL;
         array->items = items;
-        array->room  = room;
+        array->room = room;
     }
     array->count += count;
     return items + (array->count - count) * size;
@@ -175,12 +176,14 @@ static bool keep_label(struct finding *f, const char *label, size_t *ret_offset)
 
 static bool put_entry(struct hfi_sink *sink, const hf_entry *entry)
 {
-    struct finding *f     = hfi_container(sink, struct finding, sink);
+    struct finding *f = hfi_container(sink, struct finding, sink);
     struct raw_entry *raw = extend(&f->entries, 1, sizeof *raw);
 
     if (!raw)
         return false;
-    *raw = (struct raw_entry){ .entry = *entry, .holder = f->holders.count, .waiter = f->waiters.count };
+    *raw = (struct raw_entry){ .entry = *entry,
+                               .holder = f->holders.count,
+                               .waiter = f->waiters.count };
     raw->entry.holder_count = raw->entry.waiter_count = 0;
     return keep(f, entry->name, entry->name_len, &raw->name);
 }
@@ -192,7 +195,7 @@ static struct raw_entry *last_entry(struct finding *f)
 
 static bool put_holder(struct hfi_sink *sink, const hf_holder *holder)
 {
-    struct finding *f      = hfi_container(sink, struct finding, sink);
+    struct finding *f = hfi_container(sink, struct finding, sink);
     struct raw_holder *raw = extend(&f->holders, 1, sizeof *raw);
 
     if (!raw || f->entries.count == 0)
@@ -204,7 +207,7 @@ static bool put_holder(struct hfi_sink *sink, const hf_holder *holder)
 
 static bool put_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
 {
-    struct finding *f      = hfi_container(sink, struct finding, sink);
+    struct finding *f = hfi_container(sink, struct finding, sink);
     struct raw_waiter *raw = extend(&f->waiters, 1, sizeof *raw);
 
     if (!raw || f->entries.count == 0)
@@ -220,7 +223,8 @@ static int by_name(const void *left, const void *right, void *texts)
 {
     const struct raw_entry *a = left, *b = right;
     size_t a_len = a->entry.name_len, b_len = b->entry.name_len;
-    int order = memcmp((char *)texts + a->name, (char *)texts + b->name, a_len < b_len ? a_len : b_len);
+    int order =
+        memcmp((char *)texts + a->name, (char *)texts + b->name, a_len < b_len ? a_len : b_len);
 
     if (order != 0)
         return order;
@@ -230,12 +234,12 @@ static int by_name(const void *left, const void *right, void *texts)
 /* One block: the view, the entries, the holders, the waiters, the texts. NULL: out of memory. */
 static hf_view *build(struct finding *f)
 {
-    struct raw_entry *raw       = (void *)f->entries.items;
+    struct raw_entry *raw = (void *)f->entries.items;
     struct raw_holder *raw_held = (void *)f->holders.items;
     struct raw_waiter *raw_wait = (void *)f->waiters.items;
-    hf_view *view =
-        hfi_malloc(sizeof *view + f->entries.count * sizeof(hf_entry) + f->holders.count * sizeof(hf_holder)
-                   + f->waiters.count * sizeof(hf_waiter) + f->texts.count);
+    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(hf_entry) +
+                               f->holders.count * sizeof(hf_holder) +
+                               f->waiters.count * sizeof(hf_waiter) + f->texts.count);
     hf_entry *entries;
     hf_holder *holders;
     hf_waiter *waiters;
@@ -246,25 +250,25 @@ static hf_view *build(struct finding *f)
     entries = (void *)(view + 1);
     holders = (void *)(entries + f->entries.count);
     waiters = (void *)(holders + f->holders.count);
-    texts   = (void *)(waiters + f->waiters.count);
-    *view   = (hf_view){ .count = f->entries.count, .entries = entries };
+    texts = (void *)(waiters + f->waiters.count);
+    *view = (hf_view){ .count = f->entries.count, .entries = entries };
     if (f->texts.count > 0)
         memcpy(texts, f->texts.items, f->texts.count);
     if (f->entries.count > 0)
         qsort_r(raw, f->entries.count, sizeof *raw, by_name, texts);
 
     for (size_t i = 0; i < f->entries.count; i++) {
-        entries[i]         = raw[i].entry;
-        entries[i].name    = (unsigned char *)texts + raw[i].name;
+        entries[i] = raw[i].entry;
+        entries[i].name = (unsigned char *)texts + raw[i].name;
         entries[i].holders = raw[i].entry.holder_count ? holders + raw[i].holder : NULL;
         entries[i].waiters = raw[i].entry.waiter_count ? waiters + raw[i].waiter : NULL;
     }
     for (size_t i = 0; i < f->holders.count; i++) {
-        holders[i]       = raw_held[i].holder;
+        holders[i] = raw_held[i].holder;
         holders[i].label = texts + raw_held[i].label;
     }
     for (size_t i = 0; i < f->waiters.count; i++) {
-        waiters[i]       = raw_wait[i].waiter;
+        waiters[i] = raw_wait[i].waiter;
         waiters[i].label = texts + raw_wait[i].label;
     }
     return view;

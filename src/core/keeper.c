@@ -17,7 +17,8 @@
 #define FIRE_MAX 64 /* timers taken out of the heap at a time */
 
 static void *keeper_thread(void *arg);
-static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms, struct hfi_timer *due[FIRE_MAX]);
+static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms,
+                         struct hfi_timer *due[FIRE_MAX]);
 static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *used);
 
 void hfi_keeper_init(struct hfi_keeper *keeper)
@@ -29,8 +30,8 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     hfi_list_init(&keeper->settling);
     keeper->reserved = keeper->busy = 0;
     keeper->running = keeper->stop = keeper->closed = false;
-    keeper->wakes_ms               = INT64_MIN;
-    keeper->batch                  = NULL;
+    keeper->wakes_ms = INT64_MIN;
+    keeper->batch = NULL;
     atomic_store(&keeper->bell, 0);
 }
 
@@ -120,16 +121,16 @@ static void wait_a_little(struct hfi_store *store)
 void hfi_keeper_stop(struct hfi_store *store)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t begin_ms          = hfi_now_ms();
-    int64_t settle_ms         = begin_ms + HFI_CLOSE_WAIT_MS;
-    int64_t busy_ms           = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
+    int64_t begin_ms = hfi_now_ms();
+    int64_t settle_ms = begin_ms + HFI_CLOSE_WAIT_MS;
+    int64_t busy_ms = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
     bool running;
 
     /* Ops that are under way must end before the engine is closed, and they do in bounded
      * time; new attempts at settling are made only for a while. */
     pthread_mutex_lock(&keeper->lock);
-    while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms)
-           || (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
+    while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms) ||
+           (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
         if (!keeper->running)
             (void)hfi_settle_round(store, hfi_now_ms());
         pthread_mutex_unlock(&keeper->lock);
@@ -137,7 +138,7 @@ void hfi_keeper_stop(struct hfi_store *store)
         pthread_mutex_lock(&keeper->lock);
     }
     keeper->stop = keeper->closed = true;
-    running                       = keeper->running;
+    running = keeper->running;
     hfi_keeper_ring(store);
     pthread_mutex_unlock(&keeper->lock);
     if (running)
@@ -155,7 +156,7 @@ void hfi_keeper_done(struct hfi_store *store)
 
 static void *keeper_thread(void *arg)
 {
-    struct hfi_store *store   = arg;
+    struct hfi_store *store = arg;
     struct hfi_keeper *keeper = &store->keeper;
     struct hfi_timer *due[FIRE_MAX], *top;
     int64_t now_ms, next_ms;
@@ -176,7 +177,7 @@ static void *keeper_thread(void *arg)
         pthread_mutex_lock(&keeper->lock);
 
         next_ms = hfi_settle_round(store, now_ms);
-        top     = hfi_heap_top(&keeper->heap);
+        top = hfi_heap_top(&keeper->heap);
         if (top && top->due_ms < next_ms)
             next_ms = top->due_ms;
         if (!keeper->stop && next_ms > hfi_now_ms())
@@ -212,8 +213,8 @@ static unsigned take_due(struct hfi_keeper *keeper, int64_t now_ms, struct hfi_t
 static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *used)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    bool busy                 = keeper->busy > 0;
-    uint32_t bell             = atomic_load(&keeper->bell);
+    bool busy = keeper->busy > 0;
+    uint32_t bell = atomic_load(&keeper->bell);
     bool may_drive;
     int64_t soon_ms;
 

@@ -18,20 +18,20 @@ struct hfi_batch;
 struct hfi_lease;
 struct hfi_store;
 
-#define HFI_BATCH_MAX 512       /* leases renewed by one op */
-#define HFI_BATCH_EARLY_MS 40   /* how much earlier a lease may be renewed to share an op */
+#define HFI_BATCH_MAX       512 /* leases renewed by one op */
+#define HFI_BATCH_EARLY_MS  40  /* how much earlier a lease may be renewed to share an op */
 #define HFI_SETTLE_FIRST_MS 50  /* how soon a failed release is tried again; doubled each time */
-#define HFI_SETTLE_LAST_MS 5000
-#define HFI_KEEPER_IDLE_MS 50   /* how soon the keeper drives again after somebody else did */
+#define HFI_SETTLE_LAST_MS  5000
+#define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after somebody else did */
 
 struct hfi_keeper {
     pthread_mutex_t lock;
     struct hfi_heap heap;
-    uint32_t reserved;       /* timers that may come */
+    uint32_t reserved;        /* timers that may come */
     struct hfi_list settling; /* leases, by `settling` */
-    uint32_t busy;           /* renewals and releases under way in the background */
+    uint32_t busy;            /* renewals and releases under way in the background */
     bool running, stop;
-    bool closed; /* what cannot be settled now is let go */
+    bool closed;      /* what cannot be settled now is let go */
     int64_t wakes_ms; /* it sleeps until then; HFI_NEVER; INT64_MIN: it does not sleep */
     _Atomic uint32_t bell;
     pthread_t thread;

@@ -36,18 +36,18 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
 {
     hfi_hash128(want->name, want->name_len, claim->name.hash);
     hfi_owner_new(claim->owner, want->request->flags & HF_DETACHED);
-    claim->mode           = want->mode;
-    claim->capacity       = want->capacity;
-    claim->permits        = want->permits;
-    claim->flags          = (want->request->flags & HF_BARGE ? HFI_CLAIM_BARGE : 0)
-                   | (want->request->flags & HF_DETACHED ? HFI_CLAIM_DETACHED : 0);
-    claim->tokens_wanted  = 1;
-    claim->ttl_ms         = want->ttl_ms;
-    claim->lock_delay_ms  = want->request->lock_delay_ms;
-    claim->token          = 0;
-    claim->tokens         = 0;
+    claim->mode = want->mode;
+    claim->capacity = want->capacity;
+    claim->permits = want->permits;
+    claim->flags = (want->request->flags & HF_BARGE ? HFI_CLAIM_BARGE : 0) |
+                   (want->request->flags & HF_DETACHED ? HFI_CLAIM_DETACHED : 0);
+    claim->tokens_wanted = 1;
+    claim->ttl_ms = want->ttl_ms;
+    claim->lock_delay_ms = want->request->lock_delay_ms;
+    claim->token = 0;
+    claim->tokens = 0;
     claim->granted_ttl_ms = 0;
-    claim->sent_ms        = 0;
+    claim->sent_ms = 0;
     for (size_t i = 0; i < sizeof claim->engine / sizeof *claim->engine; i++)
         claim->engine[i] = NULL;
 }
@@ -55,30 +55,30 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
 static void set_term(struct hfi_term *term, const struct hfi_want *want,
                      const struct hfi_engine *engine)
 {
-    term->renew       = want->renew;
-    term->ttl_ms      = want->ttl_ms;
-    term->min_ttl_ms  = hfi_ttl_least(engine);
-    term->guard_ms    = HFI_GUARD_MS + engine->guard_ms;
+    term->renew = want->renew;
+    term->ttl_ms = want->ttl_ms;
+    term->min_ttl_ms = hfi_ttl_least(engine);
+    term->guard_ms = HFI_GUARD_MS + engine->guard_ms;
     term->max_hold_ms = want->request->max_hold_ms;
 }
 
 struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want)
 {
     const hf_request *request = want->request;
-    struct hfi_lease *lease   = take_slot();
+    struct hfi_lease *lease = take_slot();
 
     if (!lease)
         return NULL;
 
-    lease->store       = store;
-    lease->parts       = HFI_PART_HANDLE | HFI_PART_CLAIM;
-    lease->pass        = want->pass;
-    lease->reentrant   = request->flags & HF_REENTRANT;
-    lease->scoped      = request->scope != 0;
-    lease->in_loop     = false;
-    lease->holds       = 1;
-    lease->passes      = 0;
-    lease->on_lost     = request->on_lost;
+    lease->store = store;
+    lease->parts = HFI_PART_HANDLE | HFI_PART_CLAIM;
+    lease->pass = want->pass;
+    lease->reentrant = request->flags & HF_REENTRANT;
+    lease->scoped = request->scope != 0;
+    lease->in_loop = false;
+    lease->holds = 1;
+    lease->passes = 0;
+    lease->on_lost = request->on_lost;
     lease->on_lost_arg = request->on_lost_arg;
     if (lease->reentrant)
         lease->scope = lease->scoped ? request->scope : hfi_thread_id();
@@ -98,7 +98,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
 static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want)
 {
     unsigned char *name = lease->short_name;
-    const char *label   = want->request->label;
+    const char *label = want->request->label;
 
     lease->claim.label = NULL;
     if (want->name_len > HFI_SHORT_NAME) {
@@ -108,7 +108,7 @@ static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want)
     }
     memcpy(name, want->name, want->name_len);
     lease->claim.name.bytes = name;
-    lease->claim.name.len   = want->name_len;
+    lease->claim.name.len = want->name_len;
 
     if (label) {
         lease->claim.label = lease->label = hfi_strndup(label, hfi_label_len(label));
@@ -162,7 +162,7 @@ static struct hfi_lease *take_slot(void)
         hfi_list_init(&lease->queue);
         hfi_list_init(&lease->notice);
         hfi_list_init(&lease->settling);
-        lease->timer.fire  = hfi_renew_due;
+        lease->timer.fire = hfi_renew_due;
         lease->timer.early = true;
     }
     lease->slot.process = process;
@@ -177,12 +177,12 @@ void hfi_lease_free(struct hfi_lease *lease)
         hfi_free(lease->long_name);
     if (lease->fd >= 0)
         close(lease->fd);
-    lease->label     = NULL;
+    lease->label = NULL;
     lease->long_name = NULL;
-    lease->fd        = -1;
-    lease->hot       = false;
-    lease->exported  = false;
-    lease->orphan    = false;
+    lease->fd = -1;
+    lease->hot = false;
+    lease->exported = false;
+    lease->orphan = false;
     assert(!lease->link && !lease->timed && lease->timer.place == 0);
     assert(hfi_list_empty(&lease->queue) && hfi_list_empty(&lease->settling));
     atomic_store_explicit(&lease->gone, 0, memory_order_relaxed);
@@ -231,7 +231,7 @@ hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct 
     }
 
     *ret_lease = lease;
-    *ret_next  = lease->term.valid_until_ms == HFI_NEVER ? NULL : hfi_lease_expire(lease);
+    *ret_next = lease->term.valid_until_ms == HFI_NEVER ? NULL : hfi_lease_expire(lease);
     return HF_OK;
 }
 
@@ -249,9 +249,9 @@ hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
     struct hfi_wait *next = NULL;
     hf_lease *handle;
 
-    lease->token    = lease->claim.token;
+    lease->token = lease->claim.token;
     lease->since_ms = since_ms;
-    handle          = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
+    handle = hfi_slot_publish(&lease->slot, HFI_KIND_LEASE);
 
     /* The store may have told us already that it is gone: either we see that here, or
      * hfi_lease_gone() sees that it is held. */
@@ -284,7 +284,7 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
         return NULL;
     assert(hfi_state_may(lease->term.state, HF_STATE_LOST));
     lease->term.state = HF_STATE_LOST;
-    lease->pass       = false;
+    lease->pass = false;
     snprintf(lease->why, sizeof lease->why, "%s", why);
 
     if (lease->fd >= 0) {
@@ -305,15 +305,15 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
 {
     struct hfi_lease *lease = hfi_container(claim, struct hfi_lease, claim);
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-    struct hfi_wait *next   = NULL;
+    struct hfi_wait *next = NULL;
     int phase;
 
     (void)host;
     pthread_mutex_lock(&shard->lock);
     phase = atomic_load(&lease->phase);
-    if ((phase == HFI_GOING || phase == HFI_HELD)
-        && atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard
-        && memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
+    if ((phase == HFI_GOING || phase == HFI_HELD) &&
+        atomic_load_explicit(&lease->shard, memory_order_relaxed) == shard &&
+        memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
         /* The other half of hfi_lease_begin(): first the mark, then the look. */
         atomic_store(&lease->gone, 1);
         if (atomic_load(&lease->phase) == HFI_HELD)

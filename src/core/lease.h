@@ -41,26 +41,27 @@ enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 #define HFI_PART_RENEWAL 4u
 
 #define HFI_SHORT_NAME 64
-#define HFI_WHY_MAX 120
+#define HFI_WHY_MAX    120
 
 /* `struct hfi_lease` is what hf_lease * stands for. In a free slot the members marked * are as they
  * were when it was new: NULL, empty, -1 or false. */
 struct hfi_lease {
     struct hfi_slot slot;
-    _Atomic(struct hfi_shard *) shard; /* whose lock guards it; set before the handle is published */
+    _Atomic(struct hfi_shard *)
+        shard; /* whose lock guards it; set before the handle is published */
     struct hfi_store *store;
 
     struct hfi_lease *next, **link; /* in the shard's table; link NULL*: not in it */
     _Atomic int phase;              /* enum hfi_phase */
-    _Atomic int gone;               /* * the store told us that it ended, maybe before we heard of the grant */
-    unsigned parts;                 /* HFI_PART_* */
-    bool pass;                      /* may be passed on locally */
-    bool hot;                       /* * others waited here: a block of tokens is worth it */
-    bool timed;                     /* * has a place for its timer at the keeper */
-    bool exported;                  /* * detached, and its handle was given away */
-    bool orphan;                    /* * its store was closed */
-    bool reentrant, scoped;         /* scoped: `scope` was given, else it is a thread's id */
-    bool in_loop;                   /* acquired asynchronously: its callback comes from hf_process() */
+    _Atomic int gone; /* * the store told us that it ended, maybe before we heard of the grant */
+    unsigned parts;   /* HFI_PART_* */
+    bool pass;        /* may be passed on locally */
+    bool hot;         /* * others waited here: a block of tokens is worth it */
+    bool timed;       /* * has a place for its timer at the keeper */
+    bool exported;    /* * detached, and its handle was given away */
+    bool orphan;      /* * its store was closed */
+    bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
+    bool in_loop;           /* acquired asynchronously: its callback comes from hf_process() */
     uint32_t holds, passes;
     uint64_t scope;
     uint64_t token;
@@ -80,8 +81,8 @@ struct hfi_lease {
     uint32_t settle_tries;
 
     struct hfi_claim claim;
-    char *label;               /* * */
-    unsigned char *long_name;  /* * */
+    char *label;              /* * */
+    unsigned char *long_name; /* * */
     unsigned char short_name[HFI_SHORT_NAME];
     char why[HFI_WHY_MAX]; /* how it was lost */
 };
@@ -102,7 +103,8 @@ void hfi_lease_uncount(struct hfi_lease *lease);
  * is locked. A lease whose validity has ended is marked LOST here, so that no call
  * sees it held; *ret_next is then the local waiter to be woken after unlocking.
  */
-hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct hfi_wait **ret_next);
+hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease,
+                         struct hfi_wait **ret_next);
 void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next);
 
 /* The store granted the claim: the slot becomes a lease. Its owner calls this, without the lock. */

@@ -27,10 +27,10 @@ static inline bool hfi_list_empty(const struct hfi_list *list)
 
 static inline void hfi_list_append(struct hfi_list *list, struct hfi_list *node)
 {
-    node->next       = list;
-    node->prev       = list->prev;
+    node->next = list;
+    node->prev = list->prev;
     list->prev->next = node;
-    list->prev       = node;
+    list->prev = node;
 }
 
 static inline void hfi_list_remove(struct hfi_list *node)
@@ -58,8 +58,8 @@ static inline void hfi_list_move(struct hfi_list *to, struct hfi_list *from)
         return;
     from->next->prev = to->prev;
     from->prev->next = to;
-    to->prev->next   = from->next;
-    to->prev         = from->prev;
+    to->prev->next = from->next;
+    to->prev = from->prev;
     hfi_list_init(from);
 }
 

@@ -71,7 +71,7 @@ static bool open_loop(struct hfi_store *store)
 
     loop->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    ok             = loop->epoll_fd >= 0 && watch(loop->epoll_fd, loop->event_fd);
+    ok = loop->epoll_fd >= 0 && watch(loop->epoll_fd, loop->event_fd);
     if (ok && store->drive == HFI_EVENT)
         ok = watch(loop->epoll_fd, hfi_store_engine(store)->fd(store->conn));
     if (!ok) {
@@ -110,7 +110,7 @@ int hf_timeout_ms(hf_store *handle)
     pthread_mutex_lock(&store->loop.lock);
     due = !hfi_list_empty(&store->loop.done);
     pthread_mutex_unlock(&store->loop.lock);
-    due        = due || hfi_notify_pending(store, HFI_WAY_LOOP);
+    due = due || hfi_notify_pending(store, HFI_WAY_LOOP);
     timeout_ms = due ? 0 : hfi_drive_timeout(store);
     hfi_store_leave(store);
     return timeout_ms;

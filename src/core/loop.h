@@ -18,10 +18,10 @@ struct hfi_store;
 
 struct hfi_loop {
     pthread_mutex_t lock;
-    struct hfi_list done; /* struct hfi_call, by `due` */
-    uint32_t pending;     /* calls whose callback has not been called */
-    bool used;            /* hf_fd() was called: the loop drives the engine */
-    bool rung;            /* event_fd is readable */
+    struct hfi_list done;   /* struct hfi_call, by `due` */
+    uint32_t pending;       /* calls whose callback has not been called */
+    bool used;              /* hf_fd() was called: the loop drives the engine */
+    bool rung;              /* event_fd is readable */
     int epoll_fd, event_fd; /* -1: hf_fd() was never called */
 };
 

@@ -12,15 +12,15 @@ void hfi_notify_init(struct hfi_notify *notify)
     for (int i = 0; i < HFI_WAYS; i++) {
         hfi_list_init(&notify->ways[i].queue);
         notify->ways[i].running = NULL;
-        notify->ways[i].runner  = 0;
+        notify->ways[i].runner = 0;
     }
     notify->started = notify->stop = false;
 }
 
 static void *notify_thread(void *arg)
 {
-    struct hfi_store *store     = arg;
-    struct hfi_notify *notify   = &store->notify;
+    struct hfi_store *store = arg;
+    struct hfi_notify *notify = &store->notify;
     struct hfi_notify_way *way = &notify->ways[HFI_WAY_THREAD];
 
     pthread_mutex_lock(&notify->lock);
@@ -53,7 +53,7 @@ void hfi_notify_stop(struct hfi_store *store)
     bool started;
 
     pthread_mutex_lock(&notify->lock);
-    started      = notify->started;
+    started = notify->started;
     notify->stop = true;
     pthread_cond_broadcast(&notify->changed);
     pthread_mutex_unlock(&notify->lock);
@@ -64,9 +64,9 @@ void hfi_notify_stop(struct hfi_store *store)
 
 void hfi_notify_add(struct hfi_lease *lease)
 {
-    struct hfi_store *store   = lease->store;
+    struct hfi_store *store = lease->store;
     struct hfi_notify *notify = &store->notify;
-    enum hfi_way way          = lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD;
+    enum hfi_way way = lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD;
 
     pthread_mutex_lock(&notify->lock);
     hfi_list_append(&notify->ways[way].queue, &lease->notice);
@@ -112,15 +112,15 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
 
     way->runner = hfi_thread_id();
     while ((node = hfi_list_pop(&way->queue))) {
-        lease        = hfi_container(node, struct hfi_lease, notice);
+        lease = hfi_container(node, struct hfi_lease, notice);
         way->running = lease;
-        on_lost      = lease->on_lost;
-        arg          = lease->on_lost_arg;
-        handle       = lease->lost_handle;
+        on_lost = lease->on_lost;
+        arg = lease->on_lost_arg;
+        handle = lease->lost_handle;
         memcpy(why, lease->why, sizeof why);
         pthread_mutex_unlock(&notify->lock);
 
-        outer            = hfi_self.calling;
+        outer = hfi_self.calling;
         hfi_self.calling = store;
         on_lost(handle, HF_LOST, why, arg);
         hfi_self.calling = outer;
@@ -134,9 +134,9 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
 
 void hfi_notify_end(struct hfi_lease *lease)
 {
-    struct hfi_notify *notify   = &lease->store->notify;
+    struct hfi_notify *notify = &lease->store->notify;
     struct hfi_notify_way *way = &notify->ways[lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD];
-    uint64_t self              = hfi_thread_id();
+    uint64_t self = hfi_thread_id();
 
     pthread_mutex_lock(&notify->lock);
     for (;;) {

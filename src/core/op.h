@@ -11,15 +11,15 @@
 static inline void hfi_op_init(struct hfi_op *op, enum hfi_op_kind kind, struct hfi_claim *claim,
                                int64_t deadline_ms)
 {
-    op->kind          = kind;
-    op->deadline_ms   = deadline_ms;
-    op->may_wait      = false;
-    op->blocking      = false;
-    op->claim         = claim;
-    op->done          = NULL;
-    op->core          = NULL;
-    op->error.status  = HF_OK;
-    op->error.native  = 0;
+    op->kind = kind;
+    op->deadline_ms = deadline_ms;
+    op->may_wait = false;
+    op->blocking = false;
+    op->claim = claim;
+    op->done = NULL;
+    op->core = NULL;
+    op->error.status = HF_OK;
+    op->error.native = 0;
     op->error.text[0] = 0;
     atomic_store_explicit(&op->stop, 0, memory_order_relaxed);
     atomic_store_explicit(&op->finished, 0, memory_order_relaxed);

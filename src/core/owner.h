@@ -22,7 +22,7 @@
 static inline void hfi_owner_draw(uint64_t process)
 {
     hfi_random_bytes(hfi_self.owner, sizeof hfi_self.owner);
-    hfi_self.owners_left   = HFI_OWNER_DRAW_EVERY;
+    hfi_self.owners_left = HFI_OWNER_DRAW_EVERY;
     hfi_self.owner_process = process; /* a forked child must not go on with a copy */
 }
 

@@ -4,7 +4,6 @@
 
 #include "core/thread.h"
 
-
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
 
 static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_LONG_MAX };
@@ -39,9 +38,9 @@ static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
 {
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
-    if (lane->count == most[which]
-        || !hfi_thread_start(&lane->threads[lane->count], "hf-worker",
-                             which == HFI_LANE_SHORT ? work_short : work_long, pool))
+    if (lane->count == most[which] ||
+        !hfi_thread_start(&lane->threads[lane->count], "hf-worker",
+                          which == HFI_LANE_SHORT ? work_short : work_long, pool))
         return false;
     lane->count++;
     return true;

@@ -20,7 +20,7 @@ enum hfi_lane {
 };
 
 #define HFI_POOL_SHORT_MAX 2
-#define HFI_POOL_LONG_MAX 16
+#define HFI_POOL_LONG_MAX  16
 
 struct hfi_task {
     struct hfi_list node;

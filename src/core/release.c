@@ -12,8 +12,10 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next, hf_error *err);
-static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner, hf_error *err);
+static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                             hf_error *err);
+static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
+                        hf_error *err);
 
 hf_status hf_release(hf_lease *handle, hf_error *err)
 {
@@ -28,8 +30,9 @@ hf_status hf_release(hf_lease *handle, hf_error *err)
         return hfi_release_claim(end.lease, end.sole, end.next, err);
 
     if (end.what == HFI_ENDING_NONE)
-        return end.status == HF_OK ? hfi_ok(err)
-                                   : hfi_error_set(err, end.status, 0, "%s", hf_status_text(end.status));
+        return end.status == HF_OK
+                   ? hfi_ok(err)
+                   : hfi_error_set(err, end.status, 0, "%s", hf_status_text(end.status));
     answer(end.lease, HF_LOST, NULL, err);
     hfi_release_lost(end.lease);
     return HF_LOST;
@@ -49,7 +52,7 @@ static void take_out(struct hfi_lease *lease, struct hfi_end *end)
         hfi_keeper_forget(lease->store, &lease->timer);
     lease->timed = false;
     (void)hfi_lease_drop(lease, HFI_PART_HANDLE);
-    end->sole  = lease->parts == HFI_PART_CLAIM;
+    end->sole = lease->parts == HFI_PART_CLAIM;
     end->lease = lease;
 }
 
@@ -63,9 +66,9 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_end *ret_end)
     if (status != HF_OK)
         return status;
 
-    ret_end->what   = HFI_ENDING_NONE;
+    ret_end->what = HFI_ENDING_NONE;
     ret_end->status = hfi_lease_lost(lease) ? HF_LOST : HF_OK;
-    ret_end->next   = NULL;
+    ret_end->next = NULL;
     if (lease->holds > 1) {
         lease->holds--;
     } else if (lease->orphan) {
@@ -127,7 +130,8 @@ void hfi_release_lost(struct hfi_lease *lease)
 
 /* ---- in the store -------------------------------------------------------------------- */
 
-hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next, hf_error *err)
+hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                            hf_error *err)
 {
     struct hfi_store *store = lease->store;
     hf_status status;
@@ -153,7 +157,8 @@ hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait 
     return status;
 }
 
-static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner, hf_error *err)
+static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
+                        hf_error *err)
 {
     hf_error lost;
 
@@ -171,7 +176,7 @@ static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_erro
 void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_status status)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-    bool free               = sole;
+    bool free = sole;
 
     if (!hfi_release_settled(status)) {
         hfi_keeper_settle(lease, 0, counted);
@@ -205,7 +210,8 @@ static void late_release(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next, hf_error *err)
+static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                             hf_error *err)
 {
     struct hfi_store *store = lease->store;
     struct event_job *event = hfi_malloc(sizeof *event);
@@ -218,10 +224,10 @@ static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait
         return hfi_error_memory(err);
     }
     event->lease = lease;
-    event->sole  = sole;
+    event->sole = sole;
     hfi_job_init(&event->job, store, HFI_OP_RELEASE);
-    event->job.late           = late_release;
-    event->job.op.claim       = &lease->claim;
+    event->job.late = late_release;
+    event->job.op.claim = &lease->claim;
     event->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
     hfi_job_submit(&event->job);
     if (next)

@@ -6,17 +6,17 @@
 #include "core/cohort.h"
 
 enum hfi_ending {
-    HFI_ENDING_NONE,   /* other holds remain, or it was passed on: nothing to do */
-    HFI_ENDING_LOST,   /* it was lost before */
-    HFI_ENDING_STORE   /* the store must be told */
+    HFI_ENDING_NONE, /* other holds remain, or it was passed on: nothing to do */
+    HFI_ENDING_LOST, /* it was lost before */
+    HFI_ENDING_STORE /* the store must be told */
 };
 
 struct hfi_end {
     enum hfi_ending what;
-    hf_status status;       /* what the caller will hear, if all goes well */
+    hf_status status;        /* what the caller will hear, if all goes well */
     struct hfi_lease *lease; /* without a handle, and in no table; not with NONE */
-    struct hfi_wait *next;  /* the local waiter to tell GO once the release is on its way */
-    bool sole;              /* nobody else has a part in the slot */
+    struct hfi_wait *next;   /* the local waiter to tell GO once the release is on its way */
+    bool sole;               /* nobody else has a part in the slot */
 };
 
 /* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
@@ -30,7 +30,8 @@ void hfi_release_lost_claim(struct hfi_lease *lease, bool sole);
 
 /* Tell the store, and wait for its answer; if there is none, go on in the background. The slot is
  * counted in its shard, and gone afterwards. */
-hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next, hf_error *err);
+hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                            hf_error *err);
 
 /* The store has answered `status` to the release of the claim: the slot's end, or not yet. */
 void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_status status);

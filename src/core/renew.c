@@ -28,7 +28,7 @@ void hfi_renew_due(struct hfi_store *store, struct hfi_timer *timer, int64_t now
 {
     struct hfi_lease *lease = hfi_container(timer, struct hfi_lease, timer);
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
-    struct hfi_wait *next   = NULL;
+    struct hfi_wait *next = NULL;
 
     /* The slot may have begun another life, even in another store, since the timer was taken
      * out. If it is timed in this one, looking once more is right in any case. */
@@ -51,7 +51,8 @@ static bool gather(struct hfi_store *store, struct hfi_lease *lease, int64_t now
         keeper->batch = hfi_batch_new(store, HFI_BATCH_MAX);
     if (!keeper->batch)
         return false;
-    hfi_batch_add(keeper->batch, lease, hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms), now_ms);
+    hfi_batch_add(keeper->batch, lease, hfi_term_ask(&lease->term, lease->term.ttl_ms, now_ms),
+                  now_ms);
     return true;
 }
 
@@ -69,8 +70,8 @@ static struct hfi_wait *look(struct hfi_store *store, struct hfi_lease *lease, i
     }
 
     step = hfi_term_next(&lease->term, now_ms);
-    if (step.what == HFI_TERM_SLEEP && step.at_ms - now_ms <= HFI_BATCH_EARLY_MS
-        && hfi_term_next(&lease->term, step.at_ms).what == HFI_TERM_RENEW)
+    if (step.what == HFI_TERM_SLEEP && step.at_ms - now_ms <= HFI_BATCH_EARLY_MS &&
+        hfi_term_next(&lease->term, step.at_ms).what == HFI_TERM_RENEW)
         step.what = HFI_TERM_RENEW; /* others are renewed just now */
     if (step.what == HFI_TERM_LOST)
         return hfi_lease_expire(lease);
@@ -104,7 +105,7 @@ void hfi_renew_flush(struct hfi_store *store)
 
     if (!batch)
         return;
-    store->keeper.batch       = NULL;
+    store->keeper.batch = NULL;
     batch->job.op.deadline_ms = batch->until_ms;
     hfi_keeper_busy(store);
     if (store->drive == HFI_EVENT) {
@@ -127,9 +128,9 @@ struct hfi_batch *hfi_batch_new(struct hfi_store *store, size_t room)
     hfi_job_init(&batch->job, store, HFI_OP_RENEW);
     batch->job.op.u.renew.items = batch->items;
     batch->job.op.u.renew.count = 0;
-    batch->count                = 0;
-    batch->room                 = room;
-    batch->until_ms             = HFI_NEVER;
+    batch->count = 0;
+    batch->room = room;
+    batch->until_ms = HFI_NEVER;
     return batch;
 }
 
@@ -137,7 +138,7 @@ void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl
 {
     /* Until the engine says otherwise the outcome is not known. */
     batch->items[batch->count++] = (struct hfi_renewal){ &lease->claim, ttl_ms, HF_UNKNOWN };
-    batch->job.op.u.renew.count  = batch->count;
+    batch->job.op.u.renew.count = batch->count;
     lease->parts |= HFI_PART_RENEWAL;
     hfi_term_renewing(&lease->term, ttl_ms, now_ms);
     if (lease->term.valid_until_ms < batch->until_ms)
@@ -146,9 +147,9 @@ void hfi_batch_add(struct hfi_batch *batch, struct hfi_lease *lease, int64_t ttl
 
 void hfi_batch_end(struct hfi_batch *batch)
 {
-    struct hfi_store *store   = batch->job.store;
+    struct hfi_store *store = batch->job.store;
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t now_ms            = hfi_now_ms();
+    int64_t now_ms = hfi_now_ms();
 
     for (size_t i = 0; i < batch->count; i++) {
         struct hfi_lease *lease = hfi_container(batch->items[i].claim, struct hfi_lease, claim);
@@ -230,7 +231,8 @@ static hf_status lock_quiet(hf_lease *handle, struct hfi_lease **ret_lease)
 }
 
 /* May it be renewed for ttl_ms (0: as before)? With the lock. */
-static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t now_ms, hf_error *err)
+static hf_status check(const struct hfi_lease *lease, int64_t *ttl_ms, int64_t now_ms,
+                       hf_error *err)
 {
     hf_status status = HF_OK;
 
@@ -255,7 +257,8 @@ static void late_renew(struct hfi_job *job)
 }
 
 /* Prepare the renewal of one lease, and keep its store open until it is over. */
-static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_batch, hf_error *err)
+static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_batch,
+                       hf_error *err)
 {
     int64_t ask_ms = ttl_ms;
     struct hfi_lease *lease;
@@ -264,7 +267,7 @@ static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
 
-    status     = check(lease, &ask_ms, hfi_now_ms(), err);
+    status = check(lease, &ask_ms, hfi_now_ms(), err);
     *ret_batch = status == HF_OK ? hfi_batch_new(lease->store, 1) : NULL;
     if (status == HF_OK && !*ret_batch)
         status = hfi_error_memory(err);
@@ -272,7 +275,7 @@ static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_
         if (ttl_ms != 0 && ttl_ms != lease->term.ttl_ms) {
             /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
             lease->term.ttl_ms = ttl_ms;
-            lease->pass        = false;
+            lease->pass = false;
         }
         hfi_batch_add(*ret_batch, lease, ask_ms, hfi_now_ms());
         hfi_keeper_busy(lease->store);
@@ -295,8 +298,9 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
         status = HF_LOST;
     else if (given_up)
         lease->term.state = HF_STATE_AT_RISK;
-    status = status == HF_OK ? hfi_ok(err)
-                             : hfi_store_error(store, "renew", &lease->claim.name, status, inner, err);
+    status = status == HF_OK
+                 ? hfi_ok(err)
+                 : hfi_store_error(store, "renew", &lease->claim.name, status, inner, err);
     hfi_lease_unlock(lease, next);
     return status;
 }
@@ -313,10 +317,10 @@ hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
     if (status != HF_OK)
         return status;
 
-    store           = batch->job.store;
-    shard           = hfi_store_shard(store, batch->items[0].claim->name.hash);
+    store = batch->job.store;
+    shard = hfi_store_shard(store, batch->items[0].claim->name.hash);
     batch->job.late = late_renew;
-    status          = hfi_job_run(&batch->job, &given_up);
+    status = hfi_job_run(&batch->job, &given_up);
     if (!given_up) {
         inner = batch->job.op.error;
         if (status != HF_OK)

@@ -41,7 +41,8 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const h
     if (request->size != sizeof *request) {
         if (!hfi_struct_copy(whole, sizeof *whole, request, request->size,
                              offsetof(hf_request, kind)))
-            return invalid(err, "size", "not that of an hf_request that we know; use HF_REQUEST_INIT");
+            return invalid(err, "size",
+                           "not that of an hf_request that we know; use HF_REQUEST_INIT");
         request = whole;
     }
     ret_want->request = request;
@@ -65,10 +66,9 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const h
 
     /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
     ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_NO_RENEW);
-    ret_want->pass  = queue && ret_want->permits == ret_want->capacity
-                     && ret_want->mode != HFI_MODE_SEMAPHORE
-                     && !(request->flags & (HF_STRICT | HF_DETACHED | HF_NO_RENEW))
-                     && request->max_hold_ms == 0;
+    ret_want->pass =
+        queue && ret_want->permits == ret_want->capacity && ret_want->mode != HFI_MODE_SEMAPHORE &&
+        !(request->flags & (HF_STRICT | HF_DETACHED | HF_NO_RENEW)) && request->max_hold_ms == 0;
     if (request->max_hold_ms > 0 && request->ttl_ms == 0 && engine->default_ttl_ms == 0)
         ret_want->renew = false; /* the ttl *is* max_hold */
     return HF_OK;
@@ -123,16 +123,16 @@ static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi
 
     switch (request->kind) {
     case HF_MUTEX:
-        want->mode     = HFI_MODE_MUTEX;
+        want->mode = HFI_MODE_MUTEX;
         want->capacity = want->permits = 1;
         return HF_OK;
     case HF_SHARED:
     case HF_EXCLUSIVE:
         if (!(caps & HF_CAP_SHARED))
             return unsupported(err, "kind", "read-write locks");
-        want->mode     = HFI_MODE_RW;
+        want->mode = HFI_MODE_RW;
         want->capacity = HFI_RW_MAX;
-        want->permits  = request->kind == HF_SHARED ? 1 : HFI_RW_MAX;
+        want->permits = request->kind == HF_SHARED ? 1 : HFI_RW_MAX;
         return HF_OK;
     case HF_SEMAPHORE:
         if (!(caps & HF_CAP_SEMAPHORE))
@@ -143,9 +143,9 @@ static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi
         if (request->permits > request->capacity)
             return hfi_error_set(err, HF_INVALID, 0, "permits: %u, more than the capacity of %u",
                                  request->permits, request->capacity);
-        want->mode     = HFI_MODE_SEMAPHORE;
+        want->mode = HFI_MODE_SEMAPHORE;
         want->capacity = request->capacity;
-        want->permits  = request->permits ? request->permits : 1;
+        want->permits = request->permits ? request->permits : 1;
         return HF_OK;
     }
     return invalid(err, "kind", "no such kind");

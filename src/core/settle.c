@@ -31,11 +31,11 @@ int64_t hfi_settle_pause(uint32_t tries)
 
 void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool counted)
 {
-    struct hfi_store *store   = lease->store;
+    struct hfi_store *store = lease->store;
     struct hfi_keeper *keeper = &store->keeper;
-    struct hfi_shard *shard   = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
-    lease->settle_ms    = not_before_ms;
+    lease->settle_ms = not_before_ms;
     lease->settle_tries = 0;
     pthread_mutex_lock(&keeper->lock);
     if (keeper->closed) {
@@ -56,7 +56,7 @@ void hfi_keeper_settle(struct hfi_lease *lease, int64_t not_before_ms, bool coun
 int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t next_ms           = INT64_MAX;
+    int64_t next_ms = INT64_MAX;
     struct hfi_list due, *node, *after;
 
     hfi_list_init(&due);
@@ -85,10 +85,11 @@ int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
 /* On the thread that drives, or on the pool. */
 static void attempt_done(struct hfi_op *op)
 {
-    struct attempt *attempt = hfi_container(hfi_container(op, struct hfi_job, op), struct attempt, job);
+    struct attempt *attempt =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct attempt, job);
     struct hfi_store *store = attempt->job.store;
     struct hfi_lease *lease = attempt->lease;
-    hf_status status        = hfi_op_status(op);
+    hf_status status = hfi_op_status(op);
 
     hfi_free(attempt);
     end(store, lease, status);
@@ -111,9 +112,9 @@ static void begin(struct hfi_store *store, struct hfi_lease *lease)
         return;
     }
     hfi_job_init(&attempt->job, store, HFI_OP_RELEASE);
-    attempt->lease              = lease;
-    attempt->task.run           = attempt_run;
-    attempt->job.op.claim       = &lease->claim;
+    attempt->lease = lease;
+    attempt->task.run = attempt_run;
+    attempt->job.op.claim = &lease->claim;
     attempt->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
     if (store->drive == HFI_EVENT) {
         attempt->job.op.done = attempt_done;
@@ -128,7 +129,7 @@ static void begin(struct hfi_store *store, struct hfi_lease *lease)
 static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status status)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    struct hfi_shard *shard   = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     bool free;
 
     pthread_mutex_lock(&keeper->lock);

@@ -2,8 +2,8 @@
 /* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
 #include "core/store.h"
 
-#include "core/request.h"
 #include "core/registry.h"
+#include "core/request.h"
 #include "core/thread.h"
 #include "core/url.h"
 #include "util/alloc.h"
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define DEFAULT_URL "file:"
-#define NAME_SHOWN 200 /* in errors: leave room for what went wrong */
+#define NAME_SHOWN  200 /* in errors: leave room for what went wrong */
 
 struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 64 * 64,
-                                .kind      = HFI_KIND_STORE };
+                                .kind = HFI_KIND_STORE };
 
 static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
                           hf_error *err);
@@ -31,17 +31,18 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given);
 
 /* ---- opening ------------------------------------------------------------------------ */
 
-hf_status hf_open(const char *url, const hf_open_options *options, hf_store **ret_store, hf_error *err)
+hf_status hf_open(const char *url, const hf_open_options *options, hf_store **ret_store,
+                  hf_error *err)
 {
     hf_open_options whole = HF_OPEN_OPTIONS_INIT;
 
     if (!ret_store)
         return hfi_error_set(err, HF_INVALID, 0, "ret_store: NULL");
-    if (options
-        && !hfi_struct_copy(&whole, sizeof whole, options, options->size,
-                            offsetof(hf_open_options, label)))
-        return hfi_error_set(err, HF_INVALID, 0,
-                             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
+    if (options && !hfi_struct_copy(&whole, sizeof whole, options, options->size,
+                                    offsetof(hf_open_options, label)))
+        return hfi_error_set(
+            err, HF_INVALID, 0,
+            "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_MS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
 
@@ -55,19 +56,19 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
     const struct hfi_engine *engine;
     struct hfi_store *store;
     struct hfi_url url;
-    int64_t wait_ms  = options->open_wait_ms ? options->open_wait_ms : HFI_OPEN_WAIT_MS;
+    int64_t wait_ms = options->open_wait_ms ? options->open_wait_ms : HFI_OPEN_WAIT_MS;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
 
     status = hfi_registry_find(url.scheme, &engine, err);
-    store  = status == HF_OK ? hfi_slot_take(&hfi_stores) : NULL;
+    store = status == HF_OK ? hfi_slot_take(&hfi_stores) : NULL;
     if (store) {
         init(store, engine);
         set_label(store->label, options->label);
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
-        status                       = open_engine(store, &url, err);
+        status = open_engine(store, &url, err);
     } else if (status == HF_OK) {
         status = hfi_error_memory(err);
     }
@@ -90,7 +91,7 @@ static void wrap_url(struct hfi_url *url, hf_error *err)
 static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err)
 {
     const struct hfi_engine *engine = hfi_store_engine(store);
-    uint64_t cohort                 = HFI_COHORT_DEFAULT;
+    uint64_t cohort = HFI_COHORT_DEFAULT;
     hf_status status = hfi_url_take_number(url, "cohort", 0, HFI_COHORT_MAX, &cohort, err);
 
     if (status != HF_OK)
@@ -131,25 +132,25 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
 
         pthread_mutex_lock(&shard->lock);
         memset(shard->first, 0, sizeof shard->first);
-        shard->store        = store;
-        shard->buckets      = shard->first;
+        shard->store = store;
+        shard->buckets = shard->first;
         shard->bucket_count = HFI_BUCKETS_FIRST;
-        shard->linked       = 0;
-        shard->entered      = 0;
+        shard->linked = 0;
+        shard->entered = 0;
         atomic_store(&shard->left, 0);
         pthread_mutex_unlock(&shard->lock);
     }
     pthread_mutex_lock(&store->lock);
     hfi_list_init(&store->waits);
-    store->calls   = 0;
+    store->calls = 0;
     store->closing = false;
     pthread_mutex_unlock(&store->lock);
 
     atomic_store(&store->engine, engine);
     atomic_store(&store->started, 0);
-    store->drive     = engine->drive;
-    store->conn      = NULL;
-    store->location  = "";
+    store->drive = engine->drive;
+    store->conn = NULL;
+    store->location = "";
     store->host.lost = hfi_lease_gone;
     store->host.wake = hfi_drive_host_wake;
     store->host.label = store->label;
@@ -248,20 +249,20 @@ hf_status hf_info(hf_store *handle, hf_store_info *ret_info)
     if (status != HF_OK)
         return status;
     engine = hfi_store_engine(store);
-    size   = ret_info ? ret_info->size : 0;
+    size = ret_info ? ret_info->size : 0;
     if (size < offsetof(hf_store_info, location) || size > HFI_STRUCT_MAX) {
         hfi_store_leave(store);
         return HF_INVALID;
     }
 
     memset(&info, 0, sizeof info);
-    info.engine         = engine->info.name;
-    info.location       = store->location;
-    info.caps           = engine->info.caps;
-    info.tokens         = engine->info.tokens;
+    info.engine = engine->info.name;
+    info.location = store->location;
+    info.caps = engine->info.caps;
+    info.tokens = engine->info.tokens;
     info.default_ttl_ms = engine->default_ttl_ms;
-    info.min_ttl_ms     = hfi_ttl_least(engine);
-    info.size           = size;
+    info.min_ttl_ms = hfi_ttl_least(engine);
+    info.size = size;
     memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
     hfi_store_leave(store);
     return HF_OK;

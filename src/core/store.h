@@ -28,14 +28,14 @@
 
 #include <pthread.h>
 
-#define HFI_SHARDS 16
-#define HFI_BUCKETS_FIRST 16 /* of a shard */
+#define HFI_SHARDS         16
+#define HFI_BUCKETS_FIRST  16 /* of a shard */
 #define HFI_COHORT_DEFAULT 64
-#define HFI_COHORT_MAX 1000
-#define HFI_OPEN_WAIT_MS 5000
-#define HFI_CALL_LIMIT_MS 5000  /* how long an op may take that does not wait for anybody */
-#define HFI_GRACE_MS 2000       /* how long a cancelled op may take to end */
-#define HFI_CLOSE_WAIT_MS 1000  /* how long hf_close() waits for what is being settled */
+#define HFI_COHORT_MAX     1000
+#define HFI_OPEN_WAIT_MS   5000
+#define HFI_CALL_LIMIT_MS  5000 /* how long an op may take that does not wait for anybody */
+#define HFI_GRACE_MS       2000 /* how long a cancelled op may take to end */
+#define HFI_CLOSE_WAIT_MS  1000 /* how long hf_close() waits for what is being settled */
 
 /* The leases and requests of the names that hash to it. */
 struct hfi_shard {
@@ -105,8 +105,8 @@ hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struc
 static inline hf_status hfi_ok(hf_error *err)
 {
     if (err) {
-        err->status  = HF_OK;
-        err->native  = 0;
+        err->status = HF_OK;
+        err->native = 0;
         err->text[0] = 0;
     }
     return HF_OK;

@@ -43,14 +43,14 @@ void hfi_table_unlink(struct hfi_shard *shard, struct hfi_lease *lease)
 
 static void grow(struct hfi_shard *shard)
 {
-    uint32_t old_count      = shard->bucket_count;
-    uint32_t count          = old_count * 2;
-    struct hfi_lease **old  = shard->buckets;
+    uint32_t old_count = shard->bucket_count;
+    uint32_t count = old_count * 2;
+    struct hfi_lease **old = shard->buckets;
     struct hfi_lease **more = hfi_calloc(count, sizeof *more);
 
     if (!more)
         return;
-    shard->buckets      = more;
+    shard->buckets = more;
     shard->bucket_count = count;
     for (uint32_t i = 0; i < old_count; i++)
         for (struct hfi_lease *lease = old[i], *next; lease; lease = next) {

@@ -16,9 +16,13 @@ static inline int64_t earlier(int64_t a, int64_t b)
 bool hfi_state_may(hf_state from, hf_state to)
 {
     static const bool may[4][4] = {
-        [HF_STATE_HELD]    = { [HF_STATE_HELD] = true, [HF_STATE_AT_RISK] = true, [HF_STATE_LOST] = true },
-        [HF_STATE_AT_RISK] = { [HF_STATE_HELD] = true, [HF_STATE_AT_RISK] = true, [HF_STATE_LOST] = true },
-        [HF_STATE_LOST]    = { [HF_STATE_LOST] = true },
+        [HF_STATE_HELD] = { [HF_STATE_HELD] = true,
+                            [HF_STATE_AT_RISK] = true,
+                            [HF_STATE_LOST] = true },
+        [HF_STATE_AT_RISK] = { [HF_STATE_HELD] = true,
+                               [HF_STATE_AT_RISK] = true,
+                               [HF_STATE_LOST] = true },
+        [HF_STATE_LOST] = { [HF_STATE_LOST] = true },
     };
 
     return may[from][to];
@@ -37,15 +41,16 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms)
 {
     hfi_term_begin_endless(term, sent_ms);
     term->granted_ms = granted_ms;
-    term->retry_ms   = 0;
+    term->retry_ms = 0;
 
     if (term->max_hold_ms > 0) {
         /* If it is shorter than any ttl, the store keeps it longer anyway: no margin is needed. */
-        int64_t ttl_ms = term->max_hold_ms > term->min_ttl_ms ? term->max_hold_ms : term->min_ttl_ms;
+        int64_t ttl_ms =
+            term->max_hold_ms > term->min_ttl_ms ? term->max_hold_ms : term->min_ttl_ms;
 
-        term->hold_end_ms   = sent_ms + term->max_hold_ms;
-        term->hold_valid_ms = earlier(term->hold_end_ms,
-                                      hfi_valid_until(sent_ms, ttl_ms, term->guard_ms));
+        term->hold_end_ms = sent_ms + term->max_hold_ms;
+        term->hold_valid_ms =
+            earlier(term->hold_end_ms, hfi_valid_until(sent_ms, ttl_ms, term->guard_ms));
     }
     if (granted_ms > 0)
         term->valid_until_ms = hfi_valid_until(sent_ms, granted_ms, term->guard_ms);
@@ -54,8 +59,8 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms)
 
 bool hfi_term_worth(const struct hfi_term *term, int64_t min_valid_ms, int64_t now_ms)
 {
-    if (term->granted_ms > 0
-        && now_ms >= hfi_valid_until(term->sent_ms, term->granted_ms, term->guard_ms))
+    if (term->granted_ms > 0 &&
+        now_ms >= hfi_valid_until(term->sent_ms, term->granted_ms, term->guard_ms))
         return false;
     return min_valid_ms == 0 || hfi_term_remaining(term, now_ms) >= min_valid_ms;
 }
@@ -84,7 +89,7 @@ struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms)
  */
 static int64_t renewal_due(const struct hfi_term *term)
 {
-    int64_t due_ms  = term->sent_ms + term->granted_ms / 3;
+    int64_t due_ms = term->sent_ms + term->granted_ms / 3;
     int64_t last_ms = HFI_NEVER;
 
     if (!term->renew || term->renewing || term->granted_ms == 0)
@@ -102,7 +107,7 @@ static int64_t renewal_due(const struct hfi_term *term)
 int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms)
 {
     int64_t left_ms = term->hold_end_ms == HFI_NEVER ? HFI_NEVER : term->hold_end_ms - now_ms;
-    int64_t ask_ms  = earlier(ttl_ms, left_ms);
+    int64_t ask_ms = earlier(ttl_ms, left_ms);
 
     return ask_ms < term->min_ttl_ms ? 0 : ask_ms;
 }
@@ -111,7 +116,7 @@ void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms)
 {
     int64_t least_ms = hfi_valid_until(now_ms, ttl_ms, term->guard_ms);
 
-    term->renewing       = true;
+    term->renewing = true;
     term->valid_until_ms = earlier(term->valid_until_ms, least_ms);
 }
 
@@ -132,18 +137,18 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
             pause_ms = HFI_RETRY_MIN_MS;
         if (pause_ms > HFI_RETRY_MAX_MS)
             pause_ms = HFI_RETRY_MAX_MS;
-        term->state    = HF_STATE_AT_RISK;
+        term->state = HF_STATE_AT_RISK;
         term->retry_ms = now_ms + pause_ms;
         return false;
     }
 
     assert(hfi_state_may(term->state, HF_STATE_HELD));
-    term->state          = HF_STATE_HELD;
-    term->sent_ms        = sent_ms;
-    term->granted_ms     = granted_ms;
-    term->retry_ms       = 0;
-    term->valid_until_ms = granted_ms > 0 ? hfi_valid_until(sent_ms, granted_ms, term->guard_ms)
-                                          : HFI_NEVER;
+    term->state = HF_STATE_HELD;
+    term->sent_ms = sent_ms;
+    term->granted_ms = granted_ms;
+    term->retry_ms = 0;
+    term->valid_until_ms =
+        granted_ms > 0 ? hfi_valid_until(sent_ms, granted_ms, term->guard_ms) : HFI_NEVER;
     term->valid_until_ms = earlier(term->valid_until_ms, term->hold_valid_ms);
     return now_ms >= term->valid_until_ms;
 }

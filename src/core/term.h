@@ -16,9 +16,9 @@
 #include "engine/engine.h"
 
 #define HFI_DRIFT_PERCENT 1  /* how much faster than ours a server's clock may run */
-#define HFI_GUARD_MS 2       /* taken off every validity; engines may add to it */
-#define HFI_RETRY_MIN_MS 50  /* between failed renewals ... */
-#define HFI_RETRY_MAX_MS 1000
+#define HFI_GUARD_MS      2  /* taken off every validity; engines may add to it */
+#define HFI_RETRY_MIN_MS  50 /* between failed renewals ... */
+#define HFI_RETRY_MAX_MS  1000
 
 struct hfi_term {
     hf_state state;
@@ -32,7 +32,7 @@ struct hfi_term {
     int64_t max_hold_ms; /* 0: no limit */
 
     /* Set by the grant and by every renewal. */
-    int64_t sent_ms, granted_ms;        /* when the ttl was asked for, and how much was given; 0: no end */
+    int64_t sent_ms, granted_ms; /* when the ttl was asked for, and how much was given; 0: no end */
     int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
     int64_t valid_until_ms;             /* HFI_NEVER: no end */
     int64_t retry_ms;                   /* after a failed renewal: not before this */
@@ -56,12 +56,12 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms);
 /* Likewise, if there is neither ttl nor max_hold. */
 static inline void hfi_term_begin_endless(struct hfi_term *term, int64_t sent_ms)
 {
-    term->state          = HF_STATE_HELD;
-    term->renewing       = false;
-    term->sent_ms        = sent_ms;
-    term->granted_ms     = 0;
-    term->hold_end_ms    = HFI_NEVER;
-    term->hold_valid_ms  = HFI_NEVER;
+    term->state = HF_STATE_HELD;
+    term->renewing = false;
+    term->sent_ms = sent_ms;
+    term->granted_ms = 0;
+    term->hold_end_ms = HFI_NEVER;
+    term->hold_valid_ms = HFI_NEVER;
     term->valid_until_ms = HFI_NEVER;
 }
 

@@ -19,8 +19,8 @@ static void know_thyself(void)
     if (hfi_self.process == process)
         return;
     hfi_self.process = process;
-    hfi_self.id      = atomic_fetch_add(&last_id, 1) + 1;
-    hfi_self.tid     = gettid();
+    hfi_self.id = atomic_fetch_add(&last_id, 1) + 1;
+    hfi_self.tid = gettid();
 }
 
 uint64_t hfi_thread_id(void)

@@ -14,15 +14,15 @@ void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_le
     hfi_list_init(&wait->queued);
     hfi_list_init(&wait->listed);
     hfi_list_init(&wait->followed);
-    wait->is_listed    = false;
-    wait->store        = store;
-    wait->cancel       = NULL;
-    wait->lease        = lease;
-    wait->call         = NULL;
+    wait->is_listed = false;
+    wait->store = store;
+    wait->cancel = NULL;
+    wait->lease = lease;
+    wait->call = NULL;
     wait->min_valid_ms = min_valid_ms;
-    wait->tid          = hfi_thread_tid();
-    wait->passed       = NULL;
-    wait->stopper      = NULL;
+    wait->tid = hfi_thread_tid();
+    wait->passed = NULL;
+    wait->stopper = NULL;
     atomic_init(&wait->word, HFI_WAIT_SLEEPING);
     atomic_init(&wait->stop, HF_OK);
     atomic_init(&wait->op, NULL);
@@ -77,7 +77,7 @@ void hfi_wait_in_store(struct hfi_wait *wait, struct hfi_op *op)
 
 void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
 {
-    int none          = HF_OK;
+    int none = HF_OK;
     uint32_t sleeping = HFI_WAIT_SLEEPING;
     struct hfi_op *op;
 
