@@ -131,7 +131,7 @@ struct lm_slot {
     uint32_t mail_overflow; /* mail was dropped: look at everything */
     _Atomic uint32_t mail;      /* futex: one up with every message */
     _Atomic uint32_t mail_read; /* messages read so far */
-    uint32_t mail_sent;         /* messages written so far */
+    _Atomic uint32_t mail_sent; /* messages written so far */
     char label[HF_LABEL_MAX + 1];
     struct lm_mail mails[LM_MAILS];
     struct lm_pass passes[LM_PASSES];

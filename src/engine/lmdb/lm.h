@@ -22,6 +22,7 @@
 
 #define LM_WATCH_MAX 64      /* processes watched by pidfd; more: looked at once a second */
 #define LM_HEARTBEAT_MS 1000
+#define LM_LOOK_MS 5000 /* how often a waiter looks itself, trusting no event: what has none is exec(2) */
 #define LM_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
 #define LM_WAKES_INLINE 8
 
@@ -48,6 +49,7 @@ struct lm_wait {
     uint64_t told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
     _Atomic int64_t wake_ms;     /* when a holder expires or the name opens */
+    _Atomic int64_t look_ms;     /* when to look at who is ahead, watched or not */
     _Atomic int unwatched;       /* somebody ahead has no pidfd here: look once a second */
     _Atomic int granted;         /* somebody is about to finish the op, or has */
 };
@@ -90,6 +92,7 @@ struct lm_depot {
     struct lm_wait *waits, *pool;
     uint64_t next_cookie;
     struct lm_watch watches[LM_WATCH_MAX];
+    uint32_t emptied; /* how often the table was */
     uint64_t cells_used[(LM_CELLS + 63) / 64];
     uint32_t turns[LM_CELLS];
 
@@ -294,6 +297,7 @@ void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, c
 void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
 void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_lm_attend(struct lm_depot *d, uint64_t cookie); /* look at this wait's place anew */
+void hfi_lm_ring_own(struct lm_depot *d); /* a granter may have died before he rang */
 void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms);
 
 /* ---- watch.c: deaths --------------------------------------------------------------- */

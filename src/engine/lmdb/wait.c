@@ -64,6 +64,7 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         atomic_store(&w->granted, 0);
         atomic_store(&w->unwatched, 0);
         atomic_store(&w->wake_ms, HFI_NEVER);
+        atomic_store(&w->look_ms, HFI_NEVER);
         w->cell = op->blocking ? take_cell(d) : LM_CELLS;
         w->turn = w->cell < LM_CELLS ? ++d->turns[w->cell] & 0x3fffffff : 0;
         w->prev = NULL;
@@ -199,14 +200,20 @@ int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_
 static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead)
 {
     bool all = !ahead->more;
+    uint32_t emptied;
 
+    pthread_mutex_lock(&d->local);
+    emptied = d->emptied;
+    pthread_mutex_unlock(&d->local);
     for (uint32_t i = 0; i < ahead->count; i++)
         if (!hfi_lm_watch_add(d, ahead->slots[i], ahead->generations[i]))
             all = false;
     pthread_mutex_lock(&d->local);
     if (atomic_load(&w->cookie) == cookie) {
-        atomic_store(&w->unwatched, !all);
+        /* If the table was emptied in between, those before that are not watched any more. */
+        atomic_store(&w->unwatched, !all || (emptied != d->emptied && ahead->count > 1));
         atomic_store(&w->wake_ms, ahead->wake_ms);
+        atomic_store(&w->look_ms, hfi_after_ms(hfi_now_ms(), LM_LOOK_MS));
     }
     pthread_mutex_unlock(&d->local);
 }
@@ -313,7 +320,8 @@ void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
         if (wake_ms > until_ms)
             wake_ms = until_ms;
         hfi_futex_wait(&c->word, word, wake_ms < beat_ms ? wake_ms : beat_ms, true);
-        if (atomic_load(&w->unwatched) && hfi_now_ms() >= beat_ms)
+        now = hfi_now_ms();
+        if (now >= beat_ms && (atomic_load(&w->unwatched) || now >= atomic_load(&w->look_ms)))
             hfi_lm_attend(d, w->cookie);
     }
 }
@@ -326,7 +334,7 @@ struct attend {
     struct lm_wait *wait;
     uint32_t cell, turn;
     struct lm_ahead ahead;
-    bool looked;
+    bool looked, trust;
 };
 
 /* Under the mutex: then neither the wait nor its claim can go away. */
@@ -341,6 +349,7 @@ static bool find_wait(struct lm_depot *d, struct attend *a)
     if (w) {
         a->cell = w->cell;
         a->turn = w->turn;
+        a->trust = hfi_now_ms() < atomic_load(&w->look_ms);
     }
     pthread_mutex_unlock(&d->local);
     return w != NULL;
@@ -395,7 +404,7 @@ static int attend_body(struct lm_txn *t, void *arg)
         hfi_lm_slot(t->depot, t->depot->slot)->records++;
     }
     if (rc == 0)
-        rc = hfi_lm_find_dead(t, hash, &rec, true);
+        rc = hfi_lm_find_dead(t, hash, &rec, a->trust);
     if (rc == 0)
         rc = hfi_lm_promote(t, hash, &rec, a->wait->ticket);
     if (rc == 0)
@@ -415,8 +424,24 @@ void hfi_lm_attend(struct lm_depot *d, uint64_t cookie)
         watch_ahead(d, a.wait, cookie, &a.ahead);
         return;
     }
-    if (find_wait(d, &a)) /* the mutex is stuck: again in a while */
+    if (find_wait(d, &a)) { /* the mutex is stuck: again in a while */
         atomic_store(&a.wait->wake_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
+        atomic_store(&a.wait->look_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
+    }
+}
+
+/* Who granted us something wrote it before he died, but may not have lived to wake us. */
+void hfi_lm_ring_own(struct lm_depot *d)
+{
+    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+
+    pthread_mutex_lock(&d->local);
+    for (struct lm_wait *w = d->waits; w; w = w->next)
+        if (w->cell < LM_CELLS && (atomic_load(&s->cells[w->cell].word) & 3) == LM_GRANTED)
+            hfi_futex_wake(&s->cells[w->cell].word, 1, true);
+    pthread_mutex_unlock(&d->local);
+    if (atomic_load(&s->mail_sent) != atomic_load(&s->mail_read))
+        hfi_futex_wake(&s->mail, 1, true);
 }
 
 /* ---- leaving ------------------------------------------------------------------------------ */

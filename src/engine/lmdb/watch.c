@@ -48,10 +48,27 @@ bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation)
     return found;
 }
 
+/* Full of processes that we once waited for and that live on. Who waits now looks again. */
+static void empty_table(struct lm_depot *d)
+{
+    for (int i = 0; i < LM_WATCH_MAX; i++) {
+        close(d->watches[i].fd);
+        d->watches[i].fd = -1;
+    }
+    for (struct lm_wait *w = d->waits; w; w = w->next)
+        atomic_store(&w->unwatched, 1);
+    d->emptied++;
+}
+
 static bool add(struct lm_depot *d, uint32_t slot, uint32_t generation, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)generation << 32 | slot };
+    bool full = true;
 
+    for (int i = 0; full && i < LM_WATCH_MAX; i++)
+        full = d->watches[i].fd >= 0;
+    if (full)
+        empty_table(d);
     for (int i = 0; i < LM_WATCH_MAX; i++) {
         if (d->watches[i].fd >= 0)
             continue;
@@ -279,6 +296,7 @@ static void *watch_main(void *arg)
             }
             hfi_lm_recover(d, slot, generation);
             drop_watch(d, slot, generation); /* also when it left in good order */
+            hfi_lm_ring_own(d);
         }
     }
     return NULL;
@@ -294,18 +312,23 @@ static int mail_timers(struct lm_depot *d)
 
         pthread_mutex_lock(&d->local);
         for (struct lm_wait *w = d->waits; w; w = w->next) {
-            int64_t at = atomic_load(&w->wake_ms);
+            int64_t at = atomic_load(&w->wake_ms), beat_ms = hfi_after_ms(now, LM_HEARTBEAT_MS);
 
             if (w->cell < LM_CELLS)
                 continue;
-            if (atomic_load(&w->unwatched) && at > hfi_after_ms(now, LM_HEARTBEAT_MS))
-                atomic_store(&w->wake_ms, at = hfi_after_ms(now, LM_HEARTBEAT_MS));
+            if (atomic_load(&w->unwatched) && at > beat_ms)
+                atomic_store(&w->wake_ms, at = beat_ms);
+            if (at > atomic_load(&w->look_ms))
+                at = atomic_load(&w->look_ms);
             if (at <= now && due == 0)
                 due = w->cookie;
             if (at < next)
                 next = at;
+            if (beat_ms < next)
+                next = beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
         }
         pthread_mutex_unlock(&d->local);
+        hfi_lm_ring_own(d);
         if (due == 0)
             return next == HFI_NEVER ? -1 : (int)(next - now > 3600000 ? 3600000 : next - now);
         hfi_lm_attend(d, due);
