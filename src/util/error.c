@@ -4,6 +4,7 @@
  * because an argument may well be the text that is about to be overwritten.
  * Text that does not fit ends in "..." and never in half a character.
  */
+#define HFI_ERROR_C
 #include "util/error.h"
 
 #include <stdarg.h>

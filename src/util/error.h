@@ -14,4 +14,10 @@ __attribute__((format(printf, 2, 3))) hf_status hfi_error_wrap(hf_error *err, co
 void hfi_error_clear(hf_error *err);
 /* HF_NO_MEMORY, with its own text. */
 hf_status hfi_error_memory(hf_error *err);
+
+/* The static analyzer sees one file at a time; this tells it what those two return. */
+#if defined(__clang_analyzer__) && !defined(HFI_ERROR_C)
+#define hfi_error_set(err, status, ...) (hfi_error_set(err, status, __VA_ARGS__), (status))
+#define hfi_error_memory(err)           (hfi_error_memory(err), HF_NO_MEMORY)
+#endif
 #endif
