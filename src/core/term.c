@@ -85,7 +85,7 @@ struct hfi_term_step hfi_term_next(const struct hfi_term *term, int64_t now_ms)
 /*
  * A third of the ttl after it began, so that two more attempts fit. Near the end
  * of max_hold the last renewal must still ask for at least min_ttl and yet not
- * reach beyond it: it is brought forward to where just that much is left.
+ * reach beyond it: it is brought forward to where little more than that is left.
  */
 static int64_t renewal_due(const struct hfi_term *term)
 {
@@ -99,7 +99,7 @@ static int64_t renewal_due(const struct hfi_term *term)
 
     if (term->hold_end_ms != HFI_NEVER)
         last_ms = term->hold_end_ms - term->min_ttl_ms - term->min_ttl_ms / 8;
-    if (last_ms > term->sent_ms + term->granted_ms / 6)
+    if (last_ms > term->sent_ms)
         due_ms = earlier(due_ms, last_ms);
     return due_ms > term->retry_ms ? due_ms : term->retry_ms;
 }
