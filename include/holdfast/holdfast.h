@@ -5,10 +5,10 @@
  * GUARANTEES
  *  - Of one name, leases that conflict are never granted at the same time by
  *    the store. What each engine promises when machines crash, pause or lose
- *    data is in holdfast-engines(7) and in hf_caps().
+ *    data is in holdfast-engines(7) and in hf_info().
  *  - Every exclusive lease carries a fencing token: a positive integer below
  *    2^53, larger than the token of every earlier conflicting lease of that
- *    name (where hf_caps() says so).
+ *    name (where hf_info() says so).
  *  - A lease with a ttl is reported LOST at the latest when its validity ends
  *    by our own clock, which counts suspend; that is before the store lets
  *    anybody else in. After LOST no call says "held" again.
@@ -142,7 +142,8 @@ HF_API hf_status hf_open(const char *url, const hf_open_options *options,
  * pending: HF_IN_USE, and the store stays open, unless HF_CLOSE_RELEASE is
  * given: then waiting calls end with HF_CANCELLED, held leases become LOST and
  * are released, and the store is closed. Their handles stay valid for
- * hf_release(), which says HF_LOST. In a forked child: HF_FORKED, nothing freed.
+ * hf_release(), which says HF_LOST. A detached lease whose handle was given away
+ * (hf_lease_handle()) keeps no store open and is left alone: it lives on. In a forked child: HF_FORKED, nothing freed.
  * Not from within a callback of this store.
  */
 HF_API hf_status hf_close(hf_store *store, unsigned flags);
@@ -202,7 +203,7 @@ typedef enum hf_kind {
 #define HF_BARGE     (1u << 0) /* may overtake waiters: throughput over order */
 #define HF_REENTRANT (1u << 1) /* the same thread (or scope) may take it again */
 #define HF_NO_RENEW  (1u << 2) /* a ttl lease is not renewed by itself */
-#define HF_DETACHED  (1u << 3) /* outlives this process; needs a ttl; see hf_lease_handle() */
+#define HF_DETACHED  (1u << 3) /* outlives this process: needs a ttl, can be handed to hf_adopt() */
 #define HF_STRICT    (1u << 4) /* no local passing: FIFO across all processes and threads */
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
@@ -258,7 +259,8 @@ HF_API hf_status hf_acquire(hf_store *store, const hf_request *request,
  * nobody else's lease was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store could
  * not be told; the library goes on trying in the background. In every case but
  * HF_FORKED the handle has ended (when the hold count reached 0). HF_INVALID: it
- * had ended before.
+ * had ended before. Of a lost lease it returns only after its on_lost callback
+ * has: what the callback uses may be freed then. (Not within that callback.)
  */
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
 
@@ -308,8 +310,9 @@ HF_API int hf_lease_fd(hf_lease *lease);
 #define HF_HANDLE_MAX 64 /* with its NUL */
 
 /*
- * The lease as text that another process can hand to hf_adopt(). Whoever has
- * it can release the lease: it is a secret among those who share the store.
+ * A detached lease as text that another process can hand to hf_adopt(). Whoever
+ * has it can release the lease: it is a secret among those who share the store.
+ * HF_UNSUPPORTED: it is not detached. HF_LOST: too late.
  */
 HF_API hf_status hf_lease_handle(hf_lease *lease, char ret_text[HF_HANDLE_MAX]);
 

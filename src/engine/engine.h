@@ -223,10 +223,6 @@ struct hfi_engine {
      * inspect and break. May be NULL. */
     void (*passed)(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 
-    /* HF_CAP_PASS: does somebody wait for this name in the store, as far as is cheap to
-     * know? Passing is only bounded while somebody does. NULL: assume yes. */
-    bool (*contended)(struct hfi_conn *conn, struct hfi_claim *claim);
-
     /* HF_CAP_WATCH: block until the store's change number differs from *seq, *stop is
      * nonzero, or until_ms; see hf_wait_change(). stop_wait() makes it look at *stop. */
     hf_status (*wait_change)(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
