@@ -509,16 +509,6 @@ void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, 
     pthread_mutex_unlock(&mem_lock);
 }
 
-bool mem_contended(struct hfi_conn *conn, struct hfi_claim *claim)
-{
-    bool contended;
-
-    pthread_mutex_lock(&mem_lock);
-    contended = mem_server_contended(conn->world->server, &claim->name);
-    pthread_mutex_unlock(&mem_lock);
-    return contended;
-}
-
 hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                           const _Atomic int *stop, hf_error *err)
 {

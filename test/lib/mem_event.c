@@ -520,7 +520,6 @@ const struct hfi_engine mem_event_engine = {
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                       HF_CAP_WATCH },
     .passed = mem_passed,
-    .contended = mem_contended,
     .wait_change = mem_wait_change,
     .stop_wait = mem_stop_wait,
 };

@@ -62,7 +62,6 @@ void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct
 
 /* The parts of the contract that do not depend on the kind of engine. */
 void mem_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-bool mem_contended(struct hfi_conn *conn, struct hfi_claim *claim);
 hf_status mem_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                           const _Atomic int *stop, hf_error *err);
 void mem_stop_wait(struct hfi_conn *conn);

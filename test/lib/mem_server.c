@@ -440,13 +440,6 @@ void mem_server_passed(struct mem_server *server, const struct hfi_name *key,
     server->seq++;
 }
 
-bool mem_server_contended(const struct mem_server *server, const struct hfi_name *key)
-{
-    const struct name *name = find_name(server, key->bytes, key->len);
-
-    return name && name->waiters;
-}
-
 uint64_t mem_server_seq(const struct mem_server *server)
 {
     return server->seq;

@@ -79,10 +79,9 @@ int64_t mem_server_next_ms(const struct mem_server *server);
 bool mem_server_inspect(struct mem_server *server, const unsigned char *pattern, uint32_t len,
                         bool glob, struct hfi_sink *sink, int64_t now_ms);
 
-/* The notes of local passing: see hfi_engine.passed and .contended. */
+/* The notes of local passing: see hfi_engine.passed. */
 void mem_server_passed(struct mem_server *server, const struct hfi_name *name,
                        const unsigned char owner[HFI_OWNER_LEN], uint64_t token, int64_t tid);
-bool mem_server_contended(const struct mem_server *server, const struct hfi_name *name);
 
 /* Changes with everything that an inspect could show. Never 0. */
 uint64_t mem_server_seq(const struct mem_server *server);
