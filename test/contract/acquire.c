@@ -3,6 +3,7 @@
 #include "peer.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,50 @@ static void cancel_ends_waiting(void **state)
     close_store(store);
 }
 
+static void on_signal(int signal)
+{
+    (void)signal;
+}
+
+/* A caller's signals neither end the waiting nor are they taken by our threads. */
+static void signals_do_not_end_waiting(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("job"), wait = waiting_request("job");
+    struct sigaction action = { .sa_handler = on_signal }, before;
+    hf_lease *lease = take(store, &request);
+    struct attempt attempts[3];
+
+    (void)state;
+    CHECK(sigaction(SIGUSR1, &action, &before) == 0);
+    attempt_start(&attempts[0], store, &wait);
+    attempt_start(&attempts[1], second, &wait);
+    wait.flags = HF_STRICT;
+    attempt_start(&attempts[2], store, &wait);
+    for (int i = 0; i < 3; i++)
+        attempt_settled(&attempts[i]);
+    for (int i = 0; i < 60; i++) {
+        CHECK(pthread_kill(attempts[i % 3].thread, SIGUSR1) == 0);
+        nap_ms(1);
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK(!attempts[i].ended);
+    give(lease);
+    for (int left = 3; left > 0;) /* in whatever order */
+        for (int i = 0; i < 3; i++)
+            if (attempts[i].ended && attempts[i].lease) {
+                EXPECT(HF_OK, attempts[i].status);
+                give(attempts[i].lease);
+                attempts[i].lease = NULL;
+                left--;
+            }
+    for (int i = 0; i < 3; i++)
+        EXPECT(HF_OK, attempt_join(&attempts[i]));
+    CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+    close_store(second);
+    close_store(store);
+}
+
 /* Cancel and release race; whoever wins, the lock is free in the end. */
 static void cancel_races_with_grant(void **state)
 {
@@ -306,6 +351,7 @@ int contract_acquire(void)
         CASE(waiting_peer_is_granted),
         CASE(cancel_ends_waiting),
         CASE(cancel_races_with_grant),
+        CASE(signals_do_not_end_waiting),
         CASE(one_at_a_time_of_threads),
         CASE(one_at_a_time_of_peers),
     };

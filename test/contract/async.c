@@ -372,6 +372,49 @@ static void loop_beside_threads(void **state)
     close_store(store);
 }
 
+struct loss {
+    int count;
+    pthread_t thread;
+};
+
+static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
+{
+    struct loss *loss = arg;
+
+    (void)lease, (void)why;
+    CHECK(reason == HF_LOST);
+    loss->count++;
+    loss->thread = pthread_self();
+}
+
+/* The loss of what was acquired in the loop is told in the loop. */
+static void loss_in_the_loop(void **state)
+{
+    hf_request request = mutex_request("async");
+    struct result result;
+    struct loss loss = { 0 };
+    int64_t until_ms;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    request.on_lost = on_lost;
+    request.on_lost_arg = &loss;
+    begin(store, &request, &result, NULL);
+    loop_until(store, &result, 1, 1);
+    EXPECT(HF_OK, result.status);
+    EXPECT(HF_OK, hf_break(store, "async", 5, hf_token(result.lease), &contract_error));
+    until_ms = now_ms() + LIMIT_MS;
+    while (loss.count == 0) {
+        CHECK(now_ms() < until_ms);
+        turn(store, 50);
+    }
+    CHECK(loss.count == 1 && pthread_equal(loss.thread, pthread_self()));
+    EXPECT(HF_LOST, hf_release(result.lease, &contract_error));
+    close_store(store);
+}
+
 static void close_with_pending(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
@@ -399,7 +442,7 @@ int contract_async(void)
         CASE(waits_for_a_peer),     CASE(cancel),
         CASE(many_names_at_once),   CASE(many_on_one_name),
         CASE(callbacks_begin_more), CASE(loop_beside_threads),
-        CASE(close_with_pending),
+        CASE(loss_in_the_loop),     CASE(close_with_pending),
     };
 
     return cmocka_run_group_tests_name("async", cases, NULL, NULL);

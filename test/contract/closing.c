@@ -2,7 +2,17 @@
 /* Closing a store: refused while in use, or ending everything that is. */
 #include "contract.h"
 
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define THREADS_ARE_OURS 0 /* ThreadSanitizer has one of its own */
+#else
+#define THREADS_ARE_OURS 1
+#endif
 
 static void refused_while_held(void **state)
 {
@@ -145,6 +155,92 @@ static void open_and_close_often(void **state)
     }
 }
 
+static size_t count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    size_t count = 0;
+
+    CHECK(dir != NULL);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Use a store in every way that needs threads or descriptors. */
+static void use_up(void)
+{
+    hf_store *store = open_store();
+    hf_request request = waiting_request("close");
+    struct notice notice = { 0 };
+    hf_lease *lease;
+
+    request.on_lost = on_lost;
+    request.on_lost_arg = &notice;
+    if (has(HF_CAP_TTL))
+        request.ttl_ms = 10 * LIMIT_MS;
+    lease = take(store, &request);
+    CHECK(hf_lease_fd(lease) >= 0);
+    CHECK(hf_fd(store) >= 0);
+    EXPECT(HF_OK, hf_process(store));
+    give(lease);
+    close_store(store);
+}
+
+/* What a store took from the process it gives back: descriptors and threads. */
+static void nothing_is_left(void **state)
+{
+    size_t descriptors, threads;
+
+    (void)state;
+    use_up(); /* what is kept for later is kept once */
+    descriptors = count_entries("/proc/self/fd");
+    threads = count_entries("/proc/self/task");
+    for (int i = 0; i < 10; i++)
+        use_up();
+    CHECK(count_entries("/proc/self/fd") == descriptors);
+    AWAIT(count_entries("/proc/self/task") <= threads);
+}
+
+/* "Its own threads block all signals." */
+static void threads_block_signals(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = waiting_request("signals");
+    struct notice notice = { 0 };
+    struct dirent *entry;
+    hf_lease *lease;
+    DIR *dir;
+
+    (void)state;
+    request.on_lost = on_lost;
+    request.on_lost_arg = &notice;
+    if (has(HF_CAP_TTL))
+        request.ttl_ms = 10 * LIMIT_MS;
+    lease = take(store, &request);
+    dir = opendir("/proc/self/task");
+    CHECK(dir != NULL);
+    while ((entry = readdir(dir))) {
+        char path[300], line[256];
+        unsigned long long blocked = 0;
+        FILE *file;
+
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+                /* All that can be blocked but those of the C library (32, 33). */
+                CHECK(!THREADS_ARE_OURS || (blocked | 0x180040100ull) == ~0ull);
+        if (file)
+            fclose(file);
+    }
+    closedir(dir);
+    give(lease);
+    close_store(store);
+}
+
 /* Threads that are in the middle of everything when the store is closed under them. */
 struct user {
     hf_store *store;
@@ -198,7 +294,8 @@ int contract_closing(void)
     const struct CMUnitTest cases[] = {
         CASE(refused_while_held),   CASE(refused_while_waited_in), CASE(twice_and_after),
         CASE(unknown_flags),        CASE(release_ends_everything), CASE(handles_are_independent),
-        CASE(open_and_close_often), CASE(closed_under_load),
+        CASE(open_and_close_often), CASE(nothing_is_left),         CASE(threads_block_signals),
+        CASE(closed_under_load),
     };
 
     return cmocka_run_group_tests_name("closing", cases, NULL, NULL);

@@ -167,9 +167,35 @@ static void everything_at_once(void **state)
     close_store(ring.stores[0]);
 }
 
+static void *open_and_close(void *arg)
+{
+    hf_request request = waiting_request("opened");
+
+    (void)arg;
+    for (int i = 0; i < 25; i++) {
+        hf_store *store = open_store();
+
+        if (i % 3 == 0)
+            give(take(store, &request));
+        close_store(store);
+    }
+    return NULL;
+}
+
+static void opened_by_many(void **state)
+{
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 int contract_hammer(void)
 {
-    const struct CMUnitTest cases[] = { CASE(everything_at_once) };
+    const struct CMUnitTest cases[] = { CASE(everything_at_once), CASE(opened_by_many) };
 
     return cmocka_run_group_tests_name("hammer", cases, NULL, NULL);
 }

@@ -152,6 +152,47 @@ static void renews_when_told(void **state)
     close_store(store);
 }
 
+static void longest_times(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("long");
+    hf_lease *lease;
+
+    (void)state;
+    request.wait_ms = HF_MS_MAX;
+    request.max_hold_ms = HF_MS_MAX;
+    if (has(HF_CAP_TTL))
+        request.ttl_ms = HF_MS_MAX;
+    if (has(HF_CAP_LOCK_DELAY))
+        request.lock_delay_ms = HF_MS_MAX;
+    lease = take(store, &request);
+    CHECK(hf_remaining_ms(lease) > HF_MS_MAX / 2);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    request.wait_ms = 0;
+    EXPECT(HF_BUSY, probe(store, &request));
+    give(lease);
+    close_store(store);
+}
+
+/* Tokens grow on when nobody has had the store open for a while. */
+static void tokens_outlive_stores(void **state)
+{
+    hf_request request = mutex_request("token");
+    uint64_t last = 0;
+
+    (void)state;
+    NEEDS(HF_CAP_TOKEN);
+    for (int i = 0; i < 5; i++) {
+        hf_store *store = open_store();
+        hf_lease *lease = take(store, &request);
+
+        CHECK(hf_token(lease) > last);
+        last = hf_token(lease);
+        give(lease);
+        close_store(store);
+    }
+}
+
 static void without_ttl_there_is_nothing_to_renew(void **state)
 {
     hf_request request = mutex_request("ttl");
@@ -280,6 +321,8 @@ int contract_lease(void)
         CASE(renews_by_itself),
         CASE(renews_when_told),
         CASE(without_ttl_there_is_nothing_to_renew),
+        CASE(longest_times),
+        CASE(tokens_outlive_stores),
         CASE(max_hold_ends_it),
         CASE(min_valid_gives_back),
         CASE(lock_delay_after_unclean_loss),

@@ -253,6 +253,23 @@ static void expiry_is_told(void **state)
     close_store(store);
 }
 
+/* Who asks for the descriptor only after the loss finds it readable. */
+static void descriptor_asked_for_late(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("late");
+    hf_lease *lease;
+
+    (void)state;
+    request.max_hold_ms = 100;
+    lease = take(store, &request);
+    AWAIT(hf_lease_state(lease) == HF_STATE_LOST);
+    await_lost(lease);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    CHECK(hf_lease_fd(lease) == -1);
+    close_store(store);
+}
+
 static void max_hold_is_told(void **state)
 {
     hf_store *store = open_store();
@@ -302,9 +319,11 @@ static void released_is_not_lost(void **state)
 int contract_loss(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(holder_is_told),       CASE(peer_is_told),    CASE(only_the_exact_token),
-        CASE(one_of_many_holders),  CASE(break_hands_off), CASE(callback_may_release),
-        CASE(callback_may_acquire), CASE(expiry_is_told),  CASE(max_hold_is_told),
+        CASE(holder_is_told),       CASE(peer_is_told),
+        CASE(only_the_exact_token), CASE(one_of_many_holders),
+        CASE(break_hands_off),      CASE(callback_may_release),
+        CASE(callback_may_acquire), CASE(expiry_is_told),
+        CASE(max_hold_is_told),     CASE(descriptor_asked_for_late),
         CASE(released_is_not_lost),
     };
 

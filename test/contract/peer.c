@@ -138,6 +138,31 @@ void peer_kill(struct peer *peer)
     await_end(peer);
 }
 
+void peer_exit(struct peer *peer)
+{
+    say(peer, "exit");
+    await_end(peer);
+}
+
+void peer_make_child(struct peer *peer, bool fork)
+{
+    say(peer, fork ? "fork" : "spawn");
+    EXPECT(HF_OK, hear_status(peer));
+}
+
+void peer_kill_alone(struct peer *peer)
+{
+    int status;
+
+    peer_signal(peer, SIGKILL);
+    CHECK(waitpid((pid_t)peer->pid, &status, 0) == (pid_t)peer->pid);
+}
+
+void peer_orphans_end(struct peer *peer)
+{
+    close(peer->fd); /* they read from the same line */
+}
+
 void peer_begin(struct peer *peer, int lease, const hf_request *r)
 {
     say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %s", lease,
@@ -306,6 +331,24 @@ static hf_status do_hammer(struct desk *desk, const char *args)
     return status;
 }
 
+/* A child that lives until the line to us is closed. */
+static hf_status do_child(bool by_fork)
+{
+    char *argv[] = { "cat", NULL };
+    char byte;
+    pid_t pid;
+
+    if (!by_fork)
+        return posix_spawn(&pid, "/bin/cat", NULL, NULL, argv, environ) == 0 ? HF_OK : HF_INTERNAL;
+    pid = fork();
+    if (pid == 0) {
+        while (recv(STDIN_FILENO, &byte, 1, MSG_PEEK) > 0)
+            usleep(1000);
+        _exit(0);
+    }
+    return pid > 0 ? HF_OK : HF_INTERNAL;
+}
+
 /* One command. false: it was the last. */
 static bool serve_line(struct desk *desk, const char *line)
 {
@@ -329,6 +372,10 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%s", handle);
     } else if (strncmp(line, "hammer ", 7) == 0)
         answer(desk, "%d", (int)do_hammer(desk, args));
+    else if (strcmp(line, "exit") == 0)
+        _exit(0);
+    else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)
+        answer(desk, "%d", (int)do_child(line[0] == 'f'));
     else if (strcmp(line, "stop") == 0)
         return false;
     else

@@ -26,6 +26,14 @@ void peer_stop(struct peer *peer);
 void peer_signal(struct peer *peer, int signal);
 void peer_kill(struct peer *peer); /* SIGKILL, and wait for his end */
 
+/* He leaves at once without a word to the store. */
+void peer_exit(struct peer *peer);
+/* He makes a child, by fork() or by posix_spawn(), that lives until peer_orphans_end(). */
+void peer_make_child(struct peer *peer, bool fork);
+/* SIGKILL for him alone; his children live on. */
+void peer_kill_alone(struct peer *peer);
+void peer_orphans_end(struct peer *peer);
+
 /* Begin to acquire; only name, kind, capacity, permits, flags, times and label are passed on. */
 void peer_begin(struct peer *peer, int lease, const hf_request *request);
 /* How that ended. */

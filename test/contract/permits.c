@@ -216,6 +216,31 @@ static void cancelled_head_unblocks(void **state)
     close_store(store);
 }
 
+/* A writer who gives up lets the readers behind him in. */
+static void writer_gives_up(void **state)
+{
+    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, LIMIT_MS);
+    struct attempt waiting_writer, late_reader;
+    hf_store *store;
+    hf_lease *first;
+
+    (void)state;
+    NEEDS(HF_CAP_SHARED | HF_CAP_FIFO);
+    store = open_store();
+    first = take(store, &reader);
+    EXPECT(HF_OK, hf_cancel_new(&writer.cancel));
+    queue_up(&waiting_writer, store, &writer, 1);
+    reader.wait_ms = LIMIT_MS;
+    queue_up(&late_reader, store, &reader, 2);
+    EXPECT(HF_OK, hf_cancel_fire(writer.cancel));
+    EXPECT(HF_CANCELLED, attempt_join(&waiting_writer));
+    EXPECT(HF_OK, attempt_join(&late_reader));
+    EXPECT(HF_OK, hf_cancel_free(writer.cancel));
+    give(late_reader.lease);
+    give(first);
+    close_store(store);
+}
+
 static void one_meaning_per_name(void **state)
 {
     hf_store *store;
@@ -250,7 +275,7 @@ int contract_permits(void)
     const struct CMUnitTest cases[] = {
         CASE(readers_share),           CASE(writers_do_not_starve), CASE(semaphore_counts),
         CASE(several_permits),         CASE(large_semaphore),       CASE(head_of_line_blocks),
-        CASE(cancelled_head_unblocks), CASE(one_meaning_per_name),
+        CASE(cancelled_head_unblocks), CASE(writer_gives_up),       CASE(one_meaning_per_name),
     };
 
     return cmocka_run_group_tests_name("permits", cases, NULL, NULL);

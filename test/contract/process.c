@@ -28,7 +28,10 @@ static void death_frees(void **state)
         peer_start(&peer);
         EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
         EXPECT(HF_BUSY, probe(store, &request));
-        peer_kill(&peer);
+        if (i == 4)
+            peer_exit(&peer);
+        else
+            peer_kill(&peer);
         EXPECT(HF_OK, probe(store, i % 2 ? &wait : &request));
     }
     close_store(store);
@@ -97,6 +100,28 @@ static void death_frees_everything(void **state)
     EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
     CHECK(view->count == 0);
     hf_view_free(view);
+    close_store(store);
+}
+
+/* A child of the holder, forked or spawned, does not keep what its dead parent held. */
+static void children_keep_nothing(void **state)
+{
+    hf_request request = mutex_request("parent");
+    hf_store *store;
+    struct peer peer;
+
+    (void)state;
+    NEEDS_PROCESSES();
+    store = open_store();
+    for (int i = 0; i < 2; i++) {
+        peer_start(&peer);
+        EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
+        peer_make_child(&peer, i == 0);
+        EXPECT(HF_BUSY, probe(store, &request));
+        peer_kill_alone(&peer);
+        EXPECT(HF_OK, probe(store, &request));
+        peer_orphans_end(&peer);
+    }
     close_store(store);
 }
 
@@ -177,8 +202,9 @@ static void stopped_waiter(void **state)
 int contract_process(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(death_frees),   CASE(death_wakes_the_next), CASE(death_frees_everything),
-        CASE(stopped_keeps), CASE(stopped_past_its_ttl), CASE(stopped_waiter),
+        CASE(death_frees),           CASE(death_wakes_the_next), CASE(death_frees_everything),
+        CASE(stopped_keeps),         CASE(stopped_past_its_ttl), CASE(stopped_waiter),
+        CASE(children_keep_nothing),
     };
 
     return cmocka_run_group_tests_name("process", cases, NULL, NULL);
