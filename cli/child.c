@@ -10,6 +10,8 @@
  */
 #include "child.h"
 
+#include "cli.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -68,7 +70,7 @@ static pid_t start(char **argv, const struct signals *signals, int give_tty, vol
     sigprocmask(SIG_SETMASK, &signals->before, NULL);
     execvp(argv[0], argv);
     *error = errno;
-    _exit(1);
+    _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE); /* should vfork be fork */
 }
 
 int child_look(struct child *child, bool end_group)
