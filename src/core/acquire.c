@@ -204,8 +204,10 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
     if (lease->claim.ttl_ms == 0)
         return HF_OK;
 
-    lease->timed = hfi_keeper_reserve(store);
-    return lease->timed ? HF_OK : HF_NO_MEMORY;
+    if (!hfi_keeper_reserve(store))
+        return HF_NO_MEMORY;
+    hfi_lease_timed(lease);
+    return HF_OK;
 }
 
 /* Our turn to ask the store: the slot is in the table, others may queue behind it. */

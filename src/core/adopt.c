@@ -159,11 +159,11 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
     }
-    lease->timed = hfi_keeper_reserve(store);
-    if (!lease->timed) {
+    if (!hfi_keeper_reserve(store)) {
         hfi_acquire_failed(lease, HF_NO_MEMORY);
         return hfi_error_memory(err);
     }
+    hfi_lease_timed(lease);
     return run(lease, ret_lease, err);
 }
 

@@ -307,7 +307,7 @@ hf_status hf_op_cancel(hf_op *handle)
 
     if (!call)
         return HF_INVALID;
-    if (call->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&call->slot, hfi_process_id()))
         return HF_FORKED;
 
     pthread_mutex_lock(&call->lock);
@@ -415,9 +415,9 @@ static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void
 
     if (!call)
         return NULL;
-    if (call->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&call->slot, hfi_process_id()))
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_new() */
-    call->slot.process = hfi_process_id();
+    hfi_slot_own(&call->slot, hfi_process_id());
     call->store = store;
     call->lease = NULL;
     call->done = done;

@@ -19,7 +19,7 @@ static hf_status find_locked(hf_cancel *handle, struct hfi_cancel **ret_cancel)
 
     if (!cancel)
         return HF_INVALID;
-    if (cancel->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&cancel->slot, hfi_process_id()))
         return HF_FORKED;
 
     pthread_mutex_lock(&cancel->lock);
@@ -42,9 +42,9 @@ hf_status hf_cancel_new(hf_cancel **ret_cancel)
         return HF_NO_MEMORY;
 
     /* A slot that was free when we were forked may have been looked at just then. */
-    if (cancel->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&cancel->slot, hfi_process_id()))
         pthread_mutex_init(&cancel->lock, NULL);
-    cancel->slot.process = hfi_process_id();
+    hfi_slot_own(&cancel->slot, hfi_process_id());
     pthread_mutex_lock(&cancel->lock);
     hfi_list_init(&cancel->followers);
     cancel->fired = false;

@@ -108,7 +108,7 @@ static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *l
 
 bool hfi_cohort_leave(struct hfi_wait *wait)
 {
-    struct hfi_shard *shard = atomic_load_explicit(&wait->lease->shard, memory_order_relaxed);
+    struct hfi_shard *shard = wait->shard;
     bool queued;
 
     pthread_mutex_lock(&shard->lock);

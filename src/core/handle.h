@@ -35,9 +35,9 @@ enum hfi_handle_kind {
 
 /* The head of every struct that has handles. */
 struct hfi_slot {
-    _Atomic uint64_t handle; /* the one that is good now; 0: none */
-    uint64_t process;        /* hfi_process_id() of who took it */
-    uint64_t generation;     /* the owner's */
+    _Atomic uint64_t handle;  /* the one that is good now; 0: none */
+    _Atomic uint64_t process; /* hfi_process_id() of who took it */
+    uint64_t generation;      /* the owner's */
     uint32_t index;
     _Atomic uint32_t next_free; /* index + 1; 0: the last */
 };
@@ -85,6 +85,17 @@ static inline void *hfi_slot_publish(struct hfi_slot *slot, enum hfi_handle_kind
 
     atomic_store_explicit(&slot->handle, value, memory_order_release);
     return (void *)(uintptr_t)value; /* NOLINT: a number in disguise */
+}
+
+/* Was it taken by this process, whose hfi_process_id() is `process`, and not by a parent? */
+static inline bool hfi_slot_ours(const struct hfi_slot *slot, uint64_t process)
+{
+    return atomic_load_explicit(&slot->process, memory_order_relaxed) == process;
+}
+
+static inline void hfi_slot_own(struct hfi_slot *slot, uint64_t process)
+{
+    atomic_store_explicit(&slot->process, process, memory_order_relaxed);
 }
 
 static inline void hfi_slot_retire(struct hfi_slot *slot)

@@ -154,10 +154,10 @@ static struct hfi_lease *take_slot(void)
         lease = hfi_self.spare[--hfi_self.spares];
     else
         lease = hfi_slot_take(&hfi_leases);
-    if (!lease || lease->slot.process == process)
+    if (!lease || hfi_slot_ours(&lease->slot, process))
         return lease;
 
-    if (lease->slot.process == 0) {
+    if (hfi_slot_ours(&lease->slot, 0)) {
         lease->fd = -1;
         hfi_list_init(&lease->queue);
         hfi_list_init(&lease->notice);
@@ -165,7 +165,7 @@ static struct hfi_lease *take_slot(void)
         lease->timer.fire = hfi_renew_due;
         lease->timer.early = true;
     }
-    lease->slot.process = process;
+    hfi_slot_own(&lease->slot, process);
     return lease;
 }
 
@@ -218,7 +218,7 @@ hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease, struct 
 
     if (!lease)
         return HF_INVALID;
-    if (lease->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&lease->slot, hfi_process_id()))
         return HF_FORKED;
 
     /* Between the look and the lock the lease may end, and its slot begin another one, in
@@ -243,6 +243,15 @@ void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next)
 }
 
 /* ---- granted, and lost --------------------------------------------------------------- */
+
+void hfi_lease_timed(struct hfi_lease *lease)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+
+    pthread_mutex_lock(&shard->lock);
+    lease->timed = true;
+    pthread_mutex_unlock(&shard->lock);
+}
 
 hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms)
 {

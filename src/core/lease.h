@@ -107,6 +107,9 @@ hf_status hfi_lease_lock(hf_lease *handle, struct hfi_lease **ret_lease,
                          struct hfi_wait **ret_next);
 void hfi_lease_unlock(struct hfi_lease *lease, struct hfi_wait *next);
 
+/* It has a place for its timer from now on. An old timer of the slot may be firing just now. */
+void hfi_lease_timed(struct hfi_lease *lease);
+
 /* The store granted the claim: the slot becomes a lease. Its owner calls this, without the lock. */
 hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
 

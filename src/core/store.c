@@ -120,12 +120,12 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
 {
     /* Threads with an old handle of this slot may have one of these locks right now. In a forked
      * child nobody has, whatever the copy says. */
-    if (store->slot.process != hfi_process_id()) {
+    if (!hfi_slot_ours(&store->slot, hfi_process_id())) {
         pthread_mutex_init(&store->lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)
             pthread_mutex_init(&store->shards[i].lock, NULL);
     }
-    store->slot.process = hfi_process_id();
+    hfi_slot_own(&store->slot, hfi_process_id());
 
     for (int i = 0; i < HFI_SHARDS; i++) {
         struct hfi_shard *shard = &store->shards[i];
@@ -196,7 +196,7 @@ hf_status hfi_store_find(hf_store *handle, struct hfi_store **ret_store, hf_erro
 
     if (!store)
         return no_store(HF_INVALID, err);
-    if (store->slot.process != hfi_process_id())
+    if (!hfi_slot_ours(&store->slot, hfi_process_id()))
         return no_store(HF_FORKED, err);
     *ret_store = store;
     return HF_OK;

@@ -18,6 +18,7 @@ void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_le
     wait->store = store;
     wait->cancel = NULL;
     wait->lease = lease;
+    wait->shard = lease ? atomic_load_explicit(&lease->shard, memory_order_relaxed) : NULL;
     wait->call = NULL;
     wait->min_valid_ms = min_valid_ms;
     wait->tid = hfi_thread_tid();

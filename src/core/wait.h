@@ -25,6 +25,7 @@
 struct hfi_call;
 struct hfi_cancel;
 struct hfi_lease;
+struct hfi_shard;
 struct hfi_store;
 
 enum { HFI_WAIT_SLEEPING, HFI_WAIT_STOPPED, HFI_WAIT_PASSED, HFI_WAIT_GO };
@@ -37,6 +38,7 @@ struct hfi_wait {
     struct hfi_store *store;
     struct hfi_cancel *cancel; /* whose list it is in; NULL: none */
     struct hfi_lease *lease;   /* its own slot, to go to the store with */
+    struct hfi_shard *shard;   /* of that slot, also when it has gone */
     struct hfi_call *call;     /* asynchronous: whose it is; NULL: a thread sleeps on `word` */
     int64_t min_valid_ms;
     int64_t tid;
