@@ -21,7 +21,7 @@
 #define PROCESSES    8
 #define HOLD_NS      1000000
 #define BARE_ROUND_S 0.2
-#define HOLD_ROUND_S 0.3 /* long enough for some 35 turns of each */
+#define HOLD_ROUND_S 0.25 /* long enough for some thirty turns of each */
 #define BARE_SHARE   0.35
 
 struct common {

@@ -2,6 +2,10 @@
 /* See rounds.h. */
 #include "rounds.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 static unsigned rounds_in(const struct bench *bench, double share, double round_s,
                           size_t contenders)
 {
@@ -70,9 +74,29 @@ void rounds_costs(struct bench *bench, const struct rounds *rounds, size_t who, 
     set_ratio(row, rounds->rates[base], rounds->rates[who], rounds->count);
 }
 
+/*
+ * How long this thread was ready to run while others had the CPU, in all. The kernel's account of it:
+ * "time on the CPU, time in the queue, turns". 0 where there is none.
+ */
+static int64_t queued_ns(void)
+{
+    static int fd = -2;
+    char text[128], *rest;
+    ssize_t len;
+
+    if (fd == -2)
+        fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    len = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+    if (len <= 0)
+        return 0;
+    text[len] = 0;
+    strtoll(text, &rest, 10);
+    return strtoll(rest, NULL, 10);
+}
+
 double rounds_loop(step_fn *step, void *arg, double seconds, unsigned stride)
 {
-    int64_t start = bench_ns(), end = start + (int64_t)(seconds * 1e9), now;
+    int64_t queued = queued_ns(), start = bench_ns(), end = start + (int64_t)(seconds * 1e9), now;
     uint64_t steps = 0;
 
     do {
@@ -81,5 +105,5 @@ double rounds_loop(step_fn *step, void *arg, double seconds, unsigned stride)
         steps += stride;
         now = bench_ns();
     } while (now < end);
-    return (double)steps * 1e9 / (double)(now - start);
+    return (double)steps * 1e9 / (double)(now - start - (queued_ns() - queued));
 }

@@ -43,8 +43,9 @@ void rounds_costs(struct bench *bench, const struct rounds *rounds, size_t who, 
                   size_t base, const char *against, struct target target);
 
 /*
- * The usual round: `step` again and again until the time is over. It looks at the clock every
- * `stride` steps.
+ * The usual round: `step` again and again on this thread until the time is over. It looks at the
+ * clock every `stride` steps. Time in which we could have run but others had the CPU is not ours and
+ * not counted; time in which we waited for something is.
  */
 typedef void step_fn(void *arg);
 double rounds_loop(step_fn *step, void *arg, double seconds, unsigned stride);
