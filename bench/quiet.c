@@ -238,11 +238,10 @@ static pid_t start_strace(const struct scene *scene, const char *prefix)
 static bool worst_calls(const struct scene *scene, double *ret_calls, double *ret_beats)
 {
     char prefix[PATH_MAX];
-    struct window window = { .prefix = prefix, .times = calloc(CALLS_MAX, sizeof(double)) };
+    static double times[CALLS_MAX];
+    struct window window = { .prefix = prefix, .times = times };
     pid_t strace;
 
-    if (!window.times)
-        bench_die("out of memory");
     snprintf(prefix, sizeof prefix, "%s/strace", scene->dir);
     strace = start_strace(scene, prefix);
     if (strace < 0)
@@ -266,7 +265,6 @@ static bool worst_calls(const struct scene *scene, double *ret_calls, double *re
         *ret_calls = fmax(*ret_calls, calls / scene->window_s);
         *ret_beats = fmax(*ret_beats, beats / scene->window_s);
     }
-    free(window.times);
     return true;
 }
 
