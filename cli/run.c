@@ -69,15 +69,15 @@ static int check(const struct cli *cli)
     const struct args *args = &cli->args;
     int code = need_name(cli);
 
-    if (code == EXIT_FINE && (!args->command || !args->command[0]))
-        code = usage_error(cli, "no command: put it behind --");
-    if (code == EXIT_FINE && !args->command[0][0])
-        code = usage_error(cli, "the command is empty");
-    if (code == EXIT_FINE)
-        code = acquire_check(cli);
-    if (code == EXIT_FINE && args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
-        code = usage_error(cli, "--min-hold is longer than --max-hold");
-    return code;
+    if (code != EXIT_FINE)
+        return code;
+    if (!args->command || !args->command[0])
+        return usage_error(cli, "no command: put it behind --");
+    if (!args->command[0][0])
+        return usage_error(cli, "the command is empty");
+    if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
+        return usage_error(cli, "--min-hold is longer than --max-hold");
+    return acquire_check(cli);
 }
 
 /* How the command will be ended if it must be; a --kill-after that does not fit is refused. */

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STDOUT_CHECK_MS 1000 /* how late we notice that nobody reads any more */
+/* Changes wake us. What ends by itself does not (a ttl that runs out, a holder that is killed while
+ * nobody waits for it), nor does a reader of ours that goes away: for those we look again. */
+#define LOOK_AGAIN_MS 1000
 
 struct watching {
     const struct cli *cli;
@@ -53,12 +55,10 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
             watching->write_error = errno;
             break;
         }
-        do
-            status = hf_wait_change(store->store, &seq, STDOUT_CHECK_MS, NULL, &err);
-        while (status == HF_TIMEOUT && is_read());
-        if (status == HF_TIMEOUT)
+        status = hf_wait_change(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
+        if (!is_read())
             break;
-        if (status != HF_OK) {
+        if (status != HF_OK && status != HF_TIMEOUT) {
             code = say_failure(&err);
             break;
         }

@@ -105,11 +105,11 @@ CONFIG
     begun+=($!)
     for pid in "${begun[@]}"; do
         eventually grep -q '\*\*\*' "/proc/$pid/cmdline"
-        ! grep -q hunter2 "/proc/$pid/cmdline"
+        not grep -q hunter2 "/proc/$pid/cmdline"
     done
     head -c 65536 <&8 >/dev/null
     for pid in "${begun[@]}"; do wait "$pid" || true; done
     timeout 1 cat <&8 >said || true
     grep -q nosuch said
-    ! grep -q hunter2 said
+    not grep -q hunter2 said
 }

@@ -61,6 +61,9 @@ state_of() { sed 's/.*) \(.\).*/\1/' "/proc/$1/stat"; }
 is_stopped() { [[ $(state_of "$1") == T ]]; }
 is_not_stopped() { [[ $(state_of "$1") != T ]]; }
 
+# not COMMAND...: fails if it succeeds; a plain ! would not fail a test.
+not() { ! "$@"; }
+
 # exits CODE COMMAND...: runs it and compares; its output is in $output.
 exits() {
     local expected=$1 status=0

@@ -104,7 +104,7 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
     [[ $(readlink "/proc/$keeper/cwd") == / ]]
     for fd in 0 1 2; do [[ $(readlink "/proc/$keeper/fd/$fd") == /dev/null ]]; done
     [[ $(ps -o sid= -p "$keeper" | xargs) == "$keeper" ]]
-    ! tr '\0' ' ' <"/proc/$keeper/cmdline" | grep -F "$(jq -r .handle <<<"$out")"
+    not grep -aF "$(jq -r .handle <<<"$out")" "/proc/$keeper/cmdline"
     holdfast unlock x --lease "$(jq -r .handle <<<"$out")"
     eventually is_gone "$keeper"
 }

@@ -97,7 +97,17 @@ load helper
     holdfast lock abc >/dev/null
     holdfast lock xyz >/dev/null
     eventually grep -E '^[0-9:.]+ +held +abc +token [0-9]+' out
-    ! grep xyz out
+    not grep xyz out
+}
+
+@test "watch: also what ends by itself: a killed holder, a ttl" {
+    hold x
+    begin holdfast watch --json
+    eventually grep -q '"event":"held".*"name":"x"' out
+    kill -KILL "$holder"
+    eventually grep -q '"event":"freed".*"name":"x"' out
+    holdfast lock y --ttl 1s >/dev/null
+    eventually grep -q '"event":"freed".*"name":"y"' out
 }
 
 @test "watch ends quietly when nobody reads any more" {

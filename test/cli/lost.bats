@@ -35,14 +35,14 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
 }
 
 @test "broken, --on-lost=warn: the command goes on, and the code is 76" {
-    begin holdfast run x --on-lost=warn -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; touch done'
+    begin holdfast run x --on-lost=warn -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; touch finished'
     pid=$!
     eventually test -e ready
     holdfast break x --token "$(token_of x)"
     eventually grep -q "goes on without it" err
     touch go
     ends_with 76 $pid
-    [[ -e done ]]
+    [[ -e finished ]]
 }
 
 @test "a lease with a ttl is renewed for as long as the command runs" {

@@ -18,7 +18,7 @@ verbs="run lock renew unlock ls show watch break doctor engines bench completion
 @test "every option that help lists is on the page of its verb or on holdfast(1)" {
     for verb in $verbs; do
         pages=$(mandoc -Tascii "$HOLDFAST_SOURCE/man/holdfast-$verb.1" "$HOLDFAST_SOURCE/man/holdfast.1" | col -b)
-        for option in $(holdfast help $verb | grep -oE '^ {2,6}(-.,)? *--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+        for option in $(holdfast help "$verb" | grep -oE '^ {2,6}(-.,)? *--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
             grep -qF -- "$option" <<<"$pages" || { echo "$option of $verb is not documented"; false; }
         done
     done
