@@ -294,7 +294,7 @@ void measure_quiet(struct bench *bench)
     row->target = target;
     bench_done(bench, 0.4);
     if (worst_calls(&scene, &calls, &beats)) {
-        row = bench_row(bench, UNIT_PER_SECOND, "its heartbeats, by strace(1)", "");
+        row = bench_row(bench, UNIT_PER_SECOND, "heartbeats of it, by strace(1)", "");
         row->measured = beats;
         row->target = target;
         row = bench_row(bench, UNIT_PER_SECOND, "system calls of these", "");

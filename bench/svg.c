@@ -12,10 +12,10 @@
 #include <math.h>
 
 enum {
-    WIDTH = 960,
-    PLOT_X = 336,
+    WIDTH = 984,
+    PLOT_X = 356,
     PLOT_W = 420,
-    NUMBERS_X = 772,
+    NUMBERS_X = 792,
     TOP = 100,
     ROW_H = 44,
     BAR_H = 16,
