@@ -67,6 +67,32 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
     ((took >= 1900 && took < 2600))
 }
 
+# A lease of 3 s that is never renewed, in a run with the options given; its command notes TERM.
+begin_unrenewed() {
+    export HOLDFAST_TEST_VALID_MS=3000 ASAN_OPTIONS=verify_asan_link_order=0
+    begin env LD_PRELOAD="$HOLDFAST_BUILD/bin/test/cli_norenew.so" holdfast run x --ttl 3s "$@" -- \
+        env -u LD_PRELOAD sh -c 'trap "date +%s%N >term" TERM; touch ready; while :; do date +%s%N >alive; sleep 0.01; done'
+    pid=$!
+    start=$(date +%s%N)
+}
+since_start() { echo $((($1 - start) / 1000000)); }
+
+@test "a lease that cannot be renewed: TERM, then KILL before it ends" {
+    begin_unrenewed --kill-after 1s
+    ends_with 76 $pid
+    echo "TERM after $(since_start "$(cat term)") ms, alive until $(since_start "$(cat alive)") ms"
+    (($(since_start "$(cat term)") >= 1700 && $(since_start "$(cat term)") < 2600))
+    (($(since_start "$(cat alive)") >= 2600 && $(since_start "$(cat alive)") < 3000))
+    grep -q "could not be renewed; ending the command" err
+}
+
+@test "a lease that cannot be renewed, --on-lost=kill: no TERM, KILL before it ends" {
+    begin_unrenewed --on-lost=kill
+    ends_with 76 $pid
+    (($(since_start "$(cat alive)") >= 2600 && $(since_start "$(cat alive)") < 3000))
+    [[ ! -e term ]]
+}
+
 @test "a run that was stopped past its lease does not continue the command: it kills it" {
     begin holdfast run x --ttl 1s --kill-after 400ms -- sh -c 'trap "touch got" TERM; touch ready; while :; do date +%s%N >alive; sleep 0.02; done'
     pid=$!
