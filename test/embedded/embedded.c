@@ -59,7 +59,8 @@ int place_teardown(void **state)
             kill(actors[i].pid, SIGKILL);
             waitpid(actors[i].pid, NULL, 0);
         }
-        close(actors[i].fd);
+        if (actors[i].fd >= 0)
+            close(actors[i].fd);
     }
     actor_count = 0;
     the_observer = NULL;
@@ -247,7 +248,8 @@ struct actor *actor_start_raw(void)
         if (getppid() != director)
             _exit(1);
         for (size_t i = 0; i <= actor_count; i++)
-            close(actors[i].fd);
+            if (actors[i].fd >= 0)
+                close(actors[i].fd);
         serve(pair[1]);
         _exit(0);
     }
@@ -292,8 +294,7 @@ struct answer actor_answer(struct actor *actor)
         fail_msg("no answer of actor %d within %d ms", (int)actor->pid, LIMIT_MS);
     n = recv(actor->fd, &answer, sizeof answer, 0);
     if (n != (ssize_t)sizeof answer) {
-        waitpid(actor->pid, &actor->status, 0);
-        actor->gone = true;
+        actor_wait_end(actor);
         fail_msg("actor %d ended before it answered: wait status %#x", (int)actor->pid,
                  (unsigned)actor->status);
     }
@@ -328,7 +329,14 @@ void actor_continue(struct actor *actor)
 void actor_wait_end(struct actor *actor)
 {
     assert_int_equal(waitpid(actor->pid, &actor->status, 0), actor->pid);
+    actor_gone(actor);
+}
+
+void actor_gone(struct actor *actor)
+{
     actor->gone = true;
+    close(actor->fd);
+    actor->fd = -1;
 }
 
 void actor_kill(struct actor *actor)

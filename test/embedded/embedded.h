@@ -24,7 +24,7 @@
 
 #define LIMIT_MS     30000 /* an event that has not come by then will not come */
 #define HEARTBEAT_MS 1000  /* how often a waiter of the engine looks by itself */
-#define ACTORS_MAX   256
+#define ACTORS_MAX   8192
 #define ACTOR_LEASES 8
 #define NAME_ROOM    64
 
@@ -96,6 +96,7 @@ void actor_stop(struct actor *actor);     /* SIGSTOP, and wait until it has stop
 void actor_continue(struct actor *actor); /* SIGCONT */
 void actor_kill(struct actor *actor);     /* SIGKILL, and wait for its end */
 void actor_wait_end(struct actor *actor);
+void actor_gone(struct actor *actor); /* somebody else has waited for it */
 void actor_quit(struct actor *actor); /* let it close its store and go */
 
 /* What actors can do. */
