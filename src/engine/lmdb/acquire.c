@@ -179,7 +179,7 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
         a->wait = hfi_lm_wait_new(a->conn, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
-    rc = hfi_lm_enqueue(t, &rec, a->wait);
+    rc = hfi_lm_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
     if (rc == 0)
         rc = hfi_lm_name_put(t, hash, &rec);
     if (rc == 0)

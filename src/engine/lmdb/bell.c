@@ -66,6 +66,9 @@ static void *bell_main(void *arg)
     struct lm_slot *s = hfi_lm_slot(d, d->slot);
     struct post post;
 
+    /* No mail yet: leave the mutex to the acquire that started us. */
+    while (!atomic_load(&d->stop) && atomic_load(&s->mail) == 0)
+        hfi_futex_wait(&s->mail, 0, HFI_NEVER, true);
     for (;;) {
         uint32_t seen = atomic_load(&s->mail);
         int64_t again_ms = HFI_NEVER;

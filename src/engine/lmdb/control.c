@@ -46,7 +46,8 @@ hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error 
     if (status != HF_OK)
         return status;
     status = open_or_make(d, err);
-    close(init_fd); /* and with it the flock */
+    flock(init_fd, LOCK_UN); /* not by close alone: a child forked meanwhile has the descriptor too */
+    close(init_fd);
     return status;
 }
 
@@ -95,24 +96,32 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
 {
     char boot_id[40];
     uint64_t limit;
-    bool created;
+    bool created, good;
     hf_status status = hfi_lm_boot_id(boot_id, err);
 
     if (status == HF_OK)
         status = hfi_lm_tokens_open(d, &limit, err);
-    if (status == HF_OK)
-        status = hfi_lm_file(d, "live", &d->live_fd, &created, err);
     if (status == HF_OK)
         status = hfi_lm_file(d, "control", &d->control_fd, &created, err);
     if (status != HF_OK)
         return status;
 
     status = map_control(d, err);
-    if (status == HF_OK && d->header->magic == LM_CONTROL_MAGIC && d->header->format == LM_FORMAT &&
-        d->header->shape == shape() && memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0)
-        return HF_OK;
+    good = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC && d->header->format == LM_FORMAT &&
+           d->header->shape == shape() && memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0;
     if (status != HF_OK && status != HF_NOT_FOUND)
         return status;
+    /* Before `live` is opened: closing it again would drop the locks of the other copy. */
+    if (good) {
+        hf_status second = hfi_lm_refuse_second_copy(d, err);
+
+        if (second != HF_OK)
+            return second;
+    }
+    hf_status live = hfi_lm_file(d, "live", &d->live_fd, &created, err);
+
+    if (live != HF_OK || good)
+        return live;
 
     /* Missing, of an earlier boot, of another build, or damaged: made anew, unless somebody lives
      * in it (locks that we cannot see must not be granted twice). */
@@ -150,30 +159,29 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
 }
 
 /*
- * Removed and created, not truncated: an old mapping of it, if there could be one, must not
- * see the new one grow under it. The magic is written last.
+ * Nobody lives in it, and nobody else is opening: whoever opens has `init` locked. So it is
+ * emptied and filled anew; removing it would need the right to, which in a sticky directory
+ * only its first user has. The magic is written last.
  */
 static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error *err)
 {
     pthread_mutexattr_t attr;
     struct lm_header *h;
     uint64_t limit;
-    bool created;
     hf_status status;
 
-    close(d->control_fd);
-    d->control_fd = -1;
-    if (unlinkat(d->dir_fd, "control", 0) != 0 && errno != ENOENT)
-        return hfi_error_set(err, HF_DENIED, errno, "cannot remove the old %s/control: %s", d->path, strerror(errno));
-    status = hfi_lm_file(d, "control", &d->control_fd, &created, err);
-    if (status == HF_OK)
-        status = hfi_lm_reserve_space(d, d->control_fd, "control", LM_PAGE * (1 + LM_SLOTS_STEP), err);
+    if (d->header)
+        munmap(d->header, CONTROL_SIZE);
+    d->header = NULL;
+    if (ftruncate(d->control_fd, 0) != 0)
+        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/control: %s", d->path, strerror(errno));
+    status = hfi_lm_reserve_space(d, d->control_fd, "control", LM_PAGE * (1 + LM_SLOTS_STEP), err);
     if (status == HF_OK)
         status = map_control(d, err);
     if (status == HF_OK)
         status = hfi_lm_tokens_open(d, &limit, err);
     if (status != HF_OK) {
-        unlinkat(d->dir_fd, "control", 0);
+        (void)!ftruncate(d->control_fd, 0);
         return status;
     }
 
@@ -193,10 +201,8 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     h->state = LM_READY;
     d->epoch = h->epoch;
     status = hfi_lm_leases_open(d, true, err);
-    if (status != HF_OK) {
-        unlinkat(d->dir_fd, "control", 0);
-        return status;
-    }
+    if (status != HF_OK)
+        return status; /* without the magic it does not count */
     atomic_thread_fence(memory_order_release);
     h->magic = LM_CONTROL_MAGIC;
     return HF_OK;
@@ -213,6 +219,7 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
 hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
 {
     struct lm_header *h = d->header;
+    bool unfinished = false;
     int rc = pthread_mutex_trylock(&h->mutex);
 
     if (rc == EBUSY)
@@ -220,14 +227,15 @@ hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
         hfi_lm_ring_all(d);
+        unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
         rc = 0;
     }
     if (rc != 0)
         return not_locked(d, rc, atomic_load_explicit(&h->lock_pid, memory_order_relaxed), err);
     atomic_store_explicit(&h->lock_pid, d->pid, memory_order_relaxed);
 
-    if (h->epoch != d->epoch) {
-        hf_status status = hfi_lm_follow(d, err);
+    if (__builtin_expect(h->epoch != d->epoch || unfinished, 0)) {
+        hf_status status = unfinished ? hfi_lm_rebuild(d, err) : hfi_lm_follow(d, err);
 
         if (status != HF_OK)
             hfi_lm_unlock(d);

@@ -77,10 +77,11 @@ struct lm_header {
     _Atomic int32_t cells_pid;
 
     uint32_t epoch;      /* which leases.N counts */
-    uint32_t rebuilt;    /* the last epoch that began empty, after damage */
+    uint32_t rebuilt;    /* the last epoch that began empty, after damage; above epoch: not begun yet */
     uint32_t state;      /* enum lm_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
+    uint64_t last_ticket; /* of the whole store: a rebuilt file does not begin them anew */
     int64_t latest_ms;   /* no deadline of a detached lease or lock_delay is later */
     int64_t closed_ms;   /* after a rebuild: no grants before this */
     uint32_t slot_high;  /* slots below it have been used */
@@ -199,7 +200,6 @@ struct lm_name {
     uint32_t taken;   /* permits */
     uint32_t further; /* holders in records of their own */
     uint32_t waiters;
-    uint64_t last_ticket;
     int64_t closed_ms; /* lock_delay: no grants before this; 0: open */
     struct lm_holder first;
     unsigned char text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */

@@ -109,11 +109,13 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
 
     hfi_lm_leases_close(d);
     file_name(name, sizeof name, d->epoch);
-    if (create && unlinkat(d->dir_fd, name, 0) != 0 && errno != ENOENT)
-        return hfi_error_set(err, HF_DENIED, errno, "cannot remove the old %s/%s: %s", d->path, name, strerror(errno));
+    if (create)
+        unlinkat(d->dir_fd, name, 0); /* of an earlier boot; in a sticky directory it may not go, */
     status = hfi_lm_file(d, name, &d->lease_fd, &created, err);
     if (status != HF_OK)
         return status;
+    if (create && !created && ftruncate(d->lease_fd, 0) != 0) /* but then nobody uses it */
+        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/%s: %s", d->path, name, strerror(errno));
     if (fstat(d->lease_fd, &st) != 0 || (!create && st.st_size < LM_LEASES_INITIAL)) {
         hfi_lm_leases_close(d);
         return hfi_error_set(err, HF_CORRUPT, 0, "%s/%s is cut short", d->path, name);
@@ -170,9 +172,12 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
         d->epoch = old - 1; /* not the header's: the next lock tries again */
         return status;
     }
+    /* The epoch last: who follows it must find that it began empty. Killed in between: control.c. */
     h->closed_ms = h->latest_ms;
     h->state = LM_REBUILDING;
-    h->rebuilt = h->epoch = d->epoch;
+    h->rebuilt = d->epoch;
+    atomic_signal_fence(memory_order_seq_cst);
+    h->epoch = d->epoch;
     file_name(name, sizeof name, old);
     unlinkat(d->dir_fd, name, 0);
     status = register_claims(d, err);
@@ -349,11 +354,9 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
         rc = 0;
     }
     if (rc == 0 && token == 0) {
-        uint64_t last = rec.last_ticket, ticket = w->ticket;
-
-        rec.last_ticket = ticket - 1;
-        rc = hfi_lm_enqueue(t, &rec, w); /* under its old ticket: the order stays */
-        rec.last_ticket = last > ticket ? last : ticket;
+        if (!w)
+            return 0; /* neither held nor queued: there is nothing to register */
+        rc = hfi_lm_enqueue(t, &rec, w, w->ticket); /* its old ticket: the order stays */
     } else if (rc == 0) {
         bool known = claim->token == token && claim->granted_ttl_ms;
         struct lm_holder h = { .token = token, .granted_ms = claim->token == token ? claim->sent_ms : hfi_lm_now(t),

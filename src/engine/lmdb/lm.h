@@ -175,6 +175,7 @@ void hfi_lm_unlock_cells(struct lm_depot *d);
 void hfi_lm_unlock(struct lm_depot *d);
 hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err);
 void hfi_lm_unregister(struct lm_depot *d);
+hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err);
 bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
 bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid);
 struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot);
@@ -286,7 +287,7 @@ struct lm_ahead {
 struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
-int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w);
+int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uint64_t ticket);
 int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t ticket,
                          const unsigned char owner[HFI_OWNER_LEN]);
 int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
@@ -304,7 +305,9 @@ void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, ui
 
 bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation);
 bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation); /* true: will be told */
-void hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation);
+hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation, hf_error *err);
+/* Recover every process that is dead now. */
+void hfi_lm_reap(struct lm_depot *d);
 hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err);
 void hfi_lm_watch_poke(struct lm_depot *d); /* look at the timers again */
 void hfi_lm_watch_stop(struct lm_depot *d);

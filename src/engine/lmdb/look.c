@@ -132,6 +132,18 @@ static bool counts(struct lm_txn *t, const struct lm_holder *h)
     return h->token && !hfi_lm_past(t, h->deadline_ms) && alive_here(t->depot, h->slot);
 }
 
+/* An expired lease that nobody has removed yet closes the name already. */
+static void closing(struct lm_txn *t, const struct lm_holder *h, hf_entry *entry)
+{
+    int64_t left;
+
+    if (!h->token || !h->lock_delay_ms || !hfi_lm_past(t, h->deadline_ms))
+        return;
+    left = hfi_after_ms(h->deadline_ms, h->lock_delay_ms) - hfi_lm_now(t);
+    if (left > entry->closed_ms)
+        entry->closed_ms = left;
+}
+
 static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t hash[2], const struct lm_name *rec)
 {
     hf_entry entry = { .name = rec->text, .name_len = rec->name_len,
@@ -148,10 +160,14 @@ static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t has
 
     if (counts(t, &rec->first))
         entry.taken += rec->first.permits, holders++;
+    else
+        closing(t, &rec->first, &entry);
     for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
         rc = hfi_lm_further_next(t, hash, &at, &further);
         if (rc == 0 && counts(t, &further.holder))
             entry.taken += further.holder.permits, holders++;
+        else if (rc == 0)
+            closing(t, &further.holder, &entry);
     }
     if (rc != 0)
         return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
@@ -227,6 +243,7 @@ void hfi_lm_inspect(struct hfi_conn *conn, struct hfi_op *op)
     struct look l = { .op = op };
     hf_status status;
 
+    hfi_lm_reap(conn->depot); /* what the dead held is free, or closed for a while: not theirs */
     if (!op->u.inspect.glob) {
         status = hfi_lm_run(conn->depot, false, op->deadline_ms, look_one, NULL, &l, &op->error);
         hfi_op_finish(op, status);

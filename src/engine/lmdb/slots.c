@@ -52,7 +52,7 @@ bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid)
 }
 
 /* A second copy of the library in one process would take our fcntl locks down with its first close. */
-static hf_status refuse_second_copy(struct lm_depot *d, hf_error *err)
+hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
 {
     const void *image = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
 
@@ -109,7 +109,7 @@ static void reap_some(struct lm_depot *d, int64_t deadline_ms)
     hfi_lm_unlock(d);
     while (found > 0) {
         found--;
-        hfi_lm_recover(d, dead[found].slot, dead[found].generation);
+        (void)hfi_lm_recover(d, dead[found].slot, dead[found].generation, NULL);
     }
 }
 
@@ -125,9 +125,11 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
     status = hfi_lm_lock(d, deadline_ms, err);
     if (status != HF_OK)
         return status;
-    status = refuse_second_copy(d, err);
-    if (status != HF_OK)
+    status = hfi_lm_refuse_second_copy(d, err); /* again: it may have come in just now */
+    if (status != HF_OK) {
+        d->live_fd = -1; /* left open on purpose: closing it would drop the other copy's locks */
         goto out;
+    }
     hfi_lm_compact(d); /* commands are too short to get to it otherwise */
     slot = find_slot(d, err);
     if (slot < 0) {

@@ -62,7 +62,9 @@ hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_bod
             break;
         if (rc == LM_E_DEAD) {
             /* Ends: every time there is one dead process less. */
-            hfi_lm_recover(d, t.dead, hfi_lm_slot(d, t.dead)->generation);
+            status = hfi_lm_recover(d, t.dead, hfi_lm_slot(d, t.dead)->generation, err);
+            if (status != HF_OK)
+                break;
             i--;
         } else if (!repairable(rc)) {
             status = hfi_lm_failed(d, rc, err);

@@ -116,7 +116,7 @@ void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w)
     pthread_mutex_unlock(&d->local);
 }
 
-int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w)
+int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uint64_t ticket)
 {
     struct lm_depot *d = t->depot;
     const struct hfi_claim *claim = w->claim;
@@ -133,7 +133,7 @@ int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w)
     record.label_len = (uint32_t)label_len;
     if (label_len)
         memcpy(record.label, label, label_len);
-    w->ticket = ++rec->last_ticket;
+    w->ticket = ticket;
     rec->waiters++;
     if (w->cell < LM_CELLS)
         atomic_store(&hfi_lm_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LM_WAITING);
@@ -400,7 +400,7 @@ static int attend_body(struct lm_txn *t, void *arg)
             return tell_self(t, a, &h);
         if (rc != MDB_NOTFOUND)
             return rc;
-        rc = hfi_lm_enqueue(t, &rec, a->wait);
+        rc = hfi_lm_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
         hfi_lm_slot(t->depot, t->depot->slot)->records++;
     }
     if (rc == 0)

@@ -100,7 +100,7 @@ bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation)
     if (!hfi_lm_alive(d, slot)) {
         if (fd >= 0)
             close(fd);
-        hfi_lm_recover(d, slot, generation);
+        (void)hfi_lm_recover(d, slot, generation, NULL);
         return true;
     }
     if (fd < 0)
@@ -211,16 +211,30 @@ static void recover_after(struct lm_txn *t, void *arg)
 
 /* Free what a dead process held, grant it to those who wait, and free its slot. Idempotent: who is
  * killed here leaves the rest to the next. */
-void hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation)
+hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation, hf_error *err)
 {
     struct recover r = { .slot = slot, .generation = generation };
 
     do {
-        if (hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), recover_body, recover_after, &r,
-                       NULL) != HF_OK)
-            return;
+        hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), recover_body,
+                                      recover_after, &r, err);
+
+        if (status != HF_OK)
+            return status;
     } while (!r.done);
     drop_watch(d, slot, generation);
+    return HF_OK;
+}
+
+void hfi_lm_reap(struct lm_depot *d)
+{
+    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+        uint32_t generation = s->generation; /* a newer one is checked under the mutex */
+
+        if (atomic_load(&s->state) == LM_SLOT_LIVE && !hfi_lm_alive(d, i))
+            (void)hfi_lm_recover(d, i, generation, NULL);
+    }
 }
 
 /* ---- the thread --------------------------------------------------------------------- */
@@ -294,7 +308,7 @@ static void *watch_main(void *arg)
                 (void)!read(d->wake_fd, &drained, sizeof drained);
                 continue;
             }
-            hfi_lm_recover(d, slot, generation);
+            (void)hfi_lm_recover(d, slot, generation, NULL);
             drop_watch(d, slot, generation); /* also when it left in good order */
             hfi_lm_ring_own(d);
         }
