@@ -122,6 +122,8 @@ static bool is_listed(const struct entry *entry)
 
 hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
 {
+    if (!ret_info)
+        return HF_INVALID;
     for (size_t i = 0; i < HFI_REGISTRY_ADDED_MAX; i++) {
         const struct hfi_engine *engine = atomic_load(&added[i]);
 
