@@ -220,6 +220,8 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot);
 int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret);
 int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret);
 int hfi_lm_name_parse(const MDB_val *value, struct lm_name *ret);
+int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsigned char owner[HFI_OWNER_LEN],
+                     struct lm_name *ret, bool *ret_deleted);
 /* Write it, or delete it if nothing is left in it. */
 int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
 void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name);

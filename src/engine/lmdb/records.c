@@ -93,6 +93,34 @@ int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_nam
     return rc;
 }
 
+/*
+ * Read a name's record and, in the same search of the tree, delete it if this owner alone is
+ * in it: nobody else holds or waits, and nothing of time is to be looked at. *ret_deleted says so.
+ */
+int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsigned char owner[HFI_OWNER_LEN],
+                     struct lm_name *ret, bool *ret_deleted)
+{
+    MDB_val key = name_key(name->hash), value;
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    *ret_deleted = false;
+    if (rc != 0)
+        return rc;
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY);
+    if (rc == 0)
+        rc = hfi_lm_name_parse(&value, ret);
+    if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
+        rc = LM_E_COLLISION;
+    if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 && ret->first.token &&
+        ret->first.deadline_ms == HFI_NEVER && memcmp(ret->first.owner, owner, HFI_OWNER_LEN) == 0) {
+        rc = mdb_cursor_del(cursor, 0);
+        *ret_deleted = rc == 0;
+    }
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
 int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
 {
     MDB_val key = name_key(hash), value;

@@ -36,8 +36,15 @@ static int release_body(struct lm_txn *t, void *arg)
     const uint64_t *hash = claim->name.hash;
     struct lm_name rec;
     struct lm_holder h;
-    int rc = hfi_lm_name_get(t, &claim->name, &rec);
+    bool deleted;
+    int rc = hfi_lm_name_take(t, &claim->name, claim->owner, &rec, &deleted);
 
+    if (rc == 0 && deleted) {
+        r->status = HF_OK;
+        return rec.first.slot == LM_NO_SLOT
+                   ? 0
+                   : hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = rec.first.slot });
+    }
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
