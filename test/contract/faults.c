@@ -326,6 +326,43 @@ static void lost_while_renewing(void **state)
     close_store(store);
 }
 
+struct renewer {
+    hf_lease *lease;
+    hf_status status;
+};
+
+static void *renew_once(void *arg)
+{
+    struct renewer *renewer = arg;
+
+    renewer->status = hf_renew(renewer->lease, 0, &contract_error);
+    return NULL;
+}
+
+/* The lease was renewed, then broken; the yes to the renewal comes last, and changes nothing. */
+static void yes_comes_after_the_loss(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = long_request("job");
+    struct renewer renewer = { .lease = take(store, &request) };
+    pthread_t thread;
+
+    (void)state;
+    mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1, CALL_MS * 2 / 3);
+    CHECK(pthread_create(&thread, NULL, renew_once, &renewer) == 0);
+    AWAIT(mem_count(server(), MEM_RENEW) == 1);
+    EXPECT(HF_OK, hf_break(second, "job", 3, hf_token(renewer.lease), &contract_error));
+    CHECK(pthread_join(thread, NULL) == 0);
+    await_lost(renewer.lease);
+    CHECK(renewer.status == HF_LOST || renewer.status == HF_OK || renewer.status == HF_UNKNOWN);
+    EXPECT(HF_LOST, hf_renew(renewer.lease, 0, &contract_error));
+    CHECK(hf_remaining_ms(renewer.lease) == 0);
+    EXPECT(HF_LOST, hf_release(renewer.lease, &contract_error));
+    check_given_back(store, "job");
+    close_store(second);
+    close_store(store);
+}
+
 static void server_forgets(void **state)
 {
     hf_store *store = open_store();
@@ -491,6 +528,7 @@ int main(int argc, char **argv)
         CASE(at_risk_and_back),
         CASE(at_risk_by_itself),
         CASE(lost_while_renewing),
+        CASE(yes_comes_after_the_loss),
         CASE(server_forgets),
         CASE(tokens_run_out),
         CASE(renewals_are_batched),

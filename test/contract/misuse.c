@@ -15,6 +15,8 @@ static void release_twice(void **state)
 
     (void)state;
     give(lease);
+    EXPECT(HF_INVALID, hf_release(lease, &contract_error));
+    CHECK(hf_token(lease) == 0 && hf_lease_state(lease) == HF_STATE_LOST);
     next = take(store, &request);
     for (int i = 0; i < 3; i++)
         EXPECT(HF_INVALID, hf_release(lease, &contract_error));
