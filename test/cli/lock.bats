@@ -74,13 +74,14 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
 @test "--for: renewed while the process lives, released when it has ended" {
     begin sleep 1000
     pid=$!
-    out=$(holdfast lock x --ttl 1s --for $pid --json)
-    keeper=$(keeper_of "$out")
+    holdfast lock x --ttl 1s --for $pid
+    out=$(holdfast lock y --ttl 60s --for $pid --json)
     sleep 2.5
     exits 75 holdfast run -n x -- true
     kill -KILL $pid
     exits 0 holdfast run -w 5s x -- true
-    eventually is_gone "$keeper"
+    exits 0 holdfast run -w 5s y -- true
+    eventually is_gone "$(keeper_of "$out")"
 }
 
 @test "--for: the keeper ends when the lease is unlocked or broken" {

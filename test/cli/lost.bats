@@ -25,6 +25,15 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
     eventually is_gone "$(cat grandchild)"
 }
 
+@test "broken: what a command that obeys TERM leaves behind in its group is killed" {
+    begin holdfast run x -- sh -c 'sh -c "trap \"\" TERM; echo \$\$ >grandchild; while :; do sleep 0.05; done" & trap "exit 0" TERM; while [ ! -s grandchild ]; do sleep 0.02; done; touch ready; wait'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    ends_with 76 $pid
+    eventually is_gone "$(cat grandchild)"
+}
+
 @test "broken, --on-lost=kill: KILL at once" {
     begin holdfast run x --on-lost=kill -- sh -c 'trap "touch got" TERM; touch ready; while :; do sleep 0.05; done'
     pid=$!
