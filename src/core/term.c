@@ -117,6 +117,7 @@ void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms)
     int64_t least_ms = hfi_valid_until(now_ms, ttl_ms, term->guard_ms);
 
     term->renewing = true;
+    term->asked_ms = ttl_ms;
     term->valid_until_ms = earlier(term->valid_until_ms, least_ms);
 }
 
@@ -137,12 +138,16 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
             pause_ms = HFI_RETRY_MIN_MS;
         if (pause_ms > HFI_RETRY_MAX_MS)
             pause_ms = HFI_RETRY_MAX_MS;
+        /* It may yet arrive in the store, after others, and cut them short. */
+        term->unsure_ms = earlier(term->unsure_ms, term->asked_ms);
         term->state = HF_STATE_AT_RISK;
         term->retry_ms = now_ms + pause_ms;
         return false;
     }
 
     assert(hfi_state_may(term->state, HF_STATE_HELD));
+    if (granted_ms > 0)
+        granted_ms = earlier(granted_ms, term->unsure_ms);
     term->state = HF_STATE_HELD;
     term->sent_ms = sent_ms;
     term->granted_ms = granted_ms;

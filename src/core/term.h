@@ -36,6 +36,9 @@ struct hfi_term {
     int64_t hold_end_ms, hold_valid_ms; /* max_hold: where it ends in the store, and for us */
     int64_t valid_until_ms;             /* HFI_NEVER: no end */
     int64_t retry_ms;                   /* after a failed renewal: not before this */
+    int64_t asked_ms;                   /* what the renewal that is under way asks for */
+    int64_t
+        unsure_ms; /* the shortest ttl of a renewal whose outcome we never learnt; HFI_NEVER: none */
 };
 
 enum hfi_term_what { HFI_TERM_SLEEP, HFI_TERM_RENEW, HFI_TERM_LOST };
@@ -58,6 +61,7 @@ static inline void hfi_term_begin_endless(struct hfi_term *term, int64_t sent_ms
 {
     term->state = HF_STATE_HELD;
     term->renewing = false;
+    term->unsure_ms = HFI_NEVER;
     term->sent_ms = sent_ms;
     term->granted_ms = 0;
     term->hold_end_ms = HFI_NEVER;

@@ -141,6 +141,20 @@ static void a_shorter_ttl_counts_from_the_send(void **state)
     assert_int_equal(term.valid_until_ms, T0 + 100 + 988);
 }
 
+/* And it may still arrive after a longer one has been answered. */
+static void a_lost_shorter_ttl_is_never_forgotten(void **state)
+{
+    struct hfi_term term = term_of(30000, 0, true);
+
+    (void)state;
+    hfi_term_renewing(&term, 1000, T0 + 100);
+    assert_false(hfi_term_renewed(&term, HF_UNKNOWN, 0, 0, T0 + 200));
+    hfi_term_renewing(&term, 30000, T0 + 300);
+    assert_false(hfi_term_renewed(&term, HF_OK, T0 + 300, 30000, T0 + 310));
+    assert_int_equal(term.valid_until_ms, T0 + 300 + 988);
+    assert_int_equal(hfi_term_next(&term, T0 + 310).at_ms, T0 + 300 + 333);
+}
+
 /* Renewing as the steps say, the store's end never goes beyond max_hold, and comes close to it. */
 static void max_hold_is_reached_and_not_passed(void **state)
 {
@@ -216,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_failed_renewal_is_a_risk_and_tried_again),
         cmocka_unit_test(the_store_says_lost),
         cmocka_unit_test(a_shorter_ttl_counts_from_the_send),
+        cmocka_unit_test(a_lost_shorter_ttl_is_never_forgotten),
         cmocka_unit_test(max_hold_is_reached_and_not_passed),
         cmocka_unit_test(max_hold_alone_is_the_ttl),
         cmocka_unit_test(worth_having),
