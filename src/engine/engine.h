@@ -180,8 +180,9 @@ struct hfi_engine {
     hf_status (*open)(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                       hf_error *err);
 
-    /* Close it. No op is pending and no claim held, but detached ones: those stay in the
-     * store, and the engine forgets where core had them. May block shortly. */
+    /* Close it. No op is pending. Claims that are still held are detached, or could not be
+     * given back in time (the store did not answer, no memory): the engine forgets where core
+     * had them. May block shortly. */
     void (*close)(struct hfi_conn *conn);
 
     /* In a child after fork(): give back memory and descriptors of this process
