@@ -331,7 +331,10 @@ static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err
         }
     }
     a->waited = event->job.op.may_wait;
-    status = finish(a, hfi_op_status(&event->job.op), &event->job.op.error, ret_lease, err);
+    status = hfi_op_status(&event->job.op);
+    if (status == HF_TIMEOUT && !event->job.op.may_wait)
+        status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
+    status = finish(a, status, &event->job.op.error, ret_lease, err);
     hfi_free(event);
     return status;
 }

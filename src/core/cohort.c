@@ -49,7 +49,7 @@ enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struc
         return HFI_ENTRY_CLOSED;
     }
 
-    held = find(shard, lease, &ours);
+    held = lease->pass || lease->reentrant ? find(shard, lease, &ours) : NULL;
     if (ours)
         entry = re_enter(held, lease, ret_again);
     else if (held && !wait && atomic_load(&held->phase) == HFI_HELD)

@@ -18,7 +18,6 @@
 #include "util/process.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(struct hfi_lease) < 1024, "100,000 of them should be cheap");
@@ -175,10 +174,13 @@ void hfi_lease_free(struct hfi_lease *lease)
         hfi_free(lease->label);
     if (lease->long_name)
         hfi_free(lease->long_name);
+    if (lease->why_copy)
+        hfi_free(lease->why_copy);
     if (lease->fd >= 0)
         close(lease->fd);
     lease->label = NULL;
     lease->long_name = NULL;
+    lease->why_copy = NULL;
     lease->fd = -1;
     lease->hot = false;
     lease->exported = false;
@@ -294,7 +296,7 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
     assert(hfi_state_may(lease->term.state, HF_STATE_LOST));
     lease->term.state = HF_STATE_LOST;
     lease->pass = false;
-    snprintf(lease->why, sizeof lease->why, "%s", why);
+    lease->why = why;
 
     if (lease->fd >= 0) {
         ssize_t written = write(lease->fd, &one, sizeof one);
@@ -325,8 +327,10 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
         memcmp(lease->claim.owner, owner, HFI_OWNER_LEN) == 0) {
         /* The other half of hfi_lease_begin(): first the mark, then the look. */
         atomic_store(&lease->gone, 1);
-        if (atomic_load(&lease->phase) == HFI_HELD)
-            next = hfi_lease_lose(lease, why);
+        if (atomic_load(&lease->phase) == HFI_HELD && !hfi_lease_lost(lease)) {
+            lease->why_copy = hfi_strndup(why, strnlen(why, HFI_WHY_MAX - 1));
+            next = hfi_lease_lose(lease, lease->why_copy ? lease->why_copy : "the store ended it");
+        }
     }
     pthread_mutex_unlock(&shard->lock);
     if (next)

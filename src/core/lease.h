@@ -81,10 +81,11 @@ struct hfi_lease {
     uint32_t settle_tries;
 
     struct hfi_claim claim;
+    const char *why;          /* how it was lost */
+    char *why_copy;           /* * of what the engine said */
     char *label;              /* * */
     unsigned char *long_name; /* * */
     unsigned char short_name[HFI_SHORT_NAME];
-    char why[HFI_WHY_MAX]; /* how it was lost */
 };
 
 extern struct hfi_table hfi_leases;
@@ -113,7 +114,8 @@ void hfi_lease_timed(struct hfi_lease *lease);
 /* The store granted the claim: the slot becomes a lease. Its owner calls this, without the lock. */
 hf_lease *hfi_lease_begin(struct hfi_lease *lease, int64_t since_ms);
 
-/* It is lost. With the lock. Returns the local waiter that goes to the store now, or NULL. */
+/* It is lost; `why` is a literal. With the lock. Returns the local waiter that goes to the store now, or
+ * NULL. */
 struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why);
 
 /* Look at the clock: lose it if its validity has ended. With the lock; likewise. */

@@ -3,6 +3,8 @@
 #include "core/store.h"
 #include "core/thread.h"
 
+#include <stdio.h>
+
 static void run_queue(struct hfi_store *store, struct hfi_notify_way *way);
 
 void hfi_notify_init(struct hfi_notify *notify)
@@ -117,7 +119,7 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
         on_lost = lease->on_lost;
         arg = lease->on_lost_arg;
         handle = lease->lost_handle;
-        memcpy(why, lease->why, sizeof why);
+        snprintf(why, sizeof why, "%s", lease->why);
         pthread_mutex_unlock(&notify->lock);
 
         outer = hfi_self.calling;
