@@ -167,15 +167,15 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
     return run(lease, ret_lease, err);
 }
 
-hf_status hf_adopt(hf_store *handle, const void *name, size_t name_len, const char *text,
+hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
                    int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
 {
     hf_request request = HF_REQUEST_INIT;
     struct hfi_want want = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
-    struct hfi_store *store;
-    hf_status status = hfi_store_enter(handle, &store, err);
+    struct hfi_store *inner;
+    hf_status status = hfi_store_enter(store, &inner, err);
 
     if (status != HF_OK)
         return status;
@@ -185,12 +185,12 @@ hf_status hf_adopt(hf_store *handle, const void *name, size_t name_len, const ch
     status = hfi_name_check(name, name_len, &want.name_len, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_DETACHED))
+    if (status == HF_OK && !(hfi_store_engine(inner)->info.caps & HF_CAP_DETACHED))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
     if (status == HF_OK && ttl_ms != 0)
-        status = hfi_ttl_check(hfi_store_engine(store), "ttl_ms", ttl_ms, err);
+        status = hfi_ttl_check(hfi_store_engine(inner), "ttl_ms", ttl_ms, err);
     if (status == HF_OK)
-        status = adopt(handle, store, &want, text, renew, ret_lease, err);
-    hfi_store_leave(store);
+        status = adopt(store, inner, &want, handle, renew, ret_lease, err);
+    hfi_store_leave(inner);
     return status;
 }

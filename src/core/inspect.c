@@ -114,6 +114,8 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
             hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x", flags & ~HF_INSPECT_GLOB);
     else if (!ret_view)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
+    else if (!all && !name)
+        status = hfi_error_set(err, HF_INVALID, 0, "name: NULL");
     else if (!all)
         status = hfi_name_check(name, name_len, &len, err);
     if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_INSPECT))
@@ -121,7 +123,7 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
 
     if (status == HF_OK)
         status = look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB, &view, err);
-    if (status == HF_OK) {
+    if (status == HF_OK && view) {
         view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
         *ret_view = view;
     }
