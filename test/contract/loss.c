@@ -45,6 +45,8 @@ static void holder_is_told(void **state)
     second = open_store();
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
+    if (has(HF_CAP_TTL))
+        request.ttl_ms = 10 * LIMIT_MS; /* no renewal comes by in time to learn it */
     lease = take(store, &request);
     fd = (struct pollfd){ .fd = hf_lease_fd(lease), .events = POLLIN };
     CHECK(poll(&fd, 1, 0) == 0);
@@ -79,6 +81,8 @@ static void peer_is_told(void **state)
     NEEDS(HF_CAP_BREAK | HF_CAP_INSPECT | HF_CAP_TOKEN);
     store = open_store();
     peer_start(&peer);
+    if (has(HF_CAP_TTL))
+        request.ttl_ms = 10 * LIMIT_MS;
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
     EXPECT(HF_OK, hf_inspect(store, "break", 5, 0, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].holder_count == 1);
