@@ -27,6 +27,7 @@ static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd,
 static hf_status open_or_make(struct lm_depot *d, hf_error *err);
 static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error *err);
 static hf_status map_control(struct lm_depot *d, hf_error *err);
+static bool same_live(struct lm_depot *d);
 static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms);
 static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *err);
 
@@ -120,22 +121,28 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
     }
     hf_status live = hfi_lm_file(d, "live", &d->live_fd, &created, err);
 
-    if (live != HF_OK || good)
+    if (live != HF_OK || (good && same_live(d)))
         return live;
 
     /* Missing, of an earlier boot, of another build, or damaged: made anew, unless somebody lives
      * in it (locks that we cannot see must not be granted twice). */
+    bool known = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC;
     int32_t pid;
 
-    if (hfi_lm_anybody_alive(d, &pid))
-        return hfi_error_set(err, status == HF_OK && d->header->magic == LM_CONTROL_MAGIC ? HF_VERSION : HF_CORRUPT, 0,
-                             "%s/control is damaged, missing or of another version while process %d uses the "
+    if (hfi_lm_anybody_alive(d, &pid) || (good && hfi_lm_anybody_running(d, &pid)))
+        return hfi_error_set(err, known && !good ? HF_VERSION : HF_CORRUPT, 0,
+                             "%s/%s is damaged, missing or of another version while process %d uses the "
                              "store: end that process first",
-                             d->path, (int)pid);
-    status = make_control(d, boot_id, err);
-    if (status != HF_OK)
-        return status;
-    return HF_OK;
+                             d->path, good ? "live" : "control", (int)pid);
+    return make_control(d, boot_id, err);
+}
+
+/* Is it the file that those who live have their locks on? */
+static bool same_live(struct lm_depot *d)
+{
+    struct stat st;
+
+    return fstat(d->live_fd, &st) == 0 && (uint64_t)st.st_ino == d->header->live_ino;
 }
 
 /* HF_NOT_FOUND: too short to be one. */
@@ -168,11 +175,14 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     pthread_mutexattr_t attr;
     struct lm_header *h;
     uint64_t limit;
+    struct stat live;
     hf_status status;
 
     if (d->header)
         munmap(d->header, CONTROL_SIZE);
     d->header = NULL;
+    if (fstat(d->live_fd, &live) != 0)
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/live: %s", d->path, strerror(errno));
     if (ftruncate(d->control_fd, 0) != 0)
         return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/control: %s", d->path, strerror(errno));
     status = hfi_lm_reserve_space(d, d->control_fd, "control", LM_PAGE * (1 + LM_SLOTS_STEP), err);
@@ -197,6 +207,7 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     pthread_mutexattr_destroy(&attr);
     h->token_next = h->token_limit = limit;
     h->slot_room = LM_SLOTS_STEP;
+    h->live_ino = (uint64_t)live.st_ino;
     h->epoch = 1;
     h->state = LM_READY;
     d->epoch = h->epoch;
@@ -226,6 +237,7 @@ hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
         rc = lock_slowly(d, &h->mutex, deadline_ms);
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
+        h->last_txn = 0; /* it may have got as far as the commit, or not */
         hfi_lm_ring_all(d);
         unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
         rc = 0;

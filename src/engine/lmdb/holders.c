@@ -244,6 +244,8 @@ static int dead_at(struct lm_txn *t, uint32_t slot, bool trust_watch)
         return 0;
     if (hfi_lm_alive(t->depot, slot))
         return 0;
+    if (atomic_load(&hfi_lm_slot(t->depot, slot)->state) != LM_SLOT_LIVE)
+        return LM_E_CORRUPT; /* it was cleared up after: no record can be his */
     t->dead = slot;
     return LM_E_DEAD;
 }

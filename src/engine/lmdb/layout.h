@@ -78,6 +78,8 @@ struct lm_header {
 
     uint32_t epoch;      /* which leases.N counts */
     uint32_t rebuilt;    /* the last epoch that began empty, after damage; above epoch: not begun yet */
+    uint64_t last_txn;   /* LMDB's number of the last transaction in it; 0: not known */
+    uint64_t live_ino;   /* the file `live` that the locks are on */
     uint32_t state;      /* enum lm_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;

@@ -49,6 +49,9 @@ bool hfi_lm_is_corrupt(int rc)
     case MDB_BAD_TXN:
     case MDB_BAD_DBI:
     case MDB_INCOMPATIBLE:
+    case MDB_PAGE_FULL:
+    case MDB_TXN_FULL:
+    case MDB_BAD_VALSIZE:
         return true;
     default:
         return false;
@@ -70,10 +73,15 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
 {
     char path[64];
     MDB_txn *txn;
-    int rc = mdb_env_create(&d->env);
+    int rc;
 
+    if (!LM_GUARD(d))
+        return LM_E_CORRUPT;
+    rc = mdb_env_create(&d->env);
     if (rc != 0)
         return rc;
+    mdb_env_set_userctx(d->env, d);
+    mdb_env_set_assert(d->env, hfi_lm_sound_assert);
     /* Through the descriptor: LMDB opens with O_CREAT, which fs.protected_regular refuses for a
      * file of another user in a sticky directory. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
@@ -81,9 +89,13 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     if (rc == 0)
         rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
+    if (rc == 0)
+        rc = hfi_lm_sound_open(d);
     /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */
     if (rc == 0 && create)
         rc = posix_fallocate(d->lease_fd, 0, size);
+    if (rc == 0 && !create && !hfi_lm_sound(d))
+        rc = LM_E_CORRUPT;
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &txn);
     if (rc == 0) {
@@ -138,9 +150,22 @@ void hfi_lm_leases_close(struct lm_depot *d)
     if (d->env)
         mdb_env_close(d->env);
     d->env = NULL;
+    hfi_lm_sound_unmap(d->metas);
+    d->metas = NULL;
     if (d->lease_fd >= 0)
         close(d->lease_fd);
     d->lease_fd = -1;
+}
+
+/* Not as large as the last transaction says, which LMDB would do: that cuts off what another process has
+ * made room for since. */
+int hfi_lm_leases_remap(struct lm_depot *d)
+{
+    struct stat st;
+
+    if (fstat(d->lease_fd, &st) != 0)
+        return errno;
+    return mdb_env_set_mapsize(d->env, (size_t)st.st_size);
 }
 
 /* Twice as large, with blocks behind it before it is mapped. */
@@ -175,6 +200,7 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
     /* The epoch last: who follows it must find that it began empty. Killed in between: control.c. */
     h->closed_ms = h->latest_ms;
     h->state = LM_REBUILDING;
+    h->last_txn = 0;
     h->rebuilt = d->epoch;
     atomic_signal_fence(memory_order_seq_cst);
     h->epoch = d->epoch;
@@ -253,20 +279,23 @@ static bool mostly_holes(struct lm_depot *d)
            (stat.ms_leaf_pages + stat.ms_branch_pages) * COMPACT_RATIO < info.me_last_pgno;
 }
 
-static int copy_records(MDB_env *from, MDB_dbi from_dbi, MDB_env *to, MDB_dbi to_dbi)
+static int copy_records(struct lm_depot *d, MDB_env *from, MDB_dbi from_dbi)
 {
     MDB_txn *source = NULL, *target = NULL;
     MDB_cursor *cursor;
     MDB_val key, value;
-    int rc = mdb_txn_begin(from, NULL, MDB_RDONLY, &source);
+    int rc;
 
+    if (!LM_GUARD(d))
+        return LM_E_CORRUPT; /* found again by whoever comes to that page */
+    rc = mdb_txn_begin(from, NULL, MDB_RDONLY, &source);
     if (rc == 0)
-        rc = mdb_txn_begin(to, NULL, 0, &target);
+        rc = mdb_txn_begin(d->env, NULL, 0, &target);
     if (rc == 0)
         rc = mdb_cursor_open(source, from_dbi, &cursor);
     if (rc == 0) {
         while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-            if (key.mv_size != LM_KEY_ANCHOR && (rc = mdb_put(target, to_dbi, &key, &value, 0)) != 0)
+            if (key.mv_size != LM_KEY_ANCHOR && (rc = mdb_put(target, d->dbi, &key, &value, 0)) != 0)
                 break;
         mdb_cursor_close(cursor);
         if (rc == MDB_NOTFOUND) {
@@ -286,6 +315,7 @@ void hfi_lm_compact(struct lm_depot *d)
 {
     MDB_env *old_env = d->env;
     MDB_dbi old_dbi = d->dbi;
+    void *old_metas = d->metas;
     int old_fd = d->lease_fd;
     uint32_t old = d->epoch;
     char name[32];
@@ -293,13 +323,16 @@ void hfi_lm_compact(struct lm_depot *d)
     if (!mostly_holes(d))
         return;
     d->env = NULL;
+    d->metas = NULL;
     d->lease_fd = -1;
     d->epoch = old + 1;
-    if (hfi_lm_leases_open(d, true, NULL) == HF_OK && copy_records(old_env, old_dbi, d->env, d->dbi) == 0) {
+    if (hfi_lm_leases_open(d, true, NULL) == HF_OK && copy_records(d, old_env, old_dbi) == 0) {
+        hfi_lm_sound_committed(d);
         d->header->epoch = d->epoch;
         if (d->slot != LM_NO_SLOT)
             hfi_lm_slot(d, d->slot)->epoch = d->epoch;
         mdb_env_close(old_env);
+        hfi_lm_sound_unmap(old_metas);
         close(old_fd);
         file_name(name, sizeof name, old);
         unlinkat(d->dir_fd, name, 0);
@@ -310,6 +343,7 @@ void hfi_lm_compact(struct lm_depot *d)
     unlinkat(d->dir_fd, name, 0);
     d->env = old_env;
     d->dbi = old_dbi;
+    d->metas = old_metas;
     d->lease_fd = old_fd;
     d->epoch = old;
 }
@@ -377,15 +411,22 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
 static int register_all(struct lm_txn *t)
 {
     struct lm_depot *d = t->depot;
-    int rc = mdb_txn_begin(d->env, NULL, 0, &t->mdb);
+    int rc;
 
+    if (!LM_GUARD(d))
+        return LM_E_CORRUPT;
+    rc = hfi_lm_sound(d) ? mdb_txn_begin(d->env, NULL, 0, &t->mdb) : LM_E_CORRUPT;
     if (rc != 0)
         return rc;
     for (struct hfi_claim *c = d->claims; rc == 0 && c; c = c->engine[LM_CLAIM_NEXT])
         rc = register_one(t, c);
+    if (rc != 0) {
+        mdb_txn_abort(t->mdb);
+        return rc;
+    }
+    rc = mdb_txn_commit(t->mdb);
     if (rc == 0)
-        return mdb_txn_commit(t->mdb);
-    mdb_txn_abort(t->mdb);
+        hfi_lm_sound_committed(d);
     return rc;
 }
 
@@ -399,7 +440,7 @@ static hf_status register_claims(struct lm_depot *d, hf_error *err)
         return HF_OK;
     while ((rc = register_all(&t)) != 0) {
         if (rc == MDB_MAP_RESIZED)
-            rc = mdb_env_set_mapsize(d->env, 0);
+            rc = hfi_lm_leases_remap(d);
         else if (rc == MDB_MAP_FULL)
             rc = hfi_lm_leases_grow(d);
         if (rc != 0)

@@ -18,6 +18,7 @@
 #include "util/clock.h"
 
 #include <lmdb.h>
+#include <setjmp.h>
 #include <sys/types.h>
 
 #define LM_WATCH_MAX 64      /* processes watched by pidfd; more: looked at once a second */
@@ -81,6 +82,8 @@ struct lm_depot {
     MDB_env *env;
     MDB_dbi dbi;
     uint32_t epoch; /* of env */
+    void *metas;    /* its two first pages, to be read; see sound.c */
+    jmp_buf damaged;
     MDB_env *cells; /* opened on first use, under `local` */
     MDB_dbi cells_dbi;
 
@@ -178,6 +181,7 @@ void hfi_lm_unregister(struct lm_depot *d);
 hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err);
 bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
 bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid);
+bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid); /* by their pids */
 struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot);
 /* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
 _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake);
@@ -204,6 +208,7 @@ bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
 hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err);
 void hfi_lm_leases_close(struct lm_depot *d);
 int hfi_lm_leases_grow(struct lm_depot *d);
+int hfi_lm_leases_remap(struct lm_depot *d); /* as large as the file is by now */
 bool hfi_lm_is_corrupt(int rc);
 /* The lease file is damaged: begin a new epoch. Under the mutex. */
 hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err);
@@ -214,6 +219,19 @@ hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err);
 /* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
  * (LM_NO_SLOT: only time is missing). Under the mutex. */
 bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot);
+
+/* ---- sound.c: what lies beneath the records ---------------------------------------- */
+
+int hfi_lm_sound_open(struct lm_depot *d); /* errno */
+void hfi_lm_sound_unmap(void *metas); /* NULL allowed */
+bool hfi_lm_sound(struct lm_depot *d);           /* before a transaction */
+void hfi_lm_sound_committed(struct lm_depot *d); /* after it */
+MDB_assert_func hfi_lm_sound_assert;
+/*
+ * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
+ * in there, and this returns a second time. Nothing may be held then that is not in the depot.
+ */
+#define LM_GUARD(depot) (_setjmp((depot)->damaged) == 0)
 
 /* ---- records.c: reading and writing records --------------------------------- */
 

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -65,6 +67,21 @@ hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
                                  "this process has %s open through another copy of libholdfast", d->path);
     }
     return HF_OK;
+}
+
+/* If the locks cannot be asked, because their file was replaced. A pid may have become another's by now:
+ * that is the safe side. */
+bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid)
+{
+    for (uint32_t i = 0; i < d->header->slot_high && i < LM_SLOTS_MAX; i++) {
+        struct lm_slot *s = hfi_lm_slot(d, i);
+
+        *ret_pid = s->pid;
+        if (atomic_load(&s->state) == LM_SLOT_LIVE &&
+            (s->pid_namespace != d->pid_namespace || kill(s->pid, 0) == 0 || errno != ESRCH))
+            return true;
+    }
+    return false;
 }
 
 /* The first free slot, or one more; -1: none, with err set. */
@@ -143,10 +160,9 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
         goto out;
     }
     s = hfi_lm_slot(d, (uint32_t)slot);
-    uint32_t generation = s->generation + 1;
-
-    memset(s, 0, sizeof *s);
-    s->generation = generation;
+    /* Never a generation twice, also if we are killed in here. */
+    s->generation++;
+    memset((char *)s + offsetof(struct lm_slot, pid), 0, sizeof *s - offsetof(struct lm_slot, pid));
     s->pid = d->pid;
     s->uid = (uint32_t)getuid();
     s->pid_namespace = d->pid_namespace;
@@ -170,6 +186,7 @@ void hfi_lm_unregister(struct lm_depot *d)
 
     if (d->slot == LM_NO_SLOT)
         return;
+    memset(hfi_lm_slot(d, d->slot)->image, 0, sizeof hfi_lm_slot(d, d->slot)->image); /* we may come again */
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
         struct lm_slot *s = hfi_lm_slot(d, d->slot);
 

@@ -85,8 +85,11 @@ static bool repairable(int rc)
 
 static int attempt(struct lm_txn *t, lm_body *body, void *arg)
 {
-    int rc = begin(t);
+    int rc;
 
+    if (!LM_GUARD(t->depot))
+        return LM_E_CORRUPT;
+    rc = begin(t);
     if (rc != 0)
         return rc;
     rc = body(t, arg);
@@ -98,12 +101,17 @@ static int attempt(struct lm_txn *t, lm_body *body, void *arg)
         mdb_txn_abort(t->mdb);
         return 0;
     }
-    return mdb_txn_commit(t->mdb);
+    rc = mdb_txn_commit(t->mdb);
+    if (rc == 0)
+        hfi_lm_sound_committed(t->depot);
+    return rc;
 }
 
 static int begin(struct lm_txn *t)
 {
     t->read_ms = 0;
+    if (!hfi_lm_sound(t->depot))
+        return LM_E_CORRUPT;
     return mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
 }
 
@@ -158,7 +166,7 @@ static hf_status repair(struct lm_txn *t, int rc, hf_error *err)
     struct lm_depot *d = t->depot;
 
     if (rc == MDB_MAP_RESIZED)
-        rc = mdb_env_set_mapsize(d->env, 0); /* another process made it larger */
+        rc = hfi_lm_leases_remap(d); /* another process made it larger */
     else if (rc == MDB_MAP_FULL)
         rc = hfi_lm_leases_grow(d);
     else
