@@ -26,6 +26,7 @@ void hfi_keeper_init(struct hfi_keeper *keeper)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_cond_init(&keeper->ended, NULL);
     keeper->rounds = 0;
+    keeper->reserve_used = false;
     keeper->heap = (struct hfi_heap){ 0 };
     hfi_list_init(&keeper->settling);
     keeper->reserved = keeper->busy = 0;

@@ -8,8 +8,10 @@
 #ifndef HFI_KEEPER_H
 #define HFI_KEEPER_H
 
+#include "core/drive.h"
 #include "core/heap.h"
 #include "core/list.h"
+#include "core/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,12 +26,21 @@ struct hfi_store;
 #define HFI_SETTLE_LAST_MS  5000
 #define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after somebody else did */
 
+/* One attempt at giving a claim back in the background. */
+struct hfi_settle {
+    struct hfi_job job;
+    struct hfi_task task;
+    struct hfi_lease *lease;
+};
+
 struct hfi_keeper {
     pthread_mutex_t lock;
     struct hfi_heap heap;
-    uint32_t reserved;        /* timers that may come */
-    struct hfi_list settling; /* leases, by `settling` */
-    uint32_t busy;            /* renewals and releases under way in the background */
+    uint32_t reserved;         /* timers that may come */
+    struct hfi_list settling;  /* leases, by `settling` */
+    uint32_t busy;             /* renewals and releases under way in the background */
+    struct hfi_settle reserve; /* for when there is no memory for another */
+    bool reserve_used;
     bool running, stop;
     bool closed;      /* what cannot be settled now is let go */
     int64_t wakes_ms; /* it sleeps until then; HFI_NEVER; INT64_MIN: it does not sleep */

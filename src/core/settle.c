@@ -2,7 +2,8 @@
 /*
  * Settling: claims whose outcome is not known, or whose release failed, are given
  * back by owner id until the store says that they are gone. Each attempt is an
- * op of its own; the pause between attempts doubles.
+ * op of its own; the pause between attempts doubles. Without memory they are made
+ * one at a time, with the keeper's reserve, so that each claim gets its turn.
  *
  * The list is the keeper's. A claim is either in the list or in an attempt.
  */
@@ -10,12 +11,6 @@
 #include "core/release.h"
 #include "util/alloc.h"
 #include "util/clock.h"
-
-struct attempt {
-    struct hfi_job job;
-    struct hfi_task task;
-    struct hfi_lease *lease;
-};
 
 static void begin(struct hfi_store *store, struct hfi_lease *lease);
 static void end(struct hfi_store *store, struct hfi_lease *lease, hf_status status);
@@ -82,22 +77,48 @@ int64_t hfi_settle_round(struct hfi_store *store, int64_t now_ms)
     return now_ms; /* what failed at once is in the list again: look at it */
 }
 
+/* NULL: out of memory, and the reserve is in use. */
+static struct hfi_settle *attempt_new(struct hfi_keeper *keeper)
+{
+    struct hfi_settle *attempt = hfi_malloc(sizeof *attempt);
+
+    if (attempt)
+        return attempt;
+    pthread_mutex_lock(&keeper->lock);
+    if (!keeper->reserve_used)
+        attempt = &keeper->reserve;
+    keeper->reserve_used = true;
+    pthread_mutex_unlock(&keeper->lock);
+    return attempt;
+}
+
+static void attempt_free(struct hfi_keeper *keeper, struct hfi_settle *attempt)
+{
+    if (attempt != &keeper->reserve) {
+        hfi_free(attempt);
+        return;
+    }
+    pthread_mutex_lock(&keeper->lock);
+    keeper->reserve_used = false;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
 /* On the thread that drives, or on the pool. */
 static void attempt_done(struct hfi_op *op)
 {
-    struct attempt *attempt =
-        hfi_container(hfi_container(op, struct hfi_job, op), struct attempt, job);
+    struct hfi_settle *attempt =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_settle, job);
     struct hfi_store *store = attempt->job.store;
     struct hfi_lease *lease = attempt->lease;
     hf_status status = hfi_op_status(op);
 
-    hfi_free(attempt);
+    attempt_free(&store->keeper, attempt);
     end(store, lease, status);
 }
 
 static void attempt_run(struct hfi_task *task)
 {
-    struct attempt *attempt = hfi_container(task, struct attempt, task);
+    struct hfi_settle *attempt = hfi_container(task, struct hfi_settle, task);
 
     hfi_job_submit(&attempt->job);
     attempt_done(&attempt->job.op);
@@ -105,7 +126,7 @@ static void attempt_run(struct hfi_task *task)
 
 static void begin(struct hfi_store *store, struct hfi_lease *lease)
 {
-    struct attempt *attempt = hfi_malloc(sizeof *attempt);
+    struct hfi_settle *attempt = attempt_new(&store->keeper);
 
     if (!attempt) {
         end(store, lease, HF_NO_MEMORY);
