@@ -82,6 +82,10 @@ load helper
     [[ $(cat inner) == 76 ]]
 }
 
+@test "--max-hold of an inner run ends only the inner one" {
+    exits 3 timeout 20 holdfast run x -- sh -c 'holdfast run x --max-hold 1s -- sleep 1000; [ $? = 76 ] && exit 3'
+}
+
 @test "the outer run is killed: the inner one ends its command, 76" {
     begin holdfast run x -- sh -c 'setsid sh -c "holdfast run x -- sh -c \"touch in; exec sleep 1000\"; echo \$? >inner" & while :; do sleep 0.1; done'
     pid=$!

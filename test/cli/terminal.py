@@ -234,7 +234,9 @@ def pipeline_reader():
 def pipeline_pager():
     """... so that a pager behind us can use it."""
     t = shell()
-    t.type("holdfast run x -- echo text | sh -c 'read l </dev/tty; cat; echo typed $l'\n")
+    t.type("holdfast run x -- sh -c 'echo $$ >child; while [ ! -e typed ]; do sleep 0.02; done' |"
+           " sh -c 'read l </dev/tty; touch typed; cat; echo typed $l'\n")
+    wait_for_file("child")
     time.sleep(0.3)
     t.type("hello\n")
     t.expect("typed hello")
