@@ -36,6 +36,8 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
     if (rc == 0)
         rc = mdb_env_open(d->cells, path, MDB_NOSUBDIR | MDB_NOLOCK, d->file_mode);
     if (rc == 0)
+        hfi_lm_close_on_exec(d->cells);
+    if (rc == 0)
         rc = mdb_txn_begin(d->cells, NULL, 0, &txn);
     if (rc == 0) {
         rc = mdb_dbi_open(txn, NULL, 0, &d->cells_dbi);

@@ -60,6 +60,15 @@ bool hfi_lm_is_corrupt(int rc)
 
 /* ---- opening --------------------------------------------------------------------- */
 
+/* LMDB of Debian opens its file without O_CLOEXEC. */
+void hfi_lm_close_on_exec(MDB_env *env)
+{
+    int fd;
+
+    if (mdb_env_get_fd(env, &fd) == 0)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 static int put_anchor(struct lm_depot *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)"!" };
@@ -89,6 +98,8 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     if (rc == 0)
         rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
+    if (rc == 0)
+        hfi_lm_close_on_exec(d->env);
     if (rc == 0)
         rc = hfi_lm_sound_open(d);
     /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */

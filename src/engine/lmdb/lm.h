@@ -208,6 +208,7 @@ bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
 hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err);
 void hfi_lm_leases_close(struct lm_depot *d);
 int hfi_lm_leases_grow(struct lm_depot *d);
+void hfi_lm_close_on_exec(MDB_env *env);
 int hfi_lm_leases_remap(struct lm_depot *d); /* as large as the file is by now */
 bool hfi_lm_is_corrupt(int rc);
 /* The lease file is damaged: begin a new epoch. Under the mutex. */
