@@ -53,6 +53,7 @@ bool has(unsigned cap);         /* HF_CAP_*: all of them */
 extern _Thread_local hf_error contract_error; /* pass &contract_error; a failed EXPECT prints it */
 
 #define CHECK(truth) check_true((truth), #truth, __FILE__, __LINE__)
+#define FAIL(text)   check_true(false, text, __FILE__, __LINE__)
 #define EXPECT(status, call) \
     (contract_error.text[0] = 0, check_status((status), (call), #call, __FILE__, __LINE__))
 void check_true(bool truth, const char *text, const char *file, int line);
@@ -118,14 +119,16 @@ struct contract_group {
     const char *name;
     int (*run)(void);
 };
-#define CONTRACT_GROUPS(X)                                                                 \
-    X(caps)                                                                                \
-    X(acquire)                                                                             \
-    X(permits)                                                                             \
-    X(fifo)                                                                                \
-    X(lease)                                                                               \
-    X(loss) X(reentry) X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
-        X(forked) X(detached) X(watch) X(process) X(hammer)
+#define CONTRACT_GROUPS(X)                                                                    \
+    X(caps)                                                                                   \
+    X(acquire)                                                                                \
+    X(permits)                                                                                \
+    X(fifo)                                                                                   \
+    X(lease)                                                                                  \
+    X(loss)                                                                                   \
+    X(reentry)                                                                                \
+    X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) X(forked) X(detached) \
+        X(watch) X(process) X(hammer)
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE

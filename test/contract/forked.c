@@ -159,7 +159,7 @@ static void child_keeps_nothing(void **state)
     pid = fork();
     if (pid == 0) {
         close(fds[1]);
-        _exit(read(fds[0], &byte, 1) < 0); /* until the parent is done */
+        _exit(read(fds[0], &byte, 1) < 0 ? 1 : 0); /* until the parent is done */
     }
     close(fds[0]);
     peer_start(&peer);

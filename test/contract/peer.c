@@ -76,7 +76,7 @@ static char *hear(struct peer *peer, char line[LINE])
             return line;
         }
     }
-    CHECK(!"an answer of bounded length");
+    FAIL("the answer is too long");
     return line;
 }
 
@@ -104,7 +104,7 @@ void peer_start(struct peer *peer)
     }
     if (strcmp(hear(peer, line), "ready") != 0) {
         fprintf(stderr, "peer: %s\n", line);
-        CHECK(!"the peer is ready");
+        FAIL("the peer is not ready");
     }
 }
 

@@ -30,7 +30,7 @@ static bool fine(hf_status status)
     if (status != HF_OK && status != HF_NO_MEMORY) {
         hfi_alloc_fail_at(0, 0);
         fprintf(stderr, "%s: %s\n", hf_status_name(status), contract_error.text);
-        CHECK(!"HF_OK or HF_NO_MEMORY");
+        FAIL("neither HF_OK nor HF_NO_MEMORY");
     }
     return status == HF_OK;
 }
