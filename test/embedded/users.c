@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may use a store is what the mode of its directory says. Shared: everybody's leases
+ * exclude everybody's, also after a reboot, whoever comes first then. Not shared, read-only,
+ * or on a network file system: a clear answer and nothing done.
+ */
+#include "embedded.h"
+
+#include "engine/lmdb/lm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ALICE 65534 /* nobody */
+#define BOB   1     /* daemon */
+
+/* Become another user; ask.number: who. */
+static void do_become(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    gid_t gid = (gid_t)ask->token;
+
+    (void)self;
+    if (gid == 0)
+        gid = (gid_t)ask->number;
+    if (setgroups(0, NULL) != 0 || setgid(gid) != 0 || setuid((uid_t)ask->number) != 0)
+        answer->status = HF_INTERNAL;
+    umask(077); /* which has no say in who shares a store */
+}
+
+static struct actor *user(uid_t uid, gid_t gid)
+{
+    struct actor *actor = actor_start_raw();
+
+    OK(actor_do(actor, do_become, (struct ask){ .number = uid, .token = gid }));
+    return actor;
+}
+
+static struct actor *user_with_store(uid_t uid, gid_t gid)
+{
+    struct actor *actor = user(uid, gid);
+
+    OK(actor_do(actor, do_open, (struct ask){ 0 }));
+    return actor;
+}
+
+static void make_place(mode_t mode, uid_t uid, gid_t gid)
+{
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(chown(place, uid, gid), 0);
+    assert_int_equal(chmod(place, mode), 0);
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0)
+        skip();
+}
+
+/* ---- shared -------------------------------------------------------------------------- */
+
+static void two_users_share(gid_t gid)
+{
+    struct actor *alice = user_with_store(ALICE, gid), *bob = user_with_store(BOB, gid);
+    struct actor *root = actor_start();
+    uint64_t token = take(alice, mutex("n"));
+
+    assert_int_equal(try_it(bob, mutex("n")), HF_BUSY);
+    assert_int_equal(try_it(root, mutex("n")), HF_BUSY);
+    wait_for(bob, mutex("n"));
+    wait_for(root, mutex("n"));
+    actor_kill(alice);
+    assert_true(granted(bob) > token);
+    give(bob, 0);
+    granted(root);
+    give(root, 0);
+}
+
+/* As /tmp is, and as `make install` makes /var/lib/holdfast. */
+static void sticky_directory(void **state)
+{
+    (void)state;
+    need_root();
+    make_place(01777, 0, 0);
+    two_users_share(0);
+}
+
+static void group_directory(void **state)
+{
+    (void)state;
+    need_root();
+    make_place(02770, 0, 12);
+    two_users_share(12);
+}
+
+static void change_boot_id(void)
+{
+    static unsigned number;
+    char id[40] = { 0 };
+
+    snprintf(id, sizeof id, "00000000-0000-4000-8000-%012u", ++number);
+    scribble("control", offsetof(struct lm_header, boot_id), id, sizeof id);
+}
+
+/* The files are the first user's, who does not come after the reboot; nobody else can remove them. */
+static void another_user_first_after_a_reboot(void **state)
+{
+    struct actor *alice, *bob;
+    uint64_t token;
+
+    (void)state;
+    need_root();
+    make_place(01777, 0, 0);
+    alice = user_with_store(ALICE, 0);
+    token = take(alice, mutex("n"));
+    actor_kill(alice);
+    change_boot_id();
+    bob = user_with_store(BOB, 0);
+    assert_true(take(bob, mutex("n")) > token);
+    alice = user_with_store(ALICE, 0);
+    assert_int_equal(try_it(alice, mutex("n")), HF_BUSY);
+}
+
+/* Likewise when the lease file is damaged, and the first user is not there to remove the old one. */
+static void another_user_rebuilds(void **state)
+{
+    struct actor *alice, *bob;
+
+    (void)state;
+    need_root();
+    make_place(01777, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        alice = user_with_store(i % 2 ? BOB : ALICE, 0);
+        bob = user_with_store(i % 2 ? ALICE : BOB, 0);
+        take(alice, mutex("n"));
+        assert_int_equal(truncate(in_place(lease_file()), 4096), 0);
+        actor_kill(bob);
+        bob = user_with_store(i % 2 ? ALICE : BOB, 0);
+        AWAIT(try_it(bob, mutex("other")) == HF_OK);
+        assert_int_equal(try_it(bob, mutex("n")), HF_BUSY);
+        actor_kill(alice);
+        assert_int_equal(try_it(bob, mutex("n")), HF_OK);
+        actor_quit(bob);
+    }
+}
+
+/* Our own files in a sticky directory, though others may write there too. */
+static void nobody_else_is_shut_out_by_the_umask(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    need_root();
+    make_place(01777, 0, 0);
+    actor_quit(user_with_store(ALICE, 0));
+    assert_int_equal(stat(in_place("control"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666);
+    assert_int_equal(stat(in_place(lease_file()), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666);
+}
+
+/* ---- not shared ------------------------------------------------------------------------ */
+
+static void denied(struct answer answer)
+{
+    assert_int_equal(answer.status, HF_DENIED);
+    assert_non_null(strstr(answer.text, place));
+    print_message("  %s\n", answer.text);
+}
+
+static void private_directory(void **state)
+{
+    struct actor *alice, *bob;
+
+    (void)state;
+    need_root();
+    make_place(0755, ALICE, ALICE);
+    bob = user(BOB, 0);
+    denied(actor_do(bob, do_open, (struct ask){ 0 })); /* before anybody made a file */
+    alice = user_with_store(ALICE, 0);
+    take(alice, mutex("n"));
+    denied(actor_do(bob, do_open, (struct ask){ 0 }));
+    assert_int_equal(chmod(place, 0700), 0);
+    denied(actor_do(bob, do_open, (struct ask){ 0 }));
+    give(alice, 0);
+}
+
+static void parent_that_cannot_be_written(void **state)
+{
+    struct actor *bob;
+
+    (void)state;
+    need_root();
+    bob = user(BOB, 0);
+    denied(actor_do(bob, do_open, (struct ask){ 0 })); /* it would have to be made */
+}
+
+static void not_a_directory(void **state)
+{
+    struct actor *actor = actor_start_raw();
+    struct answer answer;
+    int fd = open(place, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    answer = actor_do(actor, do_open, (struct ask){ 0 });
+    assert_int_equal(answer.status, HF_CONFIG);
+    print_message("  %s\n", answer.text);
+    unlink(place);
+    snprintf(place_url, sizeof place_url, "file:%s/none/store", place);
+    actor = actor_start_raw();
+    answer = actor_do(actor, do_open, (struct ask){ 0 });
+    assert_int_equal(answer.status, HF_CONFIG);
+    print_message("  %s\n", answer.text);
+}
+
+/* Nobody follows a link that somebody else has put in place of a file. */
+static void files_that_are_links(void **state)
+{
+    struct actor *actor = actor_start_raw();
+    char target[sizeof place + 16];
+
+    (void)state;
+    assert_int_equal(mkdir(place, 0755), 0);
+    snprintf(target, sizeof target, "%s.target", place);
+    assert_int_equal(symlink(target, in_place("store")), 0);
+    assert_int_not_equal(actor_do(actor, do_open, (struct ask){ 0 }).status, HF_OK);
+    assert_int_equal(access(target, F_OK), -1);
+}
+
+/* ---- file systems ------------------------------------------------------------------------- */
+
+/* In a mount namespace of its own the place becomes read-only. */
+static void do_make_read_only(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    (void)self, (void)ask;
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount(place, place, NULL, MS_BIND, NULL) != 0 ||
+        mount(NULL, place, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
+        answer->status = HF_INTERNAL;
+}
+
+static void read_only_file_system(void **state)
+{
+    struct actor *holder, *other;
+
+    (void)state;
+    need_root();
+    assert_int_equal(mkdir(place, 0755), 0);
+    other = actor_start_raw();
+    OK(actor_do(other, do_make_read_only, (struct ask){ 0 }));
+    denied(actor_do(other, do_open, (struct ask){ 0 })); /* an empty one */
+    holder = actor_start();
+    take(holder, mutex("n"));
+    denied(actor_do(other, do_open, (struct ask){ 0 })); /* one in use */
+    give(holder, 0);
+}
+
+static void network_file_systems(void **state)
+{
+    static const long refused[] = { 0x6969,     0x517b,     0xff534d42, 0xfe534d42,
+                                    0x01021997, 0x00c36400, 0x5346414f, 0x65735546,
+                                    0x0bd00bd0, 0x01161970, 0x7461636f };
+    static const long local[] = { 0xef53,     0x58465342, 0x9123683e, 0x01021994,
+                                  0x794c7630, 0x2fc12fc1, 0x4d44 };
+    const char *name;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        name = NULL;
+        assert_true(hfi_lm_network_fs(refused[i], &name));
+        assert_non_null(name);
+    }
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        assert_false(hfi_lm_network_fs(local[i], &name));
+}
+
+/* A real one: FUSE, behind which any machine may be. */
+static void fuse(void **state)
+{
+    char behind[sizeof place + 16], command[2 * sizeof behind + 64];
+    struct answer answer;
+
+    (void)state;
+    need_root();
+    if (access("/dev/fuse", R_OK | W_OK) != 0)
+        skip();
+    snprintf(behind, sizeof behind, "%s.behind", place);
+    assert_int_equal(mkdir(behind, 0755), 0);
+    assert_int_equal(mkdir(place, 0755), 0);
+    snprintf(command, sizeof command, "bindfs '%s' '%s'", behind, place);
+    assert_int_equal(system(command), 0);
+    answer = actor_do(actor_start_raw(), do_open, (struct ask){ 0 });
+    umount2(place, MNT_DETACH);
+    assert_int_equal(answer.status, HF_UNSUPPORTED);
+    assert_non_null(strstr(answer.text, "FUSE"));
+    print_message("  %s\n", answer.text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sticky_directory),
+        TEST(group_directory),
+        TEST(another_user_first_after_a_reboot),
+        TEST(another_user_rebuilds),
+        TEST(nobody_else_is_shut_out_by_the_umask),
+        TEST(private_directory),
+        TEST(parent_that_cannot_be_written),
+        TEST(not_a_directory),
+        TEST(files_that_are_links),
+        TEST(read_only_file_system),
+        TEST(network_file_systems),
+        TEST(fuse),
+    };
+
+    return cmocka_run_group_tests_name("users", tests, NULL, NULL);
+}
