@@ -119,16 +119,12 @@ struct contract_group {
     const char *name;
     int (*run)(void);
 };
-#define CONTRACT_GROUPS(X)                                                                    \
-    X(caps)                                                                                   \
-    X(acquire)                                                                                \
-    X(permits)                                                                                \
-    X(fifo)                                                                                   \
-    X(lease)                                                                                  \
-    X(loss)                                                                                   \
-    X(reentry)                                                                                \
-    X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) X(forked) X(detached) \
-        X(watch) X(process) X(hammer)
+/* clang-format off */
+#define CONTRACT_GROUPS(X) \
+    X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
+    X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
+    X(forked) X(detached) X(watch) X(process) X(hammer)
+/* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE
