@@ -9,6 +9,7 @@
 #include "util/error.h"
 #include "util/futex.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -262,10 +263,10 @@ void hfi_lm_ring_all(struct lm_depot *d)
             if ((word & 3) != LM_WAITING)
                 continue;
             atomic_store(&s->cells[c].word, (word & ~3u) | LM_CALLED);
-            hfi_futex_wake(&s->cells[c].word, 1, true);
+            hfi_futex_wake(&s->cells[c].word, INT_MAX, true);
         }
         s->mail_overflow = 1;
         atomic_fetch_add(&s->mail, 1);
-        hfi_futex_wake(&s->mail, 1, true);
+        hfi_futex_wake(&s->mail, INT_MAX, true);
     }
 }

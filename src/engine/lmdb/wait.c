@@ -24,6 +24,7 @@
 #include "util/error.h"
 #include "util/futex.h"
 
+#include <limits.h>
 #include <string.h>
 
 static struct lm_wait *wait_of(struct hfi_op *op)
@@ -61,7 +62,7 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         w->conn = conn;
         atomic_store(&w->cookie, ++d->next_cookie);
         w->told = 0;
-        atomic_store(&w->granted, 0);
+        atomic_store(&w->open, w->cookie);
         atomic_store(&w->unwatched, 0);
         atomic_store(&w->wake_ms, HFI_NEVER);
         atomic_store(&w->look_ms, HFI_NEVER);
@@ -75,6 +76,7 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         op->engine[LM_OP_WAIT] = w;
         op->engine[LM_OP_CELL] = (void *)(uintptr_t)w->cell;
         op->engine[LM_OP_TURN] = (void *)(uintptr_t)w->turn;
+        op->engine[LM_OP_COOKIE] = (void *)(uintptr_t)w->cookie;
     }
     pthread_mutex_unlock(&d->local);
     return w;
@@ -247,7 +249,16 @@ static void finish(struct hfi_op *op, hf_status status)
         hfi_futex_wake(word, 1, false);
 }
 
-/* Only by who set w->granted first. */
+/*
+ * Be the one who finishes the op of this wait. By its cookie: `w` may have ended and serve
+ * another by now, when two cancels meet, or a cancel and a grant.
+ */
+static bool take_wait(struct lm_wait *w, uint64_t cookie)
+{
+    return atomic_compare_exchange_strong(&w->open, &cookie, 0);
+}
+
+/* Only by who took the wait. */
 static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, uint64_t token, uint32_t granted_ms)
 {
     struct hfi_claim *claim = op->claim;
@@ -268,7 +279,7 @@ void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, ui
     pthread_mutex_lock(&d->local);
     for (w = d->waits; w && w->cookie != cookie; w = w->next)
         ;
-    if (w && !atomic_exchange(&w->granted, 1))
+    if (w && take_wait(w, cookie))
         op = w->op;
     pthread_mutex_unlock(&d->local);
     if (op)
@@ -287,6 +298,7 @@ void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
     struct lm_wait *w = wait_of(op);
     uint32_t cell = (uint32_t)(uintptr_t)op->engine[LM_OP_CELL];
     uint32_t turn = (uint32_t)(uintptr_t)op->engine[LM_OP_TURN];
+    uint64_t cookie = (uintptr_t)op->engine[LM_OP_COOKIE];
 
     while (!atomic_load(&op->finished)) {
         int64_t now = hfi_now_ms(), wake_ms, beat_ms;
@@ -301,18 +313,18 @@ void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
         struct lm_cell *c = &hfi_lm_slot(d, d->slot)->cells[cell];
         uint32_t word = atomic_load(&c->word);
 
-        if (word == (turn << 2 | LM_GRANTED) && !atomic_exchange(&w->granted, 1)) {
+        if (word == (turn << 2 | LM_GRANTED) && take_wait(w, cookie)) {
             granted(d, w, op, c->token, c->granted_ms);
             return;
         }
         if (word == (turn << 2 | LM_CALLED)) {
             atomic_compare_exchange_strong(&c->word, &word, turn << 2 | LM_WAITING);
-            hfi_lm_attend(d, w->cookie);
+            hfi_lm_attend(d, cookie);
             continue;
         }
         wake_ms = atomic_load(&w->wake_ms);
         if (word == (turn << 2 | LM_WAITING) && now >= wake_ms) {
-            hfi_lm_attend(d, w->cookie);
+            hfi_lm_attend(d, cookie);
             continue;
         }
         /* Any other word: a cancel has it and is about to finish the op. */
@@ -322,7 +334,7 @@ void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
         hfi_futex_wait(&c->word, word, wake_ms < beat_ms ? wake_ms : beat_ms, true);
         now = hfi_now_ms();
         if (now >= beat_ms && (atomic_load(&w->unwatched) || now >= atomic_load(&w->look_ms)))
-            hfi_lm_attend(d, w->cookie);
+            hfi_lm_attend(d, cookie);
     }
 }
 
@@ -332,12 +344,14 @@ struct attend {
     struct lm_depot *depot;
     uint64_t cookie;
     struct lm_wait *wait;
+    struct hfi_claim *claim;
+    uint64_t ticket;
     uint32_t cell, turn;
     struct lm_ahead ahead;
     bool looked, trust;
 };
 
-/* Under the mutex: then neither the wait nor its claim can go away. */
+/* Under the mutex: then the claim cannot go away. The wait can, when its grant is taken. */
 static bool find_wait(struct lm_depot *d, struct attend *a)
 {
     struct lm_wait *w;
@@ -345,8 +359,12 @@ static bool find_wait(struct lm_depot *d, struct attend *a)
     pthread_mutex_lock(&d->local);
     for (w = d->waits; w && w->cookie != a->cookie; w = w->next)
         ;
+    if (w && atomic_load(&w->open) == 0)
+        w = NULL; /* a cancel has taken it out of the store's queue already: not to be put there again */
     a->wait = w;
     if (w) {
+        a->claim = w->claim;
+        a->ticket = w->ticket;
         a->cell = w->cell;
         a->turn = w->turn;
         a->trust = hfi_now_ms() < atomic_load(&w->look_ms);
@@ -381,7 +399,7 @@ static int attend_body(struct lm_txn *t, void *arg)
     a->looked = false;
     if (!find_wait(t->depot, a))
         return LM_STOP;
-    claim = a->wait->claim;
+    claim = a->claim;
     hash = claim->name.hash;
     rc = hfi_lm_name_get(t, &claim->name, &rec);
     if (rc == MDB_NOTFOUND) {
@@ -391,7 +409,7 @@ static int attend_body(struct lm_txn *t, void *arg)
         rc = 0;
     }
     if (rc == 0)
-        rc = hfi_lm_waiter_get(t, hash, a->wait->ticket, &w);
+        rc = hfi_lm_waiter_get(t, hash, a->ticket, &w);
     if (rc == 0 && memcmp(w.owner, claim->owner, HFI_OWNER_LEN) != 0)
         rc = MDB_NOTFOUND;
     if (rc == MDB_NOTFOUND) {
@@ -401,16 +419,17 @@ static int attend_body(struct lm_txn *t, void *arg)
         if (rc != MDB_NOTFOUND)
             return rc;
         rc = hfi_lm_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
+        a->ticket = a->wait->ticket;
         hfi_lm_slot(t->depot, t->depot->slot)->records++;
     }
     if (rc == 0)
         rc = hfi_lm_find_dead(t, hash, &rec, a->trust);
     if (rc == 0)
-        rc = hfi_lm_promote(t, hash, &rec, a->wait->ticket);
+        rc = hfi_lm_promote(t, hash, &rec, a->ticket);
     if (rc == 0)
         rc = hfi_lm_name_put(t, hash, &rec);
     if (rc == 0)
-        rc = hfi_lm_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
+        rc = hfi_lm_look_ahead(t, hash, &rec, a->ticket, &a->ahead);
     a->looked = rc == 0;
     return rc;
 }
@@ -438,10 +457,10 @@ void hfi_lm_ring_own(struct lm_depot *d)
     pthread_mutex_lock(&d->local);
     for (struct lm_wait *w = d->waits; w; w = w->next)
         if (w->cell < LM_CELLS && (atomic_load(&s->cells[w->cell].word) & 3) == LM_GRANTED)
-            hfi_futex_wake(&s->cells[w->cell].word, 1, true);
+            hfi_futex_wake(&s->cells[w->cell].word, INT_MAX, true);
     pthread_mutex_unlock(&d->local);
     if (atomic_load(&s->mail_sent) != atomic_load(&s->mail_read))
-        hfi_futex_wake(&s->mail, 1, true);
+        hfi_futex_wake(&s->mail, INT_MAX, true);
 }
 
 /* ---- leaving ------------------------------------------------------------------------------ */
@@ -522,8 +541,8 @@ void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     hf_error err;
     hf_status run;
 
-    /* Whoever sets `granted` finishes the op; nobody else touches it after that. */
-    if (!w || atomic_load(&op->finished) || atomic_exchange(&w->granted, 1))
+    /* Whoever takes the wait finishes the op; nobody else touches it after that. */
+    if (!w || atomic_load(&op->finished) || !take_wait(w, (uintptr_t)op->engine[LM_OP_COOKIE]))
         return;
     run = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after, &l, &err);
     if (run == HF_OK && l.granted) {
@@ -537,5 +556,5 @@ void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         finish(op, run == HF_OK ? status : HF_UNKNOWN);
     }
     if (cell < LM_CELLS)
-        hfi_futex_wake(&hfi_lm_slot(d, d->slot)->cells[cell].word, 1, true);
+        hfi_futex_wake(&hfi_lm_slot(d, d->slot)->cells[cell].word, INT_MAX, true);
 }
