@@ -132,6 +132,20 @@ static void report(struct lm_depot *d, struct hfi_conn *conn, struct hfi_claim *
     conn->host->lost(conn->host, claim, owner, "it was broken by force");
 }
 
+/* 0 while it waits: whoever takes its grant writes the token without the mutex, then leaves the list. */
+static uint64_t token_of(struct lm_depot *d, const struct hfi_claim *claim)
+{
+    const struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
+    bool waits = false;
+
+    if (w) {
+        pthread_mutex_lock(&d->local);
+        waits = w->op != NULL;
+        pthread_mutex_unlock(&d->local);
+    }
+    return waits ? 0 : claim->token;
+}
+
 static void lost(struct lm_depot *d, uint64_t token)
 {
     unsigned char owner[HFI_OWNER_LEN];
@@ -140,7 +154,7 @@ static void lost(struct lm_depot *d, uint64_t token)
 
     pthread_mutex_lock(&d->calls);
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
-        for (claim = d->claims; claim && claim->token != token; claim = claim->engine[LM_CLAIM_NEXT])
+        for (claim = d->claims; claim && token_of(d, claim) != token; claim = claim->engine[LM_CLAIM_NEXT])
             ;
         if (claim) {
             conn = claim->engine[LM_CLAIM_CONN];
@@ -166,10 +180,9 @@ static int audit_body(struct lm_txn *t, void *arg)
 
     a->count = 0;
     for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room; c = c->engine[LM_CLAIM_NEXT]) {
-        struct lm_wait *w = c->engine[LM_CLAIM_WAIT];
         int rc;
 
-        if (c->token == 0 || (w && w->op))
+        if (token_of(t->depot, c) == 0)
             continue;
         rc = hfi_lm_name_get(t, &c->name, &rec);
         if (rc == 0)
