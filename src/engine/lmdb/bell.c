@@ -24,7 +24,7 @@ struct post {
 
 static void *bell_main(void *arg);
 static bool collect(struct lm_depot *d, struct post *post);
-static void lost(struct lm_depot *d, uint64_t token);
+static bool lost(struct lm_depot *d, uint64_t token);
 static void look_at_everything(struct lm_depot *d);
 
 hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err)
@@ -65,6 +65,7 @@ static void *bell_main(void *arg)
     struct lm_depot *d = arg;
     struct lm_slot *s = hfi_lm_slot(d, d->slot);
     struct post post;
+    bool everything = false; /* look at everything next time */
 
     /* No mail yet: leave the mutex to the acquire that started us. */
     while (!atomic_load(&d->stop) && atomic_load(&s->mail) == 0)
@@ -80,6 +81,8 @@ static void *bell_main(void *arg)
             post.everything = false;
             again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS); /* the mutex is stuck */
         }
+        post.everything |= everything;
+        everything = false;
         for (uint32_t i = 0; i < post.count; i++) {
             const struct lm_mail *mail = &post.mails[i];
 
@@ -87,9 +90,11 @@ static void *bell_main(void *arg)
                 hfi_lm_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
             else if (mail->kind == LM_MAIL_CALLED)
                 hfi_lm_attend(d, mail->cookie);
-            else if (mail->kind == LM_MAIL_LOST)
-                lost(d, mail->token);
+            else if (mail->kind == LM_MAIL_LOST && !lost(d, mail->token))
+                everything = true; /* broken before its thread has taken the grant: compare in a while */
         }
+        if (everything)
+            again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS);
         if (post.everything)
             look_at_everything(d);
         hfi_futex_wait(&s->mail, seen, again_ms, true);
@@ -125,13 +130,6 @@ static bool collect(struct lm_depot *d, struct post *post)
 
 /* ---- leases that are gone ------------------------------------------------------------- */
 
-static void report(struct lm_depot *d, struct hfi_conn *conn, struct hfi_claim *claim,
-                   const unsigned char owner[HFI_OWNER_LEN])
-{
-    (void)d;
-    conn->host->lost(conn->host, claim, owner, "it was broken by force");
-}
-
 /* 0 while it waits: whoever takes its grant writes the token without the mutex, then leaves the list. */
 static uint64_t token_of(struct lm_depot *d, const struct hfi_claim *claim)
 {
@@ -146,7 +144,8 @@ static uint64_t token_of(struct lm_depot *d, const struct hfi_claim *claim)
     return waits ? 0 : claim->token;
 }
 
-static void lost(struct lm_depot *d, uint64_t token)
+/* false: no lease of ours has that token (yet). */
+static bool lost(struct lm_depot *d, uint64_t token)
 {
     unsigned char owner[HFI_OWNER_LEN];
     struct hfi_conn *conn = NULL;
@@ -163,8 +162,9 @@ static void lost(struct lm_depot *d, uint64_t token)
         hfi_lm_unlock(d);
     }
     if (conn)
-        report(d, conn, claim, owner);
+        conn->host->lost(conn->host, claim, owner, "it was broken by force");
     pthread_mutex_unlock(&d->calls);
+    return conn != NULL;
 }
 
 struct audit {
@@ -220,6 +220,6 @@ static void look_at_everything(struct lm_depot *d)
         return;
     if (hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a, NULL) == HF_OK)
         for (size_t i = 0; i < a.count; i++)
-            lost(d, a.tokens[i]);
+            (void)lost(d, a.tokens[i]);
     hfi_free(a.tokens);
 }
