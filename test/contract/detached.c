@@ -125,6 +125,27 @@ static void ends_with_its_ttl(void **state)
     close_store(store);
 }
 
+/* Expired is expired, also if nobody has come to take it yet: adopting never re-creates. */
+static void expired_is_not_adopted(void **state)
+{
+    hf_request request = detached_request(1000);
+    hf_store *store;
+    hf_lease *lease, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED | HF_CAP_INSPECT);
+    store = open_store();
+    request.flags |= HF_NO_RENEW;
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    AWAIT(count_holders(store, "away") == 0);
+    EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
+    CHECK(adopted == NULL && count_holders(store, "away") == 0);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
 static void adopting_renews(void **state)
 {
     hf_request request = detached_request(LONG_MS);
@@ -210,9 +231,9 @@ static void adopter_hands_off(void **state)
 int contract_detached(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(outlives_its_store), CASE(given_to_a_peer), CASE(is_shown_as_detached),
-        CASE(ends_with_its_ttl),  CASE(adopting_renews), CASE(not_a_handle),
-        CASE(adopter_hands_off),
+        CASE(outlives_its_store), CASE(given_to_a_peer),        CASE(is_shown_as_detached),
+        CASE(ends_with_its_ttl),  CASE(expired_is_not_adopted), CASE(adopting_renews),
+        CASE(not_a_handle),       CASE(adopter_hands_off),
     };
 
     return cmocka_run_group_tests_name("detached", cases, NULL, NULL);
