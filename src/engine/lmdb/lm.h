@@ -52,7 +52,7 @@ struct lm_wait {
     _Atomic int64_t wake_ms;     /* when a holder expires or the name opens */
     _Atomic int64_t look_ms;     /* when to look at who is ahead, watched or not */
     _Atomic int unwatched;       /* somebody ahead has no pidfd here: look once a second */
-    _Atomic int granted;         /* somebody is about to finish the op, or has */
+    _Atomic uint64_t open;       /* its cookie, until somebody is about to finish the op; then 0 */
 };
 
 /* A process whose death we want to hear of. */
@@ -114,7 +114,7 @@ struct hfi_conn {
 /* Positions in claim->engine[]. */
 enum { LM_CLAIM_PREV, LM_CLAIM_NEXT, LM_CLAIM_WAIT, LM_CLAIM_CONN, LM_CLAIM_PASS };
 /* Positions in op->engine[] of a waiting acquire: the waiting thread's own copy. */
-enum { LM_OP_WAIT, LM_OP_CELL, LM_OP_TURN };
+enum { LM_OP_WAIT, LM_OP_CELL, LM_OP_TURN, LM_OP_COOKIE };
 
 /* ---- txn.c: transactions, and what happens after them --------------------- */
 

@@ -16,6 +16,7 @@
 #include "util/error.h"
 #include "util/futex.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ static void deliver_all(struct lm_txn *t)
         if (!bell)
             continue;
         if (t->bell_count == LM_WAKES_INLINE)
-            hfi_futex_wake(bell, 1, true); /* many at once: a death, a writer that left */
+            hfi_futex_wake(bell, INT_MAX, true); /* many at once: a death, a writer that left */
         else
             t->bells[t->bell_count++] = bell;
     }
@@ -137,7 +138,7 @@ static void deliver_all(struct lm_txn *t)
 static void ring(struct lm_txn *t)
 {
     for (size_t i = 0; i < t->bell_count; i++)
-        hfi_futex_wake(t->bells[i], 1, true);
+        hfi_futex_wake(t->bells[i], INT_MAX, true);
     if (t->write)
         hfi_lm_tell_changed(t->depot);
 }
