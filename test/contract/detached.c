@@ -146,6 +146,30 @@ static void expired_is_not_adopted(void **state)
     close_store(store);
 }
 
+/* Who is alive keeps what is his: only a detached lease can be taken over. */
+static void only_detached_is_adopted(void **state)
+{
+    hf_request request = mutex_request("here");
+    hf_store *store, *second;
+    hf_lease *lease, *adopted = NULL;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    NEEDS(HF_CAP_DETACHED);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    if (hf_lease_handle(lease, handle) == HF_OK) {
+        EXPECT(HF_NOT_FOUND, adopt(second, "here", handle, &adopted));
+        CHECK(adopted == NULL);
+    }
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    EXPECT(HF_BUSY, probe(second, &request));
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
 static void adopting_renews(void **state)
 {
     hf_request request = detached_request(LONG_MS);
@@ -232,8 +256,8 @@ int contract_detached(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(outlives_its_store), CASE(given_to_a_peer),        CASE(is_shown_as_detached),
-        CASE(ends_with_its_ttl),  CASE(expired_is_not_adopted), CASE(adopting_renews),
-        CASE(not_a_handle),       CASE(adopter_hands_off),
+        CASE(ends_with_its_ttl),  CASE(expired_is_not_adopted), CASE(only_detached_is_adopted),
+        CASE(adopting_renews),    CASE(not_a_handle),           CASE(adopter_hands_off),
     };
 
     return cmocka_run_group_tests_name("detached", cases, NULL, NULL);

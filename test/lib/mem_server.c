@@ -219,6 +219,8 @@ static struct mem_reply renew(struct mem_server *server, const struct mem_reques
 
     if (!at)
         return answer(ask->verb == MEM_ADOPT ? HF_NOT_FOUND : HF_LOST);
+    if (ask->verb == MEM_ADOPT && !((*at)->ask.flags & HFI_CLAIM_DETACHED))
+        return answer(HF_NOT_FOUND);
 
     holder = *at;
     if (ask->ttl_ms)
