@@ -141,7 +141,8 @@ HF_API hf_status hf_open(const char *url, const hf_open_options *options,
  * Close a store. While leases are held, calls wait in it or operations are
  * pending: HF_IN_USE, and the store stays open, unless HF_CLOSE_RELEASE is
  * given: then waiting calls end with HF_CANCELLED, held leases become LOST and
- * are released, and the store is closed. Their handles stay valid for
+ * are released, callbacks that are due are run from within this call, and the
+ * store is closed. Their handles stay valid for
  * hf_release(), which says HF_LOST. A detached lease whose handle was given away
  * (hf_lease_handle()) keeps no store open and is left alone: it lives on. In a forked child: HF_FORKED, nothing freed.
  * Not from within a callback of this store.

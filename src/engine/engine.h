@@ -90,7 +90,8 @@ struct hfi_claim {
 enum hfi_op_kind {
     HFI_OP_ACQUIRE, /* claim */
     HFI_OP_RELEASE, /* claim: by name, owner (and token); HF_LOST: no such owner there */
-    HFI_OP_RENEW,   /* claims, ttl_ms each: never re-creates; per-claim result */
+    HFI_OP_RENEW,   /* claims, ttl_ms each: never re-creates, is never sent twice (a late copy could
+                       shorten the lease under its holder); per-claim result */
     HFI_OP_ADOPT,   /* claim with name, owner, token, ttl_ms: renew it and fill in mode,
                        capacity, permits; HF_NOT_FOUND */
     HFI_OP_INSPECT, /* name or pattern; emits into `sink` */
