@@ -244,6 +244,8 @@ struct actor *actor_start_raw(void)
     assert_true(actor->pid >= 0);
     if (actor->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 1; i < NSIG; i++)
+            signal(i, SIG_DFL); /* cmocka catches what ends a program */
         for (size_t i = 0; i <= actor_count; i++)
             if (actors[i].fd >= 0)
                 close(actors[i].fd);

@@ -23,6 +23,7 @@ struct acquire {
     hf_error *err;
     bool counted; /* our record is in slot->records */
     bool waiting;
+    bool room; /* false: say what stands in the way, but write nothing more */
     uint64_t token;
     uint32_t tokens;
     int64_t now_ms;
@@ -95,13 +96,17 @@ static int acquire_body(struct lm_txn *t, void *arg)
     a->status = HF_OK;
     a->waiting = false;
     a->now_ms = hfi_lm_now(t);
+    a->room = hfi_lm_sound_room(t->depot);
+    if (!hfi_lm_sound_way(t, claim->name.hash))
+        return LM_E_CORRUPT;
     if (claim->ttl_ms && (rc = hfi_lm_sweep(t)) != 0)
         return rc;
-    if (!open) {
+    if (!open || !a->room) {
         rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
-        return rc == 0              ? acquire_known(t, a, &value, false, missing)
-               : rc == MDB_NOTFOUND ? acquire_known(t, a, NULL, false, missing)
-                                    : rc;
+        return rc == 0              ? acquire_known(t, a, &value, open, missing)
+               : rc != MDB_NOTFOUND ? rc
+               : a->room            ? acquire_known(t, a, NULL, false, missing)
+                                    : MDB_MAP_FULL;
     }
 
     hfi_lm_name_init(&rec, &claim->name);
@@ -111,7 +116,7 @@ static int acquire_body(struct lm_txn *t, void *arg)
     rc = hfi_lm_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
     if (rc != 0)
         return rc;
-    value.mv_size = hfi_lm_name_seal(&rec);
+    value.mv_size = hfi_lm_name_seal(&rec, claim->name.hash);
     value.mv_data = &rec;
     rc = mdb_put(t->mdb, t->depot->dbi, &key, &value, MDB_NOOVERWRITE);
     if (rc == MDB_KEYEXIST)
@@ -137,7 +142,7 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
     if (!value)
         hfi_lm_name_init(&rec, &claim->name);
     else
-        rc = hfi_lm_name_parse(value, &rec);
+        rc = hfi_lm_name_parse(hash, value, &rec);
     if (rc == 0 && (rec.name_len != claim->name.len || memcmp(rec.text, claim->name.bytes, rec.name_len) != 0))
         rc = LM_E_COLLISION;
     if (rc == 0)
@@ -156,6 +161,8 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
     }
     if (open && hfi_lm_past(t, rec.closed_ms) && hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
+        if (!a->room)
+            return MDB_MAP_FULL;
         struct lm_holder h = holder_of(t, claim, t->depot->slot);
 
         rc = hfi_lm_holder_grant(t, hash, &rec, &h, label, label_len);
@@ -175,6 +182,8 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
     if (!a->op->may_wait)
         return stop(a, hfi_error_set(a->err, HF_BUSY, 0, "%s", hf_status_text(HF_BUSY)));
 
+    if (!a->room)
+        return MDB_MAP_FULL;
     if (!a->wait)
         a->wait = hfi_lm_wait_new(a->conn, a->op);
     if (!a->wait)

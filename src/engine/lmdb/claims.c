@@ -53,7 +53,7 @@ int hfi_lm_sweep(struct lm_txn *t)
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (int i = 0; rc == 0 && i < SWEEP_STEP; i++) {
-        if (key.mv_size == LM_KEY_NAME && hfi_lm_name_parse(&value, &rec) == 0 &&
+        if (key.mv_size == LM_KEY_NAME && hfi_lm_name_parse(key.mv_data, &value, &rec) == 0 &&
             ((rec.first.token && hfi_lm_past(t, rec.first.deadline_ms)) ||
              (rec.closed_ms && hfi_lm_past(t, rec.closed_ms))))
             memcpy(stale[found++].hash, key.mv_data, LM_KEY_NAME);

@@ -83,7 +83,7 @@ static int walk_body(struct lm_txn *t, void *arg)
         w->records += key.mv_size != LM_KEY_ANCHOR;
         if (key.mv_size != LM_KEY_NAME)
             continue;
-        rc = hfi_lm_name_parse(&value, &rec);
+        rc = hfi_lm_name_parse(key.mv_data, &value, &rec);
         if (rc != 0)
             break;
         w->names++;

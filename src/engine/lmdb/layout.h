@@ -159,6 +159,7 @@ _Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
 /* And one record with a key of this length that is always there: a tree that never becomes empty
  * spares LMDB the making and unmaking of its root with every lone lease (a fifth of a pair). */
 #define LM_KEY_ANCHOR 1
+#define LM_ANCHOR "!"
 
 struct lm_holder {
     unsigned char owner[HFI_OWNER_LEN];

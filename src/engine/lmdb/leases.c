@@ -29,6 +29,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define GROW_MIN ((size_t)512 * 1024) /* smaller steps are not worth it */
+
 static hf_status register_claims(struct lm_depot *d, hf_error *err);
 
 static void file_name(char *buf, size_t size, uint32_t epoch)
@@ -71,11 +73,24 @@ void hfi_lm_close_on_exec(MDB_env *env)
 
 static int put_anchor(struct lm_depot *d, MDB_txn *txn)
 {
-    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)"!" };
+    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR };
     MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t)"!" };
     int rc = mdb_put(txn, d->dbi, &key, &value, MDB_NOOVERWRITE);
 
     return rc == MDB_KEYEXIST ? 0 : rc;
+}
+
+static int find_pages(struct lm_depot *d)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
+
+    if (rc != 0)
+        return rc;
+    if (!hfi_lm_sound_find(d, txn))
+        rc = LM_E_CORRUPT;
+    mdb_txn_abort(txn);
+    return rc;
 }
 
 static int open_env(struct lm_depot *d, int64_t size, bool create)
@@ -94,18 +109,17 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     /* Through the descriptor: LMDB opens with O_CREAT, which fs.protected_regular refuses for a
      * file of another user in a sticky directory. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
-    rc = mdb_env_set_mapsize(d->env, (size_t)size);
+    d->map_size = (size_t)size;
+    rc = mdb_env_set_mapsize(d->env, d->map_size);
     if (rc == 0)
         rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
     if (rc == 0)
         hfi_lm_close_on_exec(d->env);
-    if (rc == 0)
-        rc = hfi_lm_sound_open(d);
     /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */
     if (rc == 0 && create)
         rc = posix_fallocate(d->lease_fd, 0, size);
-    if (rc == 0 && !create && !hfi_lm_sound(d))
+    if (rc == 0 && !create && !hfi_lm_sound_file(d))
         rc = LM_E_CORRUPT;
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &txn);
@@ -118,7 +132,7 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
         else
             mdb_txn_abort(txn);
     }
-    return rc;
+    return rc != 0 ? rc : find_pages(d);
 }
 
 /* Under the mutex, or before anybody else can know the file. */
@@ -161,8 +175,7 @@ void hfi_lm_leases_close(struct lm_depot *d)
     if (d->env)
         mdb_env_close(d->env);
     d->env = NULL;
-    hfi_lm_sound_unmap(d->metas);
-    d->metas = NULL;
+    d->pages = NULL;
     if (d->lease_fd >= 0)
         close(d->lease_fd);
     d->lease_fd = -1;
@@ -173,24 +186,30 @@ void hfi_lm_leases_close(struct lm_depot *d)
 int hfi_lm_leases_remap(struct lm_depot *d)
 {
     struct stat st;
+    int rc;
 
     if (fstat(d->lease_fd, &st) != 0)
         return errno;
-    return mdb_env_set_mapsize(d->env, (size_t)st.st_size);
+    if (!LM_GUARD(d))
+        return LM_E_CORRUPT;
+    d->map_size = (size_t)st.st_size;
+    rc = mdb_env_set_mapsize(d->env, d->map_size);
+    return rc != 0 ? rc : find_pages(d);
 }
 
-/* Twice as large, with blocks behind it before it is mapped. */
+/* Twice as large, or as much as there is, with blocks behind it before it is mapped. */
 int hfi_lm_leases_grow(struct lm_depot *d)
 {
-    MDB_envinfo info;
     char name[32];
     hf_error err;
+    hf_status status = HF_FULL;
 
-    mdb_env_info(d->env, &info);
     file_name(name, sizeof name, d->epoch);
-    if (hfi_lm_reserve_space(d, d->lease_fd, name, (int64_t)info.me_mapsize * 2, &err) != HF_OK)
+    for (size_t more = d->map_size; status == HF_FULL && more >= GROW_MIN; more /= 2)
+        status = hfi_lm_reserve_space(d, d->lease_fd, name, (int64_t)(d->map_size + more), &err);
+    if (status != HF_OK)
         return err.native ? err.native : ENOSPC;
-    return mdb_env_set_mapsize(d->env, info.me_mapsize * 2);
+    return hfi_lm_leases_remap(d);
 }
 
 /* ---- a new epoch -------------------------------------------------------------------- */
@@ -326,7 +345,8 @@ void hfi_lm_compact(struct lm_depot *d)
 {
     MDB_env *old_env = d->env;
     MDB_dbi old_dbi = d->dbi;
-    void *old_metas = d->metas;
+    const char *old_pages = d->pages;
+    size_t old_size = d->map_size;
     int old_fd = d->lease_fd;
     uint32_t old = d->epoch;
     char name[32];
@@ -334,7 +354,7 @@ void hfi_lm_compact(struct lm_depot *d)
     if (!mostly_holes(d))
         return;
     d->env = NULL;
-    d->metas = NULL;
+    d->pages = NULL;
     d->lease_fd = -1;
     d->epoch = old + 1;
     if (hfi_lm_leases_open(d, true, NULL) == HF_OK && copy_records(d, old_env, old_dbi) == 0) {
@@ -343,7 +363,6 @@ void hfi_lm_compact(struct lm_depot *d)
         if (d->slot != LM_NO_SLOT)
             hfi_lm_slot(d, d->slot)->epoch = d->epoch;
         mdb_env_close(old_env);
-        hfi_lm_sound_unmap(old_metas);
         close(old_fd);
         file_name(name, sizeof name, old);
         unlinkat(d->dir_fd, name, 0);
@@ -354,7 +373,8 @@ void hfi_lm_compact(struct lm_depot *d)
     unlinkat(d->dir_fd, name, 0);
     d->env = old_env;
     d->dbi = old_dbi;
-    d->metas = old_metas;
+    d->pages = old_pages;
+    d->map_size = old_size;
     d->lease_fd = old_fd;
     d->epoch = old;
 }

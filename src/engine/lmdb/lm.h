@@ -82,7 +82,8 @@ struct lm_depot {
     MDB_env *env;
     MDB_dbi dbi;
     uint32_t epoch; /* of env */
-    void *metas;    /* its two first pages, to be read; see sound.c */
+    size_t map_size;
+    const char *pages; /* where LMDB has it; see sound.c */
     jmp_buf damaged;
     MDB_env *cells; /* opened on first use, under `local` */
     MDB_dbi cells_dbi;
@@ -223,10 +224,15 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot);
 
 /* ---- sound.c: what lies beneath the records ---------------------------------------- */
 
-int hfi_lm_sound_open(struct lm_depot *d); /* errno */
-void hfi_lm_sound_unmap(void *metas); /* NULL allowed */
+bool hfi_lm_sound_file(struct lm_depot *d);               /* when it is opened */
+bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn); /* whenever it was mapped */
 bool hfi_lm_sound(struct lm_depot *d);           /* before a transaction */
 void hfi_lm_sound_committed(struct lm_depot *d); /* after it */
+bool hfi_lm_sound_room(struct lm_depot *d);      /* for one that takes something: enough is left for those who give back */
+/* Is the way to where this name is, or would be, as it should be? Then "not there" is true. */
+bool hfi_lm_sound_way(struct lm_txn *t, const uint64_t hash[2]);
+/* This name was not found though it should have been: is it really not there? */
+bool hfi_lm_sound_absent(struct lm_txn *t, const uint64_t hash[2]);
 MDB_assert_func hfi_lm_sound_assert;
 /*
  * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
@@ -238,13 +244,14 @@ MDB_assert_func hfi_lm_sound_assert;
 
 int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret);
 int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret);
-int hfi_lm_name_parse(const MDB_val *value, struct lm_name *ret);
+int hfi_lm_name_parse(const void *key, const MDB_val *value, struct lm_name *ret);
 int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsigned char owner[HFI_OWNER_LEN],
                      struct lm_name *ret, bool *ret_deleted);
 /* Write it, or delete it if nothing is left in it. */
 int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
 void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name);
-size_t hfi_lm_name_seal(struct lm_name *rec); /* checksum; returns the stored size */
+size_t hfi_lm_name_seal(struct lm_name *rec, const uint64_t hash[2]); /* checksum; returns the stored size */
+bool hfi_lm_record_sound(const void *key, size_t key_len, const void *record, size_t len);
 void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label, size_t len);
 int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm_holder *h,
                        const char *label, size_t label_len);

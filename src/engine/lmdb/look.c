@@ -223,7 +223,7 @@ static int look_step(struct lm_txn *t, void *arg)
         if (key.mv_size != LM_KEY_NAME)
             continue; /* of the name before */
         memcpy(hash, key.mv_data, sizeof hash);
-        rc = hfi_lm_name_parse(&value, &rec);
+        rc = hfi_lm_name_parse(hash, &value, &rec);
         if (rc == 0 && hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, rec.text, rec.name_len))
             rc = emit_name(t, op->u.inspect.sink, hash, &rec);
         if (rc != 0)

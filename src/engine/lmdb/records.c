@@ -42,6 +42,40 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
     return true;
 }
 
+/* ---- checksums --------------------------------------------------------------- */
+
+/*
+ * Of the record and its key. The key too, because a damaged one does not lead to a wrong record but
+ * to none, and what nobody finds is free: see sound.c.
+ */
+static uint32_t checksum(const void *key, size_t key_len, const void *record, size_t len)
+{
+    const unsigned char *bytes = key;
+    uint64_t words[2], number = 0;
+    uint32_t sum = hfi_checksum((const char *)record + sizeof(uint32_t), len - sizeof(uint32_t));
+
+    memcpy(words, bytes, sizeof words);
+    if (key_len == LM_KEY_FULL) {
+        memcpy(&number, bytes + LM_KEY_NAME + 1, sizeof number);
+        number ^= (uint64_t)bytes[LM_KEY_NAME] << 56;
+    }
+    number ^= words[0] ^ words[1];
+    return sum ^ (uint32_t)number ^ (uint32_t)(number >> 32);
+}
+
+/* All records begin with their checksum. */
+bool hfi_lm_record_sound(const void *key, size_t key_len, const void *record, size_t len)
+{
+    uint32_t sum;
+
+    if (key_len == LM_KEY_ANCHOR)
+        return len == 1;
+    if ((key_len != LM_KEY_NAME && key_len != LM_KEY_FULL) || len <= sizeof sum)
+        return false;
+    memcpy(&sum, record, sizeof sum);
+    return sum == checksum(key, key_len, record, len);
+}
+
 /* ---- the name record --------------------------------------------------------- */
 
 void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name)
@@ -56,22 +90,21 @@ static size_t name_size(const struct lm_name *rec)
     return LM_NAME_FIXED + rec->name_len + rec->label_len;
 }
 
-size_t hfi_lm_name_seal(struct lm_name *rec)
+size_t hfi_lm_name_seal(struct lm_name *rec, const uint64_t hash[2])
 {
     size_t size = name_size(rec);
 
-    rec->checksum = hfi_checksum((const char *)rec + sizeof rec->checksum, size - sizeof rec->checksum);
+    rec->checksum = checksum(hash, LM_KEY_NAME, rec, size);
     return size;
 }
 
-int hfi_lm_name_parse(const MDB_val *value, struct lm_name *ret)
+int hfi_lm_name_parse(const void *key, const MDB_val *value, struct lm_name *ret)
 {
     if (value->mv_size < LM_NAME_FIXED || value->mv_size > sizeof *ret)
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (name_size(ret) != value->mv_size || ret->name_len == 0 || ret->name_len > HF_NAME_MAX ||
-        ret->checksum != hfi_checksum((const char *)ret + sizeof ret->checksum,
-                                      value->mv_size - sizeof ret->checksum))
+        ret->checksum != checksum(key, LM_KEY_NAME, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;
 }
@@ -81,7 +114,7 @@ int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_
     MDB_val key = name_key(hash), value;
     int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
 
-    return rc != 0 ? rc : hfi_lm_name_parse(&value, ret);
+    return rc != 0 ? rc : hfi_lm_name_parse(hash, &value, ret);
 }
 
 int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret)
@@ -109,7 +142,7 @@ int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsign
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY);
     if (rc == 0)
-        rc = hfi_lm_name_parse(&value, ret);
+        rc = hfi_lm_name_parse(name->hash, &value, ret);
     if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
         rc = LM_E_COLLISION;
     if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 && ret->first.token &&
@@ -131,7 +164,7 @@ int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *re
 
         return rc == MDB_NOTFOUND ? 0 : rc;
     }
-    value.mv_size = hfi_lm_name_seal(rec);
+    value.mv_size = hfi_lm_name_seal(rec, hash);
     value.mv_data = rec;
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
@@ -146,13 +179,13 @@ void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char
 
 /* ---- further holders ------------------------------------------------------------ */
 
-static int further_parse(const MDB_val *value, struct lm_further *ret)
+static int further_parse(const struct key *key, const MDB_val *value, struct lm_further *ret)
 {
     if (value->mv_size < LM_FURTHER_FIXED || value->mv_size > sizeof *ret)
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (LM_FURTHER_FIXED + ret->label_len != value->mv_size ||
-        ret->checksum != hfi_checksum((const char *)ret + 4, value->mv_size - 4))
+        ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;
 }
@@ -168,7 +201,7 @@ int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm
         memcpy(further.label, label, label_len);
     value.mv_size = LM_FURTHER_FIXED + label_len;
     value.mv_data = &further;
-    further.checksum = hfi_checksum((const char *)&further + 4, value.mv_size - 4);
+    further.checksum = checksum(buffer.bytes, LM_KEY_FULL, &further, value.mv_size);
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
@@ -178,7 +211,7 @@ int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token,
     MDB_val key = full_key(&buffer, hash, 'h', token), value;
     int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
 
-    return rc != 0 ? rc : further_parse(&value, ret);
+    return rc != 0 ? rc : further_parse(&buffer, &value, ret);
 }
 
 int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
@@ -189,11 +222,11 @@ int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
     return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 }
 
-/* The first record of this name and type at or after `number`. */
-static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number, MDB_val *ret_value)
+/* The first record of this name and type at or after `number`; its key is in *ret_key. */
+static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number, struct key *ret_key,
+                MDB_val *ret_value)
 {
-    struct key buffer;
-    MDB_val key = full_key(&buffer, hash, type, *number);
+    MDB_val key = full_key(ret_key, hash, type, *number);
     MDB_cursor *cursor;
     int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
 
@@ -202,27 +235,30 @@ static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *n
     rc = mdb_cursor_get(cursor, &key, ret_value, MDB_SET_RANGE);
     if (rc == 0 && !key_number(&key, hash, type, number))
         rc = MDB_NOTFOUND;
+    if (rc == 0)
+        memcpy(ret_key->bytes, key.mv_data, LM_KEY_FULL);
     mdb_cursor_close(cursor);
     return rc;
 }
 
 int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token, struct lm_further *ret)
 {
+    struct key key;
     MDB_val value;
-    int rc = seek(t, hash, 'h', token, &value);
+    int rc = seek(t, hash, 'h', token, &key, &value);
 
-    return rc != 0 ? rc : further_parse(&value, ret);
+    return rc != 0 ? rc : further_parse(&key, &value, ret);
 }
 
 /* ---- waiters ----------------------------------------------------------------------- */
 
-static int waiter_parse(const MDB_val *value, struct lm_waiter *ret)
+static int waiter_parse(const struct key *key, const MDB_val *value, struct lm_waiter *ret)
 {
     if (value->mv_size < LM_WAITER_FIXED || value->mv_size > sizeof *ret)
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (LM_WAITER_FIXED + ret->label_len != value->mv_size ||
-        ret->checksum != hfi_checksum((const char *)ret + 4, value->mv_size - 4))
+        ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;
 }
@@ -234,7 +270,7 @@ int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
 
     value.mv_size = LM_WAITER_FIXED + w->label_len;
     value.mv_data = w;
-    w->checksum = hfi_checksum((const char *)w + 4, value.mv_size - 4);
+    w->checksum = checksum(buffer.bytes, LM_KEY_FULL, w, value.mv_size);
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
@@ -244,7 +280,7 @@ int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
     int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
 
-    return rc != 0 ? rc : waiter_parse(&value, ret);
+    return rc != 0 ? rc : waiter_parse(&buffer, &value, ret);
 }
 
 int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
@@ -257,10 +293,11 @@ int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
 
 int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret)
 {
+    struct key key;
     MDB_val value;
-    int rc = seek(t, hash, 'w', ticket, &value);
+    int rc = seek(t, hash, 'w', ticket, &key, &value);
 
-    return rc != 0 ? rc : waiter_parse(&value, ret);
+    return rc != 0 ? rc : waiter_parse(&key, &value, ret);
 }
 
 /* The last waiter before *ticket, or MDB_NOTFOUND. */
@@ -275,8 +312,12 @@ int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *tic
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     rc = mdb_cursor_get(cursor, &key, &value, rc == MDB_NOTFOUND ? MDB_LAST : MDB_PREV);
-    if (rc == 0)
-        rc = key_number(&key, hash, 'w', ticket) ? waiter_parse(&value, ret) : MDB_NOTFOUND;
+    if (rc == 0 && !key_number(&key, hash, 'w', ticket))
+        rc = MDB_NOTFOUND;
+    if (rc == 0) {
+        memcpy(buffer.bytes, key.mv_data, LM_KEY_FULL);
+        rc = waiter_parse(&buffer, &value, ret);
+    }
     mdb_cursor_close(cursor);
     return rc;
 }

@@ -47,6 +47,8 @@ static int release_body(struct lm_txn *t, void *arg)
     }
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
+    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
+        return LM_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
         return release_unknown(t, r, rc == MDB_NOTFOUND);
     if (rc != 0)
@@ -101,6 +103,8 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
 
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
+    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
+        return LM_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION || (rc == 0 && hfi_lm_past(t, h.deadline_ms))) {
         item->status = HF_LOST; /* also an expired one that nobody has taken yet: never re-created */
         return 0;
@@ -113,15 +117,16 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
 }
 
 struct renew {
-    struct hfi_op *op;
+    struct hfi_renewal *items;
+    size_t count;
 };
 
 static int renew_body(struct lm_txn *t, void *arg)
 {
     struct renew *r = arg;
 
-    for (size_t i = 0; i < r->op->u.renew.count; i++) {
-        int rc = renew_one(t, &r->op->u.renew.items[i]);
+    for (size_t i = 0; i < r->count; i++) {
+        int rc = renew_one(t, &r->items[i]);
 
         if (rc != 0)
             return rc;
@@ -131,10 +136,10 @@ static int renew_body(struct lm_txn *t, void *arg)
 
 static void renew_after(struct lm_txn *t, void *arg)
 {
-    struct hfi_op *op = ((struct renew *)arg)->op;
+    struct renew *r = arg;
 
-    for (size_t i = 0; i < op->u.renew.count; i++) {
-        struct hfi_renewal *item = &op->u.renew.items[i];
+    for (size_t i = 0; i < r->count; i++) {
+        struct hfi_renewal *item = &r->items[i];
 
         if (item->status != HF_OK)
             continue;
@@ -145,9 +150,13 @@ static void renew_after(struct lm_txn *t, void *arg)
 
 void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct renew r = { .op = op };
+    struct renew r = { op->u.renew.items, op->u.renew.count };
     hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
+    /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
+    if (status == HF_FULL && r.count > 1)
+        for (r.count = 1, status = HF_OK; status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
+            status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
     hfi_op_finish(op, status);

@@ -5,18 +5,28 @@
  * of its tree it takes for the newest if told so. Records have checksums; this is for what
  * lies beneath them. All under the mutex.
  *
- * The two meta pages are mapped a second time, to be read: what they say must make
- * sense, and the number of the last transaction must be the one that we wrote down.
+ * LMDB does not say where it has mapped the file, but a record that it returns is in there. So we
+ * can look at its pages: before a transaction the meta pages must make sense, and the number of the
+ * last transaction must be the one that we wrote down. And before a name is taken because it was not
+ * found, the way to the place where it would be must be sound.
  */
 #include "engine/lmdb/lm.h"
 
-#include <errno.h>
 #include <stddef.h>
-#include <sys/mman.h>
+#include <string.h>
+#include <unistd.h>
 
 /* The head of a meta page of LMDB's data format 1 (lmdb 0.9; another version is refused by LMDB). */
 #define META_MAGIC 0xBEEFC0DEu
 #define META_VERSION 1u
+
+#define PAGE_BRANCH 0x01
+#define PAGE_LEAF 0x02
+
+struct page {
+    uint64_t number;
+    uint16_t pad, flags, lower, upper;
+};
 
 struct meta_db {
     uint32_t page_size;
@@ -25,8 +35,7 @@ struct meta_db {
 };
 
 struct meta {
-    uint64_t page_number;
-    uint16_t pad, flags, lower, upper;
+    struct page page;
     uint32_t magic, version;
     uint64_t address, map_size;
     struct meta_db free, main;
@@ -36,31 +45,15 @@ struct meta {
 
 _Static_assert(offsetof(struct meta, txn) == 144, "as LMDB has it");
 
-static const struct meta *meta_at(const struct lm_depot *d, int which)
+static const struct meta *meta_at(const char *pages, int which)
 {
-    return (const struct meta *)(const void *)((const char *)d->metas + (size_t)LM_PAGE * (size_t)which);
+    return (const struct meta *)(const void *)(pages + (size_t)LM_PAGE * (size_t)which);
 }
 
-static const struct meta *newest(const struct lm_depot *d)
+static const struct meta *newest(const char *pages)
 {
-    return meta_at(d, atomic_load_explicit(&meta_at(d, 0)->txn, memory_order_relaxed) <
-                          atomic_load_explicit(&meta_at(d, 1)->txn, memory_order_relaxed));
-}
-
-int hfi_lm_sound_open(struct lm_depot *d)
-{
-    void *map = mmap(NULL, (size_t)2 * LM_PAGE, PROT_READ, MAP_SHARED, d->lease_fd, 0);
-
-    if (map == MAP_FAILED)
-        return errno;
-    d->metas = map;
-    return 0;
-}
-
-void hfi_lm_sound_unmap(void *metas)
-{
-    if (metas)
-        munmap(metas, (size_t)2 * LM_PAGE);
+    return meta_at(pages, atomic_load_explicit(&meta_at(pages, 0)->txn, memory_order_relaxed) <
+                              atomic_load_explicit(&meta_at(pages, 1)->txn, memory_order_relaxed));
 }
 
 static bool db_sound(const struct meta_db *db, const struct meta *meta)
@@ -70,15 +63,50 @@ static bool db_sound(const struct meta_db *db, const struct meta *meta)
     return db->root > 1 && db->root <= meta->last_page && db->depth > 0 && db->depth < 32;
 }
 
+static bool metas_sound(const char *pages)
+{
+    const struct meta *meta = newest(pages);
+
+    return meta_at(pages, 0)->magic == META_MAGIC && meta_at(pages, 1)->magic == META_MAGIC &&
+           meta->version == META_VERSION && meta->free.page_size == LM_PAGE && db_sound(&meta->free, meta) &&
+           db_sound(&meta->main, meta);
+}
+
+/* Before LMDB may look for anything in a file that is not ours. */
+bool hfi_lm_sound_file(struct lm_depot *d)
+{
+    _Alignas(8) char pages[2 * LM_PAGE];
+
+    return pread(d->lease_fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages && metas_sound(pages);
+}
+
+/* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */
+bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn)
+{
+    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR }, value;
+    const struct page *page;
+    char copy[LM_PAGE];
+
+    d->pages = NULL;
+    if (mdb_get(txn, d->dbi, &key, &value) != 0)
+        return false;
+    page = (const struct page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LM_PAGE - 1));
+    if (page->number < 2 || page->number >= d->map_size / LM_PAGE ||
+        pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LM_PAGE)) != (ssize_t)sizeof copy ||
+        memcmp(copy, page, sizeof copy) != 0)
+        return false;
+    d->pages = (const char *)page - page->number * LM_PAGE;
+    return true;
+}
+
 /* `last_txn` 0: not known, because who wrote last was killed. Then what is there counts. */
 bool hfi_lm_sound(struct lm_depot *d)
 {
-    const struct meta *meta = newest(d);
-    uint64_t txn = atomic_load_explicit(&meta->txn, memory_order_relaxed);
+    uint64_t txn;
 
-    if (meta_at(d, 0)->magic != META_MAGIC || meta_at(d, 1)->magic != META_MAGIC || meta->version != META_VERSION ||
-        meta->free.page_size != LM_PAGE || !db_sound(&meta->free, meta) || !db_sound(&meta->main, meta))
+    if (!metas_sound(d->pages))
         return false;
+    txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
     if (d->header->last_txn && d->header->last_txn != txn)
         return false;
     d->header->last_txn = txn;
@@ -87,8 +115,168 @@ bool hfi_lm_sound(struct lm_depot *d)
 
 void hfi_lm_sound_committed(struct lm_depot *d)
 {
-    d->header->last_txn = atomic_load_explicit(&newest(d)->txn, memory_order_relaxed);
+    d->header->last_txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
 }
+
+/* ---- room ------------------------------------------------------------------------- */
+
+#define PAGES_KEPT 64 /* what a change of one or two names can need at most, a few times over */
+
+/*
+ * LMDB writes every page that it changes to a new place, also to delete from it. So who takes something
+ * leaves this many pages free, or makes the file larger; who gives back may use them. Then a
+ * full disk keeps nobody from releasing.
+ */
+bool hfi_lm_sound_room(struct lm_depot *d)
+{
+    const struct meta *meta = newest(d->pages);
+    uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages + meta->free.overflow_pages +
+                    meta->main.branch_pages + meta->main.leaf_pages + meta->main.overflow_pages;
+
+    return used + PAGES_KEPT <= d->map_size / LM_PAGE;
+}
+
+/* ---- is it really not there? --------------------------------------------------------- */
+
+/*
+ * What is not found is free for the taking: so "not found" must be as certain as a record is by
+ * its checksum. A search goes astray only at a node that compares the wrong way with what is
+ * searched for; and then one of the two neighbours of the place where it ends is such a node (if the
+ * true place is further right, the right one compares as larger but is not; if left, the left
+ * one). So if both neighbours are sound, keys included, nothing was missed.
+ */
+struct node {
+    uint16_t size_low, size_high, flags, key_size; /* of a branch: the first three are a page number */
+    unsigned char key[];
+};
+
+/* Page `number` with its header as it must be; NULL: it is not. */
+static const struct page *page_at(const struct lm_depot *d, uint64_t number, uint16_t flags)
+{
+    const struct page *page = (const struct page *)(const void *)(d->pages + number * LM_PAGE);
+
+    if (number < 2 || number >= d->map_size / LM_PAGE || page->number != number || page->flags != flags ||
+        page->lower <= sizeof *page || page->lower > page->upper || page->upper > LM_PAGE || page->lower & 1)
+        return NULL;
+    return page;
+}
+
+static const uint16_t *offsets_of(const struct page *page)
+{
+    return (const uint16_t *)(page + 1);
+}
+
+static int count_of(const struct page *page)
+{
+    return (page->lower - (int)sizeof *page) / 2;
+}
+
+/* A node whose key can be read; NULL: it is not on the page. */
+static const struct node *node_at(const struct page *page, int at)
+{
+    uint16_t offset = offsets_of(page)[at];
+    const struct node *node = (const struct node *)(const void *)((const char *)page + offset);
+
+    if (offset < page->upper || offset + sizeof *node > LM_PAGE || node->key_size > LM_KEY_FULL ||
+        offset + sizeof *node + node->key_size > LM_PAGE)
+        return NULL;
+    return node;
+}
+
+static bool record_sound(const struct page *page, int at)
+{
+    const struct node *node = node_at(page, at);
+    size_t size;
+
+    if (!node)
+        return false;
+    size = node->size_low | (size_t)node->size_high << 16;
+    return offsets_of(page)[at] + sizeof *node + node->key_size + size <= LM_PAGE &&
+           hfi_lm_record_sound(node->key, node->key_size, node->key + node->key_size, size);
+}
+
+/* As LMDB compares: bytes, then length. */
+static int compare(const struct node *node, const uint64_t hash[2])
+{
+    int order = memcmp(node->key, hash, node->key_size < LM_KEY_NAME ? node->key_size : LM_KEY_NAME);
+
+    return order ? order : node->key_size - LM_KEY_NAME;
+}
+
+/* How many nodes from `first` on are not larger than the name's key; -1: a node is not on the page. */
+static int search(const struct page *page, int first, const uint64_t hash[2])
+{
+    int low = first, high = count_of(page);
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+        const struct node *node = node_at(page, middle);
+
+        if (!node)
+            return -1;
+        if (compare(node, hash) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Through a cursor, which also goes from leaf to leaf. */
+static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
+{
+    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
+    MDB_cursor *cursor;
+    bool sound = true;
+    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+
+    if (rc != 0)
+        return true; /* out of memory is no damage */
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    if (rc == 0)
+        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size);
+    rc = mdb_cursor_get(cursor, &key, &value, rc == 0 ? MDB_PREV : MDB_LAST);
+    if (rc == 0 && sound)
+        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
+                memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME) < 0;
+    mdb_cursor_close(cursor);
+    return sound && (rc == 0 || rc == MDB_NOTFOUND);
+}
+
+/* In the tree as it was before this transaction: a damaged page must not be written to either. */
+bool hfi_lm_sound_way(struct lm_txn *t, const uint64_t hash[2])
+{
+    const struct lm_depot *d = t->depot;
+    const struct meta *meta = newest(d->pages);
+    uint64_t number = meta->main.root;
+    const struct page *page;
+    int at;
+
+    if (number == UINT64_MAX)
+        return true;
+    for (int level = meta->main.depth; level > 1; level--) {
+        const struct node *node;
+
+        page = page_at(d, number, PAGE_BRANCH);
+        if (!page || (at = search(page, 1, hash)) < 1 || !(node = node_at(page, at - 1)))
+            return false;
+        number = node->size_low | (uint64_t)node->size_high << 16 | (uint64_t)node->flags << 32;
+    }
+    page = page_at(d, number, PAGE_LEAF);
+    if (!page || (at = search(page, 0, hash)) < 0 || (at > 0 && !record_sound(page, at - 1)) ||
+        (at < count_of(page) && !record_sound(page, at)))
+        return false;
+    if (meta->main.depth > 1 && (at == 0 || at == count_of(page)))
+        return neighbours_sound(t, hash); /* one of them is on another page */
+    return true;
+}
+
+bool hfi_lm_sound_absent(struct lm_txn *t, const uint64_t hash[2])
+{
+    return hfi_lm_sound_way(t, hash) && neighbours_sound(t, hash);
+}
+
+/* ---- assertions ------------------------------------------------------------------------- */
 
 /* LMDB's last word before abort(): go back to where LMDB was called from. What it had in hand is given
  * up, with the environment. */

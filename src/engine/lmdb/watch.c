@@ -100,8 +100,7 @@ bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation)
     if (!hfi_lm_alive(d, slot)) {
         if (fd >= 0)
             close(fd);
-        (void)hfi_lm_recover(d, slot, generation, NULL);
-        return true;
+        return hfi_lm_recover(d, slot, generation, NULL) == HF_OK;
     }
     if (fd < 0)
         return false; /* alive, but not under that pid here */
@@ -132,11 +131,12 @@ static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation)
 
 struct recover {
     uint32_t slot, generation;
+    int step; /* names at a time */
     bool done;
 };
 
-/* The names in which this slot has a holder or a waiter, up to FORGET_STEP of them. */
-static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int *ret_found)
+/* The names in which this slot has a holder or a waiter, up to `max` of them. */
+static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int max, int *ret_found)
 {
     MDB_val key, value;
     MDB_cursor *cursor;
@@ -145,7 +145,7 @@ static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int
     if (rc != 0)
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
-    for (; rc == 0 && found < FORGET_STEP; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+    for (; rc == 0 && found < max; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         const unsigned char *bytes = key.mv_data;
         bool his = false;
 
@@ -187,10 +187,10 @@ static int recover_body(struct lm_txn *t, void *arg)
     if (atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation || hfi_lm_alive(t->depot, r->slot))
         return LM_STOP;
     if (s->records > 0)
-        rc = find_names(t, r->slot, hashes, &found);
+        rc = find_names(t, r->slot, hashes, r->step, &found);
     for (int i = 0; rc == 0 && i < found; i++)
         rc = hfi_lm_name_forget(t, hashes[i], r->slot);
-    r->done = rc == 0 && found < FORGET_STEP;
+    r->done = rc == 0 && found < r->step;
     return rc;
 }
 
@@ -213,14 +213,18 @@ static void recover_after(struct lm_txn *t, void *arg)
  * killed here leaves the rest to the next. */
 hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation, hf_error *err)
 {
-    struct recover r = { .slot = slot, .generation = generation };
+    struct recover r = { .slot = slot, .generation = generation, .step = FORGET_STEP };
 
     do {
         hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), recover_body,
                                       recover_after, &r, err);
 
-        if (status != HF_OK)
+        if (status == HF_FULL && r.step > 1) {
+            r.step /= 4; /* room is kept for a few changes at a time */
+            r.done = false;
+        } else if (status != HF_OK) {
             return status;
+        }
     } while (!r.done);
     drop_watch(d, slot, generation);
     return HF_OK;
@@ -292,6 +296,15 @@ void hfi_lm_watch_stop(struct lm_depot *d)
     d->epoll_fd = d->wake_fd = -1;
 }
 
+/* It could not be cleared up after: a stuck mutex, a full disk. Who waits tries again by himself. */
+static void look_later(struct lm_depot *d)
+{
+    pthread_mutex_lock(&d->local);
+    for (struct lm_wait *w = d->waits; w; w = w->next)
+        atomic_store(&w->unwatched, 1);
+    pthread_mutex_unlock(&d->local);
+}
+
 static void *watch_main(void *arg)
 {
     struct lm_depot *d = arg;
@@ -308,7 +321,8 @@ static void *watch_main(void *arg)
                 (void)!read(d->wake_fd, &drained, sizeof drained);
                 continue;
             }
-            (void)hfi_lm_recover(d, slot, generation, NULL);
+            if (hfi_lm_recover(d, slot, generation, NULL) != HF_OK)
+                look_later(d);
             drop_watch(d, slot, generation); /* also when it left in good order */
             hfi_lm_ring_own(d);
         }
