@@ -508,6 +508,13 @@ int64_t median(int64_t *values, size_t count_of)
     return values[count_of / 2];
 }
 
+bool sanitized(void)
+{
+    const char *which = getenv("HOLDFAST_SANITIZE");
+
+    return which && *which;
+}
+
 int64_t status_field(pid_t pid, const char *field)
 {
     char path[64], line[256];

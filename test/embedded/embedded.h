@@ -140,6 +140,10 @@ void nap_ms(int64_t ms);
 void assert_ok(struct answer answer, const char *text, const char *file, int line);
 int64_t median(int64_t *values, size_t count);
 
+/* Is this a build with a sanitizer? Those neither survive a fork in the middle of an allocation of
+ * another thread nor a second copy of the C library. */
+bool sanitized(void);
+
 /* A field of /proc/PID/status, -1: none. */
 int64_t status_field(pid_t pid, const char *field);
 /* Is every thread of it asleep? */

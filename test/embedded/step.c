@@ -86,7 +86,7 @@ static long kill_after(struct actor *victim, actor_fn *fn, struct ask ask, enum 
 /* ---- the sweep ------------------------------------------------------------------------------ */
 
 #define POINTS_MAX 100
-#define STEPS_MAX  500000
+#define STEPS_MAX  150000
 
 struct scene {
     /* Before: everybody in his place; *ret_victim is about to run `fn`. */

@@ -63,7 +63,8 @@ static void *worker(void *arg)
 
         snprintf(name, sizeof name, "name-%u", n);
         request.name = name;
-        request.wait_ms = next_random(&state) % 2 ? HF_FOREVER : (int64_t)(next_random(&state) % 20);
+        request.wait_ms =
+            next_random(&state) % 2 ? HF_FOREVER : (int64_t)(next_random(&state) % 20);
         request.flags = next_random(&state) % 8 ? HF_STRICT : 0;
         if (request.wait_ms == HF_FOREVER || next_random(&state) % 4 == 0)
             request.cancel = atomic_load(&cancels[next_random(&state) % CANCELLERS]);
