@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -431,6 +432,20 @@ static void killed_while_rebuilding(void **state)
     sweep(&(struct scene){ set_rebuilding, look_rebuilding });
 }
 
+/* Every step is two changes between director and victim: on one processor they cost a third. */
+static void stay_on_one_processor(void)
+{
+    cpu_set_t all, one_of_them;
+
+    CPU_ZERO(&one_of_them);
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one_of_them) == 0; i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one_of_them);
+    sched_setaffinity(0, sizeof one_of_them, &one_of_them);
+}
+
 int main(void)
 {
 #define SCENE(function) cmocka_unit_test_setup_teardown(function, begin, place_teardown)
@@ -442,5 +457,6 @@ int main(void)
         SCENE(killed_while_rebuilding),
     };
 
+    stay_on_one_processor();
     return cmocka_run_group_tests_name("step", tests, NULL, NULL);
 }
