@@ -63,27 +63,27 @@ HF_API const char *hf_version(void);
 /* ---- statuses ---------------------------------------------------------- */
 
 /* name, number, text. Append only: numbers are never reused or changed. */
-#define HF_STATUS_MAP(X)                                                      \
-    X(OK, 0, "ok")                                                            \
-    X(BUSY, 1, "busy: somebody else holds it")                                \
-    X(TIMEOUT, 2, "the deadline passed before it was granted")                \
-    X(CANCELLED, 3, "cancelled")                                              \
-    X(MISMATCH, 4, "the name is in use as another kind or capacity")          \
-    X(LOST, 5, "the lease is lost")                                           \
-    X(NOT_FOUND, 6, "no such lease")                                          \
-    X(INVALID, 7, "invalid argument")                                         \
-    X(CONFIG, 8, "invalid store URL or configuration")                        \
-    X(UNSUPPORTED, 9, "this engine cannot do that")                           \
-    X(UNAVAILABLE, 10, "the store cannot be reached")                         \
-    X(DENIED, 11, "the store refused us")                                     \
-    X(UNKNOWN, 12, "the outcome is unknown")                                  \
-    X(CORRUPT, 13, "the store's data is damaged")                             \
-    X(NO_MEMORY, 14, "out of memory")                                         \
-    X(FORKED, 15, "the handle belongs to the parent process")                 \
-    X(IN_USE, 16, "still in use")                                             \
-    X(TOO_SHORT, 17, "granted, but with too little validity left")            \
-    X(FULL, 18, "the store is full")                                          \
-    X(VERSION, 19, "the store was made by another version")                   \
+#define HF_STATUS_MAP(X)                                             \
+    X(OK, 0, "ok")                                                   \
+    X(BUSY, 1, "busy: somebody else holds it")                       \
+    X(TIMEOUT, 2, "the deadline passed before it was granted")       \
+    X(CANCELLED, 3, "cancelled")                                     \
+    X(MISMATCH, 4, "the name is in use as another kind or capacity") \
+    X(LOST, 5, "the lease is lost")                                  \
+    X(NOT_FOUND, 6, "no such lease")                                 \
+    X(INVALID, 7, "invalid argument")                                \
+    X(CONFIG, 8, "invalid store URL or configuration")               \
+    X(UNSUPPORTED, 9, "this engine cannot do that")                  \
+    X(UNAVAILABLE, 10, "the store cannot be reached")                \
+    X(DENIED, 11, "the store refused us")                            \
+    X(UNKNOWN, 12, "the outcome is unknown")                         \
+    X(CORRUPT, 13, "the store's data is damaged")                    \
+    X(NO_MEMORY, 14, "out of memory")                                \
+    X(FORKED, 15, "the handle belongs to the parent process")        \
+    X(IN_USE, 16, "still in use")                                    \
+    X(TOO_SHORT, 17, "granted, but with too little validity left")   \
+    X(FULL, 18, "the store is full")                                 \
+    X(VERSION, 19, "the store was made by another version")          \
     X(INTERNAL, 20, "internal error")
 
 typedef enum hf_status {
@@ -120,7 +120,9 @@ typedef struct hf_open_options {
     const char *label;    /* for people: who we are; copied; NULL: host, pid, user, program */
     uint64_t reserved[6];
 } hf_open_options;
+/* clang-format off */
 #define HF_OPEN_OPTIONS_INIT { .size = sizeof(hf_open_options) }
+/* clang-format on */
 
 /*
  * Open the store at `url`: "file:", "file:/path", later "redis://...". NULL or
@@ -132,8 +134,8 @@ typedef struct hf_open_options {
  * HF_CONFIG: the URL is bad (the text names the part and its byte). HF_DENIED,
  * HF_UNAVAILABLE, HF_FULL, HF_VERSION, HF_CORRUPT: the store cannot be used.
  */
-HF_API hf_status hf_open(const char *url, const hf_open_options *options,
-                         hf_store **ret_store, hf_error *err);
+HF_API hf_status hf_open(const char *url, const hf_open_options *options, hf_store **ret_store,
+                         hf_error *err);
 
 #define HF_CLOSE_RELEASE 1u /* end what is still held or waited for */
 
@@ -150,22 +152,22 @@ HF_API hf_status hf_open(const char *url, const hf_open_options *options,
 HF_API hf_status hf_close(hf_store *store, unsigned flags);
 
 /* What an engine can do. Anything not declared answers HF_UNSUPPORTED. */
-#define HF_CAP_SHARED      (1u << 0)  /* shared / exclusive */
-#define HF_CAP_SEMAPHORE   (1u << 1)  /* capacity > 1 */
-#define HF_CAP_WAIT        (1u << 2)  /* waiting wakes by an event and not by a poll */
-#define HF_CAP_FIFO        (1u << 3)  /* first come, first served */
-#define HF_CAP_TTL         (1u << 4)  /* leases can have a ttl */
-#define HF_CAP_PROCESS     (1u << 5)  /* leases end with the process, at once; no ttl needed */
-#define HF_CAP_DETACHED    (1u << 6)  /* leases that outlive the process */
-#define HF_CAP_TOKEN       (1u << 7)  /* fencing tokens */
-#define HF_CAP_PASS        (1u << 8)  /* blocks of tokens, so local passing */
-#define HF_CAP_BARGE       (1u << 9)
-#define HF_CAP_LOCK_DELAY  (1u << 10)
-#define HF_CAP_INSPECT     (1u << 11) /* holders can be listed */
-#define HF_CAP_WAITERS     (1u << 12) /* waiters can be listed too */
-#define HF_CAP_BREAK       (1u << 13)
-#define HF_CAP_WATCH       (1u << 14) /* hf_wait_change() */
-#define HF_CAP_CELLS       (1u << 15)
+#define HF_CAP_SHARED     (1u << 0) /* shared / exclusive */
+#define HF_CAP_SEMAPHORE  (1u << 1) /* capacity > 1 */
+#define HF_CAP_WAIT       (1u << 2) /* waiting wakes by an event and not by a poll */
+#define HF_CAP_FIFO       (1u << 3) /* first come, first served */
+#define HF_CAP_TTL        (1u << 4) /* leases can have a ttl */
+#define HF_CAP_PROCESS    (1u << 5) /* leases end with the process, at once; no ttl needed */
+#define HF_CAP_DETACHED   (1u << 6) /* leases that outlive the process */
+#define HF_CAP_TOKEN      (1u << 7) /* fencing tokens */
+#define HF_CAP_PASS       (1u << 8) /* blocks of tokens, so local passing */
+#define HF_CAP_BARGE      (1u << 9)
+#define HF_CAP_LOCK_DELAY (1u << 10)
+#define HF_CAP_INSPECT    (1u << 11) /* holders can be listed */
+#define HF_CAP_WAITERS    (1u << 12) /* waiters can be listed too */
+#define HF_CAP_BREAK      (1u << 13)
+#define HF_CAP_WATCH      (1u << 14) /* hf_wait_change() */
+#define HF_CAP_CELLS      (1u << 15)
 
 typedef enum hf_strength { HF_TOKENS_NONE, HF_TOKENS_WHILE_DURABLE, HF_TOKENS_STRICT } hf_strength;
 
@@ -187,12 +189,12 @@ HF_API hf_status hf_info(hf_store *store, hf_store_info *ret_info);
 typedef struct hf_lease hf_lease;
 typedef struct hf_cancel hf_cancel;
 
-#define HF_NAME_MAX 512             /* bytes; any bytes */
-#define HF_LABEL_MAX 127            /* longer labels are cut */
+#define HF_NAME_MAX     512         /* bytes; any bytes */
+#define HF_LABEL_MAX    127         /* longer labels are cut */
 #define HF_CAPACITY_MAX 1000000000u /* largest semaphore */
-#define HF_FOREVER ((int64_t)-1)
-#define HF_TTL_MIN_MS 1000
-#define HF_MS_MAX (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration taken: ten years */
+#define HF_FOREVER      ((int64_t)-1)
+#define HF_TTL_MIN_MS   1000
+#define HF_MS_MAX       (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration taken: ten years */
 
 typedef enum hf_kind {
     HF_MUTEX = 0,     /* capacity 1 */
@@ -236,7 +238,9 @@ typedef struct hf_request {
     void *on_lost_arg;
     uint64_t reserved[6];
 } hf_request;
+/* clang-format off */
 #define HF_REQUEST_INIT { .size = sizeof(hf_request) }
+/* clang-format on */
 
 /*
  * Acquire what `request` asks for, waiting at most wait_ms.
@@ -252,8 +256,8 @@ typedef struct hf_request {
  * store handle by a reentrant request gets the same handle again, its hold
  * count one higher; each needs its own hf_release().
  */
-HF_API hf_status hf_acquire(hf_store *store, const hf_request *request,
-                            hf_lease **ret_lease, hf_error *err);
+HF_API hf_status hf_acquire(hf_store *store, const hf_request *request, hf_lease **ret_lease,
+                            hf_error *err);
 
 /*
  * End a lease (one hold of it). HF_OK: given back. HF_LOST: it was lost before;
@@ -282,8 +286,8 @@ HF_API hf_status hf_cancel_free(hf_cancel *cancel);
 /* ---- leases ------------------------------------------------------------ */
 
 typedef struct hf_lease_info {
-    size_t size; /* set by the caller */
-    uint64_t token;       /* 0 where the engine has none */
+    size_t size;    /* set by the caller */
+    uint64_t token; /* 0 where the engine has none */
     hf_state state;
     uint32_t holds;       /* hold count of a reentrant lease, else 1 */
     int64_t remaining_ms; /* validity left; INT64_MAX: no limit; 0 when lost */
@@ -358,14 +362,14 @@ HF_API hf_status hf_process(hf_store *store);
 /* ---- looking and breaking ----------------------------------------------- */
 
 typedef struct hf_holder {
-    uint64_t token;    /* of who holds now */
-    uint64_t first;    /* first token of its block; local passes count up from it */
+    uint64_t token; /* of who holds now */
+    uint64_t first; /* first token of its block; local passes count up from it */
     uint32_t permits;
     uint32_t detached; /* 1: no process stands behind it */
     int64_t age_ms;
-    int64_t ttl_ms;    /* left; -1: none */
-    int64_t pid;       /* 0: unknown or in another PID namespace */
-    int64_t tid;       /* the thread that holds after a local pass; 0: not told */
+    int64_t ttl_ms; /* left; -1: none */
+    int64_t pid;    /* 0: unknown or in another PID namespace */
+    int64_t tid;    /* the thread that holds after a local pass; 0: not told */
     const char *label;
     uint64_t reserved[4];
 } hf_holder;
@@ -385,8 +389,8 @@ typedef struct hf_entry {
     size_t name_len;
     hf_kind kind; /* HF_MUTEX, HF_SHARED (a read-write lock) or HF_SEMAPHORE */
     uint32_t capacity;
-    uint32_t taken;       /* permits; a writer takes `capacity` */
-    int64_t closed_ms;    /* lock_delay left; 0: open */
+    uint32_t taken;    /* permits; a writer takes `capacity` */
+    int64_t closed_ms; /* lock_delay left; 0: open */
     size_t holder_count;
     const hf_holder *holders;
     size_t waiter_count;
@@ -401,7 +405,8 @@ typedef struct hf_view {
     uint64_t reserved[4];
 } hf_view;
 
-#define HF_INSPECT_GLOB 1u /* `name` is a pattern with * ? [a-z] and \ ; name_len 0 with NULL: all */
+#define HF_INSPECT_GLOB \
+    1u /* `name` is a pattern with * ? [a-z] and \ ; name_len 0 with NULL: all */
 
 /*
  * Who holds and who waits. Without HF_INSPECT_GLOB `name` is one exact name. A

@@ -4,7 +4,8 @@
 #define HFI_PERMIT_H
 #include "engine/engine.h"
 /* Does a claim of `mode`/`capacity` agree with what the name is in use as? */
-static inline bool hfi_permit_agrees(enum hfi_mode mode, uint32_t capacity, enum hfi_mode want, uint32_t want_capacity)
+static inline bool hfi_permit_agrees(enum hfi_mode mode, uint32_t capacity, enum hfi_mode want,
+                                     uint32_t want_capacity)
 {
     return mode == want && capacity == want_capacity;
 }

@@ -11,7 +11,7 @@
 #include "holdfast/holdfast.h"
 #include <stdbool.h>
 
-#define HFI_URL_MAX 4096
+#define HFI_URL_MAX        4096
 #define HFI_URL_PARAMS_MAX 32
 
 struct hfi_url_param {

@@ -35,11 +35,11 @@
 
 #include <stdbool.h>
 
-#define HFI_ENGINE_ABI 1u
-#define HFI_OWNER_LEN 16
-#define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)       /* a grant that would reach it is refused: HF_FULL */
-#define HFI_RW_MAX UINT32_C(0x40000000)           /* capacity of a read-write lock; a writer takes all */
-#define HFI_NEVER INT64_MAX
+#define HFI_ENGINE_ABI  1u
+#define HFI_OWNER_LEN   16
+#define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)  /* a grant that would reach it is refused: HF_FULL */
+#define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
+#define HFI_NEVER       INT64_MAX
 
 struct hfi_conn; /* the engine's own: one open store */
 struct hfi_url;  /* core/url.h */
@@ -57,7 +57,7 @@ struct hfi_name {
 
 enum hfi_mode { HFI_MODE_MUTEX, HFI_MODE_RW, HFI_MODE_SEMAPHORE }; /* what kind a name is */
 
-#define HFI_CLAIM_BARGE (1u << 0)
+#define HFI_CLAIM_BARGE    (1u << 0)
 #define HFI_CLAIM_DETACHED (1u << 1)
 
 /*
@@ -82,7 +82,7 @@ struct hfi_claim {
     uint32_t tokens; /* size of the block, 1 <= tokens <= tokens_wanted */
     /* Set by the engine at every grant and renewal that succeeded. */
     int64_t granted_ttl_ms; /* as the server granted it; 0: no expiry */
-    int64_t sent_ms;        /* hfi_now_ms() read before the request that started this ttl was sent */
+    int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
 
     void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
 };
@@ -130,15 +130,34 @@ struct hfi_op {
     bool blocking;       /* ACQUIRE: this thread will call wait() next (INLINE engines) */
     struct hfi_claim *claim;
     union {
-        struct { struct hfi_renewal *items; size_t count; } renew;
-        struct { const unsigned char *pattern; uint32_t len; bool glob; struct hfi_sink *sink; } inspect;
-        struct { struct hfi_name name; uint64_t token; } brk;
-        struct { struct hfi_name name; const void *bytes; size_t len; uint64_t version;
-                 void *ret_bytes; size_t ret_len; uint64_t ret_version; } cell;
+        struct {
+            struct hfi_renewal *items;
+            size_t count;
+        } renew;
+        struct {
+            const unsigned char *pattern;
+            uint32_t len;
+            bool glob;
+            struct hfi_sink *sink;
+        } inspect;
+        struct {
+            struct hfi_name name;
+            uint64_t token;
+        } brk;
+        struct {
+            struct hfi_name name;
+            const void *bytes;
+            size_t len;
+            uint64_t version;
+            void *ret_bytes;
+            size_t ret_len;
+            uint64_t ret_version;
+        } cell;
     } u;
     hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
     void *core;        /* core's own */
-    _Atomic int stop;  /* BLOCKING: 0, or the status that core is about to call cancel() with. That may
+    _Atomic int
+        stop; /* BLOCKING: 0, or the status that core is about to call cancel() with. That may
                           be before submit() has got so far that cancel() finds it: look here before
                           going to sleep. */
 
@@ -168,7 +187,7 @@ enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };
 struct hfi_engine {
     unsigned abi; /* HFI_ENGINE_ABI */
     enum hfi_drive drive;
-    hf_engine_info info; /* name, schemes, caps, tokens and the promise table */
+    hf_engine_info info;    /* name, schemes, caps, tokens and the promise table */
     int64_t default_ttl_ms; /* 0: process-bound, no ttl */
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */

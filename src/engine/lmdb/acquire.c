@@ -31,7 +31,8 @@ struct acquire {
 
 static int acquire_body(struct lm_txn *t, void *arg);
 static void acquire_after(struct lm_txn *t, void *arg);
-static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open, uint32_t missing);
+static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open,
+                         uint32_t missing);
 static int stop(struct acquire *a, hf_status status);
 static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err);
 static void count(struct lm_txn *t, struct acquire *a);
@@ -50,11 +51,13 @@ void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (status == HF_OK && op->may_wait)
         status = hfi_lm_watch_start(conn->depot, &op->error);
     if (status == HF_OK)
-        status = hfi_lm_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a, &op->error);
+        status = hfi_lm_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a,
+                            &op->error);
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
-        hfi_lm_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead, a.by_mail); /* the op may be gone */
+        hfi_lm_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead,
+                          a.by_mail); /* the op may be gone */
         return;
     }
     if (a.wait)
@@ -130,7 +133,8 @@ static int acquire_body(struct lm_txn *t, void *arg)
 }
 
 /* The name has a record (`value`; NULL: none, but the store is closed for grants). */
-static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open, uint32_t missing)
+static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open,
+                         uint32_t missing)
 {
     const struct hfi_claim *claim = a->op->claim;
     const uint64_t *hash = claim->name.hash;
@@ -143,7 +147,8 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
         hfi_lm_name_init(&rec, &claim->name);
     else
         rc = hfi_lm_name_parse(hash, value, &rec);
-    if (rc == 0 && (rec.name_len != claim->name.len || memcmp(rec.text, claim->name.bytes, rec.name_len) != 0))
+    if (rc == 0 &&
+        (rec.name_len != claim->name.len || memcmp(rec.text, claim->name.bytes, rec.name_len) != 0))
         rc = LM_E_COLLISION;
     if (rc == 0)
         rc = hfi_lm_expire(t, hash, &rec);
@@ -157,9 +162,12 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
 
     if (!hfi_permit_agrees((enum hfi_mode)rec.mode, rec.capacity, claim->mode, claim->capacity)) {
         rc = hfi_lm_find_dead(t, hash, &rec, false);
-        return rc != 0 ? rc : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s", hf_status_text(HF_MISMATCH)));
+        return rc != 0 ? rc
+                       : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
+                                               hf_status_text(HF_MISMATCH)));
     }
-    if (open && hfi_lm_past(t, rec.closed_ms) && hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
+    if (open && hfi_lm_past(t, rec.closed_ms) &&
+        hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
         if (!a->room)
             return MDB_MAP_FULL;
@@ -225,10 +233,11 @@ static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err)
                              "the lease file was damaged and is being rebuilt: process %d has not "
                              "registered its leases yet",
                              (int)hfi_lm_slot(t->depot, missing)->pid);
-    return hfi_error_set(err, HF_UNAVAILABLE, 0,
-                         "the lease file was damaged and rebuilt: no grants for another %lld s, until every "
-                         "lease without a process has expired",
-                         (long long)(t->depot->header->closed_ms - hfi_lm_now(t) + 999) / 1000);
+    return hfi_error_set(
+        err, HF_UNAVAILABLE, 0,
+        "the lease file was damaged and rebuilt: no grants for another %lld s, until every "
+        "lease without a process has expired",
+        (long long)(t->depot->header->closed_ms - hfi_lm_now(t) + 999) / 1000);
 }
 
 static int stop(struct acquire *a, hf_status status)
@@ -245,7 +254,8 @@ static void count(struct lm_txn *t, struct acquire *a)
     a->counted = true;
 }
 
-const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len)
+const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim,
+                         size_t *ret_len)
 {
     const char *label = claim->label;
 

@@ -44,7 +44,9 @@ hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err)
             atomic_store_explicit(&d->bell_runs, 1, memory_order_release);
     }
     pthread_mutex_unlock(&d->local);
-    return rc == 0 ? HF_OK : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
+    return rc == 0
+               ? HF_OK
+               : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
 void hfi_lm_bell_stop(struct lm_depot *d)
@@ -91,7 +93,8 @@ static void *bell_main(void *arg)
             else if (mail->kind == LM_MAIL_CALLED)
                 hfi_lm_attend(d, mail->cookie);
             else if (mail->kind == LM_MAIL_LOST && !lost(d, mail->token))
-                everything = true; /* broken before its thread has taken the grant: compare in a while */
+                everything =
+                    true; /* broken before its thread has taken the grant: compare in a while */
         }
         if (everything)
             again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS);
@@ -153,7 +156,8 @@ static bool lost(struct lm_depot *d, uint64_t token)
 
     pthread_mutex_lock(&d->calls);
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
-        for (claim = d->claims; claim && token_of(d, claim) != token; claim = claim->engine[LM_CLAIM_NEXT])
+        for (claim = d->claims; claim && token_of(d, claim) != token;
+             claim = claim->engine[LM_CLAIM_NEXT])
             ;
         if (claim) {
             conn = claim->engine[LM_CLAIM_CONN];
@@ -179,7 +183,8 @@ static int audit_body(struct lm_txn *t, void *arg)
     struct lm_holder h;
 
     a->count = 0;
-    for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room; c = c->engine[LM_CLAIM_NEXT]) {
+    for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room;
+         c = c->engine[LM_CLAIM_NEXT]) {
         int rc;
 
         if (token_of(t->depot, c) == 0)
@@ -218,7 +223,8 @@ static void look_at_everything(struct lm_depot *d)
     a.tokens = hfi_malloc(a.room * sizeof *a.tokens);
     if (!a.tokens)
         return;
-    if (hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a, NULL) == HF_OK)
+    if (hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a,
+                   NULL) == HF_OK)
         for (size_t i = 0; i < a.count; i++)
             (void)lost(d, a.tokens[i]);
     hfi_free(a.tokens);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CELLS_MAP ((size_t)1 << 30)
+#define CELLS_MAP   ((size_t)1 << 30)
 #define VERSION_KEY "v" /* shorter than any hash */
 
 static hf_status open_cells(struct lm_depot *d, hf_error *err)
@@ -32,7 +32,8 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     rc = mdb_env_create(&d->cells);
     if (rc == 0)
-        rc = mdb_env_set_mapsize(d->cells, CELLS_MAP); /* not a writable map: a full disk is an error code */
+        rc = mdb_env_set_mapsize(d->cells,
+                                 CELLS_MAP); /* not a writable map: a full disk is an error code */
     if (rc == 0)
         rc = mdb_env_open(d->cells, path, MDB_NOSUBDIR | MDB_NOLOCK, d->file_mode);
     if (rc == 0)
@@ -47,8 +48,8 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
     if (rc == 0)
         return HF_OK;
     hfi_lm_cells_close(d);
-    return hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : HF_UNAVAILABLE, rc, "%s/cells.mdb: %s", d->path,
-                         mdb_strerror(rc));
+    return hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : HF_UNAVAILABLE, rc,
+                         "%s/cells.mdb: %s", d->path, mdb_strerror(rc));
 }
 
 void hfi_lm_cells_close(struct lm_depot *d)
@@ -59,7 +60,8 @@ void hfi_lm_cells_close(struct lm_depot *d)
 }
 
 /* Value: version, length of the name, name, bytes. */
-static int cell_get(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name, uint64_t *ret_version, MDB_val *ret_bytes)
+static int cell_get(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name, uint64_t *ret_version,
+                    MDB_val *ret_bytes)
 {
     MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)name->hash }, value;
     uint16_t name_len;
@@ -82,10 +84,11 @@ static int cell_get(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name, uint
     return 0;
 }
 
-static int cell_put(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name, const void *bytes, size_t len,
-                    uint64_t *ret_version)
+static int cell_put(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name, const void *bytes,
+                    size_t len, uint64_t *ret_version)
 {
-    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY }, value;
+    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY },
+            value;
     uint64_t version = 0;
     uint16_t name_len = (uint16_t)name->len;
     int rc = mdb_get(txn, dbi, &key, &value);
@@ -174,7 +177,8 @@ static int swap(struct lm_depot *d, MDB_txn *txn, struct hfi_op *op, bool *ret_o
         return 0;
     if (!op->u.cell.bytes)
         return version ? mdb_del(txn, d->cells_dbi, &key, NULL) : 0;
-    return cell_put(txn, d->cells_dbi, &op->u.cell.name, op->u.cell.bytes, op->u.cell.len, &op->u.cell.ret_version);
+    return cell_put(txn, d->cells_dbi, &op->u.cell.name, op->u.cell.bytes, op->u.cell.len,
+                    &op->u.cell.ret_version);
 }
 
 void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)

@@ -35,8 +35,8 @@ void hfi_lm_tell_changed(struct lm_depot *d)
 }
 
 /* Callers see the counter plus one, because 0 means "from now on". */
-hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms, const _Atomic int *stop,
-                             hf_error *err)
+hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                             const _Atomic int *stop, hf_error *err)
 {
     struct lm_depot *d = conn->depot;
     struct lm_header *h = d->header;

@@ -43,7 +43,9 @@ void hfi_lm_claim_unlink(struct lm_depot *d, struct hfi_claim *claim)
 int hfi_lm_sweep(struct lm_txn *t)
 {
     struct lm_header *header = t->depot->header;
-    struct { uint64_t hash[2]; } stale[SWEEP_STEP];
+    struct {
+        uint64_t hash[2];
+    } stale[SWEEP_STEP];
     MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = header->sweep }, value;
     struct lm_name rec;
     MDB_cursor *cursor;

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define CONTROL_SIZE ((size_t)LM_PAGE * (1 + LM_SLOTS_MAX))
-#define SPIN 60            /* tries before sleeping for the mutex: about a transaction's length */
+#define SPIN         60 /* tries before sleeping for the mutex: about a transaction's length */
 
 static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err);
 static hf_status open_or_make(struct lm_depot *d, hf_error *err);
@@ -33,8 +33,8 @@ static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *e
 
 static uint32_t shape(void)
 {
-    return (uint32_t)(sizeof(struct lm_header) ^ sizeof(struct lm_slot) << 9 ^ sizeof(pthread_mutex_t) << 20 ^
-                      sizeof(struct lm_name) << 4);
+    return (uint32_t)(sizeof(struct lm_header) ^ sizeof(struct lm_slot) << 9 ^
+                      sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lm_name) << 4);
 }
 
 /* Open the durable file, the control file and the lease file, making what is missing; one
@@ -47,7 +47,8 @@ hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error 
     if (status != HF_OK)
         return status;
     status = open_or_make(d, err);
-    flock(init_fd, LOCK_UN); /* not by close alone: a child forked meanwhile has the descriptor too */
+    flock(init_fd,
+          LOCK_UN); /* not by close alone: a child forked meanwhile has the descriptor too */
     close(init_fd);
     return status;
 }
@@ -78,14 +79,16 @@ static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd,
      * all that flock(2), which has no timeout, leaves without signals. */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
-            status = hfi_error_set(err, HF_UNAVAILABLE, errno, "flock %s/init: %s", d->path, strerror(errno));
+            status = hfi_error_set(err, HF_UNAVAILABLE, errno, "flock %s/init: %s", d->path,
+                                   strerror(errno));
             close(fd);
             return status;
         }
         if (hfi_now_ms() >= deadline_ms) {
             close(fd);
-            return hfi_error_set(err, HF_UNAVAILABLE, 0,
-                                 "another process has been opening %s for too long (is it stopped?)", d->path);
+            return hfi_error_set(
+                err, HF_UNAVAILABLE, 0,
+                "another process has been opening %s for too long (is it stopped?)", d->path);
         }
         nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
     }
@@ -108,8 +111,9 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
         return status;
 
     status = map_control(d, err);
-    good = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC && d->header->format == LM_FORMAT &&
-           d->header->shape == shape() && memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0;
+    good = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC &&
+           d->header->format == LM_FORMAT && d->header->shape == shape() &&
+           memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0;
     if (status != HF_OK && status != HF_NOT_FOUND)
         return status;
     /* Before `live` is opened: closing it again would drop the locks of the other copy. */
@@ -130,10 +134,11 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
     int32_t pid;
 
     if (hfi_lm_anybody_alive(d, &pid) || (good && hfi_lm_anybody_running(d, &pid)))
-        return hfi_error_set(err, known && !good ? HF_VERSION : HF_CORRUPT, 0,
-                             "%s/%s is damaged, missing or of another version while process %d uses the "
-                             "store: end that process first",
-                             d->path, good ? "live" : "control", (int)pid);
+        return hfi_error_set(
+            err, known && !good ? HF_VERSION : HF_CORRUPT, 0,
+            "%s/%s is damaged, missing or of another version while process %d uses the "
+            "store: end that process first",
+            d->path, good ? "live" : "control", (int)pid);
     return make_control(d, boot_id, err);
 }
 
@@ -152,7 +157,8 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
     void *map;
 
     if (fstat(d->control_fd, &st) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/control: %s", d->path, strerror(errno));
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/control: %s", d->path,
+                             strerror(errno));
     if (d->header)
         munmap(d->header, CONTROL_SIZE);
     d->header = NULL;
@@ -160,7 +166,8 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
         return HF_NOT_FOUND;
     map = mmap(NULL, CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, d->control_fd, 0);
     if (map == MAP_FAILED)
-        return hfi_error_set(err, HF_NO_MEMORY, errno, "mmap %s/control: %s", d->path, strerror(errno));
+        return hfi_error_set(err, HF_NO_MEMORY, errno, "mmap %s/control: %s", d->path,
+                             strerror(errno));
     d->header = map;
     return HF_OK;
 }
@@ -182,9 +189,11 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
         munmap(d->header, CONTROL_SIZE);
     d->header = NULL;
     if (fstat(d->live_fd, &live) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/live: %s", d->path, strerror(errno));
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/live: %s", d->path,
+                             strerror(errno));
     if (ftruncate(d->control_fd, 0) != 0)
-        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/control: %s", d->path, strerror(errno));
+        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/control: %s", d->path,
+                             strerror(errno));
     status = hfi_lm_reserve_space(d, d->control_fd, "control", LM_PAGE * (1 + LM_SLOTS_STEP), err);
     if (status == HF_OK)
         status = map_control(d, err);
@@ -285,10 +294,12 @@ void hfi_lm_unlock_cells(struct lm_depot *d)
 static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *err)
 {
     if (rc == ETIMEDOUT)
-        return hfi_error_set(err, HF_UNAVAILABLE, rc,
-                             "process %d has been inside a transaction of %s for too long (is it stopped?)",
-                             (int)pid, d->path);
-    return hfi_error_set(err, HF_CORRUPT, rc, "%s/control: its mutex is damaged: %s", d->path, strerror(rc));
+        return hfi_error_set(
+            err, HF_UNAVAILABLE, rc,
+            "process %d has been inside a transaction of %s for too long (is it stopped?)",
+            (int)pid, d->path);
+    return hfi_error_set(err, HF_CORRUPT, rc, "%s/control: its mutex is damaged: %s", d->path,
+                         strerror(rc));
 }
 
 /*
@@ -333,7 +344,8 @@ static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadl
     /* A try asks for nothing to be waited for but the length of a transaction, which is what
      * this is: so never less than that, whatever the caller's deadline. */
     if (deadline_ms < end)
-        end = deadline_ms < hfi_after_ms(now, LM_HEARTBEAT_MS) ? hfi_after_ms(now, LM_HEARTBEAT_MS) : deadline_ms;
+        end = deadline_ms < hfi_after_ms(now, LM_HEARTBEAT_MS) ? hfi_after_ms(now, LM_HEARTBEAT_MS)
+                                                               : deadline_ms;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (end - now) / 1000;
     until.tv_nsec += (end - now) % 1000 * 1000000;

@@ -19,8 +19,8 @@ struct report {
     void *arg;
 };
 
-__attribute__((format(printf, 4, 5)))
-static void say(const struct report *r, hf_level level, const char *topic, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+                                                      const char *topic, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -40,10 +40,12 @@ static void check_place(struct lm_depot *d, const struct report *r)
     say(r, HF_FINE, "path", "%s", d->path);
     if (fstatfs(d->dir_fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
         say(r, HF_WARNING, "durability",
-            "the directory is in memory: the token mark is lost with a reboot (a new store then starts at the "
+            "the directory is in memory: the token mark is lost with a reboot (a new store then "
+            "starts at the "
             "time in microseconds)");
     else
-        say(r, HF_FINE, "durability", "the token mark is on a disk and synced before its tokens are used");
+        say(r, HF_FINE, "durability",
+            "the token mark is on a disk and synced before its tokens are used");
     if (fstatvfs(d->dir_fd, &space) == 0) {
         unsigned long long mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
 
@@ -52,13 +54,15 @@ static void check_place(struct lm_depot *d, const struct report *r)
     if (fstat(d->dir_fd, &st) == 0) {
         if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
             say(r, HF_WARNING, "sharing",
-                "every user may write here and the directory is not sticky: anybody can delete the store's files "
+                "every user may write here and the directory is not sticky: anybody can delete the "
+                "store's files "
                 "(chmod +t)");
         else if (st.st_mode & S_IWOTH)
-            say(r, HF_FINE, "sharing", "shared by all users: each can also break or damage the others' leases");
+            say(r, HF_FINE, "sharing",
+                "shared by all users: each can also break or damage the others' leases");
         else
-            say(r, HF_FINE, "sharing", "mode %04o, owner %u, group %u", (unsigned)st.st_mode & 07777,
-                (unsigned)st.st_uid, (unsigned)st.st_gid);
+            say(r, HF_FINE, "sharing", "mode %04o, owner %u, group %u",
+                (unsigned)st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
     }
 }
 
@@ -113,11 +117,13 @@ static void check_processes(struct lm_depot *d, const struct report *r)
             live++;
     }
     hfi_lm_unlock(d);
-    say(r, HF_FINE, "processes", "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
+    say(r, HF_FINE, "processes",
+        "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
         live, dead);
     if (foreign)
         say(r, HF_WARNING, "processes",
-            "%u live in another PID namespace: their death is noticed within a second, not at once", foreign);
+            "%u live in another PID namespace: their death is noticed within a second, not at once",
+            foreign);
 }
 
 hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
@@ -131,7 +137,8 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
 
     check_place(d, &r);
     check_processes(d, &r);
-    status = hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
+    status =
+        hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
     if (status != HF_OK) {
         say(&r, HF_BAD, "leases", "%s", err ? err->text : hf_status_text(status));
         return HF_OK;
@@ -142,7 +149,8 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     if (d->header->epoch != epoch)
         say(&r, HF_BAD, "leases", "the lease file was damaged and has just been rebuilt");
     else if (epoch > 1)
-        say(&r, HF_WARNING, "leases", "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
+        say(&r, HF_WARNING, "leases", "the lease file was damaged and rebuilt %u times since boot",
+            epoch - 1);
     if (d->header->closed_ms > hfi_now_ms())
         say(&r, HF_BAD, "leases", "after a rebuild nothing is granted for another %lld s",
             (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);

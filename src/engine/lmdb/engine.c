@@ -31,7 +31,8 @@ static hf_status path_of(struct hfi_url *url, char **ret_path, hf_error *err)
 
     if (strncmp(rest, "//", 2) == 0) {
         if (rest[2] != '/')
-            return hfi_error_set(err, HF_CONFIG, 0, "byte %zu of the URL: a file URL has no host (file:PATH)",
+            return hfi_error_set(err, HF_CONFIG, 0,
+                                 "byte %zu of the URL: a file URL has no host (file:PATH)",
                                  strlen(url->scheme) + 3);
         rest += 2;
     }
@@ -48,7 +49,8 @@ static hf_status path_of(struct hfi_url *url, char **ret_path, hf_error *err)
     return HF_OK;
 }
 
-static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn, hf_error *err)
+static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         hf_error *err)
 {
     int64_t lock_wait_ms = LM_LOCK_WAIT_MS;
     struct lm_depot *depot = NULL;
@@ -84,7 +86,8 @@ static void depot_init(struct lm_depot *d, int64_t lock_wait_ms)
 {
     struct stat st;
 
-    d->dir_fd = d->store_fd = d->control_fd = d->live_fd = d->lease_fd = d->epoll_fd = d->wake_fd = -1;
+    d->dir_fd = d->store_fd = d->control_fd = d->live_fd = d->lease_fd = d->epoll_fd = d->wake_fd =
+        -1;
     for (int i = 0; i < LM_WATCH_MAX; i++)
         d->watches[i].fd = -1;
     d->slot = LM_NO_SLOT;
@@ -234,9 +237,10 @@ static const struct hfi_engine engine = {
     .info = { .name = "lmdb",
               .schemes = "file",
               .available = 1,
-              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL | HF_CAP_PROCESS |
-                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE | HF_CAP_LOCK_DELAY |
-                      HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS,
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                      HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
+                      HF_CAP_WATCH | HF_CAP_CELLS,
               .tokens = HF_TOKENS_STRICT,
               .on_crash = "freed at once by the kernel",
               .on_pause = "kept (no ttl); with a ttl: fenced by the token",

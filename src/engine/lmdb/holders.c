@@ -42,16 +42,16 @@ void hfi_lm_remember_latest(struct lm_txn *t, int64_t until_ms)
         t->depot->header->latest_ms = until_ms;
 }
 
-int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
-                      const char *label, size_t label_len)
+int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                        struct lm_holder *h, const char *label, size_t label_len)
 {
     int rc = hfi_lm_token_take(t, h->tokens, &h->token);
 
     return rc != 0 ? rc : hfi_lm_holder_add(t, hash, rec, h, label, label_len);
 }
 
-int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h,
-                      const char *label, size_t label_len)
+int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                      const struct lm_holder *h, const char *label, size_t label_len)
 {
     rec->taken += h->permits;
     if (h->slot == LM_NO_SLOT)
@@ -111,7 +111,8 @@ int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
         if (rc == MDB_NOTFOUND)
             return 0;
         if (rc == 0 && hfi_lm_past(t, further.holder.deadline_ms))
-            rc = hfi_lm_holder_remove(t, hash, rec, &further.holder, true, further.holder.deadline_ms);
+            rc = hfi_lm_holder_remove(t, hash, rec, &further.holder, true,
+                                      further.holder.deadline_ms);
         at++;
     }
     return rc;
@@ -119,7 +120,10 @@ int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
 
 static struct lm_wake call(const struct lm_waiter *w)
 {
-    return (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w->slot, .cell = w->cell, .turn = w->turn,
+    return (struct lm_wake){ .kind = LM_WAKE_CALLED,
+                             .slot = w->slot,
+                             .cell = w->cell,
+                             .turn = w->turn,
                              .cookie = w->cookie };
 }
 
@@ -156,7 +160,8 @@ int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec
     bool look = false;
     int rc;
 
-    if (rec->waiters == 0 || !hfi_lm_past(t, rec->closed_ms) || !hfi_lm_open_for_grants(t, &missing))
+    if (rec->waiters == 0 || !hfi_lm_past(t, rec->closed_ms) ||
+        !hfi_lm_open_for_grants(t, &missing))
         return 0;
     rc = hfi_lm_expire(t, hash, rec);
     while (rc == 0 && rec->waiters > 0 && hfi_lm_past(t, rec->closed_ms)) {
@@ -165,17 +170,24 @@ int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec
             return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
         if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
             break;
-        struct lm_wake wake = { .kind = LM_WAKE_GRANTED, .slot = w.slot, .cell = w.cell, .turn = w.turn,
-                                .cookie = w.cookie, .granted_ms = hfi_lm_now(t) };
+        struct lm_wake wake = { .kind = LM_WAKE_GRANTED,
+                                .slot = w.slot,
+                                .cell = w.cell,
+                                .turn = w.turn,
+                                .cookie = w.cookie,
+                                .granted_ms = hfi_lm_now(t) };
 
         if (w.flags & LM_WAITER_BARGE && ticket != self) {
             wake.kind = LM_WAKE_CALLED; /* it wants throughput: whoever is first takes it */
             return hfi_lm_wake_later(t, wake);
         }
         struct lm_holder h = { .granted_ms = hfi_lm_now(t),
-                               .deadline_ms = w.ttl_ms ? hfi_after_ms(hfi_lm_now(t), w.ttl_ms) : HFI_NEVER,
-                               .lock_delay_ms = w.lock_delay_ms, .tokens = w.tokens_wanted,
-                               .permits = w.permits, .ttl_ms = w.ttl_ms,
+                               .deadline_ms =
+                                   w.ttl_ms ? hfi_after_ms(hfi_lm_now(t), w.ttl_ms) : HFI_NEVER,
+                               .lock_delay_ms = w.lock_delay_ms,
+                               .tokens = w.tokens_wanted,
+                               .permits = w.permits,
+                               .ttl_ms = w.ttl_ms,
                                .slot = w.flags & LM_WAITER_DETACHED ? LM_NO_SLOT : w.slot };
 
         memcpy(h.owner, w.owner, HFI_OWNER_LEN);
@@ -250,7 +262,8 @@ static int dead_at(struct lm_txn *t, uint32_t slot, bool trust_watch)
     return LM_E_DEAD;
 }
 
-int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec, bool trust_watch)
+int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                     bool trust_watch)
 {
     struct lm_further further;
     struct lm_waiter w;
@@ -270,4 +283,3 @@ int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_n
     }
     return rc == MDB_NOTFOUND ? 0 : rc; /* removed in this transaction */
 }
-

@@ -25,18 +25,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LM_FORMAT 1u
-#define LM_STORE_MAGIC UINT64_C(0x31736c6f68746668)   /* durable file */
+#define LM_FORMAT        1u
+#define LM_STORE_MAGIC   UINT64_C(0x31736c6f68746668) /* durable file */
 #define LM_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
 
-#define LM_PAGE 4096
-#define LM_SLOTS_MAX 16384 /* processes at once */
-#define LM_SLOTS_STEP 64   /* preallocated at a time */
-#define LM_CELLS 96        /* threads of one process that wait in the store by futex; more use the bell */
-#define LM_MAILS 32        /* mail not yet read; more: the reader looks at everything */
-#define LM_PASSES 32       /* leases of one process that are being passed on locally */
-#define LM_NO_SLOT UINT32_MAX
-#define LM_TOKEN_BLOCK (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
+#define LM_PAGE           4096
+#define LM_SLOTS_MAX      16384 /* processes at once */
+#define LM_SLOTS_STEP     64    /* preallocated at a time */
+#define LM_CELLS          96 /* threads of one process that wait in the store by futex; more use the bell */
+#define LM_MAILS          32 /* mail not yet read; more: the reader looks at everything */
+#define LM_PASSES         32 /* leases of one process that are being passed on locally */
+#define LM_NO_SLOT        UINT32_MAX
+#define LM_TOKEN_BLOCK    (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
 #define LM_LEASES_INITIAL (INT64_C(4) << 20)
 
 enum lm_slot_state { LM_SLOT_FREE, LM_SLOT_LIVE };
@@ -72,24 +72,26 @@ struct lm_header {
     uint32_t shape; /* sizes of this build's structs: another ABI is refused */
     char boot_id[40];
     pthread_mutex_t mutex; /* robust, process-shared: around every LMDB transaction */
-    pthread_mutex_t cells_mutex; /* likewise, around the durable cells: their fsync stalls no lock */
-    _Atomic int32_t lock_pid;   /* who has the first, for the message when it is stuck */
+    pthread_mutex_t
+        cells_mutex;          /* likewise, around the durable cells: their fsync stalls no lock */
+    _Atomic int32_t lock_pid; /* who has the first, for the message when it is stuck */
     _Atomic int32_t cells_pid;
 
-    uint32_t epoch;      /* which leases.N counts */
-    uint32_t rebuilt;    /* the last epoch that began empty, after damage; above epoch: not begun yet */
+    uint32_t epoch; /* which leases.N counts */
+    uint32_t
+        rebuilt; /* the last epoch that began empty, after damage; above epoch: not begun yet */
     uint64_t last_txn;   /* LMDB's number of the last transaction in it; 0: not known */
     uint64_t live_ino;   /* the file `live` that the locks are on */
     uint32_t state;      /* enum lm_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
     uint64_t last_ticket; /* of the whole store: a rebuilt file does not begin them anew */
-    int64_t latest_ms;   /* no deadline of a detached lease or lock_delay is later */
-    int64_t closed_ms;   /* after a rebuild: no grants before this */
-    uint32_t slot_high;  /* slots below it have been used */
-    uint32_t slot_room;  /* slots below it are preallocated */
-    uint32_t slot_hint;  /* where to look for dead slots next */
-    uint64_t sweep[2];   /* where the sweep of expired leases goes on */
+    int64_t latest_ms;    /* no deadline of a detached lease or lock_delay is later */
+    int64_t closed_ms;    /* after a rebuild: no grants before this */
+    uint32_t slot_high;   /* slots below it have been used */
+    uint32_t slot_room;   /* slots below it are preallocated */
+    uint32_t slot_hint;   /* where to look for dead slots next */
+    uint64_t sweep[2];    /* where the sweep of expired leases goes on */
 
     _Atomic uint32_t change_seq;      /* futex: one up with every change */
     _Atomic uint32_t change_watchers; /* how many sleep on it, or more */
@@ -126,12 +128,12 @@ struct lm_slot {
     uint32_t generation;    /* one up with every registration */
     int32_t pid;            /* in its own PID namespace */
     uint32_t uid;
-    uint64_t pid_namespace; /* inode; 0: not known */
-    unsigned char image[16]; /* AT_RANDOM: differs after exec */
-    uint32_t records;       /* holders and waiters of it in LMDB, or more */
-    uint32_t epoch;         /* its leases are in the file of this epoch */
-    _Atomic uint32_t watching; /* its threads in wait_change */
-    uint32_t mail_overflow; /* mail was dropped: look at everything */
+    uint64_t pid_namespace;     /* inode; 0: not known */
+    unsigned char image[16];    /* AT_RANDOM: differs after exec */
+    uint32_t records;           /* holders and waiters of it in LMDB, or more */
+    uint32_t epoch;             /* its leases are in the file of this epoch */
+    _Atomic uint32_t watching;  /* its threads in wait_change */
+    uint32_t mail_overflow;     /* mail was dropped: look at everything */
     _Atomic uint32_t mail;      /* futex: one up with every message */
     _Atomic uint32_t mail_read; /* messages read so far */
     _Atomic uint32_t mail_sent; /* messages written so far */
@@ -159,13 +161,13 @@ _Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
 /* And one record with a key of this length that is always there: a tree that never becomes empty
  * spares LMDB the making and unmaking of its root with every lone lease (a fifth of a pair). */
 #define LM_KEY_ANCHOR 1
-#define LM_ANCHOR "!"
+#define LM_ANCHOR     "!"
 
 struct lm_holder {
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t token; /* first of its block; 0: vacant */
     int64_t granted_ms;
-    int64_t deadline_ms;   /* HFI_NEVER: none */
+    int64_t deadline_ms; /* HFI_NEVER: none */
     int64_t lock_delay_ms;
     uint32_t tokens;
     uint32_t permits;
@@ -174,7 +176,7 @@ struct lm_holder {
     int64_t ttl_ms; /* as asked for; 0: none */
 };
 
-#define LM_WAITER_BARGE 1u
+#define LM_WAITER_BARGE    1u
 #define LM_WAITER_DETACHED 2u
 
 struct lm_waiter {
@@ -197,7 +199,7 @@ struct lm_waiter {
 struct lm_name {
     uint32_t checksum; /* of all that follows */
     uint16_t name_len;
-    uint8_t mode; /* enum hfi_mode */
+    uint8_t mode;      /* enum hfi_mode */
     uint8_t label_len; /* of the first holder; 0: its slot's label */
     uint32_t capacity;
     uint32_t taken;   /* permits */
@@ -205,7 +207,8 @@ struct lm_name {
     uint32_t waiters;
     int64_t closed_ms; /* lock_delay: no grants before this; 0: open */
     struct lm_holder first;
-    unsigned char text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
+    unsigned char
+        text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
 };
 
 /* A further holder. */
@@ -216,8 +219,8 @@ struct lm_further {
     char label[HF_LABEL_MAX + 1];
 };
 
-#define LM_NAME_FIXED offsetof(struct lm_name, text)
-#define LM_WAITER_FIXED offsetof(struct lm_waiter, label)
+#define LM_NAME_FIXED    offsetof(struct lm_name, text)
+#define LM_WAITER_FIXED  offsetof(struct lm_waiter, label)
 #define LM_FURTHER_FIXED offsetof(struct lm_further, label)
 
 #endif

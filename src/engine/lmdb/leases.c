@@ -74,7 +74,7 @@ void hfi_lm_close_on_exec(MDB_env *env)
 static int put_anchor(struct lm_depot *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR };
-    MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t)"!" };
+    MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t) "!" };
     int rc = mdb_put(txn, d->dbi, &key, &value, MDB_NOOVERWRITE);
 
     return rc == MDB_KEYEXIST ? 0 : rc;
@@ -112,7 +112,8 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     d->map_size = (size_t)size;
     rc = mdb_env_set_mapsize(d->env, d->map_size);
     if (rc == 0)
-        rc = mdb_env_open(d->env, path, MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
+        rc = mdb_env_open(d->env, path,
+                          MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
     if (rc == 0)
         hfi_lm_close_on_exec(d->env);
@@ -152,7 +153,8 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
     if (status != HF_OK)
         return status;
     if (create && !created && ftruncate(d->lease_fd, 0) != 0) /* but then nobody uses it */
-        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/%s: %s", d->path, name, strerror(errno));
+        return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/%s: %s", d->path, name,
+                             strerror(errno));
     if (fstat(d->lease_fd, &st) != 0 || (!create && st.st_size < LM_LEASES_INITIAL)) {
         hfi_lm_leases_close(d);
         return hfi_error_set(err, HF_CORRUPT, 0, "%s/%s is cut short", d->path, name);
@@ -160,8 +162,11 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
 
     rc = open_env(d, create ? LM_LEASES_INITIAL : st.st_size, create);
     if (rc != 0) {
-        status = hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : rc == ENOSPC ? HF_FULL : HF_UNAVAILABLE, rc,
-                               "%s/%s: %s", d->path, name, mdb_strerror(rc));
+        status = hfi_error_set(err,
+                               hfi_lm_is_corrupt(rc) ? HF_CORRUPT
+                               : rc == ENOSPC        ? HF_FULL
+                                                     : HF_UNAVAILABLE,
+                               rc, "%s/%s: %s", d->path, name, mdb_strerror(rc));
         hfi_lm_leases_close(d);
         if (create)
             unlinkat(d->dir_fd, name, 0);
@@ -296,14 +301,15 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
 /* ---- compaction ---------------------------------------------------------------------- */
 
 #define COMPACT_MIN_PAGES 256 /* smaller files are left alone */
-#define COMPACT_RATIO 8       /* at least this many times as many pages as are in use */
+#define COMPACT_RATIO     8   /* at least this many times as many pages as are in use */
 
 static bool mostly_holes(struct lm_depot *d)
 {
     MDB_envinfo info;
     MDB_stat stat;
 
-    if (d->header->state != LM_READY || mdb_env_info(d->env, &info) != 0 || mdb_env_stat(d->env, &stat) != 0)
+    if (d->header->state != LM_READY || mdb_env_info(d->env, &info) != 0 ||
+        mdb_env_stat(d->env, &stat) != 0)
         return false;
     return info.me_last_pgno > COMPACT_MIN_PAGES &&
            (stat.ms_leaf_pages + stat.ms_branch_pages) * COMPACT_RATIO < info.me_last_pgno;
@@ -325,7 +331,8 @@ static int copy_records(struct lm_depot *d, MDB_env *from, MDB_dbi from_dbi)
         rc = mdb_cursor_open(source, from_dbi, &cursor);
     if (rc == 0) {
         while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-            if (key.mv_size != LM_KEY_ANCHOR && (rc = mdb_put(target, d->dbi, &key, &value, 0)) != 0)
+            if (key.mv_size != LM_KEY_ANCHOR &&
+                (rc = mdb_put(target, d->dbi, &key, &value, 0)) != 0)
                 break;
         mdb_cursor_close(cursor);
         if (rc == MDB_NOTFOUND) {
@@ -390,12 +397,14 @@ static uint64_t token_of_wait(struct lm_depot *d, struct lm_wait *w, const struc
     pthread_mutex_lock(&d->local);
     if (!w->op)
         token = claim->token;
-    else if (w->cell < LM_CELLS && atomic_load(&s->cells[w->cell].word) == (w->turn << 2 | LM_GRANTED))
+    else if (w->cell < LM_CELLS &&
+             atomic_load(&s->cells[w->cell].word) == (w->turn << 2 | LM_GRANTED))
         token = s->cells[w->cell].token;
     else if (w->told)
         token = w->told;
     for (uint32_t i = atomic_load(&s->mail_read); !token && w->op && i != s->mail_sent; i++)
-        if (s->mails[i % LM_MAILS].kind == LM_MAIL_GRANTED && s->mails[i % LM_MAILS].cookie == w->cookie)
+        if (s->mails[i % LM_MAILS].kind == LM_MAIL_GRANTED &&
+            s->mails[i % LM_MAILS].cookie == w->cookie)
             token = s->mails[i % LM_MAILS].token;
     pthread_mutex_unlock(&d->local);
     return token;
@@ -424,10 +433,14 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
         rc = hfi_lm_enqueue(t, &rec, w, w->ticket); /* its old ticket: the order stays */
     } else if (rc == 0) {
         bool known = claim->token == token && claim->granted_ttl_ms;
-        struct lm_holder h = { .token = token, .granted_ms = claim->token == token ? claim->sent_ms : hfi_lm_now(t),
-                               .deadline_ms = HFI_NEVER, .lock_delay_ms = claim->lock_delay_ms,
-                               .tokens = claim->token == token ? claim->tokens : claim->tokens_wanted,
-                               .permits = claim->permits, .ttl_ms = claim->ttl_ms,
+        struct lm_holder h = { .token = token,
+                               .granted_ms = claim->token == token ? claim->sent_ms : hfi_lm_now(t),
+                               .deadline_ms = HFI_NEVER,
+                               .lock_delay_ms = claim->lock_delay_ms,
+                               .tokens =
+                                   claim->token == token ? claim->tokens : claim->tokens_wanted,
+                               .permits = claim->permits,
+                               .ttl_ms = claim->ttl_ms,
                                .slot = claim->flags & HFI_CLAIM_DETACHED ? LM_NO_SLOT : d->slot };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);

@@ -21,9 +21,10 @@
 #include <setjmp.h>
 #include <sys/types.h>
 
-#define LM_WATCH_MAX 64      /* processes watched by pidfd; more: looked at once a second */
+#define LM_WATCH_MAX    64 /* processes watched by pidfd; more: looked at once a second */
 #define LM_HEARTBEAT_MS 1000
-#define LM_LOOK_MS 5000 /* how often a waiter looks itself, trusting no event: what has none is exec(2) */
+#define LM_LOOK_MS \
+    5000 /* how often a waiter looks itself, trusting no event: what has none is exec(2) */
 #define LM_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
 #define LM_WAKES_INLINE 8
 
@@ -47,12 +48,13 @@ struct lm_wait {
     struct hfi_conn *conn;
     _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
-    uint64_t told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
+    uint64_t
+        told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
-    _Atomic int64_t wake_ms;     /* when a holder expires or the name opens */
-    _Atomic int64_t look_ms;     /* when to look at who is ahead, watched or not */
-    _Atomic int unwatched;       /* somebody ahead has no pidfd here: look once a second */
-    _Atomic uint64_t open;       /* its cookie, until somebody is about to finish the op; then 0 */
+    _Atomic int64_t wake_ms; /* when a holder expires or the name opens */
+    _Atomic int64_t look_ms; /* when to look at who is ahead, watched or not */
+    _Atomic int unwatched;   /* somebody ahead has no pidfd here: look once a second */
+    _Atomic uint64_t open;   /* its cookie, until somebody is about to finish the op; then 0 */
 };
 
 /* A process whose death we want to hear of. */
@@ -174,10 +176,12 @@ hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err);
 hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error *err);
 void hfi_lm_control_close(struct lm_depot *d);
 hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err);
-hf_status hfi_lm_lock_cells(struct lm_depot *d, int64_t deadline_ms, hf_error *err); /* the other mutex */
+hf_status hfi_lm_lock_cells(struct lm_depot *d, int64_t deadline_ms,
+                            hf_error *err); /* the other mutex */
 void hfi_lm_unlock_cells(struct lm_depot *d);
 void hfi_lm_unlock(struct lm_depot *d);
-hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err);
+hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms,
+                          hf_error *err);
 void hfi_lm_unregister(struct lm_depot *d);
 hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err);
 bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
@@ -195,14 +199,17 @@ void hfi_lm_place_close(struct lm_depot *d);
 hf_status hfi_lm_default_path(char **ret_path, hf_error *err);
 bool hfi_lm_network_fs(long type, const char **ret_name); /* pure */
 /* Open a file of the store: existing, else created empty with the directory's mode. */
-hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created, hf_error *err);
-hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size, hf_error *err);
+hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created,
+                      hf_error *err);
+hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size,
+                               hf_error *err);
 hf_status hfi_lm_boot_id(char ret_id[40], hf_error *err);
 hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *err);
 /* Raise the durable mark to `limit`, on disk before this returns. */
 int hfi_lm_tokens_reserve(struct lm_depot *d, uint64_t limit);
 /* Pure: which of two copies counts; false: neither. */
-bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second, struct lm_mark *ret);
+bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
+                      struct lm_mark *ret);
 
 /* ---- leases.c: the LMDB file of an epoch, and its rebuilding ---------------- */
 
@@ -226,9 +233,10 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot);
 
 bool hfi_lm_sound_file(struct lm_depot *d);               /* when it is opened */
 bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn); /* whenever it was mapped */
-bool hfi_lm_sound(struct lm_depot *d);           /* before a transaction */
-void hfi_lm_sound_committed(struct lm_depot *d); /* after it */
-bool hfi_lm_sound_room(struct lm_depot *d);      /* for one that takes something: enough is left for those who give back */
+bool hfi_lm_sound(struct lm_depot *d);                    /* before a transaction */
+void hfi_lm_sound_committed(struct lm_depot *d);          /* after it */
+bool hfi_lm_sound_room(
+    struct lm_depot *d); /* for one that takes something: enough is left for those who give back */
 /* Is the way to where this name is, or would be, as it should be? Then "not there" is true. */
 bool hfi_lm_sound_way(struct lm_txn *t, const uint64_t hash[2]);
 /* This name was not found though it should have been: is it really not there? */
@@ -245,30 +253,41 @@ MDB_assert_func hfi_lm_sound_assert;
 int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret);
 int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret);
 int hfi_lm_name_parse(const void *key, const MDB_val *value, struct lm_name *ret);
-int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsigned char owner[HFI_OWNER_LEN],
-                     struct lm_name *ret, bool *ret_deleted);
+int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name,
+                     const unsigned char owner[HFI_OWNER_LEN], struct lm_name *ret,
+                     bool *ret_deleted);
 /* Write it, or delete it if nothing is left in it. */
 int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec);
 void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name);
-size_t hfi_lm_name_seal(struct lm_name *rec, const uint64_t hash[2]); /* checksum; returns the stored size */
+size_t hfi_lm_name_seal(struct lm_name *rec,
+                        const uint64_t hash[2]); /* checksum; returns the stored size */
 bool hfi_lm_record_sound(const void *key, size_t key_len, const void *record, size_t len);
-void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label, size_t len);
+void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label,
+                      size_t len);
 int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm_holder *h,
                        const char *label, size_t label_len);
-int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token, struct lm_further *ret);
+int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token,
+                       struct lm_further *ret);
 int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token);
 /* The first further holder with a token >= *token (which is set), or MDB_NOTFOUND. */
-int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token, struct lm_further *ret);
-int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *w);
-int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *ret);
+int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token,
+                        struct lm_further *ret);
+int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
+                      struct lm_waiter *w);
+int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
+                      struct lm_waiter *ret);
 int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket);
-int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret);
-int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret);
+int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                       struct lm_waiter *ret);
+int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                         struct lm_waiter *ret);
 /* Find the holder with this owner. *ret_label may be NULL. MDB_NOTFOUND. */
 int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
-                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, struct lm_holder *ret);
-int hfi_lm_holder_update(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                         const struct lm_holder *h); /* the name record itself is put by the caller */
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token,
+                       struct lm_holder *ret);
+int hfi_lm_holder_update(
+    struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+    const struct lm_holder *h); /* the name record itself is put by the caller */
 
 /* ---- holders.c: the permit model; acquire.c, release.c; claims.c ------------------ */
 
@@ -285,15 +304,18 @@ int hfi_lm_call_head(struct lm_txn *t, const uint64_t hash[2], const struct lm_n
 int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot);
 /* LM_E_DEAD if a process that blocks this name is dead; `trust_watch`: those with a pidfd here will
  * be told of in time. */
-int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec, bool trust_watch);
-const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
+int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
+                     bool trust_watch);
+const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim,
+                         size_t *ret_len);
 void hfi_lm_claim_link(struct lm_depot *d, struct hfi_claim *claim, struct hfi_conn *conn);
-void hfi_lm_claim_unlink(struct lm_depot *d, struct hfi_claim *claim); /* no harm if it is not linked */
+void hfi_lm_claim_unlink(struct lm_depot *d,
+                         struct hfi_claim *claim); /* no harm if it is not linked */
 /* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
-int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
-                        const char *label, size_t label_len);
-int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h,
-                      const char *label, size_t label_len);
+int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                        struct lm_holder *h, const char *label, size_t label_len);
+int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                      const struct lm_holder *h, const char *label, size_t label_len);
 /* Nothing of a lease that no process remembers can still count after the latest of these. */
 void hfi_lm_remember_latest(struct lm_txn *t, int64_t until_ms);
 int hfi_lm_sweep(struct lm_txn *t);
@@ -316,13 +338,13 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
 int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uint64_t ticket);
-int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t ticket,
-                         const unsigned char owner[HFI_OWNER_LEN]);
+int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN]);
 int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
                       uint64_t ticket, struct lm_ahead *ret);
 /* The wait is in the store: watch who is ahead. Outside the mutex. */
-void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead,
-                       bool by_mail);
+void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
+                       const struct lm_ahead *ahead, bool by_mail);
 void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
 void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_lm_attend(struct lm_depot *d, uint64_t cookie); /* look at this wait's place anew */
@@ -332,7 +354,8 @@ void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, ui
 /* ---- watch.c: deaths --------------------------------------------------------------- */
 
 bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation);
-bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation); /* true: will be told */
+bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot,
+                      uint32_t generation); /* true: will be told */
 hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation, hf_error *err);
 /* Recover every process that is dead now. */
 void hfi_lm_reap(struct lm_depot *d);

@@ -86,14 +86,17 @@ static int64_t pid_for_us(struct lm_depot *d, uint32_t slot)
     return s->pid_namespace == d->pid_namespace ? s->pid : 0;
 }
 
-static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm_holder *h, const char *label,
-                        size_t label_len)
+static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm_holder *h,
+                        const char *label, size_t label_len)
 {
     struct lm_depot *d = t->depot;
     char text[HF_LABEL_MAX + 1];
-    hf_holder view = { .first = h->token, .permits = h->permits, .detached = h->slot == LM_NO_SLOT,
+    hf_holder view = { .first = h->token,
+                       .permits = h->permits,
+                       .detached = h->slot == LM_NO_SLOT,
                        .age_ms = hfi_lm_now(t) - h->granted_ms,
-                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - hfi_lm_now(t), .label = text };
+                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - hfi_lm_now(t),
+                       .label = text };
 
     memcpy(text, label, label_len);
     text[label_len] = '\0';
@@ -111,8 +114,11 @@ static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm
                         const struct lm_waiter *w, uint32_t position)
 {
     char text[HF_LABEL_MAX + 1];
-    hf_waiter view = { .position = position, .permits = w->permits, .age_ms = hfi_lm_now(t) - w->since_ms,
-                       .pid = pid_for_us(t->depot, w->slot), .label = text };
+    hf_waiter view = { .position = position,
+                       .permits = w->permits,
+                       .age_ms = hfi_lm_now(t) - w->since_ms,
+                       .pid = pid_for_us(t->depot, w->slot),
+                       .label = text };
 
     view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_MUTEX
                 : rec->mode == HFI_MODE_SEMAPHORE ? HF_SEMAPHORE
@@ -144,14 +150,17 @@ static void closing(struct lm_txn *t, const struct lm_holder *h, hf_entry *entry
         entry->closed_ms = left;
 }
 
-static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t hash[2], const struct lm_name *rec)
+static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t hash[2],
+                     const struct lm_name *rec)
 {
-    hf_entry entry = { .name = rec->text, .name_len = rec->name_len,
+    hf_entry entry = { .name = rec->text,
+                       .name_len = rec->name_len,
                        .kind = rec->mode == HFI_MODE_MUTEX ? HF_MUTEX
                                : rec->mode == HFI_MODE_RW  ? HF_SHARED
                                                            : HF_SEMAPHORE,
                        .capacity = rec->capacity,
-                       .closed_ms = !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms - hfi_lm_now(t) : 0 };
+                       .closed_ms =
+                           !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms - hfi_lm_now(t) : 0 };
     struct lm_further further;
     struct lm_waiter w;
     uint64_t at = 0;
@@ -180,8 +189,10 @@ static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t has
         !emit_holder(t, sink, &rec->first, (const char *)rec->text + rec->name_len, rec->label_len))
         return ENOMEM;
     at = 0;
-    for (uint32_t i = 0; i < rec->further && hfi_lm_further_next(t, hash, &at, &further) == 0; i++, at++)
-        if (counts(t, &further.holder) && !emit_holder(t, sink, &further.holder, further.label, further.label_len))
+    for (uint32_t i = 0; i < rec->further && hfi_lm_further_next(t, hash, &at, &further) == 0;
+         i++, at++)
+        if (counts(t, &further.holder) &&
+            !emit_holder(t, sink, &further.holder, further.label, further.label_len))
             return ENOMEM;
     at = 0;
     for (uint32_t i = 0; i < rec->waiters && hfi_lm_waiter_next(t, hash, &at, &w) == 0; i++, at++)
@@ -224,7 +235,8 @@ static int look_step(struct lm_txn *t, void *arg)
             continue; /* of the name before */
         memcpy(hash, key.mv_data, sizeof hash);
         rc = hfi_lm_name_parse(hash, &value, &rec);
-        if (rc == 0 && hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, rec.text, rec.name_len))
+        if (rc == 0 &&
+            hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, rec.text, rec.name_len))
             rc = emit_name(t, op->u.inspect.sink, hash, &rec);
         if (rc != 0)
             break;
@@ -262,13 +274,15 @@ struct brk {
     bool found;
 };
 
-static int break_holder(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, const struct lm_holder *h)
+static int break_holder(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                        const struct lm_holder *h)
 {
     struct lm_holder copy = *h;
     int rc = hfi_lm_holder_remove(t, hash, rec, &copy, true, hfi_lm_now(t));
 
     if (rc == 0 && copy.slot != LM_NO_SLOT)
-        rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_LOST, .slot = copy.slot, .token = copy.token });
+        rc = hfi_lm_wake_later(
+            t, (struct lm_wake){ .kind = LM_WAKE_LOST, .slot = copy.slot, .token = copy.token });
     if (rc == 0)
         rc = hfi_lm_promote(t, hash, rec, 0);
     return rc != 0 ? rc : hfi_lm_name_put(t, hash, rec);
@@ -291,7 +305,8 @@ static int break_body(struct lm_txn *t, void *arg)
     }
     for (uint32_t i = 0; rc == 0 && i < rec.further; i++, at++) {
         rc = hfi_lm_further_next(t, name->hash, &at, &further);
-        if (rc == 0 && counts(t, &further.holder) && token_now(t->depot, &further.holder, &tid) == token) {
+        if (rc == 0 && counts(t, &further.holder) &&
+            token_now(t->depot, &further.holder, &tid) == token) {
             b->found = true;
             return break_holder(t, name->hash, &rec, &further.holder);
         }
@@ -302,10 +317,12 @@ static int break_body(struct lm_txn *t, void *arg)
 void hfi_lm_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct brk b = { .op = op };
-    hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, break_body, NULL, &b, &op->error);
+    hf_status status =
+        hfi_lm_run(conn->depot, true, op->deadline_ms, break_body, NULL, &b, &op->error);
 
     if (status == HF_OK && !b.found)
-        status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no lease of that name has token %llu now",
-                               (unsigned long long)op->u.brk.token);
+        status =
+            hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no lease of that name has token %llu now",
+                          (unsigned long long)op->u.brk.token);
     hfi_op_finish(op, status);
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define SYSTEM_PATH "/var/lib/holdfast"
-#define HOME_PATH ".local/state/holdfast"
+#define HOME_PATH   ".local/state/holdfast"
 
 static hf_status open_directory(struct lm_depot *d, const char *path, hf_error *err);
 static hf_status refuse_network(struct lm_depot *d, hf_error *err);
@@ -59,10 +59,12 @@ hf_status hfi_lm_default_path(char **ret_path, hf_error *err)
         return *ret_path ? HF_OK : hfi_error_memory(err);
     }
 
-    if (getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found) != 0 || !found || !entry.pw_dir[0])
-        return hfi_error_set(err, HF_CONFIG, 0,
-                             "no default store: %s does not exist and user %u has no home directory",
-                             SYSTEM_PATH, (unsigned)getuid());
+    if (getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found) != 0 || !found ||
+        !entry.pw_dir[0])
+        return hfi_error_set(
+            err, HF_CONFIG, 0,
+            "no default store: %s does not exist and user %u has no home directory", SYSTEM_PATH,
+            (unsigned)getuid());
     if (snprintf(path, sizeof path, "%s/%s", entry.pw_dir, HOME_PATH) >= (int)sizeof path)
         return hfi_error_set(err, HF_CONFIG, ENAMETOOLONG, "the home directory's path is too long");
 
@@ -94,8 +96,9 @@ static hf_status open_directory(struct lm_depot *d, const char *path, hf_error *
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return hfi_error_set(err,
                              errno == ENOSPC || errno == EDQUOT ? HF_FULL
-                             : errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? HF_CONFIG
-                                                                                             : HF_DENIED,
+                             : errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG
+                                 ? HF_CONFIG
+                                 : HF_DENIED,
                              errno, "cannot make directory %s: %s", path, strerror(errno));
 
     d->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -121,13 +124,28 @@ static hf_status open_directory(struct lm_depot *d, const char *path, hf_error *
 /* The kernel's numbers (linux/magic.h and the file systems' own sources). */
 bool hfi_lm_network_fs(long type, const char **ret_name)
 {
-    static const struct { unsigned long magic; const char *name; } known[] = {
-        { 0x6969, "NFS" },       { 0x517b, "SMB" },       { 0xff534d42, "CIFS" },
-        { 0xfe534d42, "SMB" },   { 0x01021997, "9P" },    { 0x00c36400, "Ceph" },
-        { 0x5346414f, "AFS" },   { 0x6b414653, "AFS" },   { 0x73757245, "Coda" },
-        { 0x564c, "NCP" },       { 0x01161970, "GFS2" },  { 0x7461636f, "OCFS2" },
-        { 0x65735546, "FUSE" },  { 0x0bd00bd0, "Lustre" },{ 0x786f4256, "VirtualBox shared folder" },
-        { 0x47504653, "GPFS" },  { 0x19830326, "BeeGFS" },{ 0xaad7aaea, "PanFS" },
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } known[] = {
+        { 0x6969, "NFS" },
+        { 0x517b, "SMB" },
+        { 0xff534d42, "CIFS" },
+        { 0xfe534d42, "SMB" },
+        { 0x01021997, "9P" },
+        { 0x00c36400, "Ceph" },
+        { 0x5346414f, "AFS" },
+        { 0x6b414653, "AFS" },
+        { 0x73757245, "Coda" },
+        { 0x564c, "NCP" },
+        { 0x01161970, "GFS2" },
+        { 0x7461636f, "OCFS2" },
+        { 0x65735546, "FUSE" },
+        { 0x0bd00bd0, "Lustre" },
+        { 0x786f4256, "VirtualBox shared folder" },
+        { 0x47504653, "GPFS" },
+        { 0x19830326, "BeeGFS" },
+        { 0xaad7aaea, "PanFS" },
         { 0x20030528, "OrangeFS" },
     };
 
@@ -160,13 +178,15 @@ static hf_status refuse_network(struct lm_depot *d, hf_error *err)
  * fs.protected_regular, so creating and opening are two steps. fchmod, because the
  * directory's mode says who shares the store and the umask does not.
  */
-hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created, hf_error *err)
+hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created,
+                      hf_error *err)
 {
     int fd = openat(d->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
     *ret_created = false;
     if (fd < 0 && errno == ENOENT) {
-        fd = openat(d->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, d->file_mode);
+        fd = openat(d->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                    d->file_mode);
         if (fd >= 0) {
             *ret_created = true;
             if (fchmod(fd, d->file_mode) != 0) {
@@ -174,33 +194,37 @@ hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *r
 
                 close(fd);
                 unlinkat(d->dir_fd, name, 0);
-                return hfi_error_set(err, HF_DENIED, saved, "chmod %s/%s: %s", d->path, name, strerror(saved));
+                return hfi_error_set(err, HF_DENIED, saved, "chmod %s/%s: %s", d->path, name,
+                                     strerror(saved));
             }
         } else if (errno == EEXIST) {
             fd = openat(d->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         }
     }
     if (fd < 0) {
-        hf_status status = errno == ENOSPC || errno == EDQUOT ? HF_FULL
+        hf_status status = errno == ENOSPC || errno == EDQUOT                    ? HF_FULL
                            : errno == EACCES || errno == EPERM || errno == EROFS ? HF_DENIED
-                                                                                  : HF_UNAVAILABLE;
-        return hfi_error_set(err, status, errno, "cannot open %s/%s: %s", d->path, name, strerror(errno));
+                                                                                 : HF_UNAVAILABLE;
+        return hfi_error_set(err, status, errno, "cannot open %s/%s: %s", d->path, name,
+                             strerror(errno));
     }
     *ret_fd = fd;
     return HF_OK;
 }
 
 /* Real blocks behind every byte that is mapped: a full disk is an error here and not a SIGBUS later. */
-hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size, hf_error *err)
+hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size,
+                               hf_error *err)
 {
     int rc = posix_fallocate(fd, 0, size);
 
     if (rc == EINTR)
         return hfi_lm_reserve_space(d, fd, name, size, err);
     if (rc != 0)
-        return hfi_error_set(err, rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? HF_FULL : HF_UNAVAILABLE, rc,
-                             "cannot reserve %lld bytes for %s/%s: %s", (long long)size, d->path, name,
-                             strerror(rc));
+        return hfi_error_set(err,
+                             rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? HF_FULL : HF_UNAVAILABLE,
+                             rc, "cannot reserve %lld bytes for %s/%s: %s", (long long)size,
+                             d->path, name, strerror(rc));
     return HF_OK;
 }
 
@@ -213,9 +237,10 @@ hf_status hfi_lm_boot_id(char ret_id[40], hf_error *err)
     if (fd >= 0)
         close(fd);
     if (n != 36)
-        return hfi_error_set(err, HF_UNAVAILABLE, saved,
-                             "cannot read the boot id (is /proc mounted?): leases of before a reboot "
-                             "could not be told from living ones");
+        return hfi_error_set(
+            err, HF_UNAVAILABLE, saved,
+            "cannot read the boot id (is /proc mounted?): leases of before a reboot "
+            "could not be told from living ones");
     memset(ret_id + 36, 0, 4);
     return HF_OK;
 }

@@ -34,7 +34,8 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
 {
     const unsigned char *bytes = key->mv_data;
 
-    if (key->mv_size != LM_KEY_FULL || memcmp(bytes, hash, LM_KEY_NAME) != 0 || bytes[LM_KEY_NAME] != type)
+    if (key->mv_size != LM_KEY_FULL || memcmp(bytes, hash, LM_KEY_NAME) != 0 ||
+        bytes[LM_KEY_NAME] != type)
         return false;
     *ret_number = 0;
     for (int i = 0; i < 8; i++)
@@ -130,8 +131,9 @@ int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_nam
  * Read a name's record and, in the same search of the tree, delete it if this owner alone is
  * in it: nobody else holds or waits, and nothing of time is to be looked at. *ret_deleted says so.
  */
-int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsigned char owner[HFI_OWNER_LEN],
-                     struct lm_name *ret, bool *ret_deleted)
+int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name,
+                     const unsigned char owner[HFI_OWNER_LEN], struct lm_name *ret,
+                     bool *ret_deleted)
 {
     MDB_val key = name_key(name->hash), value;
     MDB_cursor *cursor;
@@ -145,8 +147,9 @@ int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name, const unsign
         rc = hfi_lm_name_parse(name->hash, &value, ret);
     if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
         rc = LM_E_COLLISION;
-    if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 && ret->first.token &&
-        ret->first.deadline_ms == HFI_NEVER && memcmp(ret->first.owner, owner, HFI_OWNER_LEN) == 0) {
+    if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 &&
+        ret->first.token && ret->first.deadline_ms == HFI_NEVER &&
+        memcmp(ret->first.owner, owner, HFI_OWNER_LEN) == 0) {
         rc = mdb_cursor_del(cursor, 0);
         *ret_deleted = rc == 0;
     }
@@ -159,7 +162,8 @@ int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *re
     MDB_val key = name_key(hash), value;
 
     /* lock_delay keeps a record that nobody is in; expire() drops it later. */
-    if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 && hfi_lm_past(t, rec->closed_ms)) {
+    if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 &&
+        hfi_lm_past(t, rec->closed_ms)) {
         int rc = mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 
         return rc == MDB_NOTFOUND ? 0 : rc;
@@ -205,7 +209,8 @@ int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
-int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token, struct lm_further *ret)
+int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token,
+                       struct lm_further *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', token), value;
@@ -223,8 +228,8 @@ int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
 }
 
 /* The first record of this name and type at or after `number`; its key is in *ret_key. */
-static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number, struct key *ret_key,
-                MDB_val *ret_value)
+static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number,
+                struct key *ret_key, MDB_val *ret_value)
 {
     MDB_val key = full_key(ret_key, hash, type, *number);
     MDB_cursor *cursor;
@@ -241,7 +246,8 @@ static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *n
     return rc;
 }
 
-int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token, struct lm_further *ret)
+int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token,
+                        struct lm_further *ret)
 {
     struct key key;
     MDB_val value;
@@ -263,7 +269,8 @@ static int waiter_parse(const struct key *key, const MDB_val *value, struct lm_w
     return 0;
 }
 
-int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *w)
+int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
+                      struct lm_waiter *w)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
@@ -274,7 +281,8 @@ int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
-int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket, struct lm_waiter *ret)
+int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
+                      struct lm_waiter *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
@@ -291,7 +299,8 @@ int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
     return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 }
 
-int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret)
+int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                       struct lm_waiter *ret)
 {
     struct key key;
     MDB_val value;
@@ -301,7 +310,8 @@ int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticke
 }
 
 /* The last waiter before *ticket, or MDB_NOTFOUND. */
-int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket, struct lm_waiter *ret)
+int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                         struct lm_waiter *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', *ticket), value;
@@ -325,7 +335,8 @@ int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *tic
 /* ---- holders, wherever they are ------------------------------------------------------- */
 
 int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
-                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token, struct lm_holder *ret)
+                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token,
+                       struct lm_holder *ret)
 {
     struct lm_further further;
     uint64_t at = token;

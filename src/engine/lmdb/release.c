@@ -43,7 +43,8 @@ static int release_body(struct lm_txn *t, void *arg)
         r->status = HF_OK;
         return rec.first.slot == LM_NO_SLOT
                    ? 0
-                   : hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = rec.first.slot });
+                   : hfi_lm_wake_later(
+                         t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = rec.first.slot });
     }
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
@@ -71,7 +72,8 @@ static void release_after(struct lm_txn *t, void *arg)
 void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct release r = { .claim = op->claim };
-    hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
+    hf_status status =
+        hfi_lm_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
 
     if (status == HF_OK && r.status == HF_LOST)
         status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
@@ -81,8 +83,8 @@ void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
 /* ---- renew and adopt ----------------------------------------------------------------- */
 
 /* The first waiter wakes when it knew the lease to end: if that is sooner by now it must know. */
-static int set_deadline(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, struct lm_holder *h,
-                        int64_t ttl_ms)
+static int set_deadline(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                        struct lm_holder *h, int64_t ttl_ms)
 {
     int64_t before_ms = h->deadline_ms;
     int rc;
@@ -106,7 +108,8 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
     if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
         return LM_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION || (rc == 0 && hfi_lm_past(t, h.deadline_ms))) {
-        item->status = HF_LOST; /* also an expired one that nobody has taken yet: never re-created */
+        item->status =
+            HF_LOST; /* also an expired one that nobody has taken yet: never re-created */
         return 0;
     }
     if (rc != 0)
@@ -151,12 +154,15 @@ static void renew_after(struct lm_txn *t, void *arg)
 void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct renew r = { op->u.renew.items, op->u.renew.count };
-    hf_status status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+    hf_status status =
+        hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
     /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
     if (status == HF_FULL && r.count > 1)
-        for (r.count = 1, status = HF_OK; status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
-            status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+        for (r.count = 1, status = HF_OK;
+             status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
+            status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r,
+                                &op->error);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
     hfi_op_finish(op, status);
@@ -217,8 +223,10 @@ void hfi_lm_adopt(struct hfi_conn *conn, struct hfi_op *op)
     hf_status status = hfi_lm_bell_start(conn->depot, &op->error);
 
     if (status == HF_OK)
-        status = hfi_lm_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
+        status =
+            hfi_lm_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
     if (status == HF_OK && a.h.token == 0)
-        status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such lease: it ended, expired or was broken");
+        status = hfi_error_set(&op->error, HF_NOT_FOUND, 0,
+                               "no such lease: it ended, expired or was broken");
     hfi_op_finish(op, status);
 }

@@ -9,9 +9,9 @@
 #include "util/error.h"
 #include "util/futex.h"
 
-#include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot)
 
 static int live_lock(struct lm_depot *d, int command, uint32_t slot, short type, struct flock *ret)
 {
-    *ret = (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
+    *ret =
+        (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
     return fcntl(d->live_fd, command, ret);
 }
 
@@ -62,10 +63,12 @@ hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
     for (uint32_t i = 0; i < d->header->slot_high; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
-        if (atomic_load(&s->state) == LM_SLOT_LIVE && s->pid == d->pid && s->pid_namespace == d->pid_namespace &&
-            image && memcmp(s->image, image, sizeof s->image) == 0)
+        if (atomic_load(&s->state) == LM_SLOT_LIVE && s->pid == d->pid &&
+            s->pid_namespace == d->pid_namespace && image &&
+            memcmp(s->image, image, sizeof s->image) == 0)
             return hfi_error_set(err, HF_IN_USE, 0,
-                                 "this process has %s open through another copy of libholdfast", d->path);
+                                 "this process has %s open through another copy of libholdfast",
+                                 d->path);
     }
     return HF_OK;
 }
@@ -94,12 +97,14 @@ static int64_t find_slot(struct lm_depot *d, hf_error *err)
         if (atomic_load(&hfi_lm_slot(d, i)->state) == LM_SLOT_FREE)
             return i;
     if (h->slot_high == LM_SLOTS_MAX) {
-        hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LM_SLOTS_MAX, d->path);
+        hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LM_SLOTS_MAX,
+                      d->path);
         return -1;
     }
     if (h->slot_high == h->slot_room) {
         if (hfi_lm_reserve_space(d, d->control_fd, "control",
-                                 (int64_t)LM_PAGE * (1 + h->slot_room + LM_SLOTS_STEP), err) != HF_OK)
+                                 (int64_t)LM_PAGE * (1 + h->slot_room + LM_SLOTS_STEP),
+                                 err) != HF_OK)
             return -1;
         h->slot_room += LM_SLOTS_STEP;
     }
@@ -109,7 +114,9 @@ static int64_t find_slot(struct lm_depot *d, hf_error *err)
 /* Look at a few slots in turn, so that what dead processes left does not pile up. */
 static void reap_some(struct lm_depot *d, int64_t deadline_ms)
 {
-    struct { uint32_t slot, generation; } dead[REAP_PER_REGISTER];
+    struct {
+        uint32_t slot, generation;
+    } dead[REAP_PER_REGISTER];
     struct lm_header *h = d->header;
     int found = 0;
 
@@ -156,8 +163,8 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
     }
     /* The lock before the state: a slot that says LIVE without a lock is a dead process. */
     if (live_lock(d, F_SETLK, (uint32_t)slot, F_WRLCK, &lock) != 0) {
-        status = hfi_error_set(err, HF_UNAVAILABLE, errno, "cannot lock our byte of %s/live: %s", d->path,
-                               strerror(errno));
+        status = hfi_error_set(err, HF_UNAVAILABLE, errno, "cannot lock our byte of %s/live: %s",
+                               d->path, strerror(errno));
         goto out;
     }
     s = hfi_lm_slot(d, (uint32_t)slot);
@@ -187,7 +194,8 @@ void hfi_lm_unregister(struct lm_depot *d)
 
     if (d->slot == LM_NO_SLOT)
         return;
-    memset(hfi_lm_slot(d, d->slot)->image, 0, sizeof hfi_lm_slot(d, d->slot)->image); /* we may come again */
+    memset(hfi_lm_slot(d, d->slot)->image, 0,
+           sizeof hfi_lm_slot(d, d->slot)->image); /* we may come again */
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
         struct lm_slot *s = hfi_lm_slot(d, d->slot);
 
@@ -228,11 +236,12 @@ _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake)
     if (wake->kind == LM_WAKE_LOST)
         return send_mail(s, (struct lm_mail){ .kind = LM_MAIL_LOST, .token = wake->token });
     if (wake->cell >= LM_CELLS)
-        return send_mail(s, (struct lm_mail){
-                                .kind = wake->kind == LM_WAKE_GRANTED ? LM_MAIL_GRANTED : LM_MAIL_CALLED,
-                                .cookie = wake->cookie,
-                                .token = wake->token,
-                                .granted_ms = (uint32_t)wake->granted_ms });
+        return send_mail(s,
+                         (struct lm_mail){ .kind = wake->kind == LM_WAKE_GRANTED ? LM_MAIL_GRANTED
+                                                                                 : LM_MAIL_CALLED,
+                                           .cookie = wake->cookie,
+                                           .token = wake->token,
+                                           .granted_ms = (uint32_t)wake->granted_ms });
 
     struct lm_cell *cell = &s->cells[wake->cell];
     uint32_t waiting = wake->turn << 2 | LM_WAITING, called = wake->turn << 2 | LM_CALLED;

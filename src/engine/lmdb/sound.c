@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 /* The head of a meta page of LMDB's data format 1 (lmdb 0.9; another version is refused by LMDB). */
-#define META_MAGIC 0xBEEFC0DEu
+#define META_MAGIC   0xBEEFC0DEu
 #define META_VERSION 1u
 
 #define PAGE_BRANCH 0x01
-#define PAGE_LEAF 0x02
+#define PAGE_LEAF   0x02
 
 struct page {
     uint64_t number;
@@ -68,8 +68,8 @@ static bool metas_sound(const char *pages)
     const struct meta *meta = newest(pages);
 
     return meta_at(pages, 0)->magic == META_MAGIC && meta_at(pages, 1)->magic == META_MAGIC &&
-           meta->version == META_VERSION && meta->free.page_size == LM_PAGE && db_sound(&meta->free, meta) &&
-           db_sound(&meta->main, meta);
+           meta->version == META_VERSION && meta->free.page_size == LM_PAGE &&
+           db_sound(&meta->free, meta) && db_sound(&meta->main, meta);
 }
 
 /* Before LMDB may look for anything in a file that is not ours. */
@@ -77,7 +77,8 @@ bool hfi_lm_sound_file(struct lm_depot *d)
 {
     _Alignas(8) char pages[2 * LM_PAGE];
 
-    return pread(d->lease_fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages && metas_sound(pages);
+    return pread(d->lease_fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages &&
+           metas_sound(pages);
 }
 
 /* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */
@@ -92,7 +93,8 @@ bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn)
         return false;
     page = (const struct page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LM_PAGE - 1));
     if (page->number < 2 || page->number >= d->map_size / LM_PAGE ||
-        pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LM_PAGE)) != (ssize_t)sizeof copy ||
+        pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LM_PAGE)) !=
+            (ssize_t)sizeof copy ||
         memcmp(copy, page, sizeof copy) != 0)
         return false;
     d->pages = (const char *)page - page->number * LM_PAGE;
@@ -130,8 +132,9 @@ void hfi_lm_sound_committed(struct lm_depot *d)
 bool hfi_lm_sound_room(struct lm_depot *d)
 {
     const struct meta *meta = newest(d->pages);
-    uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages + meta->free.overflow_pages +
-                    meta->main.branch_pages + meta->main.leaf_pages + meta->main.overflow_pages;
+    uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages +
+                    meta->free.overflow_pages + meta->main.branch_pages + meta->main.leaf_pages +
+                    meta->main.overflow_pages;
 
     return used + PAGES_KEPT <= d->map_size / LM_PAGE;
 }
@@ -146,7 +149,8 @@ bool hfi_lm_sound_room(struct lm_depot *d)
  * one). So if both neighbours are sound, keys included, nothing was missed.
  */
 struct node {
-    uint16_t size_low, size_high, flags, key_size; /* of a branch: the first three are a page number */
+    uint16_t size_low, size_high, flags,
+        key_size; /* of a branch: the first three are a page number */
     unsigned char key[];
 };
 
@@ -155,8 +159,9 @@ static const struct page *page_at(const struct lm_depot *d, uint64_t number, uin
 {
     const struct page *page = (const struct page *)(const void *)(d->pages + number * LM_PAGE);
 
-    if (number < 2 || number >= d->map_size / LM_PAGE || page->number != number || page->flags != flags ||
-        page->lower <= sizeof *page || page->lower > page->upper || page->upper > LM_PAGE || page->lower & 1)
+    if (number < 2 || number >= d->map_size / LM_PAGE || page->number != number ||
+        page->flags != flags || page->lower <= sizeof *page || page->lower > page->upper ||
+        page->upper > LM_PAGE || page->lower & 1)
         return NULL;
     return page;
 }
@@ -198,7 +203,8 @@ static bool record_sound(const struct page *page, int at)
 /* As LMDB compares: bytes, then length. */
 static int compare(const struct node *node, const uint64_t hash[2])
 {
-    int order = memcmp(node->key, hash, node->key_size < LM_KEY_NAME ? node->key_size : LM_KEY_NAME);
+    int order =
+        memcmp(node->key, hash, node->key_size < LM_KEY_NAME ? node->key_size : LM_KEY_NAME);
 
     return order ? order : node->key_size - LM_KEY_NAME;
 }
@@ -237,8 +243,9 @@ static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
         sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size);
     rc = mdb_cursor_get(cursor, &key, &value, rc == 0 ? MDB_PREV : MDB_LAST);
     if (rc == 0 && sound)
-        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
-                memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME) < 0;
+        sound =
+            hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
+            memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME) < 0;
     mdb_cursor_close(cursor);
     return sound && (rc == 0 || rc == MDB_NOTFOUND);
 }

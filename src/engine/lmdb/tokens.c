@@ -46,18 +46,21 @@ hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *
         n = pread(d->store_fd, &file, sizeof file, 0);
     }
     if (n != (ssize_t)sizeof file || file.magic != LM_STORE_MAGIC)
-        return hfi_error_set(err, HF_CORRUPT, 0,
-                             "%s/store is not a Holdfast store file: tokens could go back; restore it, "
-                             "or move the directory away to start a new store",
-                             d->path);
+        return hfi_error_set(
+            err, HF_CORRUPT, 0,
+            "%s/store is not a Holdfast store file: tokens could go back; restore it, "
+            "or move the directory away to start a new store",
+            d->path);
     if (file.format > LM_FORMAT)
-        return hfi_error_set(err, HF_VERSION, 0, "%s was made by a newer version (format %u, we know %u)",
-                             d->path, file.format, LM_FORMAT);
+        return hfi_error_set(err, HF_VERSION, 0,
+                             "%s was made by a newer version (format %u, we know %u)", d->path,
+                             file.format, LM_FORMAT);
     if (!hfi_lm_mark_pick(&file.first, &file.second, &mark))
-        return hfi_error_set(err, HF_CORRUPT, 0,
-                             "%s/store: both copies of the token mark are damaged: tokens could go back; "
-                             "restore it, or move the directory away to start a new store",
-                             d->path);
+        return hfi_error_set(
+            err, HF_CORRUPT, 0,
+            "%s/store: both copies of the token mark are damaged: tokens could go back; "
+            "restore it, or move the directory away to start a new store",
+            d->path);
     *ret_limit = mark.limit;
     return HF_OK;
 }
@@ -77,7 +80,8 @@ int hfi_lm_tokens_reserve(struct lm_depot *d, uint64_t limit)
     return write_mark(d->store_fd, &mark);
 }
 
-bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second, struct lm_mark *ret)
+bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
+                      struct lm_mark *ret)
 {
     struct lm_mark want = mark_of(first->sequence, first->limit);
     bool first_good = first->sequence && want.checksum == first->checksum;
@@ -107,12 +111,13 @@ static hf_status make(struct lm_depot *d, int fd, hf_error *err)
     file.magic = LM_STORE_MAGIC;
     file.format = LM_FORMAT;
     file.first = mark_of(1, start);
-    if (pwrite(fd, &file, sizeof file, 0) != (ssize_t)sizeof file || fsync(fd) != 0 || fsync(d->dir_fd) != 0) {
+    if (pwrite(fd, &file, sizeof file, 0) != (ssize_t)sizeof file || fsync(fd) != 0 ||
+        fsync(d->dir_fd) != 0) {
         int saved = errno;
 
         (void)!ftruncate(fd, 0);
-        return hfi_error_set(err, saved == ENOSPC || saved == EDQUOT ? HF_FULL : HF_UNAVAILABLE, saved,
-                             "cannot write %s/store: %s", d->path, strerror(saved));
+        return hfi_error_set(err, saved == ENOSPC || saved == EDQUOT ? HF_FULL : HF_UNAVAILABLE,
+                             saved, "cannot write %s/store: %s", d->path, strerror(saved));
     }
     return HF_OK;
 }

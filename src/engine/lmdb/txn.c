@@ -16,12 +16,12 @@
 #include "util/error.h"
 #include "util/futex.h"
 
-#include <limits.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define LOOK_AT_SHAPE 1024 /* transactions between looks at whether the file is mostly holes */
-#define RETRIES_MAX 64 /* bodies are run again for reasons that end; a bug must not spin for ever */
+#define RETRIES_MAX   64 /* bodies are run again for reasons that end; a bug must not spin for ever */
 
 static int attempt(struct lm_txn *t, lm_body *body, void *arg);
 static bool repairable(int rc);
@@ -181,11 +181,13 @@ hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err)
     case LM_E_CORRUPT:
         return hfi_error_set(err, HF_CORRUPT, 0, "%s: the lease file is damaged", d->path);
     case LM_E_COLLISION:
-        return hfi_error_set(err, HF_INTERNAL, 0, "another name in use has the same hash: choose another name");
+        return hfi_error_set(err, HF_INTERNAL, 0,
+                             "another name in use has the same hash: choose another name");
     case LM_E_TOKENS:
         return hfi_error_set(err, HF_FULL, 0, "%s: no fencing token could be reserved", d->path);
     case LM_E_DEAD:
-        return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: the leases of a dead process could not be freed", d->path);
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "%s: the leases of a dead process could not be freed", d->path);
     case ENOMEM:
         return hfi_error_memory(err);
     case ENOSPC:

@@ -122,9 +122,14 @@ int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uin
 {
     struct lm_depot *d = t->depot;
     const struct hfi_claim *claim = w->claim;
-    struct lm_waiter record = { .slot = d->slot, .since_ms = hfi_lm_now(t), .ttl_ms = claim->ttl_ms,
-                                .lock_delay_ms = claim->lock_delay_ms, .cookie = w->cookie, .cell = w->cell,
-                                .turn = w->turn, .permits = claim->permits,
+    struct lm_waiter record = { .slot = d->slot,
+                                .since_ms = hfi_lm_now(t),
+                                .ttl_ms = claim->ttl_ms,
+                                .lock_delay_ms = claim->lock_delay_ms,
+                                .cookie = w->cookie,
+                                .cell = w->cell,
+                                .turn = w->turn,
+                                .permits = claim->permits,
                                 .tokens_wanted = claim->tokens_wanted };
     size_t label_len;
     const char *label = hfi_lm_label(w->conn, claim, &label_len);
@@ -199,7 +204,8 @@ int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_
 
 /* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). The
  * wait may have ended meanwhile and `w` serve another: the cookie tells. */
-static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead)
+static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
+                        const struct lm_ahead *ahead)
 {
     bool all = !ahead->more;
     uint32_t emptied;
@@ -220,8 +226,8 @@ static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, 
     pthread_mutex_unlock(&d->local);
 }
 
-void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie, const struct lm_ahead *ahead,
-                       bool by_mail)
+void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
+                       const struct lm_ahead *ahead, bool by_mail)
 {
     watch_ahead(d, w, cookie, ahead);
     /* A thread that sleeps on its cell keeps its own time; for the others the watch thread does. */
@@ -259,7 +265,8 @@ static bool take_wait(struct lm_wait *w, uint64_t cookie)
 }
 
 /* Only by who took the wait. */
-static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, uint64_t token, uint32_t granted_ms)
+static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, uint64_t token,
+                    uint32_t granted_ms)
 {
     struct hfi_claim *claim = op->claim;
 
@@ -375,9 +382,12 @@ static bool find_wait(struct lm_depot *d, struct attend *a)
 
 static int tell_self(struct lm_txn *t, struct attend *a, const struct lm_holder *h)
 {
-    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_GRANTED, .slot = t->depot->slot,
-                                                  .cell = a->cell, .turn = a->turn,
-                                                  .cookie = a->cookie, .token = h->token,
+    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_GRANTED,
+                                                  .slot = t->depot->slot,
+                                                  .cell = a->cell,
+                                                  .turn = a->turn,
+                                                  .cookie = a->cookie,
+                                                  .token = h->token,
                                                   .granted_ms = h->granted_ms });
 }
 
@@ -437,7 +447,8 @@ static int attend_body(struct lm_txn *t, void *arg)
 void hfi_lm_attend(struct lm_depot *d, uint64_t cookie)
 {
     struct attend a = { .depot = d, .cookie = cookie };
-    hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body, NULL, &a, NULL);
+    hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body,
+                                  NULL, &a, NULL);
 
     if (status == HF_OK && a.looked) {
         watch_ahead(d, a.wait, cookie, &a.ahead);
@@ -466,8 +477,8 @@ void hfi_lm_ring_own(struct lm_depot *d)
 /* ---- leaving ------------------------------------------------------------------------------ */
 
 /* Take our waiter record out of the queue. MDB_NOTFOUND: it is not there. */
-int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t ticket,
-                         const unsigned char owner[HFI_OWNER_LEN])
+int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
+                         uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN])
 {
     struct lm_waiter w;
     int rc = hfi_lm_waiter_get(t, hash, ticket, &w);
@@ -485,8 +496,11 @@ int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_nam
     if (rec->waiters > 0) {
         rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
         if (rc == 0)
-            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED, .slot = w.slot, .cell = w.cell,
-                                                        .turn = w.turn, .cookie = w.cookie });
+            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED,
+                                                        .slot = w.slot,
+                                                        .cell = w.cell,
+                                                        .turn = w.turn,
+                                                        .cookie = w.cookie });
         if (rc != 0 && rc != MDB_NOTFOUND)
             return rc;
     }
@@ -528,7 +542,8 @@ static void leave_after(struct lm_txn *t, void *arg)
 
     if (!l->gone)
         return;
-    l->claim->engine[LM_CLAIM_WAIT] = NULL; /* hfi_lm_cancel() ends it, after it has woken the thread */
+    l->claim->engine[LM_CLAIM_WAIT] =
+        NULL; /* hfi_lm_cancel() ends it, after it has woken the thread */
     hfi_lm_claim_unlink(t->depot, l->claim);
 }
 
@@ -544,7 +559,8 @@ void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     /* Whoever takes the wait finishes the op; nobody else touches it after that. */
     if (!w || atomic_load(&op->finished) || !take_wait(w, (uintptr_t)op->engine[LM_OP_COOKIE]))
         return;
-    run = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after, &l, &err);
+    run = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after,
+                     &l, &err);
     if (run == HF_OK && l.granted) {
         granted(d, w, op, l.h.token, (uint32_t)l.h.granted_ms);
     } else {

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define FORGET_STEP 256 /* names cleaned of a dead process in one transaction */
-#define EVENTS_MAX 16
-#define WAKE_EVENT UINT64_MAX
+#define EVENTS_MAX  16
+#define WAKE_EVENT  UINT64_MAX
 
 static void *watch_main(void *arg);
 static int mail_timers(struct lm_depot *d);
@@ -33,7 +33,8 @@ static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation);
 static struct lm_watch *lookup(struct lm_depot *d, uint32_t slot, uint32_t generation)
 {
     for (int i = 0; i < LM_WATCH_MAX; i++)
-        if (d->watches[i].fd >= 0 && d->watches[i].slot == slot && d->watches[i].generation == generation)
+        if (d->watches[i].fd >= 0 && d->watches[i].slot == slot &&
+            d->watches[i].generation == generation)
             return &d->watches[i];
     return NULL;
 }
@@ -136,7 +137,8 @@ struct recover {
 };
 
 /* The names in which this slot has a holder or a waiter, up to `max` of them. */
-static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int max, int *ret_found)
+static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int max,
+                      int *ret_found)
 {
     MDB_val key, value;
     MDB_cursor *cursor;
@@ -152,14 +154,17 @@ static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int
         if (key.mv_size == LM_KEY_NAME && value.mv_size >= LM_NAME_FIXED) {
             struct lm_holder first;
 
-            memcpy(&first, (const char *)value.mv_data + offsetof(struct lm_name, first), sizeof first);
+            memcpy(&first, (const char *)value.mv_data + offsetof(struct lm_name, first),
+                   sizeof first);
             his = first.token && first.slot == slot;
-        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'h' && value.mv_size >= LM_FURTHER_FIXED) {
+        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'h' &&
+                   value.mv_size >= LM_FURTHER_FIXED) {
             struct lm_further further;
 
             memcpy(&further, value.mv_data, LM_FURTHER_FIXED);
             his = further.holder.slot == slot;
-        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'w' && value.mv_size >= LM_WAITER_FIXED) {
+        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'w' &&
+                   value.mv_size >= LM_WAITER_FIXED) {
             struct lm_waiter waiter;
 
             memcpy(&waiter, value.mv_data, LM_WAITER_FIXED);
@@ -184,7 +189,8 @@ static int recover_body(struct lm_txn *t, void *arg)
     int found = 0, rc = 0;
 
     r->done = true;
-    if (atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation || hfi_lm_alive(t->depot, r->slot))
+    if (atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation ||
+        hfi_lm_alive(t->depot, r->slot))
         return LM_STOP;
     if (s->records > 0)
         rc = find_names(t, r->slot, hashes, r->step, &found);
@@ -216,8 +222,8 @@ hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation,
     struct recover r = { .slot = slot, .generation = generation, .step = FORGET_STEP };
 
     do {
-        hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), recover_body,
-                                      recover_after, &r, err);
+        hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms),
+                                      recover_body, recover_after, &r, err);
 
         if (status == HF_FULL && r.step > 1) {
             r.step /= 4; /* room is kept for a few changes at a time */
@@ -271,7 +277,9 @@ hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err)
             atomic_store_explicit(&d->watch_runs, 1, memory_order_release);
     }
     pthread_mutex_unlock(&d->local);
-    return rc == 0 ? HF_OK : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
+    return rc == 0
+               ? HF_OK
+               : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
 void hfi_lm_watch_poke(struct lm_depot *d)
@@ -353,7 +361,8 @@ static int mail_timers(struct lm_depot *d)
             if (at < next)
                 next = at;
             if (beat_ms < next)
-                next = beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
+                next =
+                    beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
         }
         pthread_mutex_unlock(&d->local);
         hfi_lm_ring_own(d);
