@@ -440,7 +440,7 @@ static void stay_on_one_processor(void)
     CPU_ZERO(&one_of_them);
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         return;
-    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one_of_them) == 0; i++)
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one_of_them) == 0; i++)
         if (CPU_ISSET(i, &all))
             CPU_SET(i, &one_of_them);
     sched_setaffinity(0, sizeof one_of_them, &one_of_them);
