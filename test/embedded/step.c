@@ -70,7 +70,7 @@ static long kill_after(struct actor *victim, actor_fn *fn, struct ask ask, enum 
     actor_begin(victim, fn, ask);
     assert_int_equal(next_stop(pid), SIGUSR1);
     for (long i = 0; i < steps; i++) {
-        assert_int_equal(ptrace(request, pid, NULL, NULL), 0);
+        assert_int_equal(ptrace((enum __ptrace_request)request, pid, NULL, NULL), 0);
         if (next_stop(pid) == SIGUSR1) {
             assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
             return i;

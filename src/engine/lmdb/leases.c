@@ -206,7 +206,7 @@ int hfi_lm_leases_remap(struct lm_depot *d)
 int hfi_lm_leases_grow(struct lm_depot *d)
 {
     char name[32];
-    hf_error err;
+    hf_error err = { .native = ENOSPC };
     hf_status status = HF_FULL;
 
     file_name(name, sizeof name, d->epoch);

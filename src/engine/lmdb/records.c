@@ -35,7 +35,7 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
     const unsigned char *bytes = key->mv_data;
 
     if (key->mv_size != LM_KEY_FULL || memcmp(bytes, hash, LM_KEY_NAME) != 0 ||
-        bytes[LM_KEY_NAME] != type)
+        bytes[LM_KEY_NAME] != (unsigned char)type)
         return false;
     *ret_number = 0;
     for (int i = 0; i < 8; i++)
