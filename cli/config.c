@@ -92,7 +92,12 @@ int config_profile(const char *name, struct profile *ret_profile)
     if (!name)
         return wrong_at(config->fallback_file, config->fallback_line, "no profile '%s'",
                         shown(config->fallback));
-    say_error("no profile '%s' in the config file (a store URL would contain a ':')", shown(name));
+    if (*name == '/' || *name == '.')
+        say_error("no profile '%s' in the config file: for a directory put file: before it",
+                  shown(name));
+    else
+        say_error("no profile '%s' in the config file (a store URL would contain a ':')",
+                  shown(name));
     return EXIT_CONFIG;
 }
 

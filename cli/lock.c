@@ -51,6 +51,23 @@ static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keepe
     return code;
 }
 
+/* The command itself is gone in a moment: name the process that the lease is for. */
+static const char *label_for(pid_t pid)
+{
+    static char label[HF_LABEL_MAX + 1];
+    char path[64], comm[32] = "";
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    file = fopen(path, "re");
+    if (file && fgets(comm, sizeof comm, file))
+        comm[strcspn(comm, "\n")] = '\0';
+    if (file)
+        fclose(file);
+    snprintf(label, sizeof label, "for pid %d %s", (int)pid, comm);
+    return label;
+}
+
 int verb_lock(struct cli *cli)
 {
     struct keeper keeper = { .to = -1, .from = -1 };
@@ -82,6 +99,8 @@ int verb_lock(struct cli *cli)
         return EXIT_INTERNAL;
     }
     acquiring.request = acquire_request(cli);
+    if (!acquiring.request.label && cli->args.for_pid > 0)
+        acquiring.request.label = label_for((pid_t)cli->args.for_pid);
     acquiring.request.flags |= HF_DETACHED | HF_NO_RENEW;
     if (acquire(&acquiring, &lease, &code)) {
         code = hand_out(cli, lease, &keeper);

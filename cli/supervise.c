@@ -111,11 +111,15 @@ static int64_t decide(struct run *run)
     return PLAN_NEVER;
 }
 
+#define MAX_HOLD_GUARD_MS 50
+
 static const char *why_lost(const struct run *run)
 {
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
 
-    if (max_hold_ms && run->known.valid_until_ms == run->held_since_ms + max_hold_ms)
+    /* The library ends it a little early (1 % and a guard), as it does with every end. */
+    if (max_hold_ms && run->known.valid_until_ms >=
+                           run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS)
         return "--max-hold is over";
     if (!run->lease)
         return "the run around us has lost it";

@@ -113,3 +113,8 @@ CONFIG
     grep -q nosuch said
     not grep -q hunter2 said
 }
+
+@test "a directory given as a store: what to write instead" {
+    exits 78 holdfast -S /some/dir ls
+    [[ $output == *"put file: before it"* ]]
+}

@@ -120,3 +120,12 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
     hold x
     exits 75 timeout 20 holdfast lock -n x --for $$
 }
+
+@test "a lease for a process names that process" {
+    sleep 60 3>&- &
+    pid=$!
+    handle=$(holdfast lock x --for "$pid")
+    [[ $(holdfast show x) == *"for pid $pid sleep"* ]]
+    holdfast unlock x --lease "$handle"
+    kill "$pid"
+}

@@ -115,3 +115,8 @@ since_start() { echo $((($1 - start) / 1000000)); }
     ends_with 76 $pid
     [[ $(cat alive) == "$before" && ! -e got ]]
 }
+
+@test "--max-hold that is over is not a renewal that failed" {
+    exits 76 holdfast run --max-hold 1s x -- sleep 30
+    [[ $output == *"--max-hold is over"* ]]
+}
