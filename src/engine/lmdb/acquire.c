@@ -100,6 +100,8 @@ static int acquire_body(struct lm_txn *t, void *arg)
     a->waiting = false;
     a->now_ms = hfi_lm_now(t);
     a->room = hfi_lm_sound_room(t->depot);
+    if (!hfi_lm_sound_way(t, claim->name.hash))
+        return LM_E_CORRUPT;
     if (claim->ttl_ms && (rc = hfi_lm_sweep(t)) != 0)
         return rc;
     if (!open || !a->room) {

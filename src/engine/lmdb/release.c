@@ -48,6 +48,8 @@ static int release_body(struct lm_txn *t, void *arg)
     }
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
+    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
+        return LM_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
         return release_unknown(t, r, rc == MDB_NOTFOUND);
     if (rc != 0)
@@ -103,6 +105,8 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
 
     if (rc == 0)
         rc = hfi_lm_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
+    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
+        return LM_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION || (rc == 0 && hfi_lm_past(t, h.deadline_ms))) {
         item->status =
             HF_LOST; /* also an expired one that nobody has taken yet: never re-created */

@@ -242,10 +242,14 @@ static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
     if (rc == 0)
         sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size);
     rc = mdb_cursor_get(cursor, &key, &value, rc == 0 ? MDB_PREV : MDB_LAST);
-    if (rc == 0 && sound)
-        sound =
-            hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
-            memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME) < 0;
+    if (rc == 0 && sound) {
+        int order =
+            memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME);
+
+        /* The anchor may be the beginning of the hash: shorter comes first. */
+        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
+                (order < 0 || (order == 0 && key.mv_size < LM_KEY_NAME));
+    }
     mdb_cursor_close(cursor);
     return sound && (rc == 0 || rc == MDB_NOTFOUND);
 }
