@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Commands as bytes on the wire. A command is built once into its own buffer and may be sent
+ * again (after NOSCRIPT, MOVED, ASK) without being built again. A script call is kept as its
+ * script and the tail after it, so that EVALSHA becomes EVAL by another head alone.
+ */
+#ifndef HFI_REDIS_COMMAND_H
+#define HFI_REDIS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HFI_COMMAND_INLINE 512 /* most commands fit without the heap */
+
+struct hfi_script {
+    const char *name; /* "acquire": for people and tests */
+    const char *text;
+    size_t len;
+    char sha[41]; /* lower-case hex, made at build time */
+};
+
+struct hfi_command {
+    const struct hfi_script *script; /* NULL: a plain command */
+    bool whole;                      /* send the script's text (EVAL), not its sha */
+    bool failed;                     /* out of memory while it was built */
+    uint32_t argc;                   /* arguments in `bytes`, or in its tail after the script */
+    uint32_t slot;                   /* cluster slot of its keys; HFI_SLOT_ANY */
+    size_t len, room;
+    char *bytes; /* formatted arguments: "$3\r\nGET\r\n..." without the leading "*N\r\n" */
+    char in_place[HFI_COMMAND_INLINE];
+};
+
+#define HFI_SLOT_ANY 0xffffu
+
+/* A plain command. hfi_command_done() in any case, also if it failed. */
+void hfi_command_init(struct hfi_command *command);
+/* A script call: EVALSHA sha key_count ... ; append the keys, then the arguments. */
+void hfi_command_init_script(struct hfi_command *command, const struct hfi_script *script,
+                             uint32_t key_count);
+void hfi_command_done(struct hfi_command *command);
+
+void hfi_command_add(struct hfi_command *command, const void *data, size_t len);
+void hfi_command_add_text(struct hfi_command *command, const char *text);
+void hfi_command_add_number(struct hfi_command *command, int64_t number);
+
+/* The bytes that stand before `bytes` on the wire, into `ret_head` (which has room for them), or
+ * its length only if ret_head is NULL. */
+size_t hfi_command_head(const struct hfi_command *command, char *ret_head);
+
+/* CRC16 of the hash tag (or whole key) modulo 16384. */
+uint32_t hfi_key_slot(const void *key, size_t len);
+
+#endif

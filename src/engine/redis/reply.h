@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replies, as hiredis' reader parses them (RESP2), into an arena that is used again for
+ * the next reply: nothing here outlives the callback that gets it. Lengths, nesting and
+ * sizes that no reply of ours can have are refused (HFI_REPLY_*_MAX) before memory is
+ * spent on them.
+ */
+#ifndef HFI_REDIS_REPLY_H
+#define HFI_REDIS_REPLY_H
+
+#include "holdfast/holdfast.h"
+
+#include <stdbool.h>
+
+enum hfi_reply_type {
+    HFI_REPLY_NIL,
+    HFI_REPLY_INTEGER,
+    HFI_REPLY_TEXT,  /* bulk: any bytes, NUL-terminated beyond len */
+    HFI_REPLY_STATE, /* simple string: OK, QUEUED, PONG */
+    HFI_REPLY_ERROR, /* "NOSCRIPT No matching..." */
+    HFI_REPLY_LIST
+};
+
+struct hfi_reply {
+    enum hfi_reply_type type;
+    int64_t integer;
+    const char *text;
+    size_t len;
+    const struct hfi_reply *items;
+    size_t count;
+};
+
+/* Item `index` of a list, if it has the type; else NULL. Also for reply == NULL. */
+const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index,
+                                     enum hfi_reply_type type);
+bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "NOSCRIPT" */
+
+/*
+ * What an error reply means for the caller:
+ *   NOSCRIPT, MOVED, ASK, TRYAGAIN   handled before anybody asks this
+ *   NOAUTH WRONGPASS NOPERM          HF_DENIED
+ *   READONLY MASTERDOWN CLUSTERDOWN LOADING MISCONF BUSY UNKILLABLE NOREPLICAS  HF_UNAVAILABLE
+ *   OOM                              HF_FULL
+ *   WRONGTYPE                        HF_MISMATCH (a key of another kind is in the way)
+ *   unknown command, wrong arity     HF_VERSION
+ *   else                             HF_CORRUPT
+ * `ret_outcome_known`: the server certainly did not do it (all but a script that failed half way).
+ * The text is the server's, cut and cleaned of control characters, prefixed by its code.
+ */
+hf_status hfi_reply_status(const struct hfi_reply *reply, hf_error *err);
+
+struct hfi_reader;
+struct hfi_reader *hfi_reader_new(void);
+void hfi_reader_free(struct hfi_reader *reader);
+/* false: out of memory. */
+bool hfi_reader_feed(struct hfi_reader *reader, const void *bytes, size_t len);
+/* HF_OK and *ret_reply (NULL: more bytes are needed); HF_CORRUPT: not RESP, or beyond a bound;
+ * HF_NO_MEMORY. After anything but HF_OK the connection is of no use any more. */
+hf_status hfi_reader_next(struct hfi_reader *reader, const struct hfi_reply **ret_reply);
+
+#endif
