@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* The scripts of this engine, made of scripts/NAME.lua by the build. scripts/README.md says what each
+ * one takes and answers. */
+#ifndef HFI_REDIS_SCRIPTS_H
+#define HFI_REDIS_SCRIPTS_H
+
+#include "engine/redis/command.h"
+
+extern const struct hfi_script hfi_script_acquire, hfi_script_release, hfi_script_cancel,
+    hfi_script_beat, hfi_script_renew, hfi_script_adopt, hfi_script_note, hfi_script_break,
+    hfi_script_look, hfi_script_cell_read, hfi_script_cell_swap;
+
+#endif

@@ -1,0 +1,93 @@
+-- uses: common
+--
+-- Acquire, or stand in the queue, or be refused.
+--
+-- Safe: granted only where it fits, after the dead were taken out, and (unless it may barge) only
+-- if nobody waits; those who wait are served first. Idempotent: an owner that holds or waits
+-- already is found by its id and gets the same answer again. An owner with a tombstone has been
+-- released by somebody who did not know whether it would still arrive.
+
+local owner = ARGV[1]
+local want_mode, want_capacity, permits = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local flags, tokens, ttl, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local window, attempt, inbox, label = tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12]
+local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
+
+name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+open(got[1])
+expire()
+
+local function answer(reply)
+    if dirty then save() end
+    return reply
+end
+
+if got[2] then
+    local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[2])
+    if now <= deadline then
+        if now + ttl > deadline then deadline = now + ttl end
+        extend(owner, got[2], deadline, own_delay, own_ttl)
+        return answer({ 'G', token, count, deadline - now })
+    end
+end
+if got[3] and now <= unpack('<d', got[3]) then return answer({ 'X' }) end
+
+-- In the queue already: alive again, with the new attempt, in the same place.
+local mine = waiters > 0 and call('HGET', wkey, owner)
+if mine then
+    local beat, w, p, count, t, d, f, since, attempt_len = unpack(WAITER, mine)
+    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 64) ..
+        pack('<I4', #attempt) .. sub(mine, 69, 72) .. attempt .. sub(mine, WAITER_LEN + attempt_len + 1))
+    touch_queue(window)
+    promote()
+    if fields[1] then -- perhaps it was us
+        for i = 1, #fields, 2 do
+            if fields[i] == 'h' .. owner then
+                local deadline, token = unpack(HOLDER, fields[i + 1])
+                return answer({ 'G', token, count, deadline - now })
+            end
+        end
+    end
+    return answer(still_waiting(owner))
+end
+
+promote()
+if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
+if holders > 0 or waiters > 0 then
+    if mode ~= want_mode or capacity ~= want_capacity then
+        return answer({ 'M', mode, capacity })
+    end
+elseif now > closed or wait then
+    mode, capacity = want_mode, want_capacity
+end
+
+if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
+    local token = take_tokens(tokens)
+    if not token then return answer({ 'F' }) end
+    hold(owner, token, tokens, permits, delay, ttl, ttl, window, detached, inbox, label)
+    save()
+    return { 'G', token, tokens, ttl }
+end
+if not wait then return answer({ 'B', next_change() }) end
+if math.max(last + 1, us) + tokens > TOKEN_LIMIT then return answer({ 'F' }) end
+
+-- The end of the queue. A long one is first searched for the dead, who would otherwise stay until
+-- it is their turn.
+if waiters >= sweep then
+    local all, dead = call('HGETALL', wkey), {}
+    for i = 1, #all, 2 do
+        local beat, w = unpack('<dd', all[i + 1])
+        if now > beat + w then dead[#dead + 1] = all[i] end
+    end
+    for i = 1, #dead do leave(dead[i]) end
+    sweep = math.max(SWEEP, 2 * waiters)
+end
+ticket = math.max(ticket + 1, us)
+call('ZADD', qkey, ticket, owner)
+call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
+    #attempt, #inbox) .. attempt .. inbox .. label)
+waiters = waiters + 1
+touch_queue(window)
+save()
+return { 'Q', waiters == 1 and next_change() or 0 }

@@ -1,0 +1,44 @@
+-- uses: common
+--
+-- Heartbeats of waiters, of many names at once. Each is first refreshed, then its name's promotion
+-- is run again: a message that was lost, a holder that died, a name that has opened are found here
+-- at the latest. A waiter that the server has forgotten is told so (N) and queues anew.
+
+local replies = {}
+
+local function one(owner, window)
+    local got = call('HMGET', name, 'm', 'h' .. owner)
+    open(got[1])
+    expire()
+    if got[2] then
+        local deadline, token, tokens, permits, delay, ttl = unpack(HOLDER, got[2])
+        if now <= deadline then
+            if now + window > deadline then deadline = now + window end
+            call('PEXPIREAT', name, exp) -- a write that needs no memory
+            extend(owner, got[2], deadline, delay, ttl)
+            return { 'G', token, tokens, deadline - now }
+        end
+    end
+    local mine = waiters > 0 and call('HGET', wkey, owner)
+    if not mine then
+        promote()
+        return { 'N' }
+    end
+    touch_queue(window, true)
+    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
+    promote()
+    for i = 1, #fields, 2 do
+        if fields[i] == 'h' .. owner then
+            local deadline, token, tokens = unpack(HOLDER, fields[i + 1])
+            return { 'G', token, tokens, deadline - now }
+        end
+    end
+    return still_waiting(owner)
+end
+
+for i = 1, #KEYS / 3 do
+    name, wkey, qkey = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+    replies[i] = one(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
+    if dirty then save() end
+end
+return replies

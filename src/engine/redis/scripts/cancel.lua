@@ -1,0 +1,35 @@
+-- uses: common
+--
+-- Give up waiting. If the grant came first the answer is that grant, with its window from now on:
+-- the caller keeps it or releases it, and either way nothing is left behind.
+
+local owner, tomb_ms = ARGV[1], tonumber(ARGV[2])
+
+name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+local got = call('HMGET', name, 'm', 'h' .. owner)
+open(got[1])
+expire()
+
+local reply = { 'N' }
+if got[2] then
+    local deadline, token, tokens, permits, delay, ttl, since, flags, window = unpack(HOLDER, got[2])
+    if now <= deadline then
+        if now + window > deadline then deadline = now + window end
+        call('PEXPIREAT', name, exp) -- a write that needs no memory
+        extend(owner, got[2], deadline, delay, ttl)
+        reply = { 'G', token, tokens, deadline - now }
+    end
+end
+if #reply == 1 then
+    if waiters > 0 and call('HEXISTS', wkey, owner) == 1 then
+        leave(owner)
+        reply = { 'C' }
+    end
+    if tomb_ms > 0 then
+        if not dirty then call('HDEL', name, 'h' .. owner) end
+        bury(owner, tomb_ms)
+    end
+end
+promote()
+if dirty then save() end
+return reply

@@ -1,0 +1,53 @@
+-- uses: common
+--
+-- Who holds and who waits. Writes nothing (a replica can answer too), so what is over but not taken out
+-- yet is left out here, and an expired lease with a lock delay closes the name already.
+--
+-- `N`: nobody holds or waits, and the name is open. Else
+-- `L`, mode, capacity, permits taken, ms closed (0: open), holders, waiters; where
+-- a holder is owner, token that holds now, first token, tokens, permits, flags (4 detached), age ms,
+-- ms left, ttl ms, lock delay ms, thread id (0: not told), label; and
+-- a waiter, in order, is owner, permits, flags, age ms, ttl ms, label.
+
+name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+local all, shown, queue = call('HGETALL', name), {}, {}
+local state
+for i = 1, #all, 2 do
+    if all[i] == 'm' then state = all[i + 1] end
+end
+if not state then return { 'N' } end
+open(state)
+
+local permits_taken = 0
+for i = 1, #all, 2 do
+    if byte(all[i]) == 104 then -- h
+        local record = all[i + 1]
+        local deadline, first, tokens, permits, delay, ttl, since, flags, window, token, tid, inbox_len =
+            unpack(HOLDER, record)
+        if now > deadline then
+            close(deadline, delay)
+        else
+            permits_taken = permits_taken + permits
+            shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags, now - since,
+                deadline - now, ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
+        end
+    end
+end
+if waiters > 0 then
+    local records, order = {}, call('ZRANGE', qkey, 0, -1)
+    local pairs_of = call('HGETALL', wkey)
+    for i = 1, #pairs_of, 2 do records[pairs_of[i]] = pairs_of[i + 1] end
+    for i = 1, #order do
+        local record = records[order[i]]
+        if record then
+            local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
+                unpack(WAITER, record)
+            if now <= beat + window then
+                queue[#queue + 1] = { order[i], permits, flags, now - since, ttl,
+                    sub(record, WAITER_LEN + attempt_len + inbox_len + 1) }
+            end
+        end
+    end
+end
+if #shown == 0 and #queue == 0 and now > closed then return { 'N' } end
+return { 'L', mode, capacity, permits_taken, now <= closed and closed - now + 1 or 0, shown, queue }
