@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * with_redis [OPTION...] COMMAND...: run COMMAND with a Redis of its own, whose URL is in
+ * HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the servers end too.
+ *
+ *   -p         a password is required
+ *   -u RULES   log in as an ACL user with these rules and nothing else
+ *   -t         TLS, with a client certificate
+ *   -x         through the Unix socket
+ *   -S         a master and two replicas, watched by three sentinels
+ *   -C         a cluster of three nodes
+ *   -o OPTION  one more option for the server (-o --maxmemory -o 100mb)
+ *   -q QUERY   more of the URL (wire=plain)
+ *
+ * {id} in the URL is for the contract suite, which gives every case a prefix of its own.
+ * HOLDFAST_TEST_PORT is the server's port (not -S, -C) and HOLDFAST_TEST_SOCKET its Unix socket, at
+ * which no user is needed for -u.
+ */
+#include "set.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define URL_ROOM 512
+#define SECRET   "sesame"
+
+struct wish {
+    bool password, tls, by_socket, sentinel, cluster;
+    const char *rules, *query;
+    const char *options[SERVER_OPTIONS];
+    size_t option_count;
+};
+
+static volatile sig_atomic_t child;
+static char certificates[SERVER_PATH_ROOM];
+
+static void pass_on(int number)
+{
+    if (child > 0)
+        kill((pid_t)child, number);
+}
+
+static void add_option(struct wish *wish, const char *option)
+{
+    if (wish->option_count + 8 >= SERVER_OPTIONS)
+        give_up("with_redis: too many options");
+    wish->options[wish->option_count++] = option;
+}
+
+/* ---- certificates ------------------------------------------------------------------------ */
+
+static const char certificate_script[] =
+    "set -e; cd \"$0\"; exec 2>log; new='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'\n"
+    "openssl req -x509 $new -days 2 -subj /CN=test-ca -keyout ca.key -out ca.crt\n"
+    "openssl req -x509 $new -days 2 -subj /CN=server -CA ca.crt -CAkey ca.key"
+    "  -addext subjectAltName=IP:127.0.0.1,DNS:localhost"
+    "  -addext basicConstraints=critical,CA:FALSE -keyout server.key -out server.crt\n"
+    "openssl req -x509 $new -days 2 -subj /CN=client -CA ca.crt -CAkey ca.key"
+    "  -addext basicConstraints=critical,CA:FALSE -keyout client.key -out client.crt\n";
+
+static char *in_certificates(const char *file)
+{
+    char *path = malloc(2 * SERVER_PATH_ROOM);
+
+    if (!path)
+        give_up("out of memory");
+    snprintf(path, 2 * SERVER_PATH_ROOM, "%s/%s", certificates, file);
+    return path;
+}
+
+static void make_certificates(struct wish *wish)
+{
+    const char *tmp = getenv("TMPDIR");
+    pid_t pid;
+    int status;
+
+    snprintf(certificates, sizeof certificates, "%s/holdfast-tls-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(certificates))
+        give_up("%s: %s", certificates, strerror(errno));
+    pid = fork();
+    if (pid == 0) {
+        execlp("sh", "sh", "-c", certificate_script, certificates, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        give_up("openssl makes no certificates, see %s/log", certificates);
+    add_option(wish, "--tls-cert-file");
+    add_option(wish, in_certificates("server.crt"));
+    add_option(wish, "--tls-key-file");
+    add_option(wish, in_certificates("server.key"));
+    add_option(wish, "--tls-ca-cert-file");
+    add_option(wish, in_certificates("ca.crt"));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+/* ---- the URL ---------------------------------------------------------------------------------- */
+
+static void make_url(const struct wish *wish, const struct server *server, char url[URL_ROOM])
+{
+    char login[128] = "", tls[4 * SERVER_PATH_ROOM] = "";
+
+    if (wish->rules)
+        snprintf(login, sizeof login, "app:%s@", SECRET);
+    else if (wish->password)
+        snprintf(login, sizeof login, ":%s@", SECRET);
+    if (wish->tls)
+        snprintf(tls, sizeof tls, "&ca=%s/ca.crt&cert=%s/client.crt&key=%s/client.key",
+                 certificates, certificates, certificates);
+    if (wish->by_socket)
+        snprintf(url, URL_ROOM, "redis+unix://%s%s?prefix=hf:{id}:", login, server->socket);
+    else
+        snprintf(url, URL_ROOM, "redis%s://%s127.0.0.1:%u?prefix=hf:{id}:%s", wish->tls ? "s" : "",
+                 login, (unsigned)server->port, tls);
+}
+
+static void add_query(const struct wish *wish, char url[URL_ROOM])
+{
+    size_t len = strlen(url);
+
+    if (wish->query)
+        snprintf(url + len, URL_ROOM - len, "&%s", wish->query);
+}
+
+static void export_server(const struct server *server)
+{
+    char port[16];
+
+    snprintf(port, sizeof port, "%u", (unsigned)server->port);
+    setenv("HOLDFAST_TEST_PORT", port, 1);
+    setenv("HOLDFAST_TEST_SOCKET", server->socket, 1);
+}
+
+static void add_user(struct server *server, const char *rules)
+{
+    char command[1024];
+
+    snprintf(command, sizeof command, "ACL SETUSER app reset on >%s %s", SECRET, rules);
+    server_do(server, command);
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static int run(char **command)
+{
+    const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+    struct sigaction action = { .sa_handler = pass_on };
+    pid_t parent = getpid(), pid = fork();
+    int status;
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        execvp(command[0], command);
+        fprintf(stderr, "with_redis: %s: %s\n", command[0], strerror(errno));
+        _exit(127);
+    }
+    if (pid < 0)
+        give_up("with_redis: fork: %s", strerror(errno));
+    child = (sig_atomic_t)pid;
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaction(passed[i], &action, NULL);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            give_up("with_redis: %s", strerror(errno));
+    child = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static struct wish parse(int argc, char **argv)
+{
+    struct wish wish = { 0 };
+    int option;
+
+    while ((option = getopt(argc, argv, "+pu:txSCo:q:")) != -1) {
+        switch (option) {
+        case 'p':
+            wish.password = true;
+            add_option(&wish, "--requirepass");
+            add_option(&wish, SECRET);
+            break;
+        case 'u':
+            wish.rules = optarg;
+            break;
+        case 't':
+            wish.tls = true;
+            break;
+        case 'x':
+            wish.by_socket = true;
+            break;
+        case 'S':
+            wish.sentinel = true;
+            break;
+        case 'C':
+            wish.cluster = true;
+            break;
+        case 'o':
+            add_option(&wish, optarg);
+            break;
+        case 'q':
+            wish.query = optarg;
+            break;
+        default:
+            exit(64);
+        }
+    }
+    if (optind >= argc)
+        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-o OPTION] [-q QUERY] "
+                "COMMAND...");
+    return wish;
+}
+
+int main(int argc, char **argv)
+{
+    struct wish wish = parse(argc, argv);
+    struct sentinel_set *set = NULL;
+    struct cluster *cluster = NULL;
+    struct server *server = NULL;
+    char url[URL_ROOM];
+    int status;
+
+    if (wish.tls)
+        make_certificates(&wish);
+    if (wish.sentinel) {
+        set = sentinel_start(2, 5000, wish.options);
+        snprintf(url, sizeof url, "%s", sentinel_url(set, "?prefix=hf:{id}:"));
+    } else if (wish.cluster) {
+        cluster = cluster_start(wish.options);
+        snprintf(url, sizeof url, "%s", cluster_url(cluster, "?prefix=hf:{id}:"));
+    } else {
+        server = server_start(wish.options);
+        if (wish.password)
+            server_login(server, "default", SECRET);
+        if (wish.rules)
+            add_user(server, wish.rules);
+        make_url(&wish, server, url);
+        export_server(server);
+    }
+    add_query(&wish, url);
+    setenv("HOLDFAST_TEST_URL", url, 1);
+    status = run(argv + optind);
+    server_free(server);
+    sentinel_free(set);
+    cluster_free(cluster);
+    if (certificates[0])
+        nftw(certificates, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return status;
+}
