@@ -1,4 +1,4 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Acquire, or stand in the queue, or be refused.
 --
@@ -7,14 +7,45 @@
 -- already is found by its id and gets the same answer again. An owner with a tombstone has been
 -- released by somebody who did not know whether it would still arrive.
 
-local owner = ARGV[1]
-local want_mode, want_capacity, permits = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local flags, tokens, ttl, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local window, attempt, inbox, label = tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12]
+-- include: state
+
+local argv = ARGV
+local owner = argv[1]
+local want_mode, want_capacity, permits, flags, tokens = argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0
+local ttl, delay, window, attempt, inbox, label = argv[7] + 0, argv[8] + 0, argv[9] + 0, argv[10], argv[11], argv[12]
 local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
 
-name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
 local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+
+-- The common case first, as the rules below would decide it: the name is known, nobody waits or is
+-- dead, the kind is right, it fits.
+if got[1] and not got[2] and not got[3] then
+    version, mode, capacity, taken, holders, waiters, last, ticket, soon, far, closed, tomb, exp,
+        wexp, sweep = unpack(STATE, got[1])
+    if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
+    local token = last + 1
+    if us > token then token = us end
+    if version == VERSION and waiters == 0 and mode == want_mode and capacity == want_capacity and
+        permits <= capacity - taken and now <= soon and now > closed and (tomb == 0 or now <= tomb) and
+        token + tokens <= TOKEN_LIMIT then
+        local deadline = now + ttl
+        last = token + tokens - 1
+        if deadline < soon then soon = deadline end
+        if deadline + delay > far then far = deadline + delay end
+        local need, moved = far, false
+        if last / 1000 > need then need = last / 1000 end
+        need = need + SLACK
+        if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
+        call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken + permits, holders + 1, 0, last,
+            ticket, soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
+            tokens, permits, delay, ttl, now, detached, window, token, 0, #inbox) .. inbox .. label)
+        if moved then call('PEXPIREAT', name, exp) end
+        return { 'G', token, tokens, ttl }
+    end
+end
+
+-- include: common
+
 open(got[1])
 expire()
 

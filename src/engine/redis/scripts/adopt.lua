@@ -1,11 +1,13 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Take over a detached lease by its handle, and renew it. Who is alive keeps what is his: only a
 -- lease that was made to stand by itself can be adopted, with its owner's id and its token.
 
+-- include: state
+-- include: common
+
 local owner, token, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-name = KEYS[1]
 local got = call('HMGET', name, 'm', 'h' .. owner)
 if not (got[1] and got[2]) then return { 'N' } end
 local deadline, first, tokens, permits, delay, own_ttl, since, flags = unpack(HOLDER, got[2])

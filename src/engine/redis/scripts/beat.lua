@@ -1,8 +1,11 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Heartbeats of waiters, of many names at once. Each is first refreshed, then its name's promotion
 -- is run again: a message that was lost, a holder that died, a name that has opened are found here
 -- at the latest. A waiter that the server has forgotten is told so (N) and queues anew.
+
+-- include: state
+-- include: common
 
 local replies = {}
 

@@ -1,12 +1,14 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- End exactly the lease that holds with this token now, whoever owns it. That is an unclean end: its
 -- lock delay runs from now. Its owner is told on its inbox; if that message is lost it learns from its
 -- next renewal.
 
+-- include: state
+-- include: common
+
 local wanted = tonumber(ARGV[1])
 
-name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
 local state = call('HGET', name, 'm')
 if not state then return { 'N' } end
 open(state)

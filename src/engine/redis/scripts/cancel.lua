@@ -1,11 +1,13 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Give up waiting. If the grant came first the answer is that grant, with its window from now on:
 -- the caller keeps it or releases it, and either way nothing is left behind.
 
+-- include: state
+-- include: common
+
 local owner, tomb_ms = ARGV[1], tonumber(ARGV[2])
 
-name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
 local got = call('HMGET', name, 'm', 'h' .. owner)
 open(got[1])
 expire()

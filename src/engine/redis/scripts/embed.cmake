@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: MIT
 #
 # cmake -DDIR=<here> -DOUT=<file> -P embed.cmake: the scripts as C, `const struct hfi_script
-# hfi_script_<name>` for each <name>.lua but common.lua, which is put before those that
-# begin with "-- uses: common".
+# hfi_script_<name>` for each <name>.lua but the parts, state.lua and common.lua, which replace
+# a line "-- include: state".
 #
 # What is embedded (and sent with EVAL) has no comment lines, no indentation and no empty lines. So a
 # script must not have a string that goes over several lines.
 
+cmake_minimum_required(VERSION 3.20)
 file(GLOB files ${DIR}/*.lua)
 list(SORT files)
-file(READ ${DIR}/common.lua common)
+set(parts state common)
+foreach(part ${parts})
+  file(READ ${DIR}/${part}.lua ${part})
+endforeach()
 
 set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/redis/scripts.h\"\n\n")
 string(APPEND code "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME_WE)
-  if(name STREQUAL common)
+  if(name IN_LIST parts)
     continue()
   endif()
   file(READ ${file} text)
-  if(text MATCHES "^-- uses: common\n")
-    string(PREPEND text "${common}")
-  endif()
+  foreach(part ${parts})
+    string(REPLACE "-- include: ${part}\n" "${${part}}" text "${text}")
+  endforeach()
   string(PREPEND text "\n")
   string(REGEX REPLACE "\n[ \t]*--[^\n]*" "" text "${text}") # whole lines
   string(REGEX REPLACE " +-- [^\n]*" "" text "${text}")      # behind code

@@ -1,4 +1,4 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Who holds and who waits. Writes nothing (a replica can answer too), so what is over but not taken out
 -- yet is left out here, and an expired lease with a lock delay closes the name already.
@@ -9,7 +9,9 @@
 -- ms left, ttl ms, lock delay ms, thread id (0: not told), label; and
 -- a waiter, in order, is owner, permits, flags, age ms, ttl ms, label.
 
-name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+-- include: state
+-- include: common
+
 local all, shown, queue = call('HGETALL', name), {}, {}
 local state
 for i = 1, #all, 2 do

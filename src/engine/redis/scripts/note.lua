@@ -1,7 +1,10 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Note which token of its block holds now, and in which thread, after a lease was passed on inside
 -- its process. For look and break; says nothing about who owns the lease.
+
+-- include: state
+-- include: common
 
 for i = 1, #KEYS do
     local field, token, tid = 'h' .. ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), tonumber(ARGV[3 * i])

@@ -1,7 +1,10 @@
--- uses: common
+-- SPDX-License-Identifier: MIT
 --
 -- Renew leases, of many names at once. Never re-creates: a lease whose deadline has passed is lost,
 -- also if nobody has taken its record out yet. The new end may be earlier than the old one.
+
+-- include: state
+-- include: common
 
 local replies, relieved = {}, false
 
