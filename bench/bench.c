@@ -64,6 +64,12 @@ void bench_die(const char *format, ...)
     _exit(EXIT_INTERNAL);
 }
 
+void bench_skip(const struct bench *bench, const char *why)
+{
+    snprintf(bench->report->skipped, sizeof bench->report->skipped, "%s", why);
+    _exit(0);
+}
+
 int64_t bench_ns(void)
 {
     struct timespec now;

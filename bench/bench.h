@@ -5,7 +5,8 @@
  * Each measurement is a function that runs in a process of its own (isolate.c): it may
  * fork, start threads and leak; a crash or a hang of it is reported and the others still
  * run. It adds rows to its report, which lies in memory shared with the main process.
- * An error is bench_die(): there is nothing to clean up.
+ * An error is bench_die(): there is nothing to clean up. What it needs and this machine does not
+ * have is bench_skip(): said, and no failure.
  *
  * A new one: a file with its function, a line in measures.c.
  */
@@ -50,8 +51,9 @@ struct report {
     size_t count;
     _Atomic int permille; /* how far it is */
     _Atomic int failed;
-    char error[256]; /* set once `failed` is 2 */
-    double seconds;  /* that it took */
+    char error[256];   /* set once `failed` is 2 */
+    char skipped[128]; /* why it was not done; "": it was */
+    double seconds;    /* that it took */
 };
 
 /* Is the target met? 1, 0, or -1: there is none. */
@@ -69,7 +71,8 @@ struct bench {
 };
 
 struct measure {
-    const char *name;  /* for --only */
+    const char *group; /* the engine it is about */
+    const char *name;
     const char *about; /* one line */
     void (*run)(struct bench *bench);
 };
@@ -80,6 +83,7 @@ extern const struct measure measures[]; /* ends with a NULL name */
 struct row *bench_row(struct bench *bench, enum unit unit, const char *what, const char *against);
 void bench_done(struct bench *bench, double share); /* of the whole, now behind us */
 __attribute__((noreturn, format(printf, 1, 2))) void bench_die(const char *format, ...);
+__attribute__((noreturn)) void bench_skip(const struct bench *bench, const char *why);
 
 /* CLOCK_MONOTONIC: no measurement spans a suspend. */
 int64_t bench_ns(void);

@@ -186,6 +186,15 @@ double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double
     return (double)sum * 1e9 / (double)(end - start);
 }
 
+uint64_t crew_steps(const struct crew *crew)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < crew->size; i++)
+        sum += atomic_load(&crew->lines[i].steps);
+    return sum;
+}
+
 void crew_end(struct crew *crew)
 {
     begin(crew, NULL, 0);

@@ -11,7 +11,7 @@
 #include "bench.h"
 #include "stats.h"
 
-#define CREW_MAX 32
+#define CREW_MAX 64
 
 enum crew_kind { CREW_PROCESSES, CREW_THREADS };
 
@@ -26,6 +26,7 @@ struct crew *crew_start(enum crew_kind kind, size_t size, crew_enter_fn *enter, 
 /* Let all do `step` for this long. Returns steps a second; *ret_jain: how evenly they were shared. */
 double crew_round(struct crew *crew, crew_step_fn *step, int64_t hold_ns, double seconds,
                   double *ret_jain);
+uint64_t crew_steps(const struct crew *crew); /* of all, since the start */
 void crew_end(struct crew *crew);
 
 /* A crew with a step, as a contender of rounds_run(). Remembers the fairness of each round. */

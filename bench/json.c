@@ -62,9 +62,12 @@ static json_t *report_json(const struct measure *measure, const struct report *r
     for (size_t i = 0; i < report->count; i++)
         json_array_append_new(rows, row_json(&report->rows[i]));
     json_object_set_new(object, "name", json_string(measure->name));
+    json_object_set_new(object, "group", json_string(measure->group));
     json_object_set_new(object, "about", json_string(measure->about));
     json_object_set_new(object, "seconds", number(report->seconds));
     json_object_set_new(object, "error", report->failed ? json_string(report->error) : json_null());
+    json_object_set_new(object, "skipped",
+                        report->skipped[0] ? json_string(report->skipped) : json_null());
     json_object_set_new(object, "rows", rows);
     return object;
 }

@@ -3,12 +3,20 @@
 #include "measures.h"
 
 const struct measure measures[] = {
-    { "pair", "uncontended acquire+release, one thread", measure_pair },
-    { "handoff", "eight processes on one name, FIFO", measure_handoff },
-    { "passes", "sixteen threads of one process on one name", measure_passes },
-    { "quiet", "what a waiting process does while it waits", measure_quiet },
-    { "many", "acquire+release while very many names are held", measure_many },
-    { "command", "holdfast run x -- true", measure_command },
-    { "async", "many acquisitions in flight from one thread", measure_async },
+    { "embedded", "pair", "uncontended acquire+release, one thread", measure_pair },
+    { "embedded", "handoff", "eight processes on one name, FIFO", measure_handoff },
+    { "embedded", "passes", "sixteen threads of one process on one name", measure_passes },
+    { "embedded", "quiet", "what a waiting process does while it waits", measure_quiet },
+    { "embedded", "many", "acquire+release while very many names are held", measure_many },
+    { "embedded", "command", "holdfast run x -- true", measure_command },
+    { "embedded", "async", "many acquisitions in flight from one thread", measure_async },
+    { "redis", "redis-pair", "uncontended acquire+release on Redis, one thread",
+      measure_redis_pair },
+    { "redis", "redis-parallel", "64 names at once through one store handle",
+      measure_redis_parallel },
+    { "redis", "redis-queue", "processes that wait for one name, FIFO", measure_redis_queue },
+    { "redis", "redis-quiet", "what a waiting process does while it waits", measure_redis_quiet },
+    { "redis", "redis-renew", "very many leases kept alive by one process", measure_redis_renew },
+    { "redis", "redis-passes", "sixteen threads of one process on one name", measure_redis_passes },
     { 0 },
 };

@@ -13,4 +13,12 @@ void measure_many(struct bench *bench);
 void measure_command(struct bench *bench);
 void measure_async(struct bench *bench);
 
+/* On a redis-server of our own. */
+void measure_redis_pair(struct bench *bench);
+void measure_redis_parallel(struct bench *bench);
+void measure_redis_passes(struct bench *bench);
+void measure_redis_queue(struct bench *bench);
+void measure_redis_quiet(struct bench *bench); /* in quiet.c */
+void measure_redis_renew(struct bench *bench);
+
 #endif

@@ -13,12 +13,18 @@
 hf_store *ours_open(const char *dir, const char *name)
 {
     char url[PATH_MAX];
-    hf_store *store;
-    hf_error err;
 
     snprintf(url, sizeof url, "file:%s/%s", dir, name);
     if (mkdir(url + strlen("file:"), 0700) != 0 && errno != EEXIST)
         bench_die("mkdir %s: %s", url + strlen("file:"), strerror(errno));
+    return ours_open_url(url);
+}
+
+hf_store *ours_open_url(const char *url)
+{
+    hf_store *store;
+    hf_error err;
+
     if (hf_open(url, NULL, &store, &err) != HF_OK)
         bench_die("hf_open: %s", err.text);
     return store;

@@ -9,6 +9,8 @@
 
 /* Open an embedded store in `dir`/`name`, which is made if it is not there. */
 hf_store *ours_open(const char *dir, const char *name);
+/* Any store; the process may open more than one. */
+hf_store *ours_open_url(const char *url);
 void ours_close(hf_store *store);
 /* A request for `name`, a mutex, waiting for ever. */
 hf_request ours_request(const char *name, unsigned flags);

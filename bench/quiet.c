@@ -9,21 +9,20 @@
 #include "futex.h"
 #include "measures.h"
 #include "ours.h"
+#include "redis_server.h"
+#include "strace.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define WAITERS        2
 #define WINDOW_S       6.0
@@ -32,12 +31,10 @@
 #define QUEUE_WAIT_S   10.0
 #define HEARTBEATS     1.0  /* a second, at most */
 #define BEAT_S         0.01 /* calls closer together than this are one heartbeat */
-#define CALLS_MAX      65536
-
-extern char **environ;
 
 struct scene {
-    const char *dir;
+    const char *dir; /* for strace's files */
+    char url[PATH_MAX];
     _Atomic uint32_t *held; /* futex */
     pid_t waiters[WAITERS];
     double window_s;
@@ -52,7 +49,7 @@ static void be_waiter(struct scene *scene)
 
     while (!atomic_load(scene->held))
         futex_wait(scene->held, 0, 1);
-    store = ours_open(scene->dir, "store");
+    store = ours_open_url(scene->url);
     ours_acquire(store, &request);
     bench_die("a waiter got the name while it was held");
 }
@@ -102,23 +99,6 @@ static void wait_queued(hf_store *store)
 
 /* ---- context switches ----------------------------------------------------------- */
 
-/* Call `each` with the id of every thread of `pid`; returns the sum. */
-static double sum_threads(pid_t pid, double (*each)(pid_t pid, const char *tid, void *arg),
-                          void *arg)
-{
-    char pattern[64];
-    double sum = 0;
-    glob_t tasks;
-
-    snprintf(pattern, sizeof pattern, "/proc/%d/task/*", (int)pid);
-    if (glob(pattern, 0, NULL, &tasks) != 0)
-        bench_die("%s: nothing there", pattern);
-    for (size_t i = 0; i < tasks.gl_pathc; i++)
-        sum += each(pid, strrchr(tasks.gl_pathv[i], '/') + 1, arg);
-    globfree(&tasks);
-    return sum;
-}
-
 static double switches_of(pid_t pid, const char *tid, void *arg)
 {
     static const char field[] = "voluntary_ctxt_switches:";
@@ -155,46 +135,6 @@ static double worst_switches(const struct scene *scene)
 
 /* ---- system calls ------------------------------------------------------------------ */
 
-struct window {
-    const char *prefix; /* of strace's files, one per thread */
-    double from, to;    /* CLOCK_REALTIME, as strace prints it */
-    double *times;      /* of the calls in it, room for CALLS_MAX */
-    size_t count;
-};
-
-static double realtime(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* Lines like "1700000000.123456 futex(...". What began before the window is not in it: at the
- * attach every sleeping call is interrupted and begun again. */
-static double calls_of(pid_t pid, const char *tid, void *arg)
-{
-    struct window *window = arg;
-    size_t before = window->count;
-    char path[PATH_MAX], line[1024], *rest;
-    FILE *file;
-
-    (void)pid;
-    snprintf(path, sizeof path, "%s.%s", window->prefix, tid);
-    file = fopen(path, "re");
-    if (!file)
-        return 0; /* strace makes it with the first line */
-    while (window->count < CALLS_MAX && fgets(line, sizeof line, file)) {
-        double at = strtod(line, &rest);
-
-        if (rest[0] == ' ' && rest[1] >= 'a' && rest[1] <= 'z' && at >= window->from &&
-            at < window->to)
-            window->times[window->count++] = at;
-    }
-    fclose(file);
-    return (double)(window->count - before);
-}
-
 static int earlier(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -202,7 +142,7 @@ static int earlier(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double beats_in(struct window *window)
+static double beats_in(struct strace_window *window)
 {
     double beats = 0, last = 0;
 
@@ -214,40 +154,20 @@ static double beats_in(struct window *window)
     return beats;
 }
 
-static pid_t start_strace(const struct scene *scene, const char *prefix)
-{
-    char pids[WAITERS][16];
-    char *argv[] = { (char *)"strace", (char *)"-qq", (char *)"-ff",
-                     (char *)"-ttt",   (char *)"-o",  (char *)(uintptr_t)prefix,
-                     (char *)"-p",     pids[0],       (char *)"-p",
-                     pids[1],          NULL };
-    posix_spawn_file_actions_t silent;
-    pid_t pid;
-    int rc;
-
-    for (int i = 0; i < WAITERS; i++)
-        snprintf(pids[i], sizeof pids[i], "%d", (int)scene->waiters[i]);
-    posix_spawn_file_actions_init(&silent);
-    posix_spawn_file_actions_addopen(&silent, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    rc = posix_spawnp(&pid, "strace", &silent, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&silent);
-    return rc == 0 ? pid : -1;
-}
-
 /* The worst of the waiters, a second each. False: strace is missing, or may not look. */
 static bool worst_calls(const struct scene *scene, double *ret_calls, double *ret_beats)
 {
     char prefix[PATH_MAX];
-    static double times[CALLS_MAX];
-    struct window window = { .prefix = prefix, .times = times };
+    static double times[STRACE_CALLS_MAX];
+    struct strace_window window = { .prefix = prefix, .times = times };
     pid_t strace;
 
     snprintf(prefix, sizeof prefix, "%s/strace", scene->dir);
-    strace = start_strace(scene, prefix);
+    strace = strace_start(prefix, scene->waiters, WAITERS);
     if (strace < 0)
         return false;
     bench_sleep(SETTLE_S);
-    window.from = realtime();
+    window.from = strace_now();
     window.to = window.from + scene->window_s;
     bench_sleep(scene->window_s);
     if (waitpid(strace, NULL, WNOHANG) != 0)
@@ -260,7 +180,7 @@ static bool worst_calls(const struct scene *scene, double *ret_calls, double *re
         double calls, beats;
 
         window.count = 0;
-        calls = sum_threads(scene->waiters[i], calls_of, &window);
+        calls = strace_calls(scene->waiters[i], &window);
         beats = beats_in(&window);
         *ret_calls = fmax(*ret_calls, calls / scene->window_s);
         *ret_beats = fmax(*ret_beats, beats / scene->window_s);
@@ -270,38 +190,86 @@ static bool worst_calls(const struct scene *scene, double *ret_calls, double *re
 
 /* ------------------------------------------------------------------------------------- */
 
-void measure_quiet(struct bench *bench)
+/* Hold the name and let them queue behind us. */
+static hf_lease *hold(struct bench *bench, struct scene *scene, hf_store **ret_store)
 {
-    struct scene scene = { .dir = bench->dir, .held = crew_shared(sizeof(uint32_t)) };
-    const struct target target = { AT_MOST, HEARTBEATS, 0, true };
     hf_request request = ours_request(OURS_NAME, 0);
     hf_lease *lease;
-    hf_store *store;
-    struct row *row;
-    double calls, beats;
 
-    scene.window_s = bench->quick ? WINDOW_QUICK_S : WINDOW_S;
-    fork_waiters(&scene);
-    store = ours_open(bench->dir, "store");
-    lease = ours_acquire(store, &request);
-    atomic_store(scene.held, 1);
-    futex_wake(scene.held, INT_MAX, 1);
-    wait_queued(store);
+    scene->dir = bench->dir;
+    scene->held = crew_shared(sizeof(uint32_t));
+    scene->window_s = bench->quick ? WINDOW_QUICK_S : WINDOW_S;
+    fork_waiters(scene);
+    *ret_store = ours_open_url(scene->url);
+    lease = ours_acquire(*ret_store, &request);
+    atomic_store(scene->held, 1);
+    futex_wake(scene->held, INT_MAX, 1);
+    wait_queued(*ret_store);
     bench_done(bench, 0.2);
+    return lease;
+}
 
-    row = bench_row(bench, UNIT_PER_SECOND, "wake-ups of a waiting process", "");
-    row->measured = worst_switches(&scene);
-    row->target = target;
-    bench_done(bench, 0.4);
-    if (worst_calls(&scene, &calls, &beats)) {
-        row = bench_row(bench, UNIT_PER_SECOND, "heartbeats of it, by strace(1)", "");
-        row->measured = beats;
-        row->target = target;
-        row = bench_row(bench, UNIT_PER_SECOND, "system calls of these", "");
-        row->measured = calls;
-    }
+static void let_go(struct scene *scene, hf_store *store, hf_lease *lease)
+{
     for (int i = 0; i < WAITERS; i++)
-        kill(scene.waiters[i], SIGKILL);
+        kill(scene->waiters[i], SIGKILL);
     ours_release(lease);
     ours_close(store);
+}
+
+static void report(struct bench *bench, const char *what, double per_second, struct target target)
+{
+    struct row *row = bench_row(bench, UNIT_PER_SECOND, what, "");
+
+    row->measured = per_second;
+    row->target = target;
+}
+
+void measure_quiet(struct bench *bench)
+{
+    const struct target target = { AT_MOST, HEARTBEATS, 0, true };
+    static struct scene scene;
+    hf_lease *lease;
+    hf_store *store;
+    double calls, beats;
+
+    snprintf(scene.url, sizeof scene.url, "file:%s/store", bench->dir);
+    mkdir(scene.url + strlen("file:"), 0700);
+    lease = hold(bench, &scene, &store);
+    report(bench, "wake-ups of a waiting process", worst_switches(&scene), target);
+    bench_done(bench, 0.4);
+    if (worst_calls(&scene, &calls, &beats)) {
+        report(bench, "heartbeats of it, by strace(1)", beats, target);
+        report(bench, "system calls of these", calls, (struct target){ 0 });
+    }
+    let_go(&scene, store, lease);
+}
+
+/* A heartbeat is a script call; what else keeps a connection alive is not. The holder renews once in
+ * ten seconds, which is in it. */
+void measure_redis_quiet(struct bench *bench)
+{
+    struct redis_server *server = redis_server_start(bench);
+    struct redis_work before, after;
+    static struct scene scene;
+    hf_lease *lease;
+    hf_store *store;
+    double calls, beats, wakeups;
+
+    snprintf(scene.url, sizeof scene.url, "%s", server->url);
+    lease = hold(bench, &scene, &store);
+    before = redis_server_work(server);
+    wakeups = worst_switches(&scene);
+    after = redis_server_work(server);
+    report(bench, "heartbeats of a waiting process",
+           (after.scripts - before.scripts) / WAITERS / scene.window_s,
+           (struct target){ AT_MOST, HEARTBEATS, 0, true });
+    report(bench, "all commands of a waiting process",
+           (after.commands - before.commands) / WAITERS / scene.window_s, (struct target){ 0 });
+    report(bench, "wake-ups of it", wakeups, (struct target){ 0 });
+    bench_done(bench, 0.4);
+    if (worst_calls(&scene, &calls, &beats))
+        report(bench, "system calls of it, by strace(1)", calls, (struct target){ 0 });
+    let_go(&scene, store, lease);
+    redis_server_stop(server);
 }

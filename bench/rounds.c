@@ -74,6 +74,17 @@ void rounds_costs(struct bench *bench, const struct rounds *rounds, size_t who, 
     set_ratio(row, rounds->rates[base], rounds->rates[who], rounds->count);
 }
 
+void rounds_values(struct bench *bench, enum unit unit, const char *what, const double *ours,
+                   const char *against, const double *theirs, unsigned count, struct target target)
+{
+    struct row *row = bench_row(bench, unit, what, against);
+
+    row->measured = stats_median(ours, count);
+    row->baseline = stats_median(theirs, count);
+    row->target = target;
+    set_ratio(row, ours, theirs, count);
+}
+
 /*
  * How long this thread was ready to run while others had the CPU, in all. The kernel's account of it:
  * "time on the CPU, time in the queue, turns". 0 where there is none.

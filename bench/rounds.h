@@ -42,6 +42,10 @@ void rounds_rates(struct bench *bench, const struct rounds *rounds, size_t who, 
 void rounds_costs(struct bench *bench, const struct rounds *rounds, size_t who, const char *what,
                   size_t base, const char *against, struct target target);
 
+/* A row of any values, one of ours and one of the baseline for each round; ratio = ours / theirs. */
+void rounds_values(struct bench *bench, enum unit unit, const char *what, const double *ours,
+                   const char *against, const double *theirs, unsigned count, struct target target);
+
 /*
  * The usual round: `step` again and again on this thread until the time is over. It looks at the
  * clock every `stride` steps. Time in which we could have run but others had the CPU is not ours and

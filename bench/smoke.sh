@@ -24,12 +24,20 @@ jq -e '
 python3 -c 'import sys, xml.dom.minidom as d; d.parse(sys.argv[1])' "$dir/plot.svg" || fail "the plot is not XML"
 [ "$(find "$dir" -mindepth 1 -maxdepth 1 -type d | wc -l)" = 0 ] || fail "it left a directory behind"
 
+# Without a redis-server that group is skipped, which is no failure.
+mkdir "$dir/empty"
+PATH="$dir/empty" "$bench" --quick --json redis-pair >"$dir/out.json" || fail "no redis-server: exit status $?"
+jq -e '.measurements[0] | .name == "redis-pair" and .group == "redis" and .error == null
+    and (.skipped | contains("not installed")) and .rows == []' "$dir/out.json" >/dev/null ||
+    { cat "$dir/out.json"; fail "not skipped"; }
+rmdir "$dir/empty"
+
 "$bench" --list | grep -q '^handoff ' || fail "--list"
 "$bench" --help | grep -q -- --svg || fail "--help"
 [ "$(status "$bench" --only nonsense)" = 64 ] || fail "--only nonsense"
 [ "$(status "$bench" --seconds 0)" = 64 ] || fail "--seconds 0"
 [ "$(status "$bench" --seconds 1x)" = 64 ] || fail "--seconds 1x"
-[ "$(status "$bench" nonsense)" = 64 ] || fail "an operand"
+[ "$(status "$bench" nonsense)" = 64 ] || fail "an operand that is no name"
 [ "$(status "$bench" --list --svg)" = 64 ] || fail "--svg without a file"
 [ "$(status env TMPDIR=/nonexistent "$bench" --quick --only pair)" = 70 ] || fail "no directory for the stores"
 

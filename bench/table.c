@@ -97,12 +97,13 @@ static void put_head(const struct table *table, const struct run *run)
 /* One line in the end that says it all. */
 static void put_end(const struct table *table, const struct run *run)
 {
-    unsigned met = 0, missed = 0, failed = 0;
+    unsigned met = 0, missed = 0, failed = 0, skipped = 0;
 
     for (size_t i = 0; i < run->count; i++) {
         const struct report *report = run->reports[i];
 
         failed += report->failed != 0;
+        skipped += report->skipped[0] != 0;
         for (size_t k = 0; k < report->count; k++) {
             met += row_met(&report->rows[k]) == 1;
             missed += row_met(&report->rows[k]) == 0;
@@ -113,6 +114,8 @@ static void put_end(const struct table *table, const struct run *run)
         fprintf(table->file, ", %u missed", missed);
     if (failed > 0)
         fprintf(table->file, "; %u of %zu measurements failed", failed, run->count);
+    if (skipped > 0)
+        fprintf(table->file, "; %u of %zu measurements skipped", skipped, run->count);
     fprintf(table->file, "; %.0f s\n", run->seconds);
 }
 
@@ -128,6 +131,8 @@ void out_table(const struct run *run, FILE *file, bool color)
         fprintf(file, ": %s\n", run->measures[i]->about);
         for (size_t k = 0; k < report->count; k++)
             put_row(&table, &report->rows[k]);
+        if (report->skipped[0])
+            fprintf(file, "  skipped: %s\n", report->skipped);
         if (report->failed) {
             fputs("  ", file);
             toned(&table, BAD, "FAILED");

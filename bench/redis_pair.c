@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread takes and gives back one name on a Redis server; against the same two script calls sent
+ * by hand. What a pair costs in commands to the server, and in system calls of the client.
+ */
+#include "crew.h"
+#include "futex.h"
+#include "measures.h"
+#include "ours.h"
+#include "redis_server.h"
+#include "rounds.h"
+#include "strace.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define ROUND_S  0.1
+#define STRIDE   16
+#define COUNTED  2000 /* pairs whose commands and system calls are counted */
+#define WARM     100  /* pairs before these */
+#define ATTACH_S 1.5
+#define LOOK_S   0.01
+#define TRACED_S 30.0 /* at most, for the counted pairs under strace */
+
+struct pair {
+    hf_store *store;
+    hf_request request;
+    struct raw_redis *redis;
+    struct raw_pair raw;
+};
+
+static void step_ours(void *arg)
+{
+    struct pair *pair = arg;
+
+    ours_release(ours_acquire(pair->store, &pair->request));
+}
+
+static void step_raw(void *arg)
+{
+    struct pair *pair = arg;
+
+    raw_pair_do(&pair->raw, pair->redis);
+}
+
+static double round_ours(void *arg, double seconds)
+{
+    return rounds_loop(step_ours, arg, seconds, STRIDE);
+}
+
+static double round_raw(void *arg, double seconds)
+{
+    return rounds_loop(step_raw, arg, seconds, STRIDE);
+}
+
+/* ---- system calls: of a process that does nothing but pairs ------------------------------- */
+
+struct traced {
+    _Atomic uint32_t phase; /* futex. 0: getting ready, 1: ready, 2: go, 3: done */
+};
+
+static void await(struct traced *traced, uint32_t phase)
+{
+    uint32_t seen;
+
+    while ((seen = atomic_load(&traced->phase)) < phase)
+        futex_wait(&traced->phase, seen, 1);
+}
+
+/* The same, of a child that may have died instead. */
+static void await_child(struct traced *traced, uint32_t phase, pid_t child)
+{
+    while (atomic_load(&traced->phase) < phase) {
+        if (waitpid(child, NULL, WNOHANG) != 0)
+            bench_die("the process to be traced ended");
+        bench_sleep(LOOK_S);
+    }
+}
+
+static void enter(struct traced *traced, uint32_t phase)
+{
+    atomic_store(&traced->phase, phase);
+    futex_wake(&traced->phase, INT_MAX, 1);
+}
+
+static void be_traced(struct traced *traced, const char *url)
+{
+    struct pair pair = { .store = ours_open_url(url), .request = ours_request(OURS_NAME, 0) };
+
+    for (int i = 0; i < WARM; i++)
+        step_ours(&pair);
+    enter(traced, 1);
+    await(traced, 2);
+    for (int i = 0; i < COUNTED; i++)
+        step_ours(&pair);
+    enter(traced, 3);
+    for (;;)
+        pause();
+}
+
+static pid_t fork_traced(struct traced *traced, const char *url)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            be_traced(traced, url);
+        _exit(EXIT_INTERNAL);
+    }
+    return pid;
+}
+
+/* Of all its threads, a pair; NAN: strace is missing, or may not look. */
+static double count_calls(const struct bench *bench, struct traced *traced, pid_t pid)
+{
+    static double times[STRACE_CALLS_MAX];
+    struct strace_window window = { .times = times };
+    int64_t end = bench_ns() + (int64_t)(TRACED_S * 1e9);
+    char prefix[PATH_MAX];
+    double calls = NAN;
+    pid_t strace;
+
+    await_child(traced, 1, pid);
+    snprintf(prefix, sizeof prefix, "%s/strace", bench->dir);
+    window.prefix = prefix;
+    strace = strace_start(prefix, &pid, 1);
+    if (strace < 0)
+        return NAN;
+    bench_sleep(ATTACH_S);
+    if (waitpid(strace, NULL, WNOHANG) != 0)
+        return NAN;
+    window.from = strace_now();
+    enter(traced, 2);
+    while (atomic_load(&traced->phase) < 3 && bench_ns() < end)
+        bench_sleep(LOOK_S);
+    window.to = strace_now();
+    kill(strace, SIGINT);
+    waitpid(strace, NULL, 0);
+    if (atomic_load(&traced->phase) == 3)
+        calls = strace_calls(pid, &window) / COUNTED;
+    return calls;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static double count_commands(struct redis_server *server, struct pair *pair)
+{
+    double before = redis_server_work(server).commands;
+
+    for (int i = 0; i < COUNTED; i++)
+        step_ours(pair);
+    return (redis_server_work(server).commands - before) / COUNTED;
+}
+
+/* Two decimals: what a thread in the background does once a second is not of the pair. */
+static void report_count(struct bench *bench, const char *what, double value, double at_most)
+{
+    struct row *row = bench_row(bench, UNIT_PLAIN, what, "");
+
+    row->measured = round(value * 100) / 100;
+    row->target = (struct target){ AT_MOST, at_most, 0, true };
+}
+
+void measure_redis_pair(struct bench *bench)
+{
+    enum { OURS, RAW, COUNT };
+    static struct rounds rounds;
+    static struct pair pair;
+    const struct contender contenders[COUNT] = { { round_ours, &pair }, { round_raw, &pair } };
+    struct redis_server *server = redis_server_start(bench);
+    struct traced *traced = crew_shared(sizeof *traced);
+    pid_t child = fork_traced(traced, server->url);
+    double calls = count_calls(bench, traced, child);
+
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    pair.store = ours_open_url(server->url);
+    pair.request = ours_request(OURS_NAME, 0);
+    pair.redis = raw_redis_open(server->port);
+    raw_pair_init(&pair.raw, pair.redis, "bench-name-raw00");
+
+    rounds_run(bench, 1, ROUND_S, contenders, COUNT, &rounds);
+    rounds_rates(bench, &rounds, OURS, "acquire+release", RAW, "the same two EVALSHA, by hand",
+                 (struct target){ AT_LEAST, 0.95, 0, false });
+    report_count(bench, "commands to the server, a pair", count_commands(server, &pair), 2);
+    if (!isnan(calls))
+        report_count(bench, "system calls, a pair, by strace(1)", calls, 4);
+    ours_close(pair.store);
+    raw_redis_close(pair.redis);
+    redis_server_stop(server);
+}
