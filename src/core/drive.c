@@ -19,6 +19,8 @@ struct hfi_sleeper {
 
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung);
+static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
+                      uint32_t rung);
 static void hand_role_on(struct hfi_driver *driver);
 static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms);
 
@@ -201,6 +203,25 @@ static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic 
 {
     const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_driver *driver = &store->driver;
+
+    if (!engine->turn) {
+        poll_once(store, until_ms, bell, rung);
+        return;
+    }
+    /* First the mark, then the look at the bell, as below. */
+    atomic_store(&driver->polling, 1);
+    if (bell && atomic_load(bell) != rung)
+        until_ms = 0;
+    engine->turn(store->conn, until_ms);
+    atomic_store(&driver->polling, 0);
+}
+
+/* The same, for an engine that leaves the sleeping to us. */
+static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
+                      uint32_t rung)
+{
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_driver *driver = &store->driver;
     struct pollfd fds[2] = { { .fd = engine->fd(store->conn), .events = POLLIN },
                              { .fd = driver->wake_fd, .events = POLLIN } };
     uint64_t count;
@@ -290,8 +311,14 @@ bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
 
 void hfi_drive_wake(struct hfi_store *store)
 {
+    const struct hfi_engine *engine = hfi_store_engine(store);
     uint64_t one = 1;
 
+    if (store->drive == HFI_EVENT && engine->kick) {
+        if (atomic_load(&store->driver.polling))
+            engine->kick(store->conn);
+        return;
+    }
     if (store->driver.wake_fd >= 0 && atomic_load(&store->driver.polling) &&
         write(store->driver.wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
         return; /* no such thing happens to an eventfd; the driver's own timeouts remain */

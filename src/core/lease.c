@@ -43,6 +43,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
     claim->tokens_wanted = 1;
     claim->ttl_ms = want->ttl_ms;
     claim->lock_delay_ms = want->request->lock_delay_ms;
+    claim->min_valid_ms = want->request->min_valid_ms;
     claim->token = 0;
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
@@ -335,4 +336,27 @@ void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
     pthread_mutex_unlock(&shard->lock);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+}
+
+/* With the shard's lock. */
+static void doubt_shard(struct hfi_store *store, struct hfi_shard *shard, int64_t now_ms)
+{
+    for (uint32_t b = 0; b < shard->bucket_count; b++)
+        for (struct hfi_lease *lease = shard->buckets[b]; lease; lease = lease->next)
+            if (atomic_load(&lease->phase) == HFI_HELD && lease->timed &&
+                lease->term.granted_ms > 0 && hfi_term_doubt(&lease->term, now_ms))
+                hfi_keeper_arm(store, &lease->timer, now_ms);
+}
+
+void hfi_lease_doubt(struct hfi_host *host, const char *why)
+{
+    struct hfi_store *store = hfi_container(host, struct hfi_store, host);
+    int64_t now_ms = hfi_now_ms();
+
+    (void)why; /* the answer to the renewal says what has become of it */
+    for (int i = 0; i < HFI_SHARDS; i++) {
+        pthread_mutex_lock(&store->shards[i].lock);
+        doubt_shard(store, &store->shards[i], now_ms);
+        pthread_mutex_unlock(&store->shards[i].lock);
+    }
 }

@@ -137,5 +137,7 @@ static inline bool hfi_lease_lost(const struct hfi_lease *lease)
 struct hfi_host;
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,
                     const unsigned char owner[HFI_OWNER_LEN], const char *why);
+/* host->doubt() */
+void hfi_lease_doubt(struct hfi_host *host, const char *why);
 
 #endif

@@ -138,9 +138,13 @@ hf_status hf_process(hf_store *handle)
 
 void hfi_loop_run(struct hfi_store *store)
 {
+    const struct hfi_engine *engine = hfi_store_engine(store);
     struct hfi_loop *loop = &store->loop;
     struct hfi_list *node, *last;
 
+    /* Callbacks begin more: what they submit leaves together. */
+    if (store->drive == HFI_EVENT && engine->cork)
+        engine->cork(store->conn, true);
     /* Only what is there now: a callback may begin what is done at once, for ever. */
     pthread_mutex_lock(&loop->lock);
     last = loop->done.prev;
@@ -154,4 +158,6 @@ void hfi_loop_run(struct hfi_store *store)
     if (!hfi_list_empty(&loop->done))
         ring(loop);
     pthread_mutex_unlock(&loop->lock);
+    if (store->drive == HFI_EVENT && engine->cork)
+        engine->cork(store->conn, false);
 }

@@ -63,6 +63,8 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         return status;
 
     status = hfi_registry_find(url.scheme, &engine, err);
+    if (status == HF_OK && engine->variant)
+        engine = engine->variant(&url);
     store = status == HF_OK ? hfi_slot_take(&hfi_stores) : NULL;
     if (store) {
         init(store, engine);
@@ -152,6 +154,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     store->conn = NULL;
     store->location = "";
     store->host.lost = hfi_lease_gone;
+    store->host.doubt = hfi_lease_doubt;
     store->host.wake = hfi_drive_host_wake;
     store->host.label = store->label;
     hfi_keeper_init(&store->keeper);

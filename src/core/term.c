@@ -92,7 +92,11 @@ static int64_t renewal_due(const struct hfi_term *term)
     int64_t due_ms = term->sent_ms + term->granted_ms / 3;
     int64_t last_ms = HFI_NEVER;
 
-    if (!term->renew || term->renewing || term->granted_ms == 0)
+    if (term->renewing || term->granted_ms == 0)
+        return HFI_NEVER;
+    if (term->doubtful)
+        return term->retry_ms;
+    if (!term->renew)
         return HFI_NEVER;
     if (term->sent_ms + term->granted_ms >= term->hold_end_ms)
         return HFI_NEVER; /* it reaches as far as it may */
@@ -109,6 +113,9 @@ int64_t hfi_term_ask(const struct hfi_term *term, int64_t ttl_ms, int64_t now_ms
     int64_t left_ms = term->hold_end_ms == HFI_NEVER ? HFI_NEVER : term->hold_end_ms - now_ms;
     int64_t ask_ms = earlier(ttl_ms, left_ms);
 
+    /* A question, not a wish for more: what is there is what is asked for. */
+    if (term->doubtful && (!term->renew || ask_ms < term->min_ttl_ms))
+        return term->valid_until_ms > now_ms ? term->valid_until_ms - now_ms : 0;
     return ask_ms < term->min_ttl_ms ? 0 : ask_ms;
 }
 
@@ -131,6 +138,8 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
         return false; /* it was told before; no answer brings it back */
     if (status == HF_LOST || status == HF_NOT_FOUND || now_ms >= term->valid_until_ms)
         return true;
+    if (status == HF_OK)
+        term->doubtful = false;
 
     if (status != HF_OK) {
         assert(hfi_state_may(term->state, HF_STATE_AT_RISK));
@@ -156,6 +165,17 @@ bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, 
         granted_ms > 0 ? hfi_valid_until(sent_ms, granted_ms, term->guard_ms) : HFI_NEVER;
     term->valid_until_ms = earlier(term->valid_until_ms, term->hold_valid_ms);
     return now_ms >= term->valid_until_ms;
+}
+
+bool hfi_term_doubt(struct hfi_term *term, int64_t now_ms)
+{
+    if (term->state == HF_STATE_LOST)
+        return false;
+    assert(hfi_state_may(term->state, HF_STATE_AT_RISK));
+    term->state = HF_STATE_AT_RISK;
+    term->doubtful = true;
+    term->retry_ms = now_ms;
+    return true;
 }
 
 int64_t hfi_term_remaining(const struct hfi_term *term, int64_t now_ms)

@@ -24,6 +24,8 @@ struct hfi_term {
     hf_state state;
     bool renew;    /* renewed by itself */
     bool renewing; /* a renewal is under way: do not begin another */
+    bool
+        doubtful; /* the store may have forgotten it: ask by a renewal, also if it is not to be renewed */
 
     /* Set once, before the grant. */
     int64_t ttl_ms;      /* what a renewal asks for; 0: there is no ttl */
@@ -60,7 +62,7 @@ void hfi_term_begin(struct hfi_term *term, int64_t sent_ms, int64_t granted_ms);
 static inline void hfi_term_begin_endless(struct hfi_term *term, int64_t sent_ms)
 {
     term->state = HF_STATE_HELD;
-    term->renewing = false;
+    term->renewing = term->doubtful = false;
     term->unsure_ms = HFI_NEVER;
     term->sent_ms = sent_ms;
     term->granted_ms = 0;
@@ -86,6 +88,9 @@ void hfi_term_renewing(struct hfi_term *term, int64_t ttl_ms, int64_t now_ms);
  * whether the lease is LOST now. */
 bool hfi_term_renewed(struct hfi_term *term, hf_status status, int64_t sent_ms, int64_t granted_ms,
                       int64_t now_ms);
+
+/* The store may have forgotten it: AT_RISK until a renewal has been answered. false: it is LOST. */
+bool hfi_term_doubt(struct hfi_term *term, int64_t now_ms);
 
 /* Validity left; INT64_MAX: no limit; 0: lost. */
 int64_t hfi_term_remaining(const struct hfi_term *term, int64_t now_ms);

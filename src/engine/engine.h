@@ -75,6 +75,9 @@ struct hfi_claim {
     uint32_t tokens_wanted;     /* size of the token block, at least 1 */
     int64_t ttl_ms;             /* asked for; 0: none (only with HF_CAP_PROCESS) */
     int64_t lock_delay_ms;
+    int64_t
+        min_valid_ms;  /* a grant with less validity left is of no use: an engine that can hand over
+                             for less than the ttl gets the whole of it before it finishes */
     const char *label; /* NULL: the store's label; lives as long as the claim */
 
     /* Set by the engine before it finishes the acquire with HF_OK. */
@@ -176,6 +179,9 @@ struct hfi_host {
      * by now: `owner` is a copy that tells (claims live in type-stable memory). */
     void (*lost)(struct hfi_host *host, struct hfi_claim *claim,
                  const unsigned char owner[HFI_OWNER_LEN], const char *why);
+    /* The server is another one now, or has other data than it had (restart, failover): every lease
+     * is AT_RISK until a renewal has found it there, or not. Any thread. */
+    void (*doubt)(struct hfi_host *host, const char *why);
     /* EVENT engines: timeout_ms() became shorter; whoever drives must look again. */
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
@@ -191,6 +197,12 @@ struct hfi_engine {
     int64_t default_ttl_ms; /* 0: process-bound, no ttl */
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
+
+    /*
+     * The URL may choose between sets of promises (wire formats): the table to use instead of
+     * this one for `url`, of which nothing is taken. May be NULL.
+     */
+    const struct hfi_engine *(*variant)(const struct hfi_url *url);
 
     /*
      * Open the store. May block until host->open_deadline_ms. On failure nothing
@@ -238,6 +250,19 @@ struct hfi_engine {
     int (*fd)(struct hfi_conn *conn);
     int (*timeout_ms)(struct hfi_conn *conn, int64_t now_ms);
     void (*process)(struct hfi_conn *conn, int64_t now_ms);
+
+    /*
+     * EVENT only, both or neither. turn(): wait for work, at most until until_ms, and do it: as
+     * poll(fd, timeout_ms) and process() would, for an engine that needs fewer system calls for
+     * it. One thread at a time, and never while another is in process(). It may return early, for
+     * no reason. kick(): any thread; a turn() that sleeps for want of work, or the next one,
+     * returns soon.
+     */
+    void (*turn)(struct hfi_conn *conn, int64_t until_ms);
+    void (*kick)(struct hfi_conn *conn);
+    /* EVENT, may be NULL. Between cork(true) and cork(false) many submits follow each other: what
+     * they send may leave in one write at the end. Any thread; they nest. */
+    void (*cork)(struct hfi_conn *conn, bool on);
 
     /* HF_CAP_PASS: the lease of `claim` was passed on locally; `token` of its block
      * holds now, in thread `tid`. Must be cheap and must not fail: it is a note for

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* One command under way: built here, sent by net.c, answered exactly once. */
+#include "engine/redis/rd.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <string.h>
+
+#define POOL_MAX 256 /* calls kept for use again */
+
+struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                uint32_t key_count, rd_answer_fn *answer, struct hfi_op *op)
+{
+    struct rd_call *call = conn->pool;
+
+    if (call) {
+        conn->pool = call->next;
+        conn->pool_count--;
+    } else {
+        call = hfi_malloc(sizeof *call);
+    }
+    if (!call) {
+        if (op)
+            hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+        return NULL;
+    }
+    call->next = NULL;
+    call->conn = conn;
+    call->answer = answer;
+    call->op = op;
+    call->data = NULL;
+    call->give_up_ms = 0;
+    call->again = call->was_sent = call->asking = false;
+    call->hops = 0;
+    call->node = RD_NODE_ANY;
+    if (script)
+        hfi_command_init_script(&call->command, script, key_count);
+    else
+        hfi_command_init(&call->command);
+    return call;
+}
+
+void hfi_rd_call_free(struct rd_call *call)
+{
+    struct hfi_conn *conn = call->conn;
+
+    hfi_command_done(&call->command);
+    if (conn->pool_count >= POOL_MAX) {
+        hfi_free(call);
+        return;
+    }
+    call->next = conn->pool;
+    conn->pool = call;
+    conn->pool_count++;
+}
+
+void hfi_rd_call_send(struct rd_call *call)
+{
+    hf_error err;
+
+    if (call->command.failed) {
+        hfi_error_memory(&err);
+        hfi_rd_call_end(call, RD_UNSENT, &err);
+        return;
+    }
+    if (call->give_up_ms == 0)
+        call->give_up_ms = hfi_now_ms() + call->conn->conf->op_ms;
+    hfi_rd_net_send(call->conn, call);
+}
+
+void hfi_rd_call_end(struct rd_call *call, enum rd_outcome outcome, const hf_error *err)
+{
+    if (outcome != RD_ANSWERED && call->was_sent)
+        outcome =
+            RD_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
+    call->answer(call, outcome, NULL, err);
+    hfi_rd_call_free(call);
+}
+
+/* ---- arguments -------------------------------------------------------------------- */
+
+/* "P{T}" into ret_key; returns its length. The name's braces are escaped, so that the tag is the
+ * whole name and every key of a name is in one slot. */
+static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                       char ret_key[RD_KEY_MAX])
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t len = strlen(conn->conf->prefix);
+
+    memcpy(ret_key, conn->conf->prefix, len);
+    ret_key[len++] = '{';
+    for (uint32_t i = 0; i < name->len; i++) {
+        unsigned char byte = name->bytes[i];
+
+        if (byte == '%' || byte == '{' || byte == '}') {
+            ret_key[len++] = '%';
+            ret_key[len++] = digits[byte >> 4];
+            ret_key[len++] = digits[byte & 15];
+        } else {
+            ret_key[len++] = (char)byte;
+        }
+    }
+    ret_key[len++] = '}';
+    return len;
+}
+
+static void set_slot(struct rd_call *call, const char *key, size_t len)
+{
+    if (call->conn->slots)
+        call->command.slot = hfi_key_slot(key, len);
+}
+
+void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all)
+{
+    char key[RD_KEY_MAX];
+    size_t len = name_key(call->conn, name, key);
+
+    set_slot(call, key, len);
+    hfi_command_add(&call->command, key, len);
+    if (!all)
+        return;
+    key[len] = ':';
+    key[len + 1] = 'w';
+    hfi_command_add(&call->command, key, len + 2);
+    key[len + 1] = 'q';
+    hfi_command_add(&call->command, key, len + 2);
+}
+
+void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name)
+{
+    char key[RD_KEY_MAX];
+    size_t len = name_key(call->conn, name, key);
+
+    set_slot(call, key, len);
+    memcpy(key + len, ":c", 2);
+    hfi_command_add(&call->command, key, len + 2);
+}
+
+void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner)
+{
+    char hex[2 * HFI_OWNER_LEN + 1];
+
+    hfi_hex(owner, HFI_OWNER_LEN, hex);
+    hfi_command_add(&call->command, hex, 2 * HFI_OWNER_LEN);
+}
+
+/* ---- answers ------------------------------------------------------------------------- */
+
+hf_status hfi_rd_status(enum rd_outcome outcome, const hf_error *err)
+{
+    if (outcome == RD_MAYBE)
+        return HF_UNKNOWN;
+    return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
+}
+
+char hfi_rd_letter(const struct hfi_reply *reply)
+{
+    const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
+
+    return first && first->len == 1 ? first->text[0] : 0;
+}
+
+void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply)
+{
+    hf_error err;
+
+    (void)reply;
+    hfi_error_set(&err, HF_CORRUPT, 0, "the server gave an answer that none of our scripts gives");
+    hfi_rd_finish(conn, op, HF_CORRUPT, &err);
+}

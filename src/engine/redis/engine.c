@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redis engine: its table, opening and closing, and what comes in from core. See rd.h
+ * for the parts. Event-driven: submit() sends, the driver reads and finishes.
+ */
+#include "engine/redis/rd.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
+static void destroy(struct hfi_conn *conn);
+
+/* ---- open and close --------------------------------------------------------------- */
+
+static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         hf_error *err)
+{
+    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    hf_status status;
+
+    if (!conn)
+        return hfi_error_memory(err);
+    conn->epoll_fd = conn->kick_fd = -1;
+    status = hfi_conf_parse(url, host->label, &conn->conf, err);
+    if (status == HF_OK)
+        status = init(conn, host, err);
+    if (status == HF_OK)
+        status = hfi_rd_net_open(conn, err);
+    if (status != HF_OK) {
+        destroy(conn);
+        return status;
+    }
+    *ret_conn = conn;
+    return HF_OK;
+}
+
+static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+{
+    unsigned char id[RD_INBOX_ID_LEN / 2];
+    char hex[RD_INBOX_ID_LEN + 1];
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+    pthread_mutex_init(&conn->lock, NULL);
+    conn->host = host;
+    conn->location = conn->conf->location;
+    conn->told_ms = INT64_MIN;
+    conn->parked_end = &conn->parked;
+    conn->done_end = &conn->done;
+    conn->beat_ms = conn->note_ms = conn->slots_ms = conn->parked_ms = HFI_NEVER;
+    conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
+                : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
+                                                        : &hfi_rd_native;
+    hfi_random_bytes(id, sizeof id);
+    hfi_hex(id, sizeof id, hex);
+    conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
+                                       conn->conf->prefix, hex);
+    conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (conn->epoll_fd < 0 || conn->kick_fd < 0 ||
+        epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+                             strerror(errno));
+    return HF_OK;
+}
+
+static void destroy(struct hfi_conn *conn)
+{
+    struct rd_call *call;
+    struct rd_loss *loss;
+
+    while ((call = conn->pool)) {
+        conn->pool = call->next;
+        hfi_free(call);
+    }
+    while ((loss = conn->losses)) {
+        conn->losses = loss->next;
+        hfi_free(loss);
+    }
+    if (conn->epoll_fd >= 0)
+        close(conn->epoll_fd);
+    if (conn->kick_fd >= 0)
+        close(conn->kick_fd);
+    hfi_conf_free(conn->conf);
+    hfi_free(conn);
+}
+
+static void rd_close(struct hfi_conn *conn)
+{
+    pthread_mutex_lock(&conn->lock);
+    conn->closing = true;
+    hfi_rd_net_close(conn);
+    pthread_mutex_unlock(&conn->lock);
+    destroy(conn);
+}
+
+/* In a forked child: the descriptors are copies, closing them tells the server nothing. What
+ * else there is belongs to threads that do not exist here. */
+static void rd_abandon(struct hfi_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        if (conn->nodes[i] && conn->nodes[i]->link && hfi_link_fd(conn->nodes[i]->link) >= 0)
+            close(hfi_link_fd(conn->nodes[i]->link));
+    if (conn->inbox.link && hfi_link_fd(conn->inbox.link) >= 0)
+        close(hfi_link_fd(conn->inbox.link));
+    close(conn->epoll_fd);
+    close(conn->kick_fd);
+}
+
+static const char *rd_location(struct hfi_conn *conn)
+{
+    return conn->location;
+}
+
+/* ---- ops ------------------------------------------------------------------------------ */
+
+static void submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    switch (op->kind) {
+    case HFI_OP_ACQUIRE:
+        hfi_rd_acquire(conn, op);
+        return;
+    case HFI_OP_RELEASE:
+        hfi_rd_claim_remove(conn, op->claim);
+        conn->way->release(conn, op);
+        return;
+    case HFI_OP_RENEW:
+        conn->way->renew(conn, op);
+        return;
+    case HFI_OP_ADOPT:
+        conn->way->adopt(conn, op);
+        return;
+    case HFI_OP_INSPECT:
+        conn->way->inspect(conn, op);
+        return;
+    case HFI_OP_BREAK:
+        conn->way->brk(conn, op);
+        return;
+    case HFI_OP_CELL_READ:
+        hfi_rd_cell_read(conn, op);
+        return;
+    case HFI_OP_CELL_SWAP:
+        hfi_rd_cell_swap(conn, op);
+        return;
+    }
+    hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
+}
+
+static void rd_submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    pthread_mutex_lock(&conn->lock);
+    submit(conn, op);
+    hfi_rd_leave(conn);
+}
+
+static void rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    pthread_mutex_lock(&conn->lock);
+    hfi_rd_cancel(conn, op, status);
+    hfi_rd_leave(conn);
+}
+
+void hfi_rd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+{
+    if (status != HF_OK) {
+        if (err && err->text[0])
+            hfi_error_set(&op->error, status, err->native, "%s", err->text);
+        else
+            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    }
+    op->engine[RD_OP_WAIT] = NULL;
+    op->engine[RD_OP_NEXT] = NULL;
+    op->engine[RD_OP_STATUS] = (void *)(intptr_t)status;
+    *conn->done_end = op;
+    conn->done_end = (struct hfi_op **)&op->engine[RD_OP_NEXT];
+}
+
+void hfi_rd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+{
+    struct rd_loss *loss = hfi_malloc(sizeof *loss);
+
+    if (!loss)
+        return; /* the next renewal will find out */
+    loss->claim = claim;
+    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
+    loss->why = why;
+    loss->next = conn->losses;
+    conn->losses = loss;
+}
+
+void hfi_rd_leave(struct hfi_conn *conn)
+{
+    struct hfi_op *op = conn->done, *next;
+    struct rd_loss *loss = conn->losses, *after;
+    struct hfi_host *host = conn->host;
+    bool doubt = conn->doubt, wake;
+
+    conn->done = NULL;
+    conn->done_end = &conn->done;
+    conn->losses = NULL;
+    conn->doubt = false;
+    if (!conn->corked)
+        hfi_rd_net_flush(conn);
+    wake = hfi_rd_hurry(conn);
+    pthread_mutex_unlock(&conn->lock);
+
+    if (wake)
+        host->wake(host);
+    if (doubt && host->doubt)
+        host->doubt(host, "the server, or its data, is another one now");
+    for (; loss; loss = after) {
+        after = loss->next;
+        host->lost(host, loss->claim, loss->owner, loss->why);
+        hfi_free(loss);
+    }
+    for (; op; op = next) {
+        next = op->engine[RD_OP_NEXT];
+        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[RD_OP_STATUS]);
+    }
+}
+
+/* ---- claims by owner --------------------------------------------------------------------- */
+
+static struct hfi_claim **bucket(struct hfi_conn *conn, const unsigned char *owner)
+{
+    uint32_t key;
+
+    memcpy(&key, owner, sizeof key); /* owners are random */
+    return &conn->claims[key % RD_BUCKETS];
+}
+
+static uintptr_t flags(const struct hfi_claim *claim)
+{
+    return (uintptr_t)claim->engine[RD_CLAIM_FLAGS];
+}
+
+void hfi_rd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct hfi_claim **at = bucket(conn, claim->owner);
+
+    if (flags(claim) & RD_FLAG_LISTED)
+        return;
+    claim->engine[RD_CLAIM_NEXT] = *at;
+    *at = claim;
+    claim->engine[RD_CLAIM_FLAGS] = (void *)(flags(claim) | RD_FLAG_LISTED);
+}
+
+static void forget_note(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct hfi_claim **at = &conn->noted;
+
+    if (!claim->engine[RD_CLAIM_NOTED])
+        return;
+    while (*at != claim) {
+        struct hfi_claim *one = *at;
+        at = (struct hfi_claim **)&one->engine[RD_CLAIM_NOTED];
+    }
+    *at = claim->engine[RD_CLAIM_NOTED] == claim ? NULL : claim->engine[RD_CLAIM_NOTED];
+    claim->engine[RD_CLAIM_NOTED] = NULL;
+}
+
+void hfi_rd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct hfi_claim **at = bucket(conn, claim->owner);
+
+    if (!(flags(claim) & RD_FLAG_LISTED))
+        return;
+    forget_note(conn, claim);
+    while (*at != claim) {
+        struct hfi_claim *one = *at;
+        at = (struct hfi_claim **)&one->engine[RD_CLAIM_NEXT];
+    }
+    *at = claim->engine[RD_CLAIM_NEXT];
+    claim->engine[RD_CLAIM_FLAGS] = (void *)(flags(claim) & ~(uintptr_t)RD_FLAG_LISTED);
+}
+
+struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+{
+    struct hfi_claim *claim = *bucket(conn, owner);
+
+    while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
+        claim = claim->engine[RD_CLAIM_NEXT];
+    return claim;
+}
+
+/* ---- the tables ----------------------------------------------------------------------------- */
+
+#define CALLS                                                                                   \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000,     \
+    .open = rd_open, .close = rd_close, .abandon = rd_abandon, .location = rd_location,         \
+    .submit = rd_submit, .cancel = rd_cancel, .fd = hfi_rd_fd, .timeout_ms = hfi_rd_timeout_ms, \
+    .process = hfi_rd_process, .turn = hfi_rd_drive, .kick = hfi_rd_kick, .cork = hfi_rd_cork,  \
+    .doctor = hfi_rd_doctor
+
+#define SCHEMES "redis rediss redis+unix redis+sentinel redis+cluster"
+
+/* Promises that do not depend on the wire. */
+#define PROMISES                                                                                 \
+    .name = "redis", .schemes = SCHEMES, .available = 1, .on_crash = "freed after the ttl",      \
+    .on_pause = "freed after the ttl; the token fences",                                         \
+    .on_clock_jump = "a jump of the server's clock forward ends leases early",                   \
+    .on_server_loss = "leases are lost with the data; an asynchronous failover may forget them " \
+                      "(sync=N narrows that)",                                                   \
+    .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
+
+static const struct hfi_engine plain = {
+    CALLS,
+    .info = { PROMISES, .tokens = HF_TOKENS_NONE,
+              .fairness = "none: who asks first after a release",
+              .wakeup = "a jittered poll, and the holder's expiry",
+              .caps = HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT },
+};
+
+static const struct hfi_engine redisson = {
+    CALLS,
+    .info = { PROMISES, .tokens = HF_TOKENS_NONE,
+              .fairness = "none: who asks first after a release",
+              .wakeup = "the unlock message, and a jittered poll",
+              .caps = HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT },
+};
+
+/* The URL decides on the wire, and that on what can be promised. */
+static const struct hfi_engine *variant(const struct hfi_url *url, const struct hfi_engine *native)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (strcmp(url->params[i].key, "wire") == 0) {
+            if (strcmp(url->params[i].value, "plain") == 0)
+                return &plain;
+            if (strcmp(url->params[i].value, "redisson") == 0)
+                return &redisson;
+        }
+    return native;
+}
+
+static const struct hfi_engine *rd_variant(const struct hfi_url *url);
+
+static const struct hfi_engine native = {
+    CALLS,
+    .variant = rd_variant,
+    .passed = hfi_rd_passed,
+    .info = { PROMISES, .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
+              .wakeup = "the release hands over by a message",
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
+                      HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
+                      HF_CAP_CELLS },
+};
+
+static const struct hfi_engine *rd_variant(const struct hfi_url *url)
+{
+    return variant(url, &native);
+}
+
+const struct hfi_engine *hfi_engine_entry(void)
+{
+    return &native;
+}

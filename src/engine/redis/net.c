@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which server gets a command. A link that goes down is opened again after a pause; what
+ * cannot be sent meanwhile is parked, in order, for as long as its caller wants to wait. A command
+ * whose answer was cut off is sent again only if its script allows that (`again`); else its
+ * outcome is RD_MAYBE, and it is up to the caller to settle it.
+ *
+ * One store is one server here; sentinel.c and cluster.c say which, and which of several.
+ */
+#include "engine/redis/rd.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void node_up(struct hfi_link *link);
+static void node_down(struct hfi_link *link, hf_status status, const char *why);
+static void inbox_up(struct hfi_link *link);
+static void inbox_down(struct hfi_link *link, hf_status status, const char *why);
+static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
+                          const char *payload, size_t len);
+
+static const struct hfi_link_owner node_owner = { .up = node_up, .down = node_down };
+static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
+                                                   .down = inbox_down,
+                                                   .message = inbox_message };
+
+/* ---- opening and closing --------------------------------------------------------------- */
+
+static hf_status add_nodes(struct hfi_conn *conn, hf_error *err)
+{
+    if (hfi_rd_node_add(conn, &conn->conf->addresses[0]) == RD_NODE_ANY)
+        return hfi_error_memory(err);
+    conn->inbox.conn = conn;
+    conn->inbox.link = hfi_link_new(conn->conf, &conn->conf->addresses[0], true, conn->epoll_fd,
+                                    &inbox_owner, &conn->inbox);
+    return conn->inbox.link ? HF_OK : hfi_error_memory(err);
+}
+
+uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    struct rd_node *node;
+
+    if (conn->node_count == conn->node_room) {
+        uint32_t room = conn->node_room ? 2 * conn->node_room : 4;
+        struct rd_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
+
+        if (!nodes)
+            return RD_NODE_ANY;
+        conn->nodes = nodes;
+        conn->node_room = room;
+    }
+    node = hfi_calloc(1, sizeof *node);
+    if (!node)
+        return RD_NODE_ANY;
+    node->conn = conn;
+    node->link = hfi_link_new(conn->conf, address, false, conn->epoll_fd, &node_owner, node);
+    if (!node->link) {
+        hfi_free(node);
+        return RD_NODE_ANY;
+    }
+    conn->nodes[conn->node_count] = node;
+    return conn->node_count++;
+}
+
+static bool is_ready(struct hfi_conn *conn)
+{
+    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_LINK_UP;
+}
+
+/* What keeps us from being open, if waiting will not help. */
+static const hf_error *obstacle(const struct hfi_conn *conn)
+{
+    const struct rd_node *both[2] = { conn->nodes[0], &conn->inbox };
+
+    for (int i = 0; i < 2; i++)
+        if (both[i]->why.status != HF_OK && both[i]->why.status != HF_UNAVAILABLE)
+            return &both[i]->why;
+    return NULL;
+}
+
+hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
+{
+    int64_t until_ms = conn->host->open_deadline_ms;
+    hf_status status = add_nodes(conn, err);
+    const hf_error *why = NULL;
+
+    if (status == HF_OK)
+        while (!is_ready(conn) && !(why = obstacle(conn)) && hfi_now_ms() < until_ms)
+            hfi_rd_drive(conn, until_ms);
+    if (status == HF_OK && is_ready(conn))
+        return HF_OK;
+
+    if (status == HF_OK) {
+        if (!why)
+            why = conn->nodes[0]->why.status != HF_OK ? &conn->nodes[0]->why : &conn->inbox.why;
+        status = why->status != HF_OK
+                     ? hfi_error_set(err, why->status, why->native, "%s", why->text)
+                     : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
+                                     conn->conf->addresses[0].shown);
+    }
+    pthread_mutex_lock(&conn->lock);
+    conn->closing = true;
+    hfi_rd_net_close(conn);
+    pthread_mutex_unlock(&conn->lock);
+    return status;
+}
+
+void hfi_rd_net_close(struct hfi_conn *conn)
+{
+    struct rd_call *call;
+    hf_error err;
+
+    for (uint32_t i = 0; i < conn->node_count; i++) {
+        hfi_link_close(conn->nodes[i]->link);
+        hfi_link_free(conn->nodes[i]->link);
+        hfi_free(conn->nodes[i]);
+    }
+    hfi_free(conn->nodes);
+    conn->nodes = NULL;
+    conn->node_count = 0;
+    if (conn->inbox.link)
+        hfi_link_close(conn->inbox.link);
+    hfi_link_free(conn->inbox.link);
+    conn->inbox.link = NULL;
+
+    hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
+    while ((call = conn->parked)) {
+        conn->parked = call->next;
+        hfi_rd_call_end(call, RD_UNSENT, &err);
+    }
+    conn->parked_end = &conn->parked;
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+static struct rd_node *route(struct hfi_conn *conn, const struct rd_call *call)
+{
+    (void)call;
+    return conn->node_count ? conn->nodes[0] : NULL;
+}
+
+static void park(struct hfi_conn *conn, struct rd_call *call)
+{
+    call->next = NULL;
+    *conn->parked_end = call;
+    conn->parked_end = &call->next;
+    if (call->give_up_ms < conn->parked_ms)
+        conn->parked_ms = call->give_up_ms;
+}
+
+void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
+{
+    struct rd_node *node = route(conn, call);
+
+    if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
+        park(conn, call);
+        return;
+    }
+    call->sent.answered = answered;
+    if (call->asking)
+        hfi_link_send_asking(node->link, &call->command, &call->sent);
+    else
+        hfi_link_send(node->link, &call->command, &call->sent);
+}
+
+bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)
+{
+    struct rd_call **at = &conn->parked;
+
+    while (*at && *at != call)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = call->next;
+    if (!*at)
+        conn->parked_end = at;
+    return true;
+}
+
+/* Send what is parked and can be sent; end what has waited long enough. */
+static void unpark(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct rd_call *call = conn->parked, *next;
+    const struct rd_node *node;
+    hf_error err;
+
+    conn->parked = NULL;
+    conn->parked_end = &conn->parked;
+    conn->parked_ms = HFI_NEVER;
+    for (; call; call = next) {
+        next = call->next;
+        if (call->give_up_ms > now_ms) {
+            hfi_rd_net_send(conn, call);
+            continue;
+        }
+        node = route(conn, call);
+        hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
+                      node && node->why.text[0] ? node->why.text : "not connected");
+        if (node && node->why.status != HF_OK)
+            err.status = node->why.status;
+        hfi_rd_call_end(call, RD_UNSENT, &err);
+    }
+}
+
+void hfi_rd_net_flush(struct hfi_conn *conn)
+{
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        hfi_link_flush(conn->nodes[i]->link);
+    if (conn->inbox.link)
+        hfi_link_flush(conn->inbox.link);
+}
+
+struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn)
+{
+    struct hfi_link *busy = NULL;
+
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        if (hfi_link_in_flight(conn->nodes[i]->link)) {
+            if (busy || hfi_link_state(conn->nodes[i]->link) != HFI_LINK_UP)
+                return NULL;
+            busy = conn->nodes[i]->link;
+        }
+    return busy;
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static void unanswered(struct rd_call *call, bool maybe)
+{
+    struct hfi_conn *conn = call->conn;
+    hf_error err;
+
+    call->was_sent = call->was_sent || maybe;
+    if (!conn->closing && (!maybe || call->again)) {
+        park(conn, call);
+        return;
+    }
+    hfi_error_set(&err, HF_UNAVAILABLE, 0, "the connection broke before the answer came");
+    hfi_rd_call_end(call, maybe ? RD_MAYBE : RD_UNSENT, &err);
+}
+
+static void refused(struct rd_call *call, const struct hfi_reply *reply)
+{
+    struct hfi_conn *conn = call->conn;
+    hf_error err;
+
+    if (call->command.script && !call->command.whole && hfi_reply_is_error(reply, "NOSCRIPT")) {
+        call->command.whole = true;
+        hfi_rd_net_send(conn, call);
+        return;
+    }
+    (void)hfi_reply_status(reply, &err);
+    /* An error that we do not know may have struck in the middle of a script. */
+    hfi_rd_call_end(call, err.status == HF_CORRUPT ? RD_MAYBE : RD_REFUSED, &err);
+}
+
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct rd_call *call = (struct rd_call *)((char *)sent - offsetof(struct rd_call, sent));
+
+    if (!reply) {
+        unanswered(call, maybe);
+        return;
+    }
+    if (reply->type == HFI_REPLY_ERROR) {
+        refused(call, reply);
+        return;
+    }
+    call->answer(call, RD_ANSWERED, reply, NULL);
+    hfi_rd_call_free(call);
+}
+
+/* ---- links come and go ------------------------------------------------------------------------ */
+
+static void open_later(struct rd_node *node)
+{
+    node->failures++;
+    node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
+}
+
+static void node_up(struct hfi_link *link)
+{
+    struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
+    const struct hfi_server *server = hfi_link_server(link);
+
+    if (server->is_replica) {
+        hfi_error_set(&node->why, HF_UNAVAILABLE, 0,
+                      "%s: it is a replica, and locks need its master",
+                      hfi_link_address(link)->shown);
+        node->shun = true;
+        return;
+    }
+    if (node->was_up &&
+        (strcmp(node->run_id, server->run_id) != 0 || strcmp(node->replid, server->replid) != 0))
+        conn->doubt = true;
+    snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
+    snprintf(node->replid, sizeof node->replid, "%s", server->replid);
+    node->was_up = true;
+    node->failures = 0;
+    node->why.status = HF_OK;
+    node->why.text[0] = 0;
+    unpark(conn, hfi_now_ms());
+}
+
+static void node_down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct rd_node *node = hfi_link_data(link);
+
+    hfi_error_set(&node->why, status, 0, "%s", why);
+    open_later(node);
+}
+
+static void inbox_up(struct hfi_link *link)
+{
+    struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
+
+    conn->inbox_sent.answered = inbox_answered;
+    hfi_link_subscribe(link, conn->inbox_name, conn->inbox_len, &conn->inbox_sent);
+}
+
+static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct hfi_conn *conn =
+        (struct hfi_conn *)((char *)sent - offsetof(struct hfi_conn, inbox_sent));
+
+    (void)maybe;
+    if (!reply)
+        return; /* the link is going down */
+    if (reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &conn->inbox.why);
+        hfi_error_wrap(&conn->inbox.why, "%s: SUBSCRIBE %s",
+                       hfi_link_address(conn->inbox.link)->shown, conn->inbox_name);
+        conn->inbox.shun = true;
+        return;
+    }
+    conn->inbox_up = true;
+    conn->inbox.failures = 0;
+    conn->inbox.why.status = HF_OK;
+    conn->inbox.why.text[0] = 0;
+    hfi_rd_waits_hurry(conn); /* grants may have been published to nobody */
+}
+
+static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct rd_node *node = hfi_link_data(link);
+
+    node->conn->inbox_up = false;
+    hfi_error_set(&node->why, status, 0, "%s", why);
+    open_later(node);
+}
+
+static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
+                          const char *payload, size_t len)
+{
+    struct rd_node *node = hfi_link_data(link);
+
+    (void)channel;
+    (void)channel_len;
+    hfi_rd_message(node->conn, payload, len);
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+static void tick_node(struct rd_node *node, int64_t now_ms)
+{
+    if (node->shun) {
+        node->shun = false;
+        if (node == &node->conn->inbox)
+            node->conn->inbox_up = false;
+        hfi_link_close(node->link);
+        open_later(node);
+    }
+    if (hfi_link_state(node->link) != HFI_LINK_IDLE)
+        hfi_link_tick(node->link, now_ms);
+    else if (node->open_ms <= now_ms)
+        hfi_link_open(node->link, now_ms);
+}
+
+void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        tick_node(conn->nodes[i], now_ms);
+    if (conn->inbox.link)
+        tick_node(&conn->inbox, now_ms);
+    if (conn->parked_ms <= now_ms)
+        unpark(conn, now_ms);
+}
+
+static int64_t node_next_ms(const struct rd_node *node)
+{
+    if (node->shun)
+        return 0;
+    return hfi_link_state(node->link) == HFI_LINK_IDLE ? node->open_ms
+                                                       : hfi_link_next_ms(node->link);
+}
+
+int64_t hfi_rd_net_next_ms(struct hfi_conn *conn)
+{
+    int64_t next_ms = conn->inbox.link ? node_next_ms(&conn->inbox) : HFI_NEVER, at_ms;
+
+    for (uint32_t i = 0; i < conn->node_count; i++) {
+        at_ms = node_next_ms(conn->nodes[i]);
+        next_ms = at_ms < next_ms ? at_ms : next_ms;
+    }
+    return conn->parked_ms < next_ms ? conn->parked_ms : next_ms;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redis engine, inside.
+ *
+ *   engine.c    the table; open, close, submit, cancel
+ *   drive.c     being driven: reading, timers, finishing
+ *   net.c       which server gets a command: connect, reconnect, park, redirect
+ *   call.c      one command under way: what its answer means
+ *   acquire.c   acquire and its waiting: enqueue, heartbeat, grant, cancel
+ *   lease.c     release, renew, adopt, break, notes of local passes
+ *   look.c      inspect
+ *   cells.c     cells
+ *   foreign.c   acquire in the foreign wire modes: try, wait, try again
+ *   doctor.c    what this server means for the promises
+ *
+ * Everything is under conn->lock, but for reading from a socket, which the one
+ * thread that drives does without it. Ops are finished, and core is called, with
+ * the lock dropped: whoever leaves with hfi_rd_leave() finishes what is due.
+ */
+#ifndef HFI_RD_H
+#define HFI_RD_H
+
+#include "engine/engine.h"
+#include "engine/redis/link.h"
+#include "engine/redis/scripts.h"
+
+#include <pthread.h>
+
+#define RD_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
+#define RD_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
+#define RD_WINDOW_MAX_MS 10000
+#define RD_BEAT_MIN_MS   1000  /* no waiter beats more often */
+#define RD_BATCH         200   /* names in one renewal or heartbeat */
+#define RD_NOTE_MS       20    /* how late the store hears of a local pass */
+#define RD_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
+#define RD_HOPS_MAX      8     /* redirections of one command */
+#define RD_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
+#define RD_BUCKETS       1024
+#define RD_KEY_MAX       (3 * HF_NAME_MAX + 128)
+
+struct rd_call;
+
+/* What became of a command. */
+enum rd_outcome {
+    RD_ANSWERED, /* `reply` is there, and is not an error */
+    RD_REFUSED,  /* the server said no, and did nothing: `err` says why */
+    RD_UNSENT,   /* it never left: `err` says why */
+    RD_MAYBE     /* it may have been done, or may still be: `err` says what happened */
+};
+
+typedef void rd_answer_fn(struct rd_call *call, enum rd_outcome outcome,
+                          const struct hfi_reply *reply, const hf_error *err);
+
+/* One command under way. From hfi_rd_call_new(); freed by whoever answers it, after `answer`. */
+struct rd_call {
+    struct hfi_sent sent;
+    struct rd_call *next; /* parked, or in the pool */
+    struct hfi_conn *conn;
+    rd_answer_fn *answer;
+    struct hfi_op *op;  /* NULL: none, or it was finished without waiting for this */
+    void *data;         /* the caller's */
+    int64_t give_up_ms; /* parked no longer than this */
+    bool again;         /* may be sent again although the first copy may have been executed */
+    bool was_sent;      /* a copy of it may have been executed */
+    bool asking;        /* the next send follows an ASK */
+    unsigned hops;
+    uint32_t node; /* ASK: where; else RD_NODE_ANY */
+    struct hfi_command command;
+};
+#define RD_NODE_ANY UINT32_MAX
+
+/* A waiting (or asking) acquire. */
+enum rd_wait_state {
+    RD_WAIT_ASKING,     /* its acquire is under way */
+    RD_WAIT_QUEUED,     /* the server has it in the queue */
+    RD_WAIT_RESTING,    /* foreign wires: until the next try */
+    RD_WAIT_CANCELLING, /* its cancel is under way */
+    RD_WAIT_CONFIRMING  /* granted, but for too short: a renewal is under way */
+};
+
+struct rd_wait {
+    struct rd_wait *next, *prev; /* in conn->waits */
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct rd_call *call; /* its acquire, while that is under way */
+    enum rd_wait_state state;
+    bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
+    uint64_t attempt; /* of the acquire last sent */
+    int64_t asked_ms; /* when that was sent */
+    int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
+    int64_t beat_ms;  /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
+    hf_status stop;   /* HF_OK, or what the op is to end with */
+};
+
+/* One server that we talk to. */
+struct rd_node {
+    struct hfi_conn *conn;
+    struct hfi_link *link;
+    struct hfi_address *address; /* of cluster nodes: our own copy; else conf's */
+    unsigned failures;
+    int64_t open_ms; /* when to open it again; HFI_NEVER: it is open or opening */
+    char run_id[48], replid[48];
+    hf_error why; /* it went down */
+    bool was_up;
+    bool shun; /* it is of no use (a replica): close it at the next tick */
+};
+
+struct hfi_conn {
+    pthread_mutex_t lock;
+    struct hfi_host *host;
+    struct hfi_redis_conf *conf;
+    const struct rd_way *way; /* which wire */
+
+    int epoll_fd, kick_fd;
+    bool napping;         /* the driver is in epoll_wait(), or about to be ... */
+    int64_t nap_until_ms; /* ... until then */
+    int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
+    unsigned corked;      /* somebody is at work and will flush */
+    bool closing;
+    int64_t looked_ms; /* when the driver last asked epoll */
+
+    struct rd_node **nodes; /* single and sentinel: one */
+    uint32_t node_count, node_room;
+    uint16_t *slots;  /* cluster: node of each slot; NULL otherwise */
+    bool slots_asked; /* the map is being fetched */
+    int64_t slots_ms; /* when to fetch it again; HFI_NEVER */
+    struct rd_sentinel *sentinel;
+    struct rd_node inbox; /* the subscriber */
+    bool inbox_up;
+    struct hfi_sent inbox_sent;
+    bool inbox_asked; /* SUBSCRIBE is under way */
+    char inbox_name[64 + RD_INBOX_ID_LEN];
+    size_t inbox_len;
+
+    struct rd_call *parked, **parked_end;
+    int64_t parked_ms; /* none of them gives up before */
+    struct rd_call *pool;
+    unsigned pool_count;
+    struct hfi_op *done, **done_end; /* ops to finish, through op->engine[RD_OP_NEXT] */
+    struct rd_loss *losses;          /* claims to report as lost */
+    bool doubt;                      /* a server's identity changed: core must be told */
+
+    struct rd_wait *waits;
+    int64_t beat_ms; /* no wait has anything to do before */
+    uint64_t last_attempt;
+    struct hfi_claim *claims[RD_BUCKETS]; /* ours, by owner, through claim->engine[RD_CLAIM_NEXT] */
+
+    struct hfi_claim
+        *noted; /* claims whose local pass the store does not know; through [RD_CLAIM_NOTED] */
+    int64_t note_ms;
+
+    const char *location;
+};
+
+/* op->engine[] */
+enum {
+    RD_OP_NEXT,   /* in conn->done */
+    RD_OP_STATUS, /* what it is finished with */
+    RD_OP_WAIT,   /* an acquire: its struct rd_wait, until it is to be finished */
+    RD_OP_DATA,   /* look.c */
+    RD_OP_LEFT    /* a renewal: how many commands of it are under way */
+};
+
+/* claim->engine[] */
+enum {
+    RD_CLAIM_NEXT,  /* in its bucket */
+    RD_CLAIM_WAIT,  /* struct rd_wait, while it is being acquired */
+    RD_CLAIM_NOTED, /* next in conn->noted; the claim itself: last */
+    RD_CLAIM_TOKEN, /* what holds now after a pass */
+    RD_CLAIM_TID,
+    RD_CLAIM_FLAGS
+};
+#define RD_FLAG_LISTED 1u /* it is in the table */
+#define RD_FLAG_UNSURE 2u /* an acquire of it may be executed late: release leaves a tombstone */
+
+/* What one wire mode does differently. */
+struct rd_way {
+    void (*acquire)(struct hfi_conn *conn, struct rd_wait *wait);
+    void (*cancel)(struct hfi_conn *conn, struct rd_wait *wait);
+    void (*release)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*renew)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*adopt)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*brk)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*inspect)(struct hfi_conn *conn, struct hfi_op *op);
+    /* One key and one owner of a batched renewal. */
+    void (*add_key)(struct rd_call *call, const struct hfi_name *name);
+    void (*add_owner)(struct rd_call *call, const struct hfi_claim *claim);
+};
+extern const struct rd_way hfi_rd_native, hfi_rd_plain, hfi_rd_redisson;
+
+/* ---- engine.c ---------------------------------------------------------------- */
+
+/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
+void hfi_rd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+/* Tell core, when the lock is dropped, that a claim is lost. */
+void hfi_rd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
+/* Flush unless corked, drop the lock, finish what is due. */
+void hfi_rd_leave(struct hfi_conn *conn);
+
+/* A claim that is no longer ours, until core has been told. */
+struct rd_loss {
+    struct rd_loss *next;
+    struct hfi_claim *claim;
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *why; /* static */
+};
+
+void hfi_rd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
+void hfi_rd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
+struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+
+/* ---- drive.c ------------------------------------------------------------------- */
+
+int hfi_rd_fd(struct hfi_conn *conn);
+int hfi_rd_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rd_process(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rd_drive(struct hfi_conn *conn, int64_t until_ms);
+void hfi_rd_kick(struct hfi_conn *conn);
+void hfi_rd_cork(struct hfi_conn *conn, bool on);
+/* Something may have become due earlier: a driver that naps past it is kicked. true: core must be
+ * told too (host->wake), for a caller's own loop sleeps longer than it should. With the lock. */
+bool hfi_rd_hurry(struct hfi_conn *conn);
+
+/* ---- net.c ----------------------------------------------------------------------- */
+
+hf_status hfi_rd_net_open(struct hfi_conn *conn,
+                          hf_error *err); /* blocks until host->open_deadline_ms */
+void hfi_rd_net_close(struct hfi_conn *conn);
+/* A new server; its number, or RD_NODE_ANY: out of memory. */
+uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address);
+void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call);
+/* Take back a call that is parked; false: it is on its way. */
+bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call);
+void hfi_rd_net_flush(struct hfi_conn *conn);
+void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
+/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
+struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+
+/* ---- call.c ------------------------------------------------------------------------- */
+
+/* A call of a script on `key_count` keys; append keys and arguments to call->command, then send.
+ * script NULL: a plain command. NULL: out of memory, and `op`, if there is one, is finished so. */
+struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                uint32_t key_count, rd_answer_fn *answer, struct hfi_op *op);
+void hfi_rd_call_free(struct rd_call *call);
+void hfi_rd_call_send(struct rd_call *call);
+/* Answer it with no reply, and free it. */
+void hfi_rd_call_end(struct rd_call *call, enum rd_outcome outcome, const hf_error *err);
+/* Append the keys of a name. `all`: the three of a native name, else the first only. */
+void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all);
+void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name);
+void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner);
+/* The status for an op whose call ended without an answer: UNAVAILABLE, UNKNOWN or the server's. */
+hf_status hfi_rd_status(enum rd_outcome outcome, const hf_error *err);
+/* The letter of a scripted reply; 0: it is not one of ours. */
+char hfi_rd_letter(const struct hfi_reply *reply);
+/* HF_CORRUPT: an answer that no script of ours gives. */
+void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
+
+/* ---- acquire.c, lease.c, look.c, cells.c, doctor.c ------------------------------------ */
+
+void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+void hfi_rd_wait_end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
+                     const hf_error *err);
+int64_t hfi_rd_window_ms(int64_t ttl_ms);
+void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len);
+
+void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_renew(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script);
+void hfi_rd_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void hfi_rd_notes_send(struct hfi_conn *conn);
+
+void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+
+hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+
+#endif
