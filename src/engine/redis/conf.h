@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 
-#define HFI_HOSTS_MAX 64
-#define HFI_PORT      6379
+#define HFI_HOSTS_MAX       64
+#define HFI_PORT            6379
+#define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
 
 struct hfi_url;
 
@@ -42,11 +43,11 @@ struct hfi_redis_conf {
     char *sentinel_user, *sentinel_password; /* sentinel_user=, sentinel_password_file= ..._env= */
 
     bool tls;
-    bool tls_verify;      /* verify=off turns it off */
-    char *tls_ca;         /* ca=FILE; NULL: the system's */
+    bool tls_verify;          /* verify=off turns it off */
+    char *tls_ca;             /* ca=FILE; NULL: the system's */
     char *tls_cert, *tls_key; /* cert=FILE key=FILE */
-    char *tls_name;       /* sni=NAME: for SNI and verification; NULL: the host */
-    void *tls_context;    /* SSL_CTX, made by hfi_conf_parse() so that bad files are refused at open */
+    char *tls_name;           /* sni=NAME: for SNI and verification; NULL: the host */
+    void *tls_context; /* SSL_CTX, made by hfi_conf_parse() so that bad files are refused at open */
 
     int64_t connect_ms; /* connect_timeout=, default 2 s: one attempt, all of it */
     int64_t op_ms;      /* op_timeout=, default 5 s: for a reply */

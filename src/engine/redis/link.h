@@ -13,9 +13,11 @@
  *
  * Threads: the owner has a lock, and calls everything here with it held, but for
  * hfi_link_read(), which only the one thread that drives calls, without the lock:
- * it may sleep there while others send. All callbacks are called with the lock
- * held, from hfi_link_take(), hfi_link_tick() or hfi_link_close(); they may send on
- * any link, but must not close one.
+ * it may sleep there while others send. take, tick, close and free belong to the
+ * driver too, or come when nobody drives: none of them while another thread is in
+ * hfi_link_read(). All callbacks are called with the lock held, from
+ * hfi_link_take(), hfi_link_tick() or hfi_link_close(); they may send on any link,
+ * but must not close one.
  */
 #ifndef HFI_REDIS_LINK_H
 #define HFI_REDIS_LINK_H
@@ -32,6 +34,8 @@ struct hfi_link;
 struct hfi_sent {
     struct hfi_sent *next; /* the link's */
     int64_t sent_ms;       /* hfi_now_ms() before the first byte could leave */
+    uint64_t at;           /* the link's: where it begins in all that was to be sent */
+    uint32_t skip;         /* the link's: replies of no interest that come before its own */
     /*
      * Exactly once. NULL: the link went down. `maybe`: bytes of the command may have reached
      * the server, so that it may have been, or may still be, executed; else it never will be.
@@ -59,12 +63,12 @@ enum hfi_link_state {
     HFI_LINK_UP
 };
 
-/* What the greeting learnt (HELLO or INFO server/replication). */
+/* What the greeting learnt (HELLO, INFO server, replication and persistence). */
 struct hfi_server {
     char run_id[48];
-    char replid[48]; /* master_replid */
-    char version[32];
-    unsigned major, minor;
+    char replid[48];       /* master_replid */
+    char version[32];      /* its own: of Valkey Valkey's */
+    unsigned major, minor; /* of the Redis that it is, or is compatible with */
     bool is_valkey, is_replica, is_cluster, loading;
     uint64_t client_id; /* CLIENT ID; 0: not allowed to know */
 };
@@ -78,6 +82,9 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
                               bool subscriber, int epoll_fd, const struct hfi_link_owner *owner,
                               void *data);
 void hfi_link_free(struct hfi_link *link); /* closed or IDLE; NULL is fine */
+/* Before the first open: it leads to a sentinel. Greeted with conf's sentinel_user and
+ * sentinel_password, without a database; its server has no replid and no role. */
+void hfi_link_to_sentinel(struct hfi_link *link);
 void *hfi_link_data(const struct hfi_link *link);
 enum hfi_link_state hfi_link_state(const struct hfi_link *link);
 const struct hfi_server *hfi_link_server(const struct hfi_link *link); /* of the last greeting */

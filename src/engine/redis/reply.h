@@ -12,6 +12,10 @@
 
 #include <stdbool.h>
 
+#define HFI_REPLY_ITEMS_MAX (1u << 20)  /* in all lists of one reply */
+#define HFI_REPLY_TEXT_MAX  (64u << 20) /* bytes in all texts of one reply */
+#define HFI_REPLY_LINE_MAX  (64u << 10) /* of an error, a simple string or a number */
+
 enum hfi_reply_type {
     HFI_REPLY_NIL,
     HFI_REPLY_INTEGER,

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The greeting: who we are, and what the server is. All commands leave at once, so that it costs one
+ * round trip:
+ *
+ *   AUTH          if there is a password. Refused: HF_DENIED.
+ *   HELLO 2       its role, its mode and our client's id; anybody may ask. Not needed.
+ *   CLIENT SETNAME  for people who look at CLIENT LIST. Not needed.
+ *   SELECT        if it is not database 0.
+ *   INFO server, replication, persistence   run id, version, role. Needed: +info.
+ *
+ * So a user of ours needs +info beside the rights to its keys, channels and scripts.
+ *
+ * AUTH is followed by the others before we know whether it was accepted; if it was not they are
+ * refused too, and it is AUTH's error that counts. A server's words about AUTH are never shown: a
+ * server that does not know the command would quote the password.
+ */
+#include "engine/redis/link_parts.h"
+
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OLDEST_MAJOR 6
+#define OLDEST_MINOR 2
+
+enum step {
+    STEP_AUTH,
+    STEP_HELLO,
+    STEP_NAME,
+    STEP_SELECT,
+    STEP_INFO_SERVER,
+    STEP_INFO_REPLICATION,
+    STEP_INFO_PERSISTENCE
+};
+
+static const char *const step_name[] = { "AUTH", "HELLO", "CLIENT SETNAME", "SELECT", "INFO",
+                                         "INFO", "INFO" };
+
+static void say(struct hfi_link *link, enum step step, const char *const *words);
+static void say_auth(struct hfi_link *link);
+static void refused(struct hfi_link *link, enum step step, const struct hfi_reply *reply);
+static void learn(struct hfi_link *link, enum step step, const struct hfi_reply *reply);
+static void learn_hello(struct hfi_server *server, const struct hfi_reply *reply);
+static void learn_server(struct hfi_server *server, const struct hfi_reply *info);
+static void all_said(struct hfi_link *link);
+static bool info_line(const struct hfi_reply *info, const char *key, char *ret_value, size_t size);
+static bool info_is(const struct hfi_reply *info, const char *key, const char *value);
+
+void hfi_link_greet(struct hfi_link *link)
+{
+    char db[16];
+
+    link->state = HFI_LINK_GREETING;
+    link->step = link->step_count = 0;
+    memset(&link->server, 0, sizeof link->server);
+
+    say_auth(link);
+    say(link, STEP_HELLO, (const char *[]){ "HELLO", "2", NULL });
+    if (link->conf->client_name)
+        say(link, STEP_NAME,
+            (const char *[]){ "CLIENT", "SETNAME", link->conf->client_name, NULL });
+    if (link->conf->db && !link->sentinel) {
+        snprintf(db, sizeof db, "%u", link->conf->db);
+        say(link, STEP_SELECT, (const char *[]){ "SELECT", db, NULL });
+    }
+    say(link, STEP_INFO_SERVER, (const char *[]){ "INFO", "server", NULL });
+    if (!link->sentinel) {
+        say(link, STEP_INFO_REPLICATION, (const char *[]){ "INFO", "replication", NULL });
+        say(link, STEP_INFO_PERSISTENCE, (const char *[]){ "INFO", "persistence", NULL });
+    }
+}
+
+static void say_auth(struct hfi_link *link)
+{
+    const struct hfi_redis_conf *conf = link->conf;
+    const char *user = link->sentinel ? conf->sentinel_user : conf->user;
+    const char *password = link->sentinel ? conf->sentinel_password : conf->password;
+
+    if (password && user)
+        say(link, STEP_AUTH, (const char *[]){ "AUTH", user, password, NULL });
+    else if (password)
+        say(link, STEP_AUTH, (const char *[]){ "AUTH", password, NULL });
+}
+
+static void say(struct hfi_link *link, enum step step, const char *const *words)
+{
+    struct hfi_command command;
+
+    hfi_command_init(&command);
+    for (; *words; words++)
+        hfi_command_add_text(&command, *words);
+    hfi_link_queue(link, &command);
+    if (step == STEP_AUTH)
+        explicit_bzero(command.bytes, command.len);
+    hfi_command_done(&command);
+    link->steps[link->step_count++] = (unsigned char)step;
+}
+
+void hfi_link_greeted(struct hfi_link *link, const struct hfi_reply *reply)
+{
+    enum step step = (enum step)link->steps[link->step++];
+
+    if (reply->type == HFI_REPLY_ERROR)
+        refused(link, step, reply);
+    else
+        learn(link, step, reply);
+    if (link->failed == HF_OK && link->step == link->step_count)
+        all_said(link);
+}
+
+/* Is that the end? What matters to everybody (no such user, starting up, too many clients) is; what
+ * is the matter with one command is only if we need it. */
+static void refused(struct hfi_link *link, enum step step, const struct hfi_reply *reply)
+{
+    hf_error err;
+    hf_status status = hfi_reply_status(reply, &err);
+    bool optional = step == STEP_HELLO || step == STEP_NAME;
+    bool general = hfi_reply_is_error(reply, "NOAUTH") || hfi_reply_is_error(reply, "DENIED") ||
+                   status == HF_UNAVAILABLE;
+
+    if (optional && !general)
+        return;
+    if (step == STEP_AUTH && status == HF_UNAVAILABLE)
+        hfi_link_fail(link, status, "%s", err.text);
+    else if (step == STEP_AUTH)
+        hfi_link_fail(link, HF_DENIED, "AUTH: %s",
+                      hfi_reply_is_error(reply, "WRONGPASS") ? "WRONGPASS: wrong user or password"
+                      : hfi_reply_is_error(reply, "DENIED")  ? "DENIED: protected mode"
+                                                             : "the server refused it");
+    else if (hfi_reply_is_error(reply, "NOAUTH"))
+        hfi_link_fail(link, HF_DENIED, "NOAUTH: the server wants a password");
+    else if (step == STEP_SELECT && status != HF_DENIED && status != HF_UNAVAILABLE)
+        hfi_link_fail(link, HF_CONFIG, "SELECT %u: %s", link->conf->db, err.text);
+    else if (status == HF_DENIED || status == HF_UNAVAILABLE || status == HF_VERSION)
+        hfi_link_fail(link, status, "%s: %s", step_name[step], err.text);
+    else
+        hfi_link_fail(link, HF_UNAVAILABLE, "%s: %s", step_name[step], err.text);
+}
+
+static void learn(struct hfi_link *link, enum step step, const struct hfi_reply *reply)
+{
+    struct hfi_server *server = &link->server;
+
+    if (step >= STEP_INFO_SERVER && reply->type != HFI_REPLY_TEXT) {
+        hfi_link_fail(link, HF_UNAVAILABLE, "what came is not a reply to INFO");
+        return;
+    }
+    switch (step) {
+    case STEP_HELLO:
+        learn_hello(server, reply);
+        break;
+    case STEP_INFO_SERVER:
+        learn_server(server, reply);
+        break;
+    case STEP_INFO_REPLICATION:
+        server->is_replica = info_is(reply, "role", "slave") || info_is(reply, "role", "replica");
+        (void)info_line(reply, "master_replid", server->replid, sizeof server->replid);
+        break;
+    case STEP_INFO_PERSISTENCE:
+        server->loading = info_is(reply, "loading", "1");
+        break;
+    default:
+        break;
+    }
+}
+
+/* Name and value in turns. INFO, which comes later, knows better about all but the id. */
+static void learn_hello(struct hfi_server *server, const struct hfi_reply *reply)
+{
+    for (size_t i = 0; i + 1 < reply->count; i += 2) {
+        const struct hfi_reply *key = hfi_reply_at(reply, i, HFI_REPLY_TEXT);
+        const struct hfi_reply *value = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
+
+        if (key && value && strcmp(key->text, "id") == 0 && value->integer > 0)
+            server->client_id = (uint64_t)value->integer;
+    }
+}
+
+static void learn_server(struct hfi_server *server, const struct hfi_reply *info)
+{
+    (void)info_line(info, "run_id", server->run_id, sizeof server->run_id);
+    (void)info_line(info, "redis_version", server->version, sizeof server->version);
+    if (sscanf(server->version, "%4u.%4u", &server->major, &server->minor) != 2)
+        server->major = server->minor = 0;
+
+    server->is_valkey = info_is(info, "server_name", "valkey");
+    if (server->is_valkey)
+        (void)info_line(info, "valkey_version", server->version, sizeof server->version);
+    server->is_cluster = info_is(info, "redis_mode", "cluster");
+}
+
+static void all_said(struct hfi_link *link)
+{
+    const struct hfi_server *server = &link->server;
+
+    if (!server->run_id[0] || !server->version[0]) {
+        hfi_link_fail(link, HF_VERSION, "INFO has no run_id or redis_version: not a Redis we know");
+    } else if (server->major < OLDEST_MAJOR ||
+               (server->major == OLDEST_MAJOR && server->minor < OLDEST_MINOR)) {
+        hfi_link_fail(link, HF_VERSION, "Redis %s is too old: %d.%d is the oldest that will do",
+                      server->version, OLDEST_MAJOR, OLDEST_MINOR);
+    } else {
+        link->state = HFI_LINK_UP;
+        link->owner->up(link);
+    }
+}
+
+/* The value of "key:value\r\n" in what INFO said, cleaned. false: there is none, or it is too long. */
+static bool info_line(const struct hfi_reply *info, const char *key, char *ret_value, size_t size)
+{
+    size_t key_len = strlen(key);
+
+    for (const char *line = info->text; line; line = strchr(line, '\n')) {
+        size_t len;
+
+        line += *line == '\n';
+        if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
+            continue;
+        line += key_len + 1;
+        len = strcspn(line, "\r\n");
+        if (len == 0 || len >= size)
+            return false;
+        for (size_t i = 0; i < len; i++)
+            ret_value[i] = (char)(line[i] < 0x20 || line[i] > 0x7e ? '?' : line[i]);
+        ret_value[len] = 0;
+        return true;
+    }
+    return false;
+}
+
+static bool info_is(const struct hfi_reply *info, const char *key, const char *value)
+{
+    char found[32];
+
+    return info_line(info, key, found, sizeof found) && strcmp(found, value) == 0;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What replies mean. Pure: no connection, no clock, no heap.
+ */
+#include "engine/redis/reply.h"
+
+#include "util/error.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define CODE_MAX  32
+#define SHOWN_MAX 200 /* of a server's own words */
+
+/* The error codes that mean something to us. What is not here is "ERR", or one we do not expect. */
+static const struct {
+    const char *code;
+    hf_status status;
+} codes[] = {
+    { "NOAUTH", HF_DENIED },
+    { "WRONGPASS", HF_DENIED },
+    { "NOPERM", HF_DENIED },
+    { "DENIED", HF_DENIED }, /* protected mode */
+    { "READONLY", HF_UNAVAILABLE },
+    { "MASTERDOWN", HF_UNAVAILABLE },
+    { "CLUSTERDOWN", HF_UNAVAILABLE },
+    { "LOADING", HF_UNAVAILABLE },
+    { "MISCONF", HF_UNAVAILABLE },
+    { "BUSY", HF_UNAVAILABLE },
+    { "UNKILLABLE", HF_UNAVAILABLE },
+    { "NOREPLICAS", HF_UNAVAILABLE },
+    { "NOSCRIPT", HF_UNAVAILABLE },
+    { "MOVED", HF_UNAVAILABLE },
+    { "ASK", HF_UNAVAILABLE },
+    { "TRYAGAIN", HF_UNAVAILABLE },
+    { "OOM", HF_FULL },
+    { "WRONGTYPE", HF_MISMATCH },
+};
+
+/* Errors that the server calls just "ERR", by how they go on. */
+static const struct {
+    const char *words;
+    hf_status status;
+} plain[] = {
+    { "unknown command", HF_VERSION },           { "unknown subcommand", HF_VERSION },
+    { "Unknown subcommand", HF_VERSION },        { "wrong number of arguments", HF_VERSION },
+    { "max number of clients", HF_UNAVAILABLE }, { "Error writing to the AOF", HF_UNAVAILABLE },
+};
+
+static hf_status plain_status(const char *text, size_t len);
+static void clean(const struct hfi_reply *reply, char *ret_text, size_t size);
+static bool has_code(const struct hfi_reply *reply, const char *code);
+
+const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index,
+                                     enum hfi_reply_type type)
+{
+    if (!reply || reply->type != HFI_REPLY_LIST || index >= reply->count ||
+        reply->items[index].type != type)
+        return NULL;
+    return &reply->items[index];
+}
+
+bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code)
+{
+    return reply && reply->type == HFI_REPLY_ERROR && has_code(reply, code);
+}
+
+hf_status hfi_reply_status(const struct hfi_reply *reply, hf_error *err)
+{
+    char shown[SHOWN_MAX];
+    hf_status status;
+
+    if (!reply || reply->type != HFI_REPLY_ERROR)
+        return hfi_error_set(err, HF_CORRUPT, 0,
+                             "the server's reply has another form than it should");
+
+    status = plain_status(reply->text, reply->len);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (has_code(reply, codes[i].code))
+            status = codes[i].status;
+
+    clean(reply, shown, sizeof shown);
+    return hfi_error_set(err, status, 0, "%s", shown);
+}
+
+static bool has_code(const struct hfi_reply *reply, const char *code)
+{
+    size_t len = strlen(code);
+
+    return reply->len >= len && memcmp(reply->text, code, len) == 0 &&
+           (reply->len == len || reply->text[len] == ' ');
+}
+
+static hf_status plain_status(const char *text, size_t len)
+{
+    /* Errors inside of a script come with its words in front or behind: look anywhere. */
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (memmem(text, len, plain[i].words, strlen(plain[i].words)))
+            return plain[i].status;
+    return HF_CORRUPT;
+}
+
+/*
+ * The server's words for people: on one line, and not too many. "unknown command" quotes the
+ * arguments, which may be names or worse: that part is left out.
+ */
+static void clean(const struct hfi_reply *reply, char *ret_text, size_t size)
+{
+    static const char quoted[] = ", with args beginning with:";
+    const char *args = memmem(reply->text, reply->len, quoted, sizeof quoted - 1);
+    size_t len = args ? (size_t)(args - reply->text) : reply->len;
+    bool cut = len > size - 1;
+
+    if (cut)
+        len = size - sizeof "...";
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)reply->text[i];
+
+        ret_text[i] = (char)(c < 0x20 || c == 0x7f ? ' ' : c);
+    }
+    ret_text[len] = 0;
+    if (cut)
+        memcpy(ret_text + len, "...", sizeof "...");
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which slot of a cluster a key belongs to: CRC16 (XMODEM: polynomial 0x1021, from 0, not
+ * reflected) modulo 16384, of what stands between the first '{' and the first '}' after it if that
+ * is not empty, else of the whole key.
+ */
+#include "engine/redis/command.h"
+
+#include <string.h>
+
+#define SLOTS 16384u
+
+static const uint16_t nibble[16] = {
+    0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+    0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef
+};
+
+static uint32_t crc16(const unsigned char *bytes, size_t len)
+{
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        crc = (crc << 4 ^ nibble[crc >> 12 ^ bytes[i] >> 4]) & 0xffff;
+        crc = (crc << 4 ^ nibble[crc >> 12 ^ (bytes[i] & 15u)]) & 0xffff;
+    }
+    return crc;
+}
+
+uint32_t hfi_key_slot(const void *key, size_t len)
+{
+    const unsigned char *open = len ? memchr(key, '{', len) : NULL;
+
+    if (open) {
+        size_t left = len - (size_t)(open + 1 - (const unsigned char *)key);
+        const unsigned char *shut = memchr(open + 1, '}', left);
+
+        if (shut && shut > open + 1)
+            return crc16(open + 1, (size_t)(shut - open - 1)) % SLOTS;
+    }
+    return crc16(key, len) % SLOTS;
+}
