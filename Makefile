@@ -7,18 +7,19 @@ CMAKE_FLAGS ?=
 
 # Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
 TEST_LABELS ?=
-ASAN_LABELS ?= unit|sim|contract|wire|oom|cli|example
-TSAN_LABELS ?= unit|sim|contract|torture
+ASAN_LABELS ?= unit|sim|contract|redis|wire|oom|cli|example
+TSAN_LABELS ?= unit|sim|contract|redis|torture
 
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
 
-.PHONY: help build demo test lint format bench install clean asan tsan
+.PHONY: help build demo test lint format bench install clean asan tsan interop-npm interop-redisson
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
 	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
+	@echo 'make interop-npm, interop-redisson   with real clients that npm or Maven fetch'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops'
@@ -55,6 +56,12 @@ tsan:
 	@$(call configure,build-tsan,-DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF)
 	@cmake --build build-tsan
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
+
+interop-npm interop-redisson:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),)
+	@cmake --build $(BUILD)
+	@test/interop/foreign.sh $(@:interop-%=%) $(BUILD)
 
 lint:
 	@tools/packages.sh lint

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# foreign.sh npm|redisson BUILD: interop.py with clients that are fetched first, by name, into
+# BUILD: nothing of where they came from is kept in the tree. Needs npm, or mvn and a JDK.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+kind=${1:?npm or redisson}
+build=$(cd "${2:?a build folder}" && pwd)
+place=$build/interop-$kind
+python=/usr/bin/python3
+mkdir -p "$place"
+
+# between QUERY WORKER...
+between() {
+    "$build/bin/test/with_redis" "$python" "$here/interop.py" "$build/bin/test/interop_worker" "$@"
+}
+
+case $kind in
+npm)
+    (cd "$place" && npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
+        redlock@4 redis-semaphore@5 ioredis@5 >/dev/null)
+    export NODE_PATH=$place/node_modules
+    echo "== redlock"
+    between wire=plain node "$here/worker_npm.js" redlock '{port}'
+    echo "== redis-semaphore"
+    INTEROP_PREFIX=mutex: between wire=plain node "$here/worker_npm.js" redis-semaphore '{port}'
+    ;;
+redisson)
+    mvn -q -B -f "$here/redisson/pom.xml" dependency:build-classpath -Dmdep.outputFile="$place/classpath"
+    javac -cp "$(cat "$place/classpath")" -d "$place" "$here/redisson/Worker.java"
+    echo "== redisson"
+    between wire=redisson java -XX:+UseSerialGC -Xmx128m -cp "$place:$(cat "$place/classpath")" Worker '{port}'
+    ;;
+*)
+    echo "usage: foreign.sh npm|redisson BUILD" >&2
+    exit 64
+    ;;
+esac
