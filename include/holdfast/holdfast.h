@@ -292,7 +292,7 @@ typedef struct hf_lease_info {
     uint32_t holds;       /* hold count of a reentrant lease, else 1 */
     int64_t remaining_ms; /* validity left; INT64_MAX: no limit; 0 when lost */
     int64_t age_ms;       /* since it was granted to us */
-    int64_t ttl_ms;       /* as granted; 0: none */
+    int64_t ttl_ms;       /* what each renewal gives; 0: none */
     unsigned char name[HF_NAME_MAX];
     size_t name_len;
     uint64_t reserved[6];

@@ -27,7 +27,8 @@ static void fill(const struct hfi_lease *lease, hf_lease_info *info)
     info->holds = lease->holds;
     info->remaining_ms = remaining_ms(lease);
     info->age_ms = age_ms > 0 ? age_ms : 0;
-    info->ttl_ms = lease->term.granted_ms;
+    /* A hand-over may be for a shorter time at first: the ttl is what the next renewal gives. */
+    info->ttl_ms = lease->term.granted_ms ? lease->term.ttl_ms : 0;
     info->name_len = lease->claim.name.len;
     memcpy(info->name, lease->claim.name.bytes, lease->claim.name.len);
 }

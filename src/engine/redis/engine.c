@@ -361,6 +361,7 @@ static const struct hfi_engine *rd_variant(const struct hfi_url *url)
     return variant(url, &native);
 }
 
+__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
 const struct hfi_engine *hfi_engine_entry(void)
 {
     return &native;

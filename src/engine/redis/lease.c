@@ -25,11 +25,24 @@ static void released(struct rd_call *call, enum rd_outcome outcome, const struct
         hfi_rd_finish_odd(call->conn, call->op, reply);
 }
 
+/* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
+ * arrived a moment too early would be a clean end, and open the name at once. */
+static bool must_lapse(const struct hfi_claim *claim)
+{
+    return claim->lock_delay_ms > 0 && claim->granted_ttl_ms > 0 &&
+           hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
+}
+
 void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_release, 3, released, op);
     bool unsure = (uintptr_t)op->claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_UNSURE;
+    struct rd_call *call;
 
+    if (must_lapse(op->claim)) {
+        hfi_rd_finish(conn, op, HF_LOST, NULL);
+        return;
+    }
+    call = hfi_rd_call_new(conn, &hfi_script_release, 3, released, op);
     if (!call)
         return;
     call->again = true;
@@ -227,22 +240,24 @@ void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op)
  */
 void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    bool wake = false;
+
     pthread_mutex_lock(&conn->lock);
-    if (!((uintptr_t)claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_LISTED)) {
-        pthread_mutex_unlock(&conn->lock);
-        return; /* it is being released */
-    }
-    claim->engine[RD_CLAIM_TOKEN] = (void *)(uintptr_t)token;
-    claim->engine[RD_CLAIM_TID] = (void *)(uintptr_t)tid;
-    if (!claim->engine[RD_CLAIM_NOTED]) {
-        claim->engine[RD_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
-        conn->noted = claim;
-        if (conn->note_ms == HFI_NEVER)
+    if ((uintptr_t)claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_LISTED) { /* else it is being released */
+        claim->engine[RD_CLAIM_TOKEN] = (void *)(uintptr_t)token;
+        claim->engine[RD_CLAIM_TID] = (void *)(uintptr_t)tid;
+        if (!claim->engine[RD_CLAIM_NOTED]) {
+            claim->engine[RD_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
+            conn->noted = claim;
+        }
+        if (conn->note_ms == HFI_NEVER) {
             conn->note_ms = hfi_now_ms() + RD_NOTE_MS;
-        hfi_rd_leave(conn);
-        return;
+            wake = hfi_rd_hurry(conn);
+        }
     }
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&conn->lock); /* not leave(): core may hold locks of its own here */
+    if (wake)
+        conn->host->wake(conn->host);
 }
 
 /* Nobody waits for the answer: a note that is lost is followed by another. */

@@ -155,6 +155,21 @@ static void park(struct hfi_conn *conn, struct rd_call *call)
         conn->parked_ms = call->give_up_ms;
 }
 
+/* Has this server been sent the script's text since we connected? From now on it has. So NOSCRIPT is
+ * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
+static bool knows_script(struct rd_node *node, const struct hfi_script *script)
+{
+    for (size_t i = 0; i < RD_SCRIPTS_MAX; i++) {
+        if (node->scripts[i] == script)
+            return true;
+        if (!node->scripts[i]) {
+            node->scripts[i] = script;
+            return false;
+        }
+    }
+    return false;
+}
+
 void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
 {
     struct rd_node *node = route(conn, call);
@@ -164,6 +179,8 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
         return;
     }
     call->sent.answered = answered;
+    if (call->command.script)
+        call->command.whole = !knows_script(node, call->command.script);
     if (call->asking)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
@@ -246,13 +263,19 @@ static void unanswered(struct rd_call *call, bool maybe)
     hfi_rd_call_end(call, maybe ? RD_MAYBE : RD_UNSENT, &err);
 }
 
+static void forget_scripts(struct rd_node *node)
+{
+    if (node)
+        memset(node->scripts, 0, sizeof node->scripts);
+}
+
 static void refused(struct rd_call *call, const struct hfi_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
     hf_error err;
 
     if (call->command.script && !call->command.whole && hfi_reply_is_error(reply, "NOSCRIPT")) {
-        call->command.whole = true;
+        forget_scripts(route(conn, call)); /* SCRIPT FLUSH: all are gone */
         hfi_rd_net_send(conn, call);
         return;
     }
@@ -304,6 +327,7 @@ static void node_up(struct hfi_link *link)
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
+    forget_scripts(node);
     node->failures = 0;
     node->why.status = HF_OK;
     node->why.text[0] = 0;

@@ -35,6 +35,7 @@
 #define RD_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
 #define RD_HOPS_MAX      8     /* redirections of one command */
 #define RD_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
+#define RD_SCRIPTS_MAX   32
 #define RD_BUCKETS       1024
 #define RD_KEY_MAX       (3 * HF_NAME_MAX + 128)
 
@@ -102,6 +103,7 @@ struct rd_node {
     char run_id[48], replid[48];
     hf_error why; /* it went down */
     bool was_up;
+    const struct hfi_script *scripts[RD_SCRIPTS_MAX]; /* that it has the text of */
     bool shun; /* it is of no use (a replica): close it at the next tick */
 };
 
