@@ -27,7 +27,7 @@ if got[1] and not got[2] and not got[3] then
     if us > token then token = us end
     if version == VERSION and waiters == 0 and mode == want_mode and capacity == want_capacity and
         permits <= capacity - taken and now <= soon and now > closed and (tomb == 0 or now <= tomb) and
-        token + tokens <= TOKEN_LIMIT then
+        token <= TOKEN_LIMIT - tokens then
         local deadline = now + ttl
         last = token + tokens - 1
         if deadline < soon then soon = deadline end
@@ -59,10 +59,14 @@ if got[2] then
     if now <= deadline then
         if now + ttl > deadline then deadline = now + ttl end
         extend(owner, got[2], deadline, own_delay, own_ttl)
+        promote()
         return answer({ 'G', token, count, deadline - now })
     end
 end
-if got[3] and now <= unpack('<d', got[3]) then return answer({ 'X' }) end
+if got[3] and now <= unpack('<d', got[3]) then
+    promote()
+    return answer({ 'X' })
+end
 
 -- In the queue already: alive again, with the new attempt, in the same place.
 local mine = waiters > 0 and call('HGET', wkey, owner)
@@ -101,7 +105,7 @@ if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
     return { 'G', token, tokens, ttl }
 end
 if not wait then return answer({ 'B', next_change() }) end
-if math.max(last + 1, us) + tokens > TOKEN_LIMIT then return answer({ 'F' }) end
+if math.max(last + 1, us) > TOKEN_LIMIT - tokens then return answer({ 'F' }) end
 
 -- The end of the queue. A long one is first searched for the dead, who would otherwise stay until
 -- it is their turn.
@@ -120,5 +124,6 @@ call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay,
     #attempt, #inbox) .. attempt .. inbox .. label)
 waiters = waiters + 1
 touch_queue(window)
+local reply = still_waiting(owner)
 save()
-return { 'Q', waiters == 1 and next_change() or 0 }
+return reply

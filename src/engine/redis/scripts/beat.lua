@@ -19,6 +19,7 @@ local function one(owner, window)
             if now + window > deadline then deadline = now + window end
             call('PEXPIREAT', name, exp) -- a write that needs no memory
             extend(owner, got[2], deadline, delay, ttl)
+            promote()
             return { 'G', token, tokens, deadline - now }
         end
     end

@@ -94,7 +94,7 @@ end
 local function take_tokens(count)
     local first = last + 1
     if us > first then first = us end
-    if first + count > TOKEN_LIMIT then return nil end
+    if first > TOKEN_LIMIT - count then return nil end
     last = first + count - 1
     return first
 end
@@ -114,7 +114,7 @@ end
 -- The holder's deadline becomes `deadline` (and its ttl `ttl`, if there is one).
 local function extend(owner, record, deadline, delay, ttl)
     if deadline < soon then soon = deadline end
-    if deadline + delay > far then far = deadline + delay end
+    if deadline + delay > far or holders == 1 and tomb == 0 then far = deadline + delay end
     fields[#fields + 1] = 'h' .. owner
     fields[#fields + 1] = pack('<d', deadline) .. sub(record, 9, 40) .. pack('<d', ttl) ..
         sub(record, 49)
@@ -189,7 +189,7 @@ end
 
 -- What to answer to a waiter: `next` is for the first one only.
 local function still_waiting(owner)
-    if waiters > 1 and call('ZRANGE', qkey, 0, 0)[1] ~= owner then return { 'Q', 0 } end
+    if waiters > 1 and head() ~= owner then return { 'Q', 0 } end
     return { 'Q', next_change() }
 end
 
