@@ -21,6 +21,14 @@
 #define BACKOFF_MAX_MS   2000
 #define PINGS_MISSED_MAX 2
 
+/* What has not happened, in each state on the way up. */
+static const char *const not_yet[] = {
+    [HFI_LINK_RESOLVING] = "its name not resolved",
+    [HFI_LINK_CONNECTING] = "not connected",
+    [HFI_LINK_TLS] = "no TLS handshake (does it speak TLS?)",
+    [HFI_LINK_GREETING] = "no answer to the greeting",
+};
+
 static void go_down(struct hfi_link *link);
 static void end(struct hfi_link *link);
 static void tick_up(struct hfi_link *link, int64_t now_ms);
@@ -226,10 +234,7 @@ void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
         if (link->state == HFI_LINK_UP)
             tick_up(link, now_ms);
         else if (now_ms >= link->open_until_ms)
-            hfi_link_fail(link, HF_UNAVAILABLE, "not %s within %lld ms",
-                          link->state == HFI_LINK_RESOLVING    ? "resolved"
-                          : link->state == HFI_LINK_CONNECTING ? "connected"
-                                                               : "greeted",
+            hfi_link_fail(link, HF_UNAVAILABLE, "%s within %lld ms", not_yet[link->state],
                           (long long)link->conf->connect_ms);
         else
             hfi_link_connect_tick(link, now_ms);
