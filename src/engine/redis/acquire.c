@@ -102,47 +102,106 @@ static void grant(struct hfi_conn *conn, struct rd_wait *wait, uint64_t token, u
     claim->tokens = tokens;
     claim->granted_ttl_ms = ttl_ms;
     claim->sent_ms = from_ms;
-    if (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms)
-        confirm(conn, wait); /* the window is too short for who asked: first the whole ttl */
+    if (conn->sync.link ||
+        (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
+        confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
     else
         hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+}
+
+/*
+ * Confirming: a grant that is not enough as it is gets a renewal for the whole ttl before anybody hears
+ * of it. With sync=N that is a write on a line of its own, with a WAIT behind it: the lease
+ * counts from there, and if too few replicas have it, it is given back.
+ */
+static void rolled_back(struct rd_call *call, enum rd_outcome outcome,
+                        const struct hfi_reply *reply, const hf_error *err)
+{
+    (void)reply;
+    (void)err;
+    hfi_rd_wait_end(
+        call->conn, call->data, outcome == RD_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
+}
+
+static void roll_back(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
+
+    if (!call) {
+        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        return;
+    }
+    call->data = wait;
+    call->again = true;
+    hfi_rd_add_keys(call, &wait->claim->name, true);
+    hfi_rd_add_owner(call, wait->claim->owner);
+    hfi_command_add_number(&call->command, 0);
+    hfi_rd_call_send(call);
+}
+
+static void end_confirm(struct hfi_conn *conn, struct rd_wait *wait, bool enough)
+{
+    if (wait->confirmed == HF_OK && enough)
+        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+    else if (wait->confirmed == HF_OK)
+        roll_back(conn, wait);
+    else if (wait->confirmed != HF_LOST)
+        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+    else if (wait->stop != HF_OK)
+        hfi_rd_wait_end(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+    else
+        ask(conn, wait); /* it has lapsed: stand in line again */
+}
+
+static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                       const hf_error *err)
+{
+    hf_error why;
+
+    (void)err;
+    end_confirm(call->conn, call->data, hfi_rd_wait_enough(call->conn, outcome, reply, &why));
 }
 
 static void confirmed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                       const hf_error *err)
 {
-    struct hfi_conn *conn = call->conn;
     struct rd_wait *wait = call->data;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
-    if (outcome != RD_ANSWERED || !answer) {
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, err);
-    } else if (answer->integer == 1) {
-        wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
-        wait->claim->sent_ms = call->sent.sent_ms;
-        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
-    } else if (wait->stop != HF_OK) {
-        hfi_rd_wait_end(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
-    } else {
-        ask(conn, wait); /* it has lapsed: stand in line again */
-    }
+    (void)err;
+    wait->confirmed = outcome != RD_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1            ? HF_OK
+                                                        : HF_LOST;
+    wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
+    wait->claim->sent_ms = call->sent.sent_ms;
+    if (!call->synced)
+        end_confirm(call->conn, wait, true);
 }
 
 static void confirm(struct hfi_conn *conn, struct rd_wait *wait)
 {
     struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
+    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
 
-    if (!call) {
+    if (!call || (conn->sync.link && !behind)) {
+        if (call)
+            hfi_rd_call_free(call);
         hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
     wait->state = RD_WAIT_CONFIRMING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
+    call->synced = behind != NULL;
     hfi_rd_add_keys(call, &wait->claim->name, false);
     hfi_rd_add_owner(call, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->claim->ttl_ms);
     hfi_rd_call_send(call);
+    if (behind) {
+        behind->data = wait;
+        hfi_rd_call_send(behind); /* its answer is always the second */
+    }
 }
 
 /* `G token tokens ttl`; false: it is not that. */

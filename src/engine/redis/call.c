@@ -33,7 +33,7 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     call->op = op;
     call->data = NULL;
     call->give_up_ms = 0;
-    call->again = call->was_sent = call->asking = false;
+    call->again = call->was_sent = call->asking = call->synced = false;
     call->hops = 0;
     call->node = RD_NODE_ANY;
     if (script)
@@ -78,6 +78,35 @@ void hfi_rd_call_end(struct rd_call *call, enum rd_outcome outcome, const hf_err
             RD_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
     call->answer(call, outcome, NULL, err);
     hfi_rd_call_free(call);
+}
+
+/* ---- replicas ---------------------------------------------------------------------- */
+
+struct rd_call *hfi_rd_wait_call(struct hfi_conn *conn, rd_answer_fn *answer)
+{
+    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, answer, NULL);
+
+    if (!call)
+        return NULL;
+    call->synced = true;
+    hfi_command_add_text(&call->command, "WAIT");
+    hfi_command_add_number(&call->command, conn->conf->sync);
+    hfi_command_add_number(&call->command, conn->conf->sync_ms);
+    return call;
+}
+
+bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
+                        const struct hfi_reply *reply, hf_error *ret_err)
+{
+    if (outcome != RD_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
+        hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: it is not known which replicas have it");
+        return false;
+    }
+    if (reply->integer >= conn->conf->sync)
+        return true;
+    hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: %lld of %u replicas had it in time",
+                  (long long)reply->integer, conn->conf->sync);
+    return false;
 }
 
 /* ---- arguments -------------------------------------------------------------------- */

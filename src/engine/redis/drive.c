@@ -82,7 +82,8 @@ void hfi_rd_drive(struct hfi_conn *conn, int64_t until_ms)
     due_ms = next_ms(conn);
     if (until_ms < due_ms)
         due_ms = until_ms;
-    look = !busy || now_ms - conn->looked_ms >= (conn->waits ? LOOK_MS : LOOK_IDLE_MS);
+    look =
+        !busy || now_ms - conn->looked_ms >= (conn->beat_ms != HFI_NEVER ? LOOK_MS : LOOK_IDLE_MS);
     if (look)
         conn->looked_ms = now_ms;
     if (!busy) {

@@ -33,6 +33,12 @@ static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
     status = hfi_conf_parse(url, host->label, &conn->conf, err);
+    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->way == HFI_WAY_CLUSTER)
+        status = hfi_error_set(err, HF_CONFIG, 0, "sync: not with redis+cluster");
+    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->wire != HFI_WIRE_NATIVE)
+        status = hfi_error_set(err, HF_CONFIG, 0, "sync: only with wire=native");
+    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->sync_ms >= conn->conf->op_ms)
+        status = hfi_error_set(err, HF_CONFIG, 0, "sync_timeout: must be shorter than op_timeout");
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -111,6 +117,8 @@ static void rd_abandon(struct hfi_conn *conn)
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (conn->nodes[i] && conn->nodes[i]->link && hfi_link_fd(conn->nodes[i]->link) >= 0)
             close(hfi_link_fd(conn->nodes[i]->link));
+    if (conn->sync.link && hfi_link_fd(conn->sync.link) >= 0)
+        close(hfi_link_fd(conn->sync.link));
     if (conn->inbox.link && hfi_link_fd(conn->inbox.link) >= 0)
         close(hfi_link_fd(conn->inbox.link));
     close(conn->epoll_fd);

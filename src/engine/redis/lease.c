@@ -90,6 +90,24 @@ static void renewed(struct rd_call *call, enum rd_outcome outcome, const struct 
             item->status = HF_LOST;
         }
     }
+    if (call->synced)
+        return; /* the WAIT behind it ends the share */
+    end_share(call->conn, call->op);
+    hfi_free(share);
+}
+
+/* What too few replicas have is not renewed: a failover would forget it. */
+static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                       const hf_error *err)
+{
+    struct share *share = call->data;
+    hf_error why;
+
+    (void)err;
+    if (!hfi_rd_wait_enough(call->conn, outcome, reply, &why))
+        for (uint32_t i = 0; i < share->count; i++)
+            if (share->items[i]->status == HF_OK)
+                share->items[i]->status = HF_UNKNOWN;
     end_share(call->conn, call->op);
     hfi_free(share);
 }
@@ -99,9 +117,12 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
                        const struct hfi_script *script)
 {
     struct rd_call *call = hfi_rd_call_new(conn, script, share->count, renewed, NULL);
+    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
 
     op->engine[RD_OP_LEFT] = (void *)((uintptr_t)op->engine[RD_OP_LEFT] + 1);
-    if (!call) {
+    if (!call || (conn->sync.link && !behind)) {
+        if (call)
+            hfi_rd_call_free(call);
         for (uint32_t i = 0; i < share->count; i++)
             share->items[i]->status = HF_NO_MEMORY;
         hfi_free(share);
@@ -110,6 +131,7 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     }
     call->op = op;
     call->data = share;
+    call->synced = behind != NULL;
     for (uint32_t i = 0; i < share->count; i++)
         conn->way->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++) {
@@ -118,7 +140,14 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     }
     if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + conn->conf->op_ms)
         call->give_up_ms = op->deadline_ms;
+    if (behind) {
+        behind->op = op;
+        behind->data = share;
+        behind->give_up_ms = call->give_up_ms;
+    }
     hfi_rd_call_send(call);
+    if (behind)
+        hfi_rd_call_send(behind); /* its answer is always the second */
 }
 
 /* In a cluster the keys of one command must be in one slot. */

@@ -40,7 +40,14 @@ static hf_status add_nodes(struct hfi_conn *conn, hf_error *err)
     conn->inbox.conn = conn;
     conn->inbox.link = hfi_link_new(conn->conf, &conn->conf->addresses[0], true, conn->epoll_fd,
                                     &inbox_owner, &conn->inbox);
-    return conn->inbox.link ? HF_OK : hfi_error_memory(err);
+    if (!conn->inbox.link)
+        return hfi_error_memory(err);
+    if (conn->conf->sync == 0)
+        return HF_OK;
+    conn->sync.conn = conn;
+    conn->sync.link = hfi_link_new(conn->conf, &conn->conf->addresses[0], false, conn->epoll_fd,
+                                   &node_owner, &conn->sync);
+    return conn->sync.link ? HF_OK : hfi_error_memory(err);
 }
 
 uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address)
@@ -71,7 +78,8 @@ uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *addres
 
 static bool is_ready(struct hfi_conn *conn)
 {
-    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_LINK_UP;
+    return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_LINK_UP &&
+           (!conn->sync.link || hfi_link_state(conn->sync.link) == HFI_LINK_UP);
 }
 
 /* What keeps us from being open, if waiting will not help. */
@@ -125,10 +133,14 @@ void hfi_rd_net_close(struct hfi_conn *conn)
     hfi_free(conn->nodes);
     conn->nodes = NULL;
     conn->node_count = 0;
-    if (conn->inbox.link)
-        hfi_link_close(conn->inbox.link);
-    hfi_link_free(conn->inbox.link);
-    conn->inbox.link = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct rd_node *node = i == 0 ? &conn->sync : &conn->inbox;
+
+        if (node->link)
+            hfi_link_close(node->link);
+        hfi_link_free(node->link);
+        node->link = NULL;
+    }
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
     while ((call = conn->parked)) {
@@ -142,6 +154,8 @@ void hfi_rd_net_close(struct hfi_conn *conn)
 
 static struct rd_node *route(struct hfi_conn *conn, const struct rd_call *call)
 {
+    if (call->synced)
+        return &conn->sync;
     (void)call;
     return conn->node_count ? conn->nodes[0] : NULL;
 }
@@ -230,6 +244,8 @@ void hfi_rd_net_flush(struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
         hfi_link_flush(conn->nodes[i]->link);
+    if (conn->sync.link)
+        hfi_link_flush(conn->sync.link);
     if (conn->inbox.link)
         hfi_link_flush(conn->inbox.link);
 }
@@ -237,6 +253,9 @@ void hfi_rd_net_flush(struct hfi_conn *conn)
 struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn)
 {
     struct hfi_link *busy = NULL;
+
+    if (conn->sync.link && hfi_link_in_flight(conn->sync.link))
+        return NULL;
 
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (hfi_link_in_flight(conn->nodes[i]->link)) {
@@ -413,6 +432,8 @@ void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
         tick_node(conn->nodes[i], now_ms);
+    if (conn->sync.link)
+        tick_node(&conn->sync, now_ms);
     if (conn->inbox.link)
         tick_node(&conn->inbox, now_ms);
     if (conn->parked_ms <= now_ms)
@@ -431,6 +452,8 @@ int64_t hfi_rd_net_next_ms(struct hfi_conn *conn)
 {
     int64_t next_ms = conn->inbox.link ? node_next_ms(&conn->inbox) : HFI_NEVER, at_ms;
 
+    at_ms = conn->sync.link ? node_next_ms(&conn->sync) : HFI_NEVER;
+    next_ms = at_ms < next_ms ? at_ms : next_ms;
     for (uint32_t i = 0; i < conn->node_count; i++) {
         at_ms = node_next_ms(conn->nodes[i]);
         next_ms = at_ms < next_ms ? at_ms : next_ms;

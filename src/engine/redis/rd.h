@@ -64,6 +64,7 @@ struct rd_call {
     bool again;         /* may be sent again although the first copy may have been executed */
     bool was_sent;      /* a copy of it may have been executed */
     bool asking;        /* the next send follows an ASK */
+    bool synced;        /* on the line where a WAIT follows */
     unsigned hops;
     uint32_t node; /* ASK: where; else RD_NODE_ANY */
     struct hfi_command command;
@@ -90,7 +91,8 @@ struct rd_wait {
     int64_t asked_ms; /* when that was sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
     int64_t beat_ms;  /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
-    hf_status stop;   /* HF_OK, or what the op is to end with */
+    hf_status confirmed; /* CONFIRMING: what the renewal said */
+    hf_status stop;      /* HF_OK, or what the op is to end with */
 };
 
 /* One server that we talk to. */
@@ -127,6 +129,8 @@ struct hfi_conn {
     bool slots_asked; /* the map is being fetched */
     int64_t slots_ms; /* when to fetch it again; HFI_NEVER */
     struct rd_sentinel *sentinel;
+    struct rd_node
+        sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
     struct rd_node inbox; /* the subscriber */
     bool inbox_up;
     struct hfi_sent inbox_sent;
@@ -249,6 +253,11 @@ void hfi_rd_call_free(struct rd_call *call);
 void hfi_rd_call_send(struct rd_call *call);
 /* Answer it with no reply, and free it. */
 void hfi_rd_call_end(struct rd_call *call, enum rd_outcome outcome, const hf_error *err);
+/* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
+struct rd_call *hfi_rd_wait_call(struct hfi_conn *conn, rd_answer_fn *answer);
+/* Did enough replicas have it? */
+bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
+                        const struct hfi_reply *reply, hf_error *ret_err);
 /* Append the keys of a name. `all`: the three of a native name, else the first only. */
 void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all);
 void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name);
