@@ -132,8 +132,13 @@ void hfi_link_open(struct hfi_link *link, int64_t now_ms)
 
 void hfi_link_close(struct hfi_link *link)
 {
-    if (link->state != HFI_LINK_IDLE)
-        end(link);
+    if (link->state == HFI_LINK_IDLE)
+        return;
+    if (link->tls && link->state > HFI_LINK_TLS && link->out.len + link->wire.len == 0) {
+        hfi_tls_goodbye(link->tls);
+        hfi_link_flush(link);
+    }
+    end(link);
 }
 
 void hfi_link_fail(struct hfi_link *link, hf_status status, const char *format, ...)

@@ -29,12 +29,19 @@ static const struct {
     { "BUSY", HF_UNAVAILABLE },
     { "UNKILLABLE", HF_UNAVAILABLE },
     { "NOREPLICAS", HF_UNAVAILABLE },
+    { "UNBLOCKED", HF_UNAVAILABLE }, /* it has just become a replica */
     { "NOSCRIPT", HF_UNAVAILABLE },
     { "MOVED", HF_UNAVAILABLE },
     { "ASK", HF_UNAVAILABLE },
     { "TRYAGAIN", HF_UNAVAILABLE },
     { "OOM", HF_FULL },
     { "WRONGTYPE", HF_MISMATCH },
+};
+
+/* A piece of a server's text. */
+struct words {
+    const char *text;
+    size_t len;
 };
 
 /* Errors that the server calls just "ERR", by how they go on. */
@@ -47,9 +54,10 @@ static const struct {
     { "max number of clients", HF_UNAVAILABLE }, { "Error writing to the AOF", HF_UNAVAILABLE },
 };
 
-static hf_status plain_status(const char *text, size_t len);
-static void clean(const struct hfi_reply *reply, char *ret_text, size_t size);
-static bool has_code(const struct hfi_reply *reply, const char *code);
+static hf_status plain_status(struct words words);
+static struct words innermost(const struct hfi_reply *reply);
+static void clean(struct words words, char *ret_text, size_t size);
+static bool has_code(struct words words, const char *code);
 
 const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index,
                                      enum hfi_reply_type type)
@@ -62,59 +70,84 @@ const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index
 
 bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code)
 {
-    return reply && reply->type == HFI_REPLY_ERROR && has_code(reply, code);
+    return reply && reply->type == HFI_REPLY_ERROR &&
+           has_code((struct words){ reply->text, reply->len }, code);
 }
 
 hf_status hfi_reply_status(const struct hfi_reply *reply, hf_error *err)
 {
     char shown[SHOWN_MAX];
+    struct words words;
     hf_status status;
 
     if (!reply || reply->type != HFI_REPLY_ERROR)
-        return hfi_error_set(err, HF_CORRUPT, 0,
-                             "the server's reply has another form than it should");
+        return hfi_error_set(err, HF_CORRUPT, 0, "a reply of another form than it should have");
 
-    status = plain_status(reply->text, reply->len);
+    words = innermost(reply);
+    status = plain_status(words);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (has_code(reply, codes[i].code))
+        if (has_code(words, codes[i].code))
             status = codes[i].status;
 
-    clean(reply, shown, sizeof shown);
+    clean(words, shown, sizeof shown);
     return hfi_error_set(err, status, 0, "%s", shown);
 }
 
-static bool has_code(const struct hfi_reply *reply, const char *code)
+static bool has_code(struct words words, const char *code)
 {
     size_t len = strlen(code);
 
-    return reply->len >= len && memcmp(reply->text, code, len) == 0 &&
-           (reply->len == len || reply->text[len] == ' ');
+    return words.len >= len && memcmp(words.text, code, len) == 0 &&
+           (words.len == len || words.text[len] == ' ');
 }
 
-static hf_status plain_status(const char *text, size_t len)
+static hf_status plain_status(struct words words)
 {
-    /* Errors inside of a script come with its words in front or behind: look anywhere. */
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (memmem(text, len, plain[i].words, strlen(plain[i].words)))
+        if (memmem(words.text, words.len, plain[i].words, strlen(plain[i].words)))
             return plain[i].status;
     return HF_CORRUPT;
+}
+
+/*
+ * Redis 7 answers a script whose command failed with that command's error. Redis 6.2 wraps it:
+ * "ERR Error running script (call to f_6b1b...): @user_script:12: OOM command not allowed...".
+ * The last place in a script that is named stands right before what we want.
+ */
+static struct words innermost(const struct hfi_reply *reply)
+{
+    static const char wrapped[] = "ERR Error running script", place[] = "@user_script:";
+    struct words words = { reply->text, reply->len };
+    const char *at;
+
+    if (words.len < sizeof wrapped || memcmp(words.text, wrapped, sizeof wrapped - 1) != 0)
+        return words;
+    while ((at = memmem(words.text, words.len, place, sizeof place - 1))) {
+        at += sizeof place - 1;
+        while (at < reply->text + reply->len && strchr("0123456789: -", *at))
+            at++;
+        words = (struct words){ at, reply->len - (size_t)(at - reply->text) };
+    }
+    return words;
 }
 
 /*
  * The server's words for people: on one line, and not too many. "unknown command" quotes the
  * arguments, which may be names or worse: that part is left out.
  */
-static void clean(const struct hfi_reply *reply, char *ret_text, size_t size)
+static void clean(struct words words, char *ret_text, size_t size)
 {
     static const char quoted[] = ", with args beginning with:";
-    const char *args = memmem(reply->text, reply->len, quoted, sizeof quoted - 1);
-    size_t len = args ? (size_t)(args - reply->text) : reply->len;
+    const char *args = memmem(words.text, words.len, quoted, sizeof quoted - 1);
+    size_t len = args ? (size_t)(args - words.text) : words.len;
     bool cut = len > size - 1;
 
     if (cut)
         len = size - sizeof "...";
+    while (cut && len > 0 && ((unsigned char)words.text[len] & 0xc0) == 0x80)
+        len--; /* not half a character */
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)reply->text[i];
+        unsigned char c = (unsigned char)words.text[i];
 
         ret_text[i] = (char)(c < 0x20 || c == 0x7f ? ' ' : c);
     }

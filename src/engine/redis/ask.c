@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* One command, one answer, on a link of one's own. See ask.h. */
+#include "engine/redis/ask.h"
+
+#include "engine/engine.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define NESTING_MAX 4
+
+struct hfi_ask {
+    struct hfi_link *link;
+    int epoll_fd;
+    struct hfi_sent sent;
+    bool answered;
+    char *text;   /* the answer; NULL: an error, which is in `err` */
+    hf_error why; /* the link went down */
+    hf_error err;
+};
+
+static void up(struct hfi_link *link);
+static void down(struct hfi_link *link, hf_status status, const char *why);
+static void message(struct hfi_link *link, const char *channel, size_t channel_len,
+                    const char *payload, size_t len);
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void turn(struct hfi_ask *ask);
+
+static const struct hfi_link_owner owner = { .up = up, .down = down, .message = message };
+
+/* ---- being there ----------------------------------------------------------------------------- */
+
+hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                       bool sentinel, struct hfi_ask **ret_ask, hf_error *err)
+{
+    struct hfi_ask *ask = hfi_calloc(1, sizeof *ask);
+
+    if (!ask)
+        return hfi_error_memory(err);
+    ask->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (ask->epoll_fd < 0) {
+        hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s", strerror(errno));
+        hfi_free(ask);
+        return HF_UNAVAILABLE;
+    }
+    ask->link = hfi_link_new(conf, address, false, ask->epoll_fd, &owner, ask);
+    if (!ask->link) {
+        hfi_ask_close(ask);
+        return hfi_error_memory(err);
+    }
+    if (sentinel)
+        hfi_link_to_sentinel(ask->link);
+
+    /* The link's own time limits end this, with `up` or `down`. */
+    hfi_link_open(ask->link, hfi_now_ms());
+    while (hfi_link_state(ask->link) != HFI_LINK_UP && ask->why.status == HF_OK)
+        turn(ask);
+    if (ask->why.status != HF_OK) {
+        hf_status status = hfi_error_set(err, ask->why.status, 0, "%s", ask->why.text);
+
+        hfi_ask_close(ask);
+        return status;
+    }
+    *ret_ask = ask;
+    return HF_OK;
+}
+
+void hfi_ask_close(struct hfi_ask *ask)
+{
+    if (!ask)
+        return;
+    if (ask->link)
+        hfi_link_close(ask->link);
+    hfi_link_free(ask->link);
+    close(ask->epoll_fd);
+    hfi_free(ask);
+}
+
+const struct hfi_server *hfi_ask_server(const struct hfi_ask *ask)
+{
+    return hfi_link_server(ask->link);
+}
+
+static void up(struct hfi_link *link)
+{
+    (void)link;
+}
+
+static void down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct hfi_ask *ask = hfi_link_data(link);
+
+    hfi_error_set(&ask->why, status, 0, "%s", why);
+}
+
+static void message(struct hfi_link *link, const char *channel, size_t channel_len,
+                    const char *payload, size_t len)
+{
+    (void)link, (void)channel, (void)channel_len, (void)payload, (void)len;
+}
+
+/* Wait for the socket or for the link's next time limit, and let the link act. */
+static void turn(struct hfi_ask *ask)
+{
+    struct epoll_event event;
+    int64_t now_ms = hfi_now_ms(), next_ms = hfi_link_next_ms(ask->link);
+    int64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+
+    if (epoll_wait(ask->epoll_fd, &event, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0) {
+        hfi_link_read(ask->link, false);
+        hfi_link_take(ask->link, hfi_now_ms());
+    }
+    hfi_link_tick(ask->link, hfi_now_ms());
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+char *hfi_ask(struct hfi_ask *ask, const char *const *words, hf_error *err)
+{
+    struct hfi_command command;
+    char *text;
+
+    hfi_command_init(&command);
+    for (; *words; words++)
+        hfi_command_add_text(&command, *words);
+    text = hfi_ask_command(ask, &command, err);
+    hfi_command_done(&command);
+    return text;
+}
+
+char *hfi_ask_command(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err)
+{
+    if (command->failed) {
+        hfi_error_memory(err);
+        return NULL;
+    }
+    ask->answered = false;
+    ask->text = NULL;
+    ask->sent.answered = answered;
+    hfi_link_send(ask->link, command, &ask->sent);
+    hfi_link_flush(ask->link);
+    while (!ask->answered)
+        turn(ask);
+    if (!ask->text)
+        hfi_error_set(err, ask->err.status, 0, "%s",
+                      ask->err.text[0] ? ask->err.text : ask->why.text);
+    return ask->text;
+}
+
+static void put(FILE *out, const struct hfi_reply *reply, int depth)
+{
+    if (reply->type == HFI_REPLY_INTEGER)
+        fprintf(out, "%lld", (long long)reply->integer);
+    else if (reply->type == HFI_REPLY_TEXT || reply->type == HFI_REPLY_STATE)
+        fwrite(reply->text, 1, reply->len, out);
+    if (depth == NESTING_MAX)
+        return;
+    for (size_t i = 0; reply->type == HFI_REPLY_LIST && i < reply->count; i++) {
+        if (i > 0)
+            putc('\n', out);
+        put(out, &reply->items[i], depth + 1);
+    }
+}
+
+static char *as_text(const struct hfi_reply *reply)
+{
+    char *made = NULL, *text;
+    size_t len = 0;
+    FILE *out = open_memstream(&made, &len);
+
+    if (!out)
+        return NULL;
+    put(out, reply, 0);
+    text = fclose(out) == 0 ? hfi_strdup(made) : NULL;
+    free(made);
+    return text;
+}
+
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct hfi_ask *ask = (struct hfi_ask *)((char *)sent - offsetof(struct hfi_ask, sent));
+
+    (void)maybe;
+    ask->answered = true;
+    if (!reply) {
+        hfi_error_set(&ask->err, HF_UNAVAILABLE, 0, "%s", ask->why.text);
+        return;
+    }
+    if (reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &ask->err);
+        return;
+    }
+    ask->text = as_text(reply);
+    if (!ask->text)
+        hfi_error_memory(&ask->err);
+}

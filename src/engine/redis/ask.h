@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A connection of one's own on which one command at a time is sent and waited for. For the doctor,
+ * which may block and must not use the store's links: those belong to who drives the store.
+ * One thread, no lock.
+ */
+#ifndef HFI_REDIS_ASK_H
+#define HFI_REDIS_ASK_H
+
+#include "engine/redis/link.h"
+
+struct hfi_ask;
+
+/* Connect and greet. `conf` and `address` live longer than it. On failure *ret_ask stays as it is. */
+hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                       bool sentinel, struct hfi_ask **ret_ask, hf_error *err);
+void hfi_ask_close(struct hfi_ask *ask); /* NULL is fine */
+const struct hfi_server *hfi_ask_server(const struct hfi_ask *ask);
+
+/*
+ * The answer as text: a list's texts and numbers one a line, a nested list's members likewise.
+ * The caller frees it with hfi_free(). NULL: `err` has what the server said instead, or why there
+ * is no answer (HF_UNAVAILABLE).
+ */
+char *hfi_ask(struct hfi_ask *ask, const char *const *words, hf_error *err);
+/* The same for a command that is built already. */
+char *hfi_ask_command(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The doctor's two halves: which servers there are (doctor.c), and what one of them means for the
+ * promises (doctor_server.c). */
+#ifndef HFI_REDIS_DOCTOR_H
+#define HFI_REDIS_DOCTOR_H
+
+#include "engine/redis/ask.h"
+
+struct hfi_report {
+    hf_finding_fn *finding;
+    void *arg;
+    const struct hfi_redis_conf *conf;
+    const char *where; /* which server, where there are several; NULL */
+};
+
+__attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *r, hf_level level,
+                                                      const char *topic, const char *format, ...);
+
+/* The value of "key:value" in what INFO said, "" if there is none. */
+const char *hfi_info(const char *info, const char *key, char *value, size_t size);
+
+/* Everything about the server at the other end. */
+void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
+                       const struct hfi_address *address);
+
+#endif

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What one server means for the promises: each finding says what it is and what follows from it.
+ * What its configuration hides from us (ACL) is said to be unknown, which is a warning and never
+ * a failure. Most comes from INFO, which a user of ours may ask anyway.
+ */
+#include "engine/redis/doctor.h"
+
+#include "engine/redis/scripts.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PINGS        9
+#define SLOW_US      300000  /* a round trip that makes short leases hard to keep */
+#define CLOCK_FAR_US 1000000 /* clocks that are kept do not differ so much */
+#define MEMORY_NEAR  90      /* per cent of maxmemory */
+#define LAG_FAR_S    10      /* a replica that has not been heard of for so long */
+#define BEHIND_FAR   (16 << 20)
+#define VALUE_ROOM   128
+#define NOT_ALLOWED  "not allowed to know"
+#define TOKENS_GO_BACK \
+    "tokens begin at the server's time then, and go back only if its clock does too"
+
+static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
+static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
+                       const struct hfi_address *address);
+static void check_rights(const struct hfi_report *r, struct hfi_ask *ask);
+static void check_memory(const struct hfi_report *r, const char *info);
+static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
+static void check_replication(const struct hfi_report *r, const char *info);
+static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask);
+static void check_clock(const struct hfi_report *r, struct hfi_ask *ask);
+
+void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
+                       const struct hfi_address *address)
+{
+    hf_error err;
+    char *info = hfi_ask(ask, (const char *[]){ "INFO", NULL }, &err);
+
+    if (!info) {
+        hfi_report(r, HF_BAD, "server", "INFO: %s", err.text);
+        return;
+    }
+    check_version(r, ask, info);
+    check_replication(r, info);
+    check_persistence(r, ask, info);
+    check_memory(r, info);
+    check_user(r, ask, address);
+    check_rights(r, ask);
+    check_round_trip(r, ask);
+    check_clock(r, ask);
+    hfi_free(info);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+const char *hfi_info(const char *info, const char *key, char *value, size_t size)
+{
+    size_t key_len = strlen(key);
+
+    *value = 0;
+    for (const char *line = info; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
+            continue;
+        line += key_len + 1;
+        snprintf(value, size, "%.*s", (int)strcspn(line, "\r\n"), line);
+        for (char *c = value; *c; c++)
+            if (*c < 0x20 || *c == 0x7f)
+                *c = '?';
+        break;
+    }
+    return value;
+}
+
+static long long info_number(const char *info, const char *key)
+{
+    char value[VALUE_ROOM];
+
+    return strtoll(hfi_info(info, key, value, sizeof value), NULL, 10);
+}
+
+/* A parameter of the server's configuration. false: we may not know. */
+static bool config(struct hfi_ask *ask, const char *name, char *value, size_t size)
+{
+    hf_error err;
+    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, &err);
+    const char *line = text ? strchr(text, '\n') : NULL;
+
+    if (line)
+        snprintf(value, size, "%s", line + 1);
+    hfi_free(text);
+    return line != NULL;
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info)
+{
+    const struct hfi_server *server = hfi_ask_server(ask);
+    char value[VALUE_ROOM];
+
+    hfi_report(r, HF_FINE, "server", "%s %s%s, up for %lld s",
+               server->is_valkey ? "Valkey" : "Redis", server->version,
+               strcmp(hfi_info(info, "redis_mode", value, sizeof value), "standalone") == 0 ? ""
+               : server->is_cluster ? ", a cluster's node"
+                                    : "",
+               info_number(info, "uptime_in_seconds"));
+    if (server->is_replica)
+        hfi_report(r, HF_BAD, "role", "a replica: it takes no locks; connect to its master");
+    if (server->is_cluster && r->conf->way != HFI_WAY_CLUSTER)
+        hfi_report(r, HF_BAD, "role",
+                   "a node of a cluster, which has only some of the names: use redis+cluster:");
+    if (info_number(info, "loading"))
+        hfi_report(r, HF_BAD, "server", "still reading its data from disk: it takes no locks yet");
+}
+
+/* One replica's line of INFO: "ip=..,port=..,state=online,offset=..,lag=..". */
+static bool is_good_replica(const char *line, long long master_offset)
+{
+    const char *offset = strstr(line, "offset="), *lag = strstr(line, "lag=");
+
+    return strstr(line, "state=online") && lag && strtoll(lag + 4, NULL, 10) < LAG_FAR_S &&
+           offset && master_offset - strtoll(offset + 7, NULL, 10) < BEHIND_FAR;
+}
+
+static void check_replication(const struct hfi_report *r, const char *info)
+{
+    long long count = info_number(info, "connected_slaves");
+    long long offset = info_number(info, "master_repl_offset"), good = 0;
+    char key[32], line[VALUE_ROOM];
+
+    for (long long i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "slave%lld", i);
+        hfi_info(info, key, line, sizeof line);
+        if (is_good_replica(line, offset))
+            good++;
+        else
+            hfi_report(r, HF_WARNING, "replication", "a replica does not keep up: %s", line);
+    }
+    if (r->conf->sync > good)
+        hfi_report(r, HF_BAD, "replication",
+                   "sync=%u, but %lld replicas keep up: no lock will be granted", r->conf->sync,
+                   good);
+    else if (r->conf->sync)
+        hfi_report(
+            r, HF_FINE, "replication",
+            "%lld replicas keep up; a grant counts once %u of them have it. A failover to one "
+            "that does not have it can still forget it",
+            good, r->conf->sync);
+    else if (count)
+        hfi_report(r, HF_WARNING, "replication",
+                   "%lld replicas, of which none need have a grant: a failover can forget the last "
+                   "ones, and the name be granted twice (sync=N narrows that; tokens still tell)",
+                   count);
+    else
+        hfi_report(r, r->conf->way == HFI_WAY_SINGLE ? HF_FINE : HF_WARNING, "replication",
+                   "no replicas: if this server is gone, so are its locks");
+}
+
+/* ---- what it keeps ------------------------------------------------------------------------------ */
+
+static void check_disk(const struct hfi_report *r, const char *info)
+{
+    char value[VALUE_ROOM];
+
+    if (strcmp(hfi_info(info, "aof_last_write_status", value, sizeof value), "err") == 0)
+        hfi_report(
+            r, HF_BAD, "persistence",
+            "the last write to its append-only file failed: it refuses locks until that works");
+    if (strcmp(hfi_info(info, "rdb_last_bgsave_status", value, sizeof value), "err") == 0)
+        hfi_report(r, HF_BAD, "persistence",
+                   "the last snapshot failed: it may refuse locks (stop-writes-on-bgsave-error)");
+}
+
+static void check_append_only(const struct hfi_report *r, struct hfi_ask *ask)
+{
+    char fsync[VALUE_ROOM], rewrite[VALUE_ROOM];
+
+    if (!config(ask, "appendfsync", fsync, sizeof fsync) ||
+        !config(ask, "no-appendfsync-on-rewrite", rewrite, sizeof rewrite))
+        hfi_report(
+            r, HF_WARNING, "persistence",
+            "an append-only file; how often it is synced: " NOT_ALLOWED
+            " (appendfsync). Unless always, a crash forgets the last grants; " TOKENS_GO_BACK);
+    else if (strcmp(fsync, "always") != 0)
+        hfi_report(r, HF_WARNING, "persistence",
+                   "an append-only file with appendfsync %s: if its machine crashes, the last %s "
+                   "of grants are forgotten and can be given again; " TOKENS_GO_BACK,
+                   fsync, strcmp(fsync, "everysec") == 0 ? "two seconds" : "half minute or more");
+    else if (strcmp(rewrite, "no") != 0)
+        hfi_report(
+            r, HF_WARNING, "persistence",
+            "appendfsync always, but no-appendfsync-on-rewrite %s: while the file is rewritten "
+            "a crash forgets grants",
+            rewrite);
+    else
+        hfi_report(r, HF_FINE, "persistence",
+                   "appendfsync always: leases and token counters survive a restart");
+}
+
+static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, const char *info)
+{
+    char save[VALUE_ROOM];
+
+    check_disk(r, info);
+    if (info_number(info, "aof_enabled"))
+        check_append_only(r, ask);
+    else if (!config(ask, "save", save, sizeof save))
+        hfi_report(
+            r, HF_WARNING, "persistence",
+            "no append-only file; snapshots: " NOT_ALLOWED
+            " (save). A restart forgets every lease since the last one, or all, and can give "
+            "them again; " TOKENS_GO_BACK);
+    else if (save[0])
+        hfi_report(
+            r, HF_WARNING, "persistence",
+            "snapshots only (save %s): a restart that comes with a crash forgets every lease "
+            "since the last one, and can give them again; " TOKENS_GO_BACK,
+            save);
+    else
+        hfi_report(
+            r, HF_WARNING, "persistence",
+            "none: a restart forgets every lease and token counter. Holders are told as soon "
+            "as they notice, but a name can be granted again before; " TOKENS_GO_BACK);
+}
+
+static void check_memory(const struct hfi_report *r, const char *info)
+{
+    long long most = info_number(info, "maxmemory"), used = info_number(info, "used_memory");
+    char policy[VALUE_ROOM];
+
+    hfi_info(info, "maxmemory_policy", policy, sizeof policy);
+    if (!policy[0])
+        hfi_report(r, HF_WARNING, "memory", "maxmemory-policy: " NOT_ALLOWED);
+    else if (strcmp(policy, "noeviction") != 0)
+        hfi_report(r, most ? HF_BAD : HF_WARNING, "memory",
+                   "maxmemory-policy %s: %s, a lock that is held can be evicted and granted again. "
+                   "It must be noeviction",
+                   policy, most ? "when memory is full" : "once there is a maxmemory");
+    else if (most == 0)
+        hfi_report(r, HF_FINE, "memory", "noeviction, no maxmemory: locks are not evicted");
+    else
+        hfi_report(r, used > most / 100 * MEMORY_NEAR ? HF_WARNING : HF_FINE, "memory",
+                   "noeviction, %lld of %lld MiB used: when it is full, locks are refused; "
+                   "releases and renewals go on",
+                   used >> 20, most >> 20);
+}
+
+/* ---- who we are to it ---------------------------------------------------------------------------- */
+
+static bool is_local(const struct hfi_address *address)
+{
+    return address->path || strncmp(address->host, "127.", 4) == 0 ||
+           strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
+}
+
+/* May others connect as we do, without a password? */
+static void check_openness(const struct hfi_report *r, struct hfi_ask *ask,
+                           const struct hfi_address *address)
+{
+    char mode[VALUE_ROOM], bind[VALUE_ROOM];
+    bool known =
+        config(ask, "protected-mode", mode, sizeof mode) && config(ask, "bind", bind, sizeof bind);
+
+    if (!is_local(address))
+        hfi_report(r, HF_WARNING, "user",
+                   "no password is needed: whoever reaches the port can end every lock");
+    else if (!known)
+        hfi_report(r, HF_WARNING, "user",
+                   "no password is needed, and who can reach the port: " NOT_ALLOWED
+                   " (bind, protected-mode)");
+    else if (strcmp(mode, "yes") != 0 && !strstr("127.0.0.1 -::1 ::1 127.0.0.1", bind))
+        hfi_report(r, HF_WARNING, "user",
+                   "no password is needed, protected-mode %s, bind '%s': whoever reaches the port "
+                   "can end every lock",
+                   mode, bind);
+    else
+        hfi_report(r, HF_FINE, "user",
+                   "no password is needed; every user of that machine can end every lock");
+}
+
+static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
+                       const struct hfi_address *address)
+{
+    hf_error err;
+    char *user;
+
+    if (!r->conf->password) {
+        check_openness(r, ask, address);
+    } else {
+        user = hfi_ask(ask, (const char *[]){ "ACL", "WHOAMI", NULL }, &err);
+        hfi_report(r, HF_FINE, "user", "%s, with a password",
+                   user            ? user
+                   : r->conf->user ? r->conf->user
+                                   : "default");
+        hfi_free(user);
+    }
+    if (r->conf->tls && !r->conf->tls_verify)
+        hfi_report(r, HF_WARNING, "tls",
+                   "verify=off: whoever is between us and the server can be the server");
+    else if (r->conf->tls)
+        hfi_report(r, HF_FINE, "tls", "encrypted, the server's certificate verified");
+    else if (r->conf->password && !is_local(address))
+        hfi_report(r, HF_WARNING, "tls",
+                   "none: the password and all locks travel in the clear (rediss:)");
+}
+
+/* The keys' tag begins with %, which no name's can: there it is written %25. */
+static void add_key(struct hfi_command *command, const struct hfi_report *r, const char *end)
+{
+    char key[VALUE_ROOM + 160];
+
+    snprintf(key, sizeof key, "%s{%%doctor}%s", r->conf->prefix, end);
+    hfi_command_add_text(command, key);
+}
+
+static void check_rights(const struct hfi_report *r, struct hfi_ask *ask)
+{
+    struct hfi_command command;
+    char channel[VALUE_ROOM + 160];
+    char *refused, *scan;
+    hf_error err, scan_err;
+
+    snprintf(channel, sizeof channel, "%sinbox:doctor", r->conf->prefix);
+    hfi_command_init_script(&command, &hfi_script_rights, 3);
+    command.whole = true;
+    add_key(&command, r, "");
+    add_key(&command, r, ":w");
+    add_key(&command, r, ":q");
+    hfi_command_add_text(&command, channel);
+    refused = hfi_ask_command(ask, &command, &err);
+    hfi_command_done(&command);
+    scan = hfi_ask(ask, (const char *[]){ "SCAN", "0", "COUNT", "1", NULL }, &scan_err);
+
+    for (char *c = refused; c && *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    if (!refused && strncmp(err.text, "MOVED", 5) == 0)
+        scan = scan ? scan : hfi_strdup(""); /* another node of the cluster has those keys */
+    else if (!refused)
+        hfi_report(r, err.status == HF_DENIED || err.status == HF_CORRUPT ? HF_BAD : HF_WARNING,
+                   "rights", "a script cannot be run: %s", err.text);
+    else if (*refused)
+        hfi_report(
+            r, HF_BAD, "rights",
+            "this user may not do all that locks need; refused: %s (see holdfast-engines(7))",
+            refused);
+    else
+        hfi_report(r, HF_FINE, "rights", "all that locks need");
+    if (!scan && scan_err.status == HF_DENIED)
+        hfi_report(r, HF_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look: %s",
+                   scan_err.text);
+    hfi_free(refused);
+    hfi_free(scan);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
+{
+    int64_t us[PINGS];
+    hf_error err;
+
+    for (size_t i = 0; i < PINGS; i++) {
+        int64_t before_ns = hfi_now_ns();
+        char *pong = hfi_ask(ask, (const char *[]){ "PING", NULL }, &err);
+
+        if (!pong) {
+            hfi_report(r, err.status == HF_DENIED ? HF_WARNING : HF_BAD, "round trip", "PING: %s",
+                       err.text);
+            return;
+        }
+        hfi_free(pong);
+        us[i] = (hfi_now_ns() - before_ns) / 1000;
+    }
+    qsort(us, PINGS, sizeof *us, by_size);
+    if (us[PINGS / 2] > SLOW_US)
+        hfi_report(r, HF_WARNING, "round trip",
+                   "%.1f ms (median of %d; the longest %.1f ms): leases need a ttl that is much "
+                   "longer",
+                   (double)us[PINGS / 2] / 1000, PINGS, (double)us[PINGS - 1] / 1000);
+    else
+        hfi_report(r, HF_FINE, "round trip", "%.2f ms (median of %d; the longest %.2f ms)",
+                   (double)us[PINGS / 2] / 1000, PINGS, (double)us[PINGS - 1] / 1000);
+}
+
+static int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* The server read its clock somewhere between our two readings: the middle, give or take half. */
+static bool ask_clock(struct hfi_ask *ask, int64_t *ret_ahead_us, int64_t *ret_error_us,
+                      hf_error *err)
+{
+    int64_t before_us = wall_us(), after_us, s, us;
+    char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, err);
+    bool good = text && sscanf(text, "%" SCNd64 "\n%" SCNd64, &s, &us) == 2;
+
+    after_us = wall_us();
+    hfi_free(text);
+    if (!good)
+        return false;
+    *ret_ahead_us = s * 1000000 + us - (before_us + after_us) / 2;
+    *ret_error_us = (after_us - before_us + 1) / 2;
+    return true;
+}
+
+static void check_clock(const struct hfi_report *r, struct hfi_ask *ask)
+{
+    int64_t ahead_us = 0, error_us = INT64_MAX, one_us, one_error_us;
+    hf_error err;
+    bool far;
+
+    for (int i = 0; i < PINGS; i++) {
+        if (!ask_clock(ask, &one_us, &one_error_us, &err)) {
+            hfi_report(r, HF_WARNING, "clock", "TIME: " NOT_ALLOWED);
+            return;
+        }
+        if (one_error_us < error_us) {
+            ahead_us = one_us;
+            error_us = one_error_us;
+        }
+    }
+    far = llabs(ahead_us) - error_us > CLOCK_FAR_US;
+    hfi_report(r, far ? HF_WARNING : HF_FINE, "clock",
+               "the server's is %.2f ms %s ours (give or take %.2f ms). Leases go by the server's "
+               "alone%s",
+               (double)llabs(ahead_us) / 1000, ahead_us < 0 ? "behind" : "ahead of",
+               (double)error_us / 1000,
+               far ? ", but one of the two is wrong: when the server's is set right, leases end "
+                     "early (forward) or late (back)"
+                   : "");
+}

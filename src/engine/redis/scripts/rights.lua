@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: MIT
+--
+-- May this user do what the other scripts do? Each command that they use is tried on keys of
+-- nobody's; answered is a list of those that the server does not let us run (empty: all is well).
+-- Nothing is left behind: whatever was written is deleted at the end, and nobody can look in between.
+-- KEYS: three like those of a name, but of none that can be (`%` is written `%25` in names). ARGV: a channel that nobody listens to.
+
+local name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+local refused = {}
+
+local function try(command, ...)
+    local answer = redis.pcall(command, ...)
+    local text = type(answer) == 'table' and answer.err
+    if text and (string.find(text, 'NOPERM', 1, true) or string.find(text, "can't run", 1, true) or
+            string.find(text, "can't access", 1, true)) then
+        refused[#refused + 1] = command
+    end
+end
+
+try('DEL', name, wkey, qkey)
+try('TIME')
+try('HSET', name, 'm', '')
+try('HGET', name, 'm')
+try('HMGET', name, 'm')
+try('HGETALL', name)
+try('HEXISTS', name, 'm')
+try('PEXPIREAT', name, 1)
+try('HDEL', wkey, 'm')
+try('ZADD', qkey, 1, 'm')
+try('ZRANGE', qkey, 0, 0)
+try('ZREM', qkey, 'm')
+try('PUBLISH', ARGV[1], '')
+redis.pcall('DEL', name, wkey, qkey)
+return refused
