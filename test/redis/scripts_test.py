@@ -166,8 +166,8 @@ class Run:
         flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
         self.attempt += 1
         args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 300000000])]),
-                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]), r.choice([0, 0, 0, 0, 30, 1000]),
-                r.choice([5, 20, 50, 50, 200]), self.attempt, r.choice(self.INBOXES),
+                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]), r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
+                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES),
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name, owner) + args)
@@ -313,7 +313,9 @@ class Run:
         must(not alive or state['wexp'] > max(w.beat + w.window for w in alive), 'the queue outlives its waiters')
         must(not alive or state['exp'] >= state['wexp'], 'the name outlives its queue')
         # An idle name does not stay for ever: what it waits for is known, and some slack.
-        latest = max([until, state['far'], state['wexp'], self.model.now])
+        latest = max([until, state['wexp'], self.model.now])
+        if state['holders'] or state['tomb']:
+            latest = max(latest, state['far'])
         must(state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
         living = {o for o, h in n.holders.items() if h.deadline >= self.model.now}
         must({k[1:].decode() for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
@@ -433,14 +435,17 @@ def tokens_end(case):
 def long_queue(case):
     """The dead do not pile up in a queue that stands still."""
     case.acquire('holder', ttl=10 ** 9)
+    case.acquire('first', window=10 ** 9)
     for i in range(1000):
         case.acquire('w%d' % i, window=5)
         case.pass_ms(1)
         if case.state()['waiters'] > 200:
             raise Mismatch('dead waiters pile up')
     alive = [w[0] for w in case.look()[6]]
-    equal(alive, ['w%d' % i for i in range(995, 1000)])
+    equal(alive, ['first'] + ['w%d' % i for i in range(995, 1000)])
     case.release('holder')
+    equal(case.look()[5][0][0], 'first')
+    case.release('first')
     equal(case.look()[5][0][0], 'w995')
 
 
@@ -454,9 +459,11 @@ def many_at_once(case):
     case.pass_ms(1001)
     equal(case.call('beat', keys_of('n'), 'all', 1000)[0][0], 'G')
     equal([case.state()[k] for k in ('holders', 'taken', 'waiters')], [1, 10000, 9000])
+    equal(case.redis('HLEN', keys_of('n')[0]), 2)
     equal(case.release('all'), ['R'])
     equal([case.state()[k] for k in ('holders', 'taken', 'waiters')], [9000, 9000, 0])
     equal(len(case.look()[5]), 9000)
+    equal(case.redis('HLEN', keys_of('n')[0]), 9001)
     equal(case.redis('EXISTS', *keys_of('n')), 1)
 
 
