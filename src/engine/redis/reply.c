@@ -7,9 +7,7 @@
 #include "util/error.h"
 
 #include <string.h>
-#include <strings.h>
 
-#define CODE_MAX  32
 #define SHOWN_MAX 200 /* of a server's own words */
 
 /* The error codes that mean something to us. What is not here is "ERR", or one we do not expect. */
@@ -49,9 +47,14 @@ static const struct {
     const char *words;
     hf_status status;
 } plain[] = {
-    { "unknown command", HF_VERSION },           { "unknown subcommand", HF_VERSION },
-    { "Unknown subcommand", HF_VERSION },        { "wrong number of arguments", HF_VERSION },
-    { "max number of clients", HF_UNAVAILABLE }, { "Error writing to the AOF", HF_UNAVAILABLE },
+    { "unknown command", HF_VERSION },
+    { "unknown subcommand", HF_VERSION },
+    { "Unknown subcommand", HF_VERSION },
+    { "wrong number of arguments", HF_VERSION },
+    { "Unknown Redis command", HF_VERSION }, /* the same, when a script calls */
+    { "Wrong number of args", HF_VERSION },
+    { "max number of clients", HF_UNAVAILABLE },
+    { "Error writing to the AOF", HF_UNAVAILABLE },
 };
 
 static hf_status plain_status(struct words words);
