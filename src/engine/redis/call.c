@@ -34,8 +34,10 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     call->data = NULL;
     call->give_up_ms = 0;
     call->again = call->was_sent = call->asking = call->synced = false;
-    call->hops = 0;
+    call->hops = call->tries = 0;
+    call->retry_ms = 0;
     call->node = RD_NODE_ANY;
+    call->sent_to = NULL;
     if (script)
         hfi_command_init_script(&call->command, script, key_count);
     else

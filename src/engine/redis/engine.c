@@ -63,7 +63,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     conn->told_ms = INT64_MIN;
     conn->parked_end = &conn->parked;
     conn->done_end = &conn->done;
-    conn->beat_ms = conn->note_ms = conn->slots_ms = conn->parked_ms = HFI_NEVER;
+    conn->beat_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
                                                         : &hfi_rd_native;
@@ -114,13 +114,7 @@ static void rd_close(struct hfi_conn *conn)
  * else there is belongs to threads that do not exist here. */
 static void rd_abandon(struct hfi_conn *conn)
 {
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (conn->nodes[i] && conn->nodes[i]->link && hfi_link_fd(conn->nodes[i]->link) >= 0)
-            close(hfi_link_fd(conn->nodes[i]->link));
-    if (conn->sync.link && hfi_link_fd(conn->sync.link) >= 0)
-        close(hfi_link_fd(conn->sync.link));
-    if (conn->inbox.link && hfi_link_fd(conn->inbox.link) >= 0)
-        close(hfi_link_fd(conn->inbox.link));
+    hfi_rd_net_abandon(conn);
     close(conn->epoll_fd);
     close(conn->kick_fd);
 }

@@ -52,6 +52,7 @@ void hfi_rd_inspect(struct hfi_conn *conn, struct hfi_op *op)
             return;
         }
         search->op = op;
+        search->node = conn->slots ? hfi_rd_cluster_next(conn, 0) : RD_NODE_ANY;
         scan(conn, search, "0", 1);
         return;
     }
@@ -294,10 +295,12 @@ static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct 
         scan(call->conn, search, cursor->text, cursor->len);
         return;
     }
-    search->node++;
-    if (call->conn->slots && search->node < call->conn->node_count) {
-        scan(call->conn, search, "0", 1);
-        return;
+    if (call->conn->slots) {
+        search->node = hfi_rd_cluster_next(call->conn, search->node + 1);
+        if (search->node != RD_NODE_ANY) {
+            scan(call->conn, search, "0", 1);
+            return;
+        }
     }
     drop_twins(search);
     go_on(call->conn, search);
@@ -323,7 +326,7 @@ static void scan(struct hfi_conn *conn, struct search *search, const char *curso
     memcpy(pattern + used, "{*}", 3);
     call->data = search;
     call->again = true;
-    call->node = conn->slots ? search->node : RD_NODE_ANY;
+    call->node = search->node;
     hfi_command_add_text(&call->command, "SCAN");
     hfi_command_add(&call->command, cursor, len);
     hfi_command_add_text(&call->command, "MATCH");

@@ -5,8 +5,10 @@
  * whose answer was cut off is sent again only if its script allows that (`again`); else its
  * outcome is RD_MAYBE, and it is up to the caller to settle it.
  *
- * One store is one server here; sentinel.c and cluster.c say which, and which of several.
+ * One store is one server here; sentinel.c and cluster.c (struct rd_topology) say which, and which of
+ * several.
  */
+#include "engine/redis/address.h"
 #include "engine/redis/rd.h"
 
 #include "util/alloc.h"
@@ -16,9 +18,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void hush(struct hfi_conn *conn);
 static void node_up(struct hfi_link *link);
 static void node_down(struct hfi_link *link, hf_status status, const char *why);
 static void inbox_up(struct hfi_link *link);
@@ -33,27 +37,53 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
 
 /* ---- opening and closing --------------------------------------------------------------- */
 
-static hf_status add_nodes(struct hfi_conn *conn, hf_error *err)
+/* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
+ * memory, and it is as it was. */
+static bool aim(struct rd_node *node, const struct hfi_address *address)
 {
-    if (hfi_rd_node_add(conn, &conn->conf->addresses[0]) == RD_NODE_ANY)
-        return hfi_error_memory(err);
-    conn->inbox.conn = conn;
-    conn->inbox.link = hfi_link_new(conn->conf, &conn->conf->addresses[0], true, conn->epoll_fd,
-                                    &inbox_owner, &conn->inbox);
-    if (!conn->inbox.link)
-        return hfi_error_memory(err);
-    if (conn->conf->sync == 0)
-        return HF_OK;
-    conn->sync.conn = conn;
-    conn->sync.link = hfi_link_new(conn->conf, &conn->conf->addresses[0], false, conn->epoll_fd,
-                                   &node_owner, &conn->sync);
-    return conn->sync.link ? HF_OK : hfi_error_memory(err);
+    struct hfi_conn *conn = node->conn;
+    bool is_inbox = node == &conn->inbox;
+    struct hfi_address *copy = hfi_address_copy(address);
+    struct hfi_link *link = copy
+                                ? hfi_link_new(conn->conf, copy, is_inbox, conn->epoll_fd,
+                                               is_inbox ? &inbox_owner : &node_owner, node)
+                                : NULL;
+
+    if (!link) {
+        hfi_address_free(copy);
+        return false;
+    }
+    hfi_rd_node_drop(node);
+    node->link = link;
+    node->address = copy;
+    node->failures = 0;
+    node->open_ms = 0;
+    node->wanted = true;
+    return true;
+}
+
+void hfi_rd_node_drop(struct rd_node *node)
+{
+    if (node->link)
+        hfi_link_close(node->link); /* first: what it answers may look at the node */
+    hfi_link_free(node->link);
+    hfi_address_free(node->address);
+    node->link = NULL;
+    node->address = NULL;
+    node->shun = false;
+    if (node == &node->conn->inbox)
+        hush(node->conn);
 }
 
 uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address)
 {
     struct rd_node *node;
 
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        if (!conn->nodes[i]->link) {
+            *conn->nodes[i] = (struct rd_node){ .conn = conn, .index = i };
+            return aim(conn->nodes[i], address) ? i : RD_NODE_ANY;
+        }
     if (conn->node_count == conn->node_room) {
         uint32_t room = conn->node_room ? 2 * conn->node_room : 4;
         struct rd_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
@@ -67,8 +97,8 @@ uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *addres
     if (!node)
         return RD_NODE_ANY;
     node->conn = conn;
-    node->link = hfi_link_new(conn->conf, address, false, conn->epoll_fd, &node_owner, node);
-    if (!node->link) {
+    node->index = conn->node_count;
+    if (!aim(node, address)) {
         hfi_free(node);
         return RD_NODE_ANY;
     }
@@ -76,39 +106,78 @@ uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *addres
     return conn->node_count++;
 }
 
-static bool is_ready(struct hfi_conn *conn)
+bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    conn->inbox.conn = conn;
+    return aim(&conn->inbox, address);
+}
+
+bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    if (conn->node_count == 0) {
+        if (hfi_rd_node_add(conn, address) == RD_NODE_ANY)
+            return false;
+    } else if (!aim(conn->nodes[0], address)) {
+        return false;
+    }
+    conn->sync.conn = conn;
+    return hfi_rd_inbox_aim(conn, address) &&
+           (conn->conf->sync == 0 || aim(&conn->sync, address));
+}
+
+/* ---- one server -------------------------------------------------------------------------- */
+
+static hf_status single_open(struct hfi_conn *conn, hf_error *err)
+{
+    return hfi_rd_master_aim(conn, &conn->conf->addresses[0]) ? HF_OK : hfi_error_memory(err);
+}
+
+static bool single_ready(const struct hfi_conn *conn)
 {
     return conn->inbox_up && hfi_link_state(conn->nodes[0]->link) == HFI_LINK_UP &&
            (!conn->sync.link || hfi_link_state(conn->sync.link) == HFI_LINK_UP);
 }
 
-/* What keeps us from being open, if waiting will not help. */
-static const hf_error *obstacle(const struct hfi_conn *conn)
+static const hf_error *single_why(const struct hfi_conn *conn, bool hopeless)
 {
     const struct rd_node *both[2] = { conn->nodes[0], &conn->inbox };
 
     for (int i = 0; i < 2; i++)
-        if (both[i]->why.status != HF_OK && both[i]->why.status != HF_UNAVAILABLE)
+        if (both[i]->why.status != HF_OK && (!hopeless || both[i]->why.status != HF_UNAVAILABLE))
             return &both[i]->why;
     return NULL;
 }
 
+const struct rd_topology hfi_rd_single = {
+    .open = single_open,
+    .ready = single_ready,
+    .why = single_why,
+};
+
+/* ---- opening and closing the store ----------------------------------------------------------- */
+
 hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->host->open_deadline_ms;
-    hf_status status = add_nodes(conn, err);
+    const struct rd_topology *topology = conn->conf->way == HFI_WAY_SENTINEL  ? &hfi_rd_sentinel
+                                         : conn->conf->way == HFI_WAY_CLUSTER ? &hfi_rd_cluster
+                                                                              : &hfi_rd_single;
     const hf_error *why = NULL;
+    hf_status status;
 
+    conn->topology = topology;
+    status = topology->open(conn, err);
     if (status == HF_OK)
-        while (!is_ready(conn) && !(why = obstacle(conn)) && hfi_now_ms() < until_ms)
+        while (!topology->ready(conn) && !(why = topology->why(conn, true)) &&
+               hfi_now_ms() < until_ms)
             hfi_rd_drive(conn, until_ms);
-    if (status == HF_OK && is_ready(conn))
+    if (status == HF_OK && topology->ready(conn))
         return HF_OK;
 
     if (status == HF_OK) {
         if (!why)
-            why = conn->nodes[0]->why.status != HF_OK ? &conn->nodes[0]->why : &conn->inbox.why;
-        status = why->status != HF_OK
+            why = topology->why(conn, false);
+        status = why && why->status != HF_OK
                      ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                      : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
                                      conn->conf->addresses[0].shown);
@@ -125,22 +194,16 @@ void hfi_rd_net_close(struct hfi_conn *conn)
     struct rd_call *call;
     hf_error err;
 
-    for (uint32_t i = 0; i < conn->node_count; i++) {
-        hfi_link_close(conn->nodes[i]->link);
-        hfi_link_free(conn->nodes[i]->link);
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        hfi_rd_node_drop(conn->nodes[i]); /* all, before any is gone: answers may look at others */
+    for (uint32_t i = 0; i < conn->node_count; i++)
         hfi_free(conn->nodes[i]);
-    }
     hfi_free(conn->nodes);
     conn->nodes = NULL;
     conn->node_count = 0;
-    for (int i = 0; i < 2; i++) {
-        struct rd_node *node = i == 0 ? &conn->sync : &conn->inbox;
-
-        if (node->link)
-            hfi_link_close(node->link);
-        hfi_link_free(node->link);
-        node->link = NULL;
-    }
+    conn->sync.conn = conn->inbox.conn = conn;
+    hfi_rd_node_drop(&conn->sync);
+    hfi_rd_node_drop(&conn->inbox);
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
     while ((call = conn->parked)) {
@@ -148,6 +211,23 @@ void hfi_rd_net_close(struct hfi_conn *conn)
         hfi_rd_call_end(call, RD_UNSENT, &err);
     }
     conn->parked_end = &conn->parked;
+    if (conn->topology->close)
+        conn->topology->close(conn);
+}
+
+void hfi_rd_net_abandon(struct hfi_conn *conn)
+{
+    const struct rd_node *both[2] = { &conn->sync, &conn->inbox };
+
+    for (uint32_t i = 0; i < conn->node_count + 2; i++) {
+        const struct rd_node *node =
+            i < conn->node_count ? conn->nodes[i] : both[i - conn->node_count];
+
+        if (node->link && hfi_link_fd(node->link) >= 0)
+            close(hfi_link_fd(node->link));
+    }
+    if (conn->topology->abandon)
+        conn->topology->abandon(conn);
 }
 
 /* ---- sending ------------------------------------------------------------------------------ */
@@ -155,8 +235,9 @@ void hfi_rd_net_close(struct hfi_conn *conn)
 static struct rd_node *route(struct hfi_conn *conn, const struct rd_call *call)
 {
     if (call->synced)
-        return &conn->sync;
-    (void)call;
+        return conn->sync.link ? &conn->sync : NULL;
+    if (conn->slots)
+        return hfi_rd_cluster_route(conn, call);
     return conn->node_count ? conn->nodes[0] : NULL;
 }
 
@@ -167,6 +248,22 @@ static void park(struct hfi_conn *conn, struct rd_call *call)
     conn->parked_end = &call->next;
     if (call->give_up_ms < conn->parked_ms)
         conn->parked_ms = call->give_up_ms;
+    if (call->retry_ms && call->retry_ms < conn->parked_ms)
+        conn->parked_ms = call->retry_ms;
+}
+
+bool hfi_rd_net_later(struct rd_call *call)
+{
+    int64_t pause_ms = hfi_link_backoff_ms(call->tries < RD_TRIES_SLOWER ? ++call->tries
+                                                                        : RD_TRIES_SLOWER,
+                                           (uint32_t)hfi_random_u64());
+    int64_t at_ms = hfi_now_ms() + pause_ms;
+
+    if (at_ms >= call->give_up_ms || call->conn->closing)
+        return false;
+    call->retry_ms = at_ms;
+    park(call->conn, call);
+    return true;
 }
 
 /* Has this server been sent the script's text since we connected? From now on it has. So NOSCRIPT is
@@ -188,10 +285,14 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
 {
     struct rd_node *node = route(conn, call);
 
+    call->retry_ms = 0;
     if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
+        if (node)
+            node->wanted = true;
         park(conn, call);
         return;
     }
+    call->sent_to = node;
     call->sent.answered = answered;
     if (call->command.script)
         call->command.whole = !knows_script(node, call->command.script);
@@ -215,8 +316,7 @@ bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)
     return true;
 }
 
-/* Send what is parked and can be sent; end what has waited long enough. */
-static void unpark(struct hfi_conn *conn, int64_t now_ms)
+void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms)
 {
     struct rd_call *call = conn->parked, *next;
     const struct rd_node *node;
@@ -227,6 +327,10 @@ static void unpark(struct hfi_conn *conn, int64_t now_ms)
     conn->parked_ms = HFI_NEVER;
     for (; call; call = next) {
         next = call->next;
+        if (call->retry_ms > now_ms) {
+            park(conn, call);
+            continue;
+        }
         if (call->give_up_ms > now_ms) {
             hfi_rd_net_send(conn, call);
             continue;
@@ -243,7 +347,8 @@ static void unpark(struct hfi_conn *conn, int64_t now_ms)
 void hfi_rd_net_flush(struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
-        hfi_link_flush(conn->nodes[i]->link);
+        if (conn->nodes[i]->link)
+            hfi_link_flush(conn->nodes[i]->link);
     if (conn->sync.link)
         hfi_link_flush(conn->sync.link);
     if (conn->inbox.link)
@@ -257,12 +362,15 @@ struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn)
     if (conn->sync.link && hfi_link_in_flight(conn->sync.link))
         return NULL;
 
-    for (uint32_t i = 0; i < conn->node_count; i++)
-        if (hfi_link_in_flight(conn->nodes[i]->link)) {
-            if (busy || hfi_link_state(conn->nodes[i]->link) != HFI_LINK_UP)
+    for (uint32_t i = 0; i < conn->node_count; i++) {
+        struct hfi_link *link = conn->nodes[i]->link;
+
+        if (link && hfi_link_in_flight(link)) {
+            if (busy || hfi_link_state(link) != HFI_LINK_UP)
                 return NULL;
-            busy = conn->nodes[i]->link;
+            busy = link;
         }
+    }
     return busy;
 }
 
@@ -284,8 +392,7 @@ static void unanswered(struct rd_call *call, bool maybe)
 
 static void forget_scripts(struct rd_node *node)
 {
-    if (node)
-        memset(node->scripts, 0, sizeof node->scripts);
+    memset(node->scripts, 0, sizeof node->scripts);
 }
 
 static void refused(struct rd_call *call, const struct hfi_reply *reply)
@@ -294,10 +401,12 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
     hf_error err;
 
     if (call->command.script && !call->command.whole && hfi_reply_is_error(reply, "NOSCRIPT")) {
-        forget_scripts(route(conn, call)); /* SCRIPT FLUSH: all are gone */
+        forget_scripts(call->sent_to); /* SCRIPT FLUSH: all are gone */
         hfi_rd_net_send(conn, call);
         return;
     }
+    if (conn->topology->refused && conn->topology->refused(call, reply))
+        return;
     (void)hfi_reply_status(reply, &err);
     /* An error that we do not know may have struck in the middle of a script. */
     hfi_rd_call_end(call, err.status == HF_CORRUPT ? RD_MAYBE : RD_REFUSED, &err);
@@ -325,6 +434,8 @@ static void open_later(struct rd_node *node)
 {
     node->failures++;
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
+    if (node->conn->topology->down)
+        node->conn->topology->down(node);
 }
 
 static void node_up(struct hfi_link *link)
@@ -333,9 +444,15 @@ static void node_up(struct hfi_link *link)
     struct hfi_conn *conn = node->conn;
     const struct hfi_server *server = hfi_link_server(link);
 
-    if (server->is_replica) {
+    if (server->is_replica && !conn->slots) { /* in a cluster it says where its master is */
         hfi_error_set(&node->why, HF_UNAVAILABLE, 0,
                       "%s: it is a replica, and locks need its master",
+                      hfi_link_address(link)->shown);
+        node->shun = true;
+        return;
+    }
+    if (conn->slots && !server->is_cluster) {
+        hfi_error_set(&node->why, HF_CONFIG, 0, "%s: it is no node of a cluster: use redis://",
                       hfi_link_address(link)->shown);
         node->shun = true;
         return;
@@ -350,7 +467,9 @@ static void node_up(struct hfi_link *link)
     node->failures = 0;
     node->why.status = HF_OK;
     node->why.text[0] = 0;
-    unpark(conn, hfi_now_ms());
+    if (conn->topology->up)
+        conn->topology->up(node);
+    hfi_rd_net_unpark(conn, hfi_now_ms());
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
@@ -392,11 +511,17 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
     hfi_rd_waits_hurry(conn); /* grants may have been published to nobody */
 }
 
+/* Nothing is subscribed any more: subscriptions end with the line. */
+static void hush(struct hfi_conn *conn)
+{
+    conn->inbox_up = false;
+}
+
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 {
     struct rd_node *node = hfi_link_data(link);
 
-    node->conn->inbox_up = false;
+    hush(node->conn);
     hfi_error_set(&node->why, status, 0, "%s", why);
     open_later(node);
 }
@@ -418,34 +543,38 @@ static void tick_node(struct rd_node *node, int64_t now_ms)
     if (node->shun) {
         node->shun = false;
         if (node == &node->conn->inbox)
-            node->conn->inbox_up = false;
+            hush(node->conn);
         hfi_link_close(node->link);
         open_later(node);
     }
     if (hfi_link_state(node->link) != HFI_LINK_IDLE)
         hfi_link_tick(node->link, now_ms);
-    else if (node->open_ms <= now_ms)
+    else if (node->wanted && node->open_ms <= now_ms)
         hfi_link_open(node->link, now_ms);
 }
 
 void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms)
 {
+    if (conn->topology->tick)
+        conn->topology->tick(conn, now_ms);
     for (uint32_t i = 0; i < conn->node_count; i++)
-        tick_node(conn->nodes[i], now_ms);
+        if (conn->nodes[i]->link)
+            tick_node(conn->nodes[i], now_ms);
     if (conn->sync.link)
         tick_node(&conn->sync, now_ms);
     if (conn->inbox.link)
         tick_node(&conn->inbox, now_ms);
     if (conn->parked_ms <= now_ms)
-        unpark(conn, now_ms);
+        hfi_rd_net_unpark(conn, now_ms);
 }
 
 static int64_t node_next_ms(const struct rd_node *node)
 {
     if (node->shun)
         return 0;
-    return hfi_link_state(node->link) == HFI_LINK_IDLE ? node->open_ms
-                                                       : hfi_link_next_ms(node->link);
+    if (hfi_link_state(node->link) == HFI_LINK_IDLE)
+        return node->wanted ? node->open_ms : HFI_NEVER;
+    return hfi_link_next_ms(node->link);
 }
 
 int64_t hfi_rd_net_next_ms(struct hfi_conn *conn)
@@ -455,8 +584,10 @@ int64_t hfi_rd_net_next_ms(struct hfi_conn *conn)
     at_ms = conn->sync.link ? node_next_ms(&conn->sync) : HFI_NEVER;
     next_ms = at_ms < next_ms ? at_ms : next_ms;
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        at_ms = node_next_ms(conn->nodes[i]);
+        at_ms = conn->nodes[i]->link ? node_next_ms(conn->nodes[i]) : HFI_NEVER;
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
+    at_ms = conn->topology->next_ms ? conn->topology->next_ms(conn) : HFI_NEVER;
+    next_ms = at_ms < next_ms ? at_ms : next_ms;
     return conn->parked_ms < next_ms ? conn->parked_ms : next_ms;
 }

@@ -4,7 +4,9 @@
  *
  *   engine.c    the table; open, close, submit, cancel
  *   drive.c     being driven: reading, timers, finishing
- *   net.c       which server gets a command: connect, reconnect, park, redirect
+ *   net.c       which server gets a command: connect, reconnect, park
+ *   sentinel.c  redis+sentinel: which server that is
+ *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: what its answer means
  *   acquire.c   acquire and its waiting: enqueue, heartbeat, grant, cancel
  *   lease.c     release, renew, adopt, break, notes of local passes
@@ -34,6 +36,7 @@
 #define RD_NOTE_MS       20    /* how late the store hears of a local pass */
 #define RD_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
 #define RD_HOPS_MAX      8     /* redirections of one command */
+#define RD_TRIES_SLOWER  5     /* after a refusal that may pass, pauses grow so many times */
 #define RD_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
 #define RD_SCRIPTS_MAX   32
 #define RD_BUCKETS       1024
@@ -65,8 +68,10 @@ struct rd_call {
     bool was_sent;      /* a copy of it may have been executed */
     bool asking;        /* the next send follows an ASK */
     bool synced;        /* on the line where a WAIT follows */
-    unsigned hops;
-    uint32_t node; /* ASK: where; else RD_NODE_ANY */
+    unsigned hops, tries;
+    int64_t retry_ms;        /* parked: not sent before */
+    uint32_t node;           /* ASK, SCAN: where; else RD_NODE_ANY */
+    struct rd_node *sent_to; /* last */
     struct hfi_command command;
 };
 #define RD_NODE_ANY UINT32_MAX
@@ -99,9 +104,13 @@ struct rd_wait {
 struct rd_node {
     struct hfi_conn *conn;
     struct hfi_link *link;
-    struct hfi_address *address; /* of cluster nodes: our own copy; else conf's */
+    struct hfi_address *address; /* our own copy */
+    uint32_t index;              /* in conn->nodes */
     unsigned failures;
-    int64_t open_ms; /* when to open it again; HFI_NEVER: it is open or opening */
+    int64_t open_ms; /* when to open it again */
+    bool wanted;     /* it is to be open: in a cluster, once somebody sent something there */
+    bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
+    int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
     hf_error why; /* it went down */
     bool was_up;
@@ -123,11 +132,11 @@ struct hfi_conn {
     bool closing;
     int64_t looked_ms; /* when the driver last asked epoll */
 
-    struct rd_node **nodes; /* single and sentinel: one */
+    const struct rd_topology *topology;
+    struct rd_node **nodes; /* single and sentinel: one. Never NULL, but their links may be */
     uint32_t node_count, node_room;
-    uint16_t *slots;  /* cluster: node of each slot; NULL otherwise */
-    bool slots_asked; /* the map is being fetched */
-    int64_t slots_ms; /* when to fetch it again; HFI_NEVER */
+    uint16_t *slots; /* cluster: node of each slot; NULL otherwise */
+    struct rd_cluster *cluster;
     struct rd_sentinel *sentinel;
     struct rd_node
         sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
@@ -229,12 +238,44 @@ bool hfi_rd_hurry(struct hfi_conn *conn);
 
 /* ---- net.c ----------------------------------------------------------------------- */
 
+/*
+ * How the servers of a store are found. With the lock; open, tick and close by the driver, or when
+ * nobody drives. All but open, ready and why may be NULL.
+ */
+struct rd_topology {
+    hf_status (*open)(struct hfi_conn *conn, hf_error *err); /* the first links; does not wait */
+    void (*close)(struct hfi_conn *conn); /* also after a failed open; links of nodes are gone */
+    void (*abandon)(struct hfi_conn *conn); /* after fork(): descriptors of its own */
+    bool (*ready)(const struct hfi_conn *conn);
+    /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
+    const hf_error *(*why)(const struct hfi_conn *conn, bool hopeless);
+    void (*up)(struct rd_node *node);
+    void (*down)(struct rd_node *node); /* any node, the inbox too */
+    /* A server refused a call. true: it was sent elsewhere, parked, or ended. */
+    bool (*refused)(struct rd_call *call, const struct hfi_reply *reply);
+    void (*tick)(struct hfi_conn *conn, int64_t now_ms);
+    int64_t (*next_ms)(const struct hfi_conn *conn);
+};
+extern const struct rd_topology hfi_rd_single, hfi_rd_sentinel, hfi_rd_cluster;
+
 hf_status hfi_rd_net_open(struct hfi_conn *conn,
                           hf_error *err); /* blocks until host->open_deadline_ms */
 void hfi_rd_net_close(struct hfi_conn *conn);
 /* A new server; its number, or RD_NODE_ANY: out of memory. */
 uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address);
+/* Its connection and address go; its number may be given to another. By the driver. */
+void hfi_rd_node_drop(struct rd_node *node);
+/* Lead the inbox, or all that belongs to the one server, elsewhere. By the driver. false: out of
+ * memory. */
+bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
+bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
+void hfi_rd_net_abandon(struct hfi_conn *conn);
 void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call);
+/* It was refused, and not executed: send it again after a pause. false: its caller does not want
+ * to wait so long; it is still his. */
+bool hfi_rd_net_later(struct rd_call *call);
+/* Send what is parked and can be sent; end what has waited long enough. */
+void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms);
 /* Take back a call that is parked; false: it is on its way. */
 bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call);
 void hfi_rd_net_flush(struct hfi_conn *conn);
@@ -242,6 +283,13 @@ void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
 /* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
 struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+
+/* ---- cluster.c ------------------------------------------------------------------------ */
+
+/* Where a call goes; NULL: that is not known yet. */
+struct rd_node *hfi_rd_cluster_route(struct hfi_conn *conn, const struct rd_call *call);
+/* The first master from number `from` on; RD_NODE_ANY: none. */
+uint32_t hfi_rd_cluster_next(const struct hfi_conn *conn, uint32_t from);
 
 /* ---- call.c ------------------------------------------------------------------------- */
 

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis+sentinel: the one server of the store is whoever the sentinels call the master.
+ *
+ * We keep a connection to every sentinel of the URL, and ask each of them once in ping_ms, and at
+ * once whenever the master goes down, turns out to be a replica, or says READONLY. Asking all of
+ * them, rather than listening to one (+switch-master), is what finds the truth when one of them
+ * has missed a failover; and nothing is missed while a connection is down.
+ *
+ *   SENTINEL MASTER name                   its config-epoch: which failover it has seen last
+ *   SENTINEL GET-MASTER-ADDR-BY-NAME name  the address; asked second, so that it is never older
+ *                                          than the epoch that we believe it has
+ *   SENTINEL SENTINELS name                the others: asked if none of the URL's answers
+ *
+ * The server that they name must say itself that it is a master (net.c, node_up()); until it
+ * does, we ask again, with a pause that grows. After a switch every lease is in doubt, because the
+ * run id is another one, waiters beat at once, and those whom the new master does not know enqueue
+ * again.
+ */
+#include "engine/redis/sentinel.h"
+
+#include "engine/redis/address.h"
+#include "engine/redis/rd.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define MEMBERS_MAX HFI_HOSTS_MAX
+#define SETTLE_MS   250 /* the first choice waits so long for more than half of the answers */
+
+/* One sentinel. */
+struct member {
+    struct hfi_conn *conn;
+    struct hfi_address *address;
+    struct hfi_link *link;
+    bool learnt; /* from another one: asked only if none of the URL's answers */
+    unsigned failures;
+    int64_t open_ms, ask_ms;
+
+    struct hfi_sent epoch_sent, master_sent, others_sent;
+    unsigned awaited; /* answers */
+    bool told_others; /* since it is up */
+
+    struct hfi_address *master; /* its last answer; NULL: none */
+    int64_t epoch, asked_epoch;
+    hf_error why; /* it has none */
+};
+
+struct rd_sentinel {
+    struct member *members[MEMBERS_MAX];
+    size_t count;
+    int64_t first_ms; /* of the first answer; 0: none yet */
+    int64_t epoch;    /* highest that was followed */
+    bool followed;    /* anybody, ever */
+};
+
+static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
+                                 bool learnt);
+static void member_up(struct hfi_link *link);
+static void member_down(struct hfi_link *link, hf_status status, const char *why);
+static void question(struct member *member, int64_t now_ms);
+static void epoch_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void choose(struct hfi_conn *conn, int64_t now_ms);
+static void ask_soon(struct hfi_conn *conn, unsigned failures);
+
+static const struct hfi_link_owner member_owner = { .up = member_up, .down = member_down };
+
+/* ---- the choice -------------------------------------------------------------------------- */
+
+static size_t votes(const struct hfi_sentinel_answer *answers, size_t count, size_t index)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        n += answers[i].epoch == answers[index].epoch &&
+             hfi_address_same(answers[i].master, answers[index].master);
+    return n;
+}
+
+size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t count, size_t voters,
+                           const struct hfi_address *current, int64_t epoch)
+{
+    size_t best = count, best_votes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t mine = votes(answers, count, i);
+
+        if (best == count || answers[i].epoch > answers[best].epoch ||
+            (answers[i].epoch == answers[best].epoch &&
+             (mine > best_votes || (mine == best_votes && current &&
+                                    hfi_address_same(answers[i].master, current))))) {
+            best = i;
+            best_votes = mine;
+        }
+    }
+    if (best < count && answers[best].epoch < epoch && 2 * best_votes <= voters)
+        return count;
+    return best;
+}
+
+/* ---- open and close ------------------------------------------------------------------------ */
+
+static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
+{
+    conn->sentinel = hfi_calloc(1, sizeof *conn->sentinel);
+    if (!conn->sentinel)
+        return hfi_error_memory(err);
+    for (size_t i = 0; i < conn->conf->address_count; i++)
+        if (!add_member(conn, &conn->conf->addresses[i], false))
+            return hfi_error_memory(err);
+    return HF_OK;
+}
+
+static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
+                                 bool learnt)
+{
+    struct rd_sentinel *sentinel = conn->sentinel;
+    struct member *member;
+
+    if (sentinel->count == MEMBERS_MAX)
+        return NULL;
+    member = hfi_calloc(1, sizeof *member);
+    if (!member)
+        return NULL;
+    member->conn = conn;
+    member->learnt = learnt;
+    member->address = hfi_address_copy(address);
+    member->link = member->address ? hfi_link_new(conn->conf, member->address, false,
+                                                  conn->epoll_fd, &member_owner, member)
+                                   : NULL;
+    if (!member->link) {
+        hfi_address_free(member->address);
+        hfi_free(member);
+        return NULL;
+    }
+    hfi_link_to_sentinel(member->link);
+    sentinel->members[sentinel->count++] = member;
+    return member;
+}
+
+static void sentinel_close(struct hfi_conn *conn)
+{
+    for (size_t i = 0; conn->sentinel && i < conn->sentinel->count; i++) {
+        struct member *member = conn->sentinel->members[i];
+
+        hfi_link_free(member->link);
+        hfi_address_free(member->address);
+        hfi_address_free(member->master);
+        hfi_free(member);
+    }
+    hfi_free(conn->sentinel);
+    conn->sentinel = NULL;
+}
+
+static void sentinel_abandon(struct hfi_conn *conn)
+{
+    for (size_t i = 0; i < conn->sentinel->count; i++)
+        if (hfi_link_fd(conn->sentinel->members[i]->link) >= 0)
+            close(hfi_link_fd(conn->sentinel->members[i]->link));
+}
+
+static bool sentinel_ready(const struct hfi_conn *conn)
+{
+    return conn->node_count > 0 && hfi_rd_single.ready(conn);
+}
+
+static bool is_hard(const hf_error *why)
+{
+    return why->status != HF_OK && why->status != HF_UNAVAILABLE;
+}
+
+/* Once a master is named, what is the matter with that one counts. Before, it is hopeless if no
+ * sentinel is left that might name one. */
+static const hf_error *sentinel_why(const struct hfi_conn *conn, bool hopeless)
+{
+    const hf_error *why = NULL;
+
+    if (conn->node_count > 0)
+        return hfi_rd_single.why(conn, hopeless);
+    for (size_t i = 0; i < conn->sentinel->count; i++) {
+        const struct member *member = conn->sentinel->members[i];
+
+        if (member->learnt)
+            continue;
+        if (hopeless && !is_hard(&member->why))
+            return NULL;
+        if (member->why.status != HF_OK && (!why || (is_hard(&member->why) && !is_hard(why))))
+            why = &member->why;
+    }
+    return why;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void member_up(struct hfi_link *link)
+{
+    struct member *member = hfi_link_data(link);
+
+    member->failures = 0;
+    member->told_others = false;
+    question(member, hfi_now_ms());
+}
+
+static void member_down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct member *member = hfi_link_data(link);
+
+    hfi_address_free(member->master);
+    member->master = NULL;
+    hfi_error_set(&member->why, status, 0, "sentinel %s", why);
+    member->failures++;
+    member->open_ms =
+        hfi_now_ms() + hfi_link_backoff_ms(member->failures, (uint32_t)hfi_random_u64());
+}
+
+static void send(struct member *member, const char *verb, struct hfi_sent *sent,
+                 void (*answered)(struct hfi_sent *, const struct hfi_reply *, bool))
+{
+    struct hfi_command command;
+
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, "SENTINEL");
+    hfi_command_add_text(&command, verb);
+    hfi_command_add_text(&command, member->conn->conf->master);
+    sent->answered = answered;
+    member->awaited++;
+    hfi_link_send(member->link, &command, sent);
+    hfi_command_done(&command);
+}
+
+static void question(struct member *member, int64_t now_ms)
+{
+    int64_t pause_ms = member->conn->conf->ping_ms;
+
+    if (member->awaited > 0)
+        return;
+    /* Not all clients of a sentinel at once. */
+    member->ask_ms = now_ms + pause_ms * 3 / 4 + (int64_t)(hfi_random_u64() % 1024) * pause_ms / 2048;
+    send(member, "MASTER", &member->epoch_sent, epoch_answered);
+    send(member, "GET-MASTER-ADDR-BY-NAME", &member->master_sent, master_answered);
+    if (!member->told_others)
+        send(member, "SENTINELS", &member->others_sent, others_answered);
+}
+
+/* The value of a field in a list of fields and values; NULL: none. */
+static const struct hfi_reply *field(const struct hfi_reply *list, const char *key)
+{
+    for (size_t i = 0; list && list->type == HFI_REPLY_LIST && i + 1 < list->count; i += 2) {
+        const struct hfi_reply *name = hfi_reply_at(list, i, HFI_REPLY_TEXT);
+
+        if (name && strcmp(name->text, key) == 0)
+            return hfi_reply_at(list, i + 1, HFI_REPLY_TEXT);
+    }
+    return NULL;
+}
+
+static uint16_t port_of(const struct hfi_reply *text)
+{
+    uint64_t port;
+
+    return text && !hfi_parse_u64(text->text, 1, UINT16_MAX, &port) ? (uint16_t)port : 0;
+}
+
+/* A user who may not ask for it has epoch 0, and role and votes alone to tell. */
+static void epoch_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct member *member = (struct member *)((char *)sent - offsetof(struct member, epoch_sent));
+    const struct hfi_reply *text = field(reply, "config-epoch");
+    uint64_t epoch = 0;
+
+    (void)maybe;
+    member->awaited--;
+    if (text && hfi_parse_u64(text->text, 0, INT64_MAX, &epoch))
+        epoch = 0;
+    member->asked_epoch = (int64_t)epoch;
+}
+
+static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct member *member = (struct member *)((char *)sent - offsetof(struct member, master_sent));
+    const struct hfi_reply *host = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
+    uint16_t port = port_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT));
+    struct hfi_address *master = host ? hfi_address_new(host->text, host->len, port) : NULL;
+
+    (void)maybe;
+    member->awaited--;
+    if (!reply)
+        return; /* it is going down */
+    hfi_address_free(member->master);
+    member->master = master;
+    member->epoch = member->asked_epoch;
+    if (master) {
+        member->why.status = HF_OK;
+        if (member->conn->sentinel->first_ms == 0)
+            member->conn->sentinel->first_ms = hfi_now_ms();
+    } else if (reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &member->why);
+        hfi_error_wrap(&member->why, "sentinel %s", member->address->shown);
+    } else {
+        hfi_error_set(&member->why, HF_CONFIG, 0, "sentinel %s: it knows no master called '%s'",
+                      member->address->shown, member->conn->conf->master);
+    }
+}
+
+static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct member *member = (struct member *)((char *)sent - offsetof(struct member, others_sent));
+    struct rd_sentinel *sentinel = member->conn->sentinel;
+
+    (void)maybe;
+    member->awaited--;
+    if (!reply || reply->type != HFI_REPLY_LIST)
+        return;
+    member->told_others = true;
+    for (size_t i = 0; i < reply->count; i++) {
+        const struct hfi_reply *host = field(&reply->items[i], "ip");
+        uint16_t port = port_of(field(&reply->items[i], "port"));
+        struct hfi_address *address = host ? hfi_address_new(host->text, host->len, port) : NULL;
+        bool known = !address;
+
+        for (size_t m = 0; m < sentinel->count && !known; m++)
+            known = hfi_address_same(sentinel->members[m]->address, address);
+        if (!known)
+            (void)add_member(member->conn, address, true); /* no room: it is not needed */
+        hfi_address_free(address);
+    }
+}
+
+static void ask_soon(struct hfi_conn *conn, unsigned failures)
+{
+    int64_t at_ms =
+        hfi_now_ms() + hfi_link_backoff_ms(failures ? failures : 1, (uint32_t)hfi_random_u64());
+
+    for (size_t i = 0; i < conn->sentinel->count; i++)
+        if (at_ms < conn->sentinel->members[i]->ask_ms)
+            conn->sentinel->members[i]->ask_ms = at_ms;
+}
+
+/* ---- following ---------------------------------------------------------------------------------- */
+
+/* Have so many answered that the first choice is a good one? Later ones only correct it. */
+static bool settled(const struct rd_sentinel *sentinel, size_t answers, size_t voters,
+                    int64_t now_ms)
+{
+    size_t pending = 0;
+
+    for (size_t i = 0; i < sentinel->count; i++)
+        pending += !sentinel->members[i]->learnt && !sentinel->members[i]->master &&
+                   sentinel->members[i]->why.status == HF_OK;
+    return sentinel->followed || 2 * answers > voters || pending == 0 ||
+           now_ms >= sentinel->first_ms + SETTLE_MS;
+}
+
+static void choose(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct rd_sentinel *sentinel = conn->sentinel;
+    struct hfi_sentinel_answer answers[MEMBERS_MAX];
+    const struct hfi_address *current = conn->node_count > 0 ? conn->nodes[0]->address : NULL;
+    size_t count = 0, best;
+
+    for (size_t i = 0; i < sentinel->count; i++)
+        if (sentinel->members[i]->master)
+            answers[count++] = (struct hfi_sentinel_answer){ sentinel->members[i]->master,
+                                                             sentinel->members[i]->epoch };
+    if (count == 0)
+        sentinel->first_ms = 0;
+    if (count == 0 || !settled(sentinel, count, conn->conf->address_count, now_ms))
+        return;
+    best = hfi_sentinel_choose(answers, count, conn->conf->address_count, current, sentinel->epoch);
+    if (best == count)
+        return;
+    if ((!current || !hfi_address_same(current, answers[best].master)) &&
+        !hfi_rd_master_aim(conn, answers[best].master)) {
+        sentinel->first_ms = now_ms; /* out of memory: later */
+        return;
+    }
+    sentinel->epoch = answers[best].epoch;
+    sentinel->followed = true;
+}
+
+static void sentinel_up(struct rd_node *node)
+{
+    (void)node;
+}
+
+static void sentinel_down(struct rd_node *node)
+{
+    ask_soon(node->conn, node->failures);
+}
+
+static bool sentinel_refused(struct rd_call *call, const struct hfi_reply *reply)
+{
+    bool demoted = hfi_reply_is_error(reply, "READONLY") || hfi_reply_is_error(reply, "UNBLOCKED");
+
+    if (call->synced || (!demoted && !hfi_reply_is_error(reply, "LOADING") &&
+                         !hfi_reply_is_error(reply, "MASTERDOWN")))
+        return false;
+    if (demoted && call->sent_to) {
+        hfi_error_set(&call->sent_to->why, HF_UNAVAILABLE, 0, "%s: it is a replica now",
+                      call->sent_to->address->shown);
+        call->sent_to->shun = true;
+    }
+    return hfi_rd_net_later(call);
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+/* Is there no hope in the URL's own sentinels for now? */
+static bool needs_others(const struct rd_sentinel *sentinel)
+{
+    for (size_t i = 0; i < sentinel->count; i++)
+        if (!sentinel->members[i]->learnt && sentinel->members[i]->failures == 0)
+            return false;
+    return true;
+}
+
+static void tick_member(struct member *member, bool others, int64_t now_ms)
+{
+    enum hfi_link_state state = hfi_link_state(member->link);
+
+    if (state == HFI_LINK_IDLE) {
+        if (member->open_ms <= now_ms && (!member->learnt || others))
+            hfi_link_open(member->link, now_ms);
+        return;
+    }
+    if (state == HFI_LINK_UP && member->ask_ms <= now_ms)
+        question(member, now_ms);
+    hfi_link_tick(member->link, now_ms);
+    hfi_link_flush(member->link);
+}
+
+static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct rd_sentinel *sentinel = conn->sentinel;
+    bool others = needs_others(sentinel);
+
+    for (size_t i = 0; i < sentinel->count; i++)
+        tick_member(sentinel->members[i], others, now_ms);
+    choose(conn, now_ms);
+}
+
+static int64_t member_next_ms(const struct member *member, bool others)
+{
+    int64_t next_ms = hfi_link_next_ms(member->link);
+
+    if (hfi_link_state(member->link) == HFI_LINK_IDLE)
+        return member->learnt && !others ? HFI_NEVER : member->open_ms;
+    if (hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 &&
+        member->ask_ms < next_ms)
+        return member->ask_ms;
+    return next_ms;
+}
+
+static int64_t sentinel_next_ms(const struct hfi_conn *conn)
+{
+    const struct rd_sentinel *sentinel = conn->sentinel;
+    bool others = needs_others(sentinel);
+    int64_t next_ms = HFI_NEVER;
+
+    if (!sentinel->followed && sentinel->first_ms > 0)
+        next_ms = sentinel->first_ms + SETTLE_MS;
+    for (size_t i = 0; i < sentinel->count; i++) {
+        int64_t at_ms = member_next_ms(sentinel->members[i], others);
+
+        next_ms = at_ms < next_ms ? at_ms : next_ms;
+    }
+    return next_ms;
+}
+
+const struct rd_topology hfi_rd_sentinel = {
+    .open = sentinel_open,
+    .close = sentinel_close,
+    .abandon = sentinel_abandon,
+    .ready = sentinel_ready,
+    .why = sentinel_why,
+    .up = sentinel_up,
+    .down = sentinel_down,
+    .refused = sentinel_refused,
+    .tick = sentinel_tick,
+    .next_ms = sentinel_next_ms,
+};
