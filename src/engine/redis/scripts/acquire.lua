@@ -44,6 +44,39 @@ if got[1] and not got[2] and not got[3] then
     end
 end
 
+-- The other common case: all permits are taken by living holders, so we stand in the queue. (ZADD NX
+-- adds nothing if we are in it already, and then the rules below decide.)
+if version == VERSION and wait and not barge and taken == capacity and mode == want_mode and
+    capacity == want_capacity and holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and
+    waiters < sweep and (waiters == 0 or now <= wexp) and last < TOKEN_LIMIT - tokens and
+    us <= TOKEN_LIMIT - tokens then
+    ticket = ticket + 1
+    if us > ticket then ticket = us end
+    if call('ZADD', qkey, 'NX', ticket, owner) == 1 then
+        call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
+            #attempt, #inbox) .. attempt .. inbox .. label)
+        waiters = waiters + 1
+        local need = far
+        if wexp < now + window or waiters == 1 then
+            wexp = math.ceil(now + window + SLACK)
+            call('PEXPIREAT', wkey, wexp)
+            call('PEXPIREAT', qkey, wexp)
+        end
+        if last / 1000 > need then need = last / 1000 end
+        if now > need then need = now end
+        if closed > need then need = closed end
+        if wexp > need then need = wexp end
+        need = need + SLACK
+        local moved = exp < need or exp > need + 10 * SLACK
+        if moved then exp = math.ceil(need + SLACK) end
+        call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
+            ticket, soon, far, closed, tomb, exp, wexp, sweep))
+        if moved then call('PEXPIREAT', name, exp) end
+        if waiters > 1 then return { 'Q', 0 } end
+        return { 'Q', now <= closed and closed - now + 1 or soon - now + 1 }
+    end
+end
+
 -- include: common
 
 open(got[1])

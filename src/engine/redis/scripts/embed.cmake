@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # cmake -DDIR=<here> -DOUT=<file> -P embed.cmake: the scripts as C, `const struct hfi_script
-# hfi_script_<name>` for each <name>.lua but the parts, state.lua and common.lua, which replace
+# hfi_script_<name>` for each <name>.lua but the parts, which replace
 # a line "-- include: state".
 #
 # What is embedded (and sent with EVAL) has no comment lines, no indentation and no empty lines. So a
@@ -10,7 +10,7 @@
 cmake_minimum_required(VERSION 3.20)
 file(GLOB files ${DIR}/*.lua)
 list(SORT files)
-set(parts state common)
+set(parts state common foreign)
 foreach(part ${parts})
   file(READ ${DIR}/${part}.lua ${part})
 endforeach()

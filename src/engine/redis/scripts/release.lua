@@ -30,6 +30,41 @@ if got[1] and got[2] and tomb_ms == 0 then
         if moved then call('PEXPIREAT', name, exp) end
         return { 'R' }
     end
+    -- The other one: the only holder of a mutex goes, and the first of the queue is alive.
+    if version == VERSION and capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and
+        now > closed and now <= wexp and (tomb == 0 or now <= tomb) then
+        local heir = call('ZRANGE', qkey, 0, 0)[1]
+        local record = heir and call('HGET', wkey, heir)
+        if record then
+            local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt_len, inbox_len =
+                unpack(WAITER, record)
+            local first = last + 1
+            if us > first then first = us end
+            if now <= beat + window and first <= TOKEN_LIMIT - wtokens then
+                local at = WAITER_LEN + attempt_len
+                local inbox = sub(record, at + 1, at + inbox_len)
+                last, soon, waiters = first + wtokens - 1, now + window, waiters - 1
+                if tomb == 0 or soon + wdelay > far then far = soon + wdelay end
+                if waiters == 0 then wexp, sweep = 0, SWEEP end
+                local need, moved = far, false
+                if last / 1000 > need then need = last / 1000 end
+                if closed > need then need = closed end
+                if wexp > need then need = wexp end
+                need = need + SLACK
+                if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
+                call('HDEL', name, 'h' .. owner)
+                call('ZREM', qkey, heir)
+                call('HDEL', wkey, heir)
+                call('HSET', name, 'm', pack(STATE, VERSION, mode, 1, wpermits, 1, waiters, last, ticket, soon,
+                    far, closed, tomb, exp, wexp, sweep), 'h' .. heir, pack(HOLDER, soon, first, wtokens,
+                    wpermits, wdelay, ttl, now, wflags, window, first, 0, inbox_len) .. sub(record, at + 1))
+                if moved then call('PEXPIREAT', name, exp) end
+                redis.pcall('PUBLISH', inbox, string.format('G %s %s %.0f %.0f %.0f', heir,
+                    sub(record, WAITER_LEN + 1, at), first, wtokens, window))
+                return { 'R' }
+            end
+        end
+    end
 end
 
 -- include: common
