@@ -62,6 +62,7 @@ void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op)
     wait->op = op;
     wait->claim = op->claim;
     wait->beat_ms = HFI_NEVER;
+    wait->slot = conn->slots && conn->way->slot ? conn->way->slot(conn, &op->claim->name) : 0;
     wait->next = conn->waits;
     if (conn->waits)
         conn->waits->prev = wait;
@@ -420,6 +421,7 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
             return;
         wait->heard_ms = wait->call->sent.sent_ms;
         wait->call->data = NULL;
+        wait->call->again = false; /* or a copy of it could come after the release */
     } else if (wait->state != RD_WAIT_QUEUED) {
         return;
     }
@@ -472,25 +474,23 @@ static bool beats_now(const struct rd_wait *wait, int64_t now_ms)
             (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= RD_BEAT_MIN_MS));
 }
 
-static struct rd_wait *send_beat(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
+/* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
+ * slot that are not far. */
+static void send_beat(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
 {
     struct rd_wait *batch[RD_BATCH], *wait = from;
     struct beat *beat;
     struct rd_call *call;
-    uint32_t count = 0;
+    uint32_t count = 0, far = 0;
 
-    for (; wait && count < RD_BATCH; wait = wait->next) {
-        if (!beats_now(wait, now_ms) || (conn->slots && count > 0))
+    for (; wait && count < RD_BATCH && far < RD_BATCH; wait = wait->next) {
+        if (wait->slot != from->slot)
+            far++;
+        if (!beats_now(wait, now_ms) || wait->slot != from->slot)
             continue;
         batch[count++] = wait;
         wait->beat_ms = HFI_NEVER;
-        if (conn->slots) { /* keys of one command must be in one slot */
-            wait = wait->next;
-            break;
-        }
     }
-    if (count == 0)
-        return wait;
 
     beat = hfi_malloc(sizeof *beat);
     call = beat ? hfi_rd_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
@@ -498,7 +498,7 @@ static struct rd_wait *send_beat(struct hfi_conn *conn, struct rd_wait *from, in
         hfi_free(beat);
         for (uint32_t i = 0; i < count; i++)
             batch[i]->beat_ms = now_ms + RD_BEAT_MIN_MS;
-        return wait;
+        return;
     }
     call->data = beat;
     call->again = true;
@@ -512,7 +512,6 @@ static struct rd_wait *send_beat(struct hfi_conn *conn, struct rd_wait *from, in
         hfi_command_add_number(&call->command, hfi_rd_window_ms(batch[i]->claim->ttl_ms));
     }
     hfi_rd_call_send(call);
-    return wait;
 }
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms)
@@ -524,8 +523,9 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         due = wait->state == RD_WAIT_QUEUED && wait->beat_ms <= now_ms;
     if (!due)
         return;
-    for (wait = conn->waits; wait;)
-        wait = send_beat(conn, wait, now_ms);
+    for (wait = conn->waits; wait; wait = wait->next)
+        if (beats_now(wait, now_ms))
+            send_beat(conn, wait, now_ms);
 }
 
 /* What the server says to one waiter's heartbeat. */
@@ -595,6 +595,7 @@ static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait)
     if (wait->call) {
         wait->unsure = wait->unsure || wait->call->was_sent;
         wait->call->data = NULL; /* its answer does not matter any more */
+        wait->call->again = false;
         if (hfi_rd_net_unsend(conn, wait->call))
             hfi_rd_call_free(wait->call);
         else
@@ -669,4 +670,5 @@ const struct rd_way hfi_rd_native = {
     .inspect = hfi_rd_inspect,
     .add_key = add_key,
     .add_owner = add_owner,
+    .slot = hfi_rd_name_slot,
 };

@@ -138,6 +138,13 @@ static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
     return len;
 }
 
+uint32_t hfi_rd_name_slot(const struct hfi_conn *conn, const struct hfi_name *name)
+{
+    char key[RD_KEY_MAX];
+
+    return hfi_key_slot(key, name_key(conn, name, key));
+}
+
 static void set_slot(struct rd_call *call, const char *key, size_t len)
 {
     if (call->conn->slots)

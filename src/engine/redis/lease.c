@@ -6,6 +6,7 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- release ------------------------------------------------------------------------ */
@@ -150,30 +151,65 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
         hfi_rd_call_send(behind); /* its answer is always the second */
 }
 
-/* In a cluster the keys of one command must be in one slot. */
+struct placed {
+    uint32_t slot;
+    struct hfi_renewal *item;
+};
+
+static int by_slot(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+
+    return (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+/* In a cluster the keys of one command must be in one slot: its leases in the order of slots. NULL:
+ * not needed, or no memory, and then every lease gets a command of its own. */
+static struct placed *place(struct hfi_conn *conn, struct hfi_op *op)
+{
+    size_t count = op->u.renew.count;
+    struct placed *placed =
+        conn->slots && conn->way->slot && count > 1 ? hfi_malloc(count * sizeof *placed) : NULL;
+
+    if (!placed)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        placed[i].item = &op->u.renew.items[i];
+        placed[i].slot = conn->way->slot(conn, &placed[i].item->claim->name);
+    }
+    qsort(placed, count, sizeof *placed, by_slot);
+    return placed;
+}
+
 void hfi_rd_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script)
 {
-    uint32_t most = conn->slots ? 1 : RD_BATCH;
+    struct placed *placed = place(conn, op);
+    uint32_t most = conn->slots && !placed ? 1 : RD_BATCH;
     struct share *share = NULL;
 
     op->engine[RD_OP_LEFT] = (void *)(uintptr_t)1; /* ours, until all are sent */
     for (size_t i = 0; i < op->u.renew.count; i++) {
-        if (!share) {
-            share = hfi_malloc(sizeof *share);
-            if (!share) {
-                op->u.renew.items[i].status = HF_NO_MEMORY;
-                continue;
-            }
-            share->count = 0;
-        }
-        share->items[share->count++] = &op->u.renew.items[i];
-        if (share->count == most) {
+        struct hfi_renewal *item = placed ? placed[i].item : &op->u.renew.items[i];
+        uint32_t slot = placed ? placed[i].slot : 0;
+
+        if (share && (share->count == most || share->slot != slot)) {
             send_share(conn, op, share, script);
             share = NULL;
         }
+        if (!share) {
+            share = hfi_malloc(sizeof *share);
+            if (!share) {
+                item->status = HF_NO_MEMORY;
+                continue;
+            }
+            share->count = 0;
+            share->slot = slot;
+        }
+        share->items[share->count++] = item;
     }
     if (share)
         send_share(conn, op, share, script);
+    hfi_free(placed);
     end_share(conn, op);
 }
 

@@ -92,6 +92,7 @@ struct rd_wait {
     struct rd_call *call; /* its acquire, while that is under way */
     enum rd_wait_state state;
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
+    uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
     int64_t asked_ms; /* when that was sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
@@ -200,6 +201,8 @@ struct rd_way {
     /* One key and one owner of a batched renewal. */
     void (*add_key)(struct rd_call *call, const struct hfi_name *name);
     void (*add_owner)(struct rd_call *call, const struct hfi_claim *claim);
+    /* A name's slot in a cluster; NULL: names do not share a command. */
+    uint32_t (*slot)(const struct hfi_conn *conn, const struct hfi_name *name);
 };
 extern const struct rd_way hfi_rd_native, hfi_rd_plain, hfi_rd_redisson;
 
@@ -308,6 +311,8 @@ bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
                         const struct hfi_reply *reply, hf_error *ret_err);
 /* Append the keys of a name. `all`: the three of a native name, else the first only. */
 void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all);
+/* The slot of its keys in a cluster. */
+uint32_t hfi_rd_name_slot(const struct hfi_conn *conn, const struct hfi_name *name);
 void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name);
 void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner);
 /* The status for an op whose call ended without an answer: UNAVAILABLE, UNKNOWN or the server's. */
