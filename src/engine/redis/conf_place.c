@@ -135,6 +135,9 @@ static hf_status parse_host(struct hfi_redis_conf *conf, const struct hfi_url *u
             return hfi_conf_wrong(url, from, "the host", "has no closing ']'", err);
     } else {
         name_end = memchr(name, ':', (size_t)(to - name));
+        if (name_end && memchr(name_end + 1, ':', (size_t)(to - name_end - 1)))
+            return hfi_conf_wrong(url, from, "the host",
+                                  "has two ':' (an IPv6 address is written in [])", err);
         if (!name_end)
             name_end = to;
     }

@@ -182,7 +182,7 @@ static void learn_server(struct hfi_server *server, const struct hfi_reply *info
 {
     (void)info_line(info, "run_id", server->run_id, sizeof server->run_id);
     (void)info_line(info, "redis_version", server->version, sizeof server->version);
-    if (sscanf(server->version, "%4u.%4u", &server->major, &server->minor) != 2)
+    if (sscanf(server->version, "%9u.%9u", &server->major, &server->minor) != 2)
         server->major = server->minor = 0;
 
     server->is_valkey = info_is(info, "server_name", "valkey");
