@@ -298,7 +298,7 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 #define CALLS                                                                                   \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000,     \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = RD_TTL_MS, .min_ttl_ms = 1000, \
     .open = rd_open, .close = rd_close, .abandon = rd_abandon, .location = rd_location,         \
     .submit = rd_submit, .cancel = rd_cancel, .fd = hfi_rd_fd, .timeout_ms = hfi_rd_timeout_ms, \
     .process = hfi_rd_process, .turn = hfi_rd_drive, .kick = hfi_rd_kick, .cork = hfi_rd_cork,  \
@@ -308,7 +308,7 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
 
 /* Promises that do not depend on the wire. */
 #define PROMISES                                                                                 \
-    .name = "redis", .schemes = SCHEMES, .available = 1, .on_crash = "freed after the ttl",      \
+    .schemes = SCHEMES, .available = 1, .on_crash = "freed after the ttl",                       \
     .on_pause = "freed after the ttl; the token fences",                                         \
     .on_clock_jump = "a jump of the server's clock forward ends leases early",                   \
     .on_server_loss = "leases are lost with the data; an asynchronous failover may forget them " \
@@ -317,18 +317,18 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
 
 static const struct hfi_engine plain = {
     CALLS,
-    .info = { PROMISES, .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, .name = "redis-plain", .tokens = HF_TOKENS_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "a jittered poll, and the holder's expiry",
-              .caps = HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT },
+              .caps = HF_CAP_TTL | HF_CAP_DETACHED },
 };
 
 static const struct hfi_engine redisson = {
     CALLS,
-    .info = { PROMISES, .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, .name = "redis-redisson", .tokens = HF_TOKENS_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "the unlock message, and a jittered poll",
-              .caps = HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT },
+              .caps = HF_CAP_TTL | HF_CAP_DETACHED },
 };
 
 /* The URL decides on the wire, and that on what can be promised. */
@@ -350,7 +350,7 @@ static const struct hfi_engine native = {
     CALLS,
     .variant = rd_variant,
     .passed = hfi_rd_passed,
-    .info = { PROMISES, .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
+    .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |

@@ -1,4 +1,343 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The foreign wire modes: locks that we share with clients which know nothing of us.
+ *
+ *   wire=plain      a string at exactly the name: redis-py, node-redlock, redis-semaphore, and
+ *                   everybody with SET NX PX and compare-and-delete
+ *   wire=redisson   a hash at exactly the name, field "<uuid>:<thread>" -> hold count, and a
+ *                   message when it is unlocked: Redisson's RLock
+ *
+ * Strangers keep no queue and give no tokens, so neither do we here. Waiting is trying again: when
+ * the holder's time is over, when an unlock message comes (redisson), and else after a jittered
+ * pause of at most conf->poll_ms.
+ *
+ *   ASKING --busy--> RESTING --pause, expiry, message--> ASKING --> granted
+ *
+ * An acquire that was cut off is sent again by the same owner, and finds what the first copy did. But
+ * there are no tombstones: a copy that is executed very late, after we gave up, holds the name
+ * for one ttl.
+ */
 #include "engine/redis/rd.h"
-const struct rd_way hfi_rd_plain = { 0 };
-const struct rd_way hfi_rd_redisson = { 0 };
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD_LEN   38 /* "01234567-89ab-cdef-0123-456789abcdef:1" */
+#define CHANNEL_MAX (HF_NAME_MAX + 32)
+
+static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err);
+
+static bool is_redisson(const struct hfi_conn *conn)
+{
+    return conn->conf->wire == HFI_WIRE_REDISSON;
+}
+
+static void add_key(struct rd_call *call, const struct hfi_name *name)
+{
+    if (call->conn->slots)
+        call->command.slot = hfi_key_slot(name->bytes, name->len);
+    hfi_command_add(&call->command, name->bytes, name->len);
+}
+
+static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
+{
+    char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
+
+    if (!is_redisson(call->conn)) {
+        hfi_rd_add_owner(call, claim->owner);
+        return;
+    }
+    hfi_hex(claim->owner, HFI_OWNER_LEN, hex);
+    snprintf(field, sizeof field, "%.8s-%.4s-%.4s-%.4s-%.12s:1", hex, hex + 8, hex + 12, hex + 16,
+             hex + 20);
+    hfi_command_add(&call->command, field, FIELD_LEN);
+}
+
+/* Redisson's channel for a name; its length. */
+static size_t channel_of(const struct hfi_name *name, char ret_channel[CHANNEL_MAX])
+{
+    static const char prefix[] = "redisson_lock__channel:";
+    bool tagged = memchr(name->bytes, '{', name->len) != NULL;
+    size_t len = sizeof prefix - 1;
+
+    memcpy(ret_channel, prefix, len);
+    if (!tagged)
+        ret_channel[len++] = '{';
+    memcpy(ret_channel + len, name->bytes, name->len);
+    len += name->len;
+    if (!tagged)
+        ret_channel[len++] = '}';
+    return len;
+}
+
+/* ---- unlock messages ------------------------------------------------------------------- */
+
+static bool same_name(const struct rd_wait *a, const struct rd_wait *b)
+{
+    return a->claim->name.len == b->claim->name.len &&
+           memcmp(a->claim->name.bytes, b->claim->name.bytes, a->claim->name.len) == 0;
+}
+
+static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    (void)reply; /* refused or cut off: the pause is our floor */
+    (void)maybe;
+    hfi_free(sent);
+}
+
+static void listen_for(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    char channel[CHANNEL_MAX];
+    struct hfi_sent *sent;
+
+    if (!is_redisson(conn) || wait->listens || !conn->inbox_up)
+        return;
+    sent = hfi_calloc(1, sizeof *sent);
+    if (!sent)
+        return;
+    sent->answered = subscribed;
+    wait->listens = true;
+    hfi_link_subscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel), sent);
+}
+
+static void stop_listening(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    char channel[CHANNEL_MAX];
+
+    if (!wait->listens)
+        return;
+    wait->listens = false;
+    for (const struct rd_wait *other = conn->waits; other; other = other->next)
+        if (other != wait && other->listens && same_name(other, wait))
+            return;
+    hfi_link_unsubscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel));
+}
+
+/* Somebody unlocked: one of ours who wait for it tries now. The others are told by whoever has it
+ * next, or try after their pause. */
+static void heard(struct hfi_conn *conn, const char *channel, size_t len)
+{
+    char own[CHANNEL_MAX];
+    struct rd_wait *first = NULL;
+
+    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->state == RD_WAIT_RESTING && channel_of(&wait->claim->name, own) == len &&
+            memcmp(own, channel, len) == 0)
+            first = wait; /* the list has the newest first */
+    if (first)
+        first->beat_ms = conn->beat_ms = 0;
+}
+
+/* ---- acquiring ---------------------------------------------------------------------------- */
+
+static void end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status, const hf_error *err)
+{
+    stop_listening(conn, wait);
+    hfi_rd_wait_end(conn, wait, status, err);
+}
+
+static void ask(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    const struct hfi_script *script =
+        is_redisson(conn) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
+    struct rd_call *call = hfi_rd_call_new(conn, script, 1, asked, NULL);
+
+    if (!call) {
+        end(conn, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
+        return;
+    }
+    wait->state = RD_WAIT_ASKING;
+    wait->beat_ms = HFI_NEVER;
+    wait->call = call;
+    call->data = wait;
+    call->again = true;
+    call->was_sent = wait->unsure;
+    if (wait->op->may_wait)
+        call->give_up_ms = HFI_NEVER;
+    add_key(call, &wait->claim->name);
+    add_owner(call, wait->claim);
+    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
+    if (!is_redisson(conn))
+        hfi_command_add_number(&call->command, conn->conf->repair_expiry_ms);
+    hfi_rd_call_send(call);
+}
+
+/* Until the holder's time is over, if that is known, but no longer than the pause. */
+static void rest(struct hfi_conn *conn, struct rd_wait *wait, int64_t left_ms)
+{
+    int64_t pause_ms = conn->conf->poll_ms;
+
+    pause_ms = pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms / 2 + 1));
+    if (left_ms > 0 && left_ms + 1 < pause_ms)
+        pause_ms = left_ms + 1;
+    listen_for(conn, wait);
+    wait->state = RD_WAIT_RESTING;
+    wait->beat_ms = hfi_now_ms() + pause_ms;
+    if (wait->beat_ms < conn->beat_ms)
+        conn->beat_ms = wait->beat_ms;
+}
+
+static void not_now(struct hfi_conn *conn, struct rd_wait *wait, enum rd_outcome outcome,
+                    const hf_error *err)
+{
+    hf_status status = hfi_rd_status(outcome, err);
+
+    if (wait->stop != HF_OK && status != HF_UNKNOWN)
+        end(conn, wait, wait->stop, NULL);
+    else if (wait->stop == HF_OK && wait->op->may_wait && status == HF_UNAVAILABLE)
+        rest(conn, wait, 0);
+    else
+        end(conn, wait, status, err);
+}
+
+static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
+{
+    struct hfi_conn *conn = call->conn;
+    struct rd_wait *wait = call->data;
+    const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    char letter = hfi_rd_letter(reply);
+
+    wait->call = NULL;
+    wait->unsure = wait->unsure || call->was_sent;
+    if (outcome != RD_ANSWERED) {
+        not_now(conn, wait, outcome, err);
+    } else if (letter == 'G' && time && time->integer > 0) {
+        wait->claim->token = 0;
+        wait->claim->tokens = 1;
+        wait->claim->granted_ttl_ms = time->integer;
+        wait->claim->sent_ms = call->sent.sent_ms;
+        end(conn, wait, HF_OK, NULL);
+    } else if (letter == 'M') {
+        end(conn, wait, HF_MISMATCH,
+            &(hf_error){ .status = HF_MISMATCH, .text = "a key of another type is in the way" });
+    } else if (letter == 'B' && time) {
+        if (wait->stop != HF_OK)
+            end(conn, wait, wait->stop, NULL);
+        else if (!wait->op->may_wait)
+            end(conn, wait, HF_BUSY, NULL);
+        else
+            rest(conn, wait, time->integer);
+    } else {
+        wait->unsure = true;
+        end(conn, wait, HF_UNKNOWN, NULL);
+    }
+}
+
+static void cancel(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    struct rd_call *call = wait->call;
+    bool maybe;
+
+    if (!call) {
+        end(conn, wait, wait->stop, NULL);
+        return;
+    }
+    if (!hfi_rd_net_unsend(conn, call))
+        return; /* it is under way: its answer decides */
+    maybe = call->was_sent;
+    hfi_rd_call_free(call);
+    wait->call = NULL;
+    wait->unsure = wait->unsure || maybe;
+    end(conn, wait, maybe ? HF_UNKNOWN : wait->stop, NULL);
+}
+
+/* ---- holding ------------------------------------------------------------------------------- */
+
+static void released(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                     const hf_error *err)
+{
+    char letter = hfi_rd_letter(reply);
+
+    if (outcome != RD_ANSWERED)
+        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    else if (letter == 'R' || (letter == 'N' && call->was_sent))
+        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+    else if (letter == 'N')
+        hfi_rd_finish(call->conn, call->op, HF_LOST, NULL);
+    else
+        hfi_rd_finish_odd(call->conn, call->op, reply);
+}
+
+static void release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    const struct hfi_script *script =
+        is_redisson(conn) ? &hfi_script_redisson_release : &hfi_script_plain_release;
+    struct rd_call *call = hfi_rd_call_new(conn, script, 1, released, op);
+    char channel[CHANNEL_MAX];
+
+    if (!call)
+        return;
+    call->again = true;
+    add_key(call, &op->claim->name);
+    add_owner(call, op->claim);
+    if (is_redisson(conn))
+        hfi_command_add(&call->command, channel, channel_of(&op->claim->name, channel));
+    hfi_rd_call_send(call);
+}
+
+static void renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    hfi_rd_renew_by(conn, op,
+                    is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
+}
+
+static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                    const hf_error *err)
+{
+    const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
+    struct hfi_claim *claim = call->op->claim;
+
+    if (outcome != RD_ANSWERED) {
+        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    } else if (!answer) {
+        hfi_rd_finish_odd(call->conn, call->op, reply);
+    } else if (answer->integer != 1) {
+        hfi_rd_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+    } else {
+        claim->mode = HFI_MODE_MUTEX;
+        claim->capacity = claim->permits = 1;
+        claim->token = 0;
+        claim->tokens = 1;
+        claim->granted_ttl_ms = claim->ttl_ms;
+        claim->sent_ms = call->sent.sent_ms;
+        hfi_rd_claim_add(call->conn, claim);
+        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+    }
+}
+
+/* A value says nothing of the ttl that it was made with: without one, the default. */
+static void adopt(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct rd_call *call = hfi_rd_call_new(
+        conn, is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew, 1, adopted,
+        op);
+
+    if (!call)
+        return;
+    if (op->claim->ttl_ms == 0)
+        op->claim->ttl_ms = RD_TTL_MS;
+    add_key(call, &op->claim->name);
+    add_owner(call, op->claim);
+    hfi_command_add_number(&call->command, op->claim->ttl_ms);
+    hfi_rd_call_send(call);
+}
+
+static void refuse(struct hfi_conn *conn, struct hfi_op *op)
+{
+    hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
+}
+
+#define FOREIGN                                                                           \
+    .acquire = ask, .cancel = cancel, .heard = heard, .release = release, .renew = renew, \
+    .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key, .add_owner = add_owner
+
+const struct rd_way hfi_rd_plain = { FOREIGN };
+const struct rd_way hfi_rd_redisson = { FOREIGN };

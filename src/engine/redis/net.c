@@ -515,6 +515,8 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
 static void hush(struct hfi_conn *conn)
 {
     conn->inbox_up = false;
+    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
+        wait->listens = false;
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
@@ -530,10 +532,12 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
                           const char *payload, size_t len)
 {
     struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
 
-    (void)channel;
-    (void)channel_len;
-    hfi_rd_message(node->conn, payload, len);
+    if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
+        hfi_rd_message(conn, payload, len);
+    else if (conn->way->heard)
+        conn->way->heard(conn, channel, channel_len);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@
 
 #include <pthread.h>
 
+#define RD_TTL_MS        30000
 #define RD_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
 #define RD_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RD_WINDOW_MAX_MS 10000
@@ -91,6 +92,7 @@ struct rd_wait {
     struct hfi_claim *claim;
     struct rd_call *call; /* its acquire, while that is under way */
     enum rd_wait_state state;
+    bool listens;     /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
@@ -192,6 +194,8 @@ enum {
 /* What one wire mode does differently. */
 struct rd_way {
     void (*acquire)(struct hfi_conn *conn, struct rd_wait *wait);
+    void (*heard)(struct hfi_conn *conn, const char *channel,
+                  size_t len); /* a message, not our inbox' */
     void (*cancel)(struct hfi_conn *conn, struct rd_wait *wait);
     void (*release)(struct hfi_conn *conn, struct hfi_op *op);
     void (*renew)(struct hfi_conn *conn, struct hfi_op *op);
