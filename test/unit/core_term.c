@@ -205,6 +205,54 @@ static void max_hold_alone_is_the_ttl(void **state)
     assert_int_equal(term.valid_until_ms, T0 + 5);
 }
 
+/* The server may have forgotten it: at risk, and asked at once, whether it renews itself or not. */
+static void doubt_asks_at_once(void **state)
+{
+    struct hfi_term term = term_of(3000, 0, true), still = term_of(3000, 0, false);
+    int64_t now_ms = T0 + 100, end_ms = T0 + 3000 - 30 - 2;
+
+    (void)state;
+    assert_true(hfi_term_doubt(&term, now_ms));
+    assert_int_equal(term.state, HF_STATE_AT_RISK);
+    assert_int_equal(hfi_term_next(&term, now_ms).what, HFI_TERM_RENEW);
+    assert_int_equal(hfi_term_ask(&term, 3000, now_ms), 3000);
+    hfi_term_renewing(&term, 3000, now_ms);
+    assert_int_equal(hfi_term_next(&term, now_ms).what, HFI_TERM_SLEEP);
+    assert_false(hfi_term_renewed(&term, HF_OK, now_ms, 3000, now_ms + 1));
+    assert_int_equal(term.state, HF_STATE_HELD);
+    assert_int_equal(hfi_term_next(&term, now_ms + 999).what, HFI_TERM_SLEEP);
+
+    /* One that is not to be renewed is asked for what it has, and gets no more. */
+    assert_true(hfi_term_doubt(&still, now_ms));
+    assert_int_equal(hfi_term_next(&still, now_ms).what, HFI_TERM_RENEW);
+    assert_int_equal(hfi_term_ask(&still, 3000, now_ms), end_ms - now_ms);
+    hfi_term_renewing(&still, end_ms - now_ms, now_ms);
+    assert_false(hfi_term_renewed(&still, HF_OK, now_ms, end_ms - now_ms, now_ms + 1));
+    assert_true(still.valid_until_ms <= end_ms);
+    assert_int_equal(hfi_term_next(&still, now_ms + 1).what, HFI_TERM_SLEEP);
+    assert_true(hfi_term_next(&still, now_ms + 1).at_ms == still.valid_until_ms);
+}
+
+/* Unanswered, the doubt stays, and is asked again; an answer ends it one way or the other. */
+static void doubt_ends_with_an_answer(void **state)
+{
+    struct hfi_term term = term_of(30000, 0, true);
+    int64_t now_ms = T0 + 100;
+
+    (void)state;
+    assert_true(hfi_term_doubt(&term, now_ms));
+    hfi_term_renewing(&term, 30000, now_ms);
+    assert_false(hfi_term_renewed(&term, HF_UNKNOWN, 0, 0, now_ms + 10));
+    assert_int_equal(term.state, HF_STATE_AT_RISK);
+    assert_int_equal(hfi_term_next(&term, now_ms + 10).what, HFI_TERM_SLEEP);
+    assert_int_equal(hfi_term_next(&term, term.retry_ms).what, HFI_TERM_RENEW);
+    hfi_term_renewing(&term, 30000, term.retry_ms);
+    assert_true(hfi_term_renewed(&term, HF_LOST, 0, 0, term.retry_ms + 1));
+
+    term.state = HF_STATE_LOST;
+    assert_false(hfi_term_doubt(&term, now_ms)); /* lost is for ever */
+}
+
 static void worth_having(void **state)
 {
     struct hfi_term term = term_of(1000, 0, true), endless = term_of(0, 0, true);
@@ -233,6 +281,8 @@ int main(void)
         cmocka_unit_test(a_lost_shorter_ttl_is_never_forgotten),
         cmocka_unit_test(max_hold_is_reached_and_not_passed),
         cmocka_unit_test(max_hold_alone_is_the_ttl),
+        cmocka_unit_test(doubt_asks_at_once),
+        cmocka_unit_test(doubt_ends_with_an_answer),
         cmocka_unit_test(worth_having),
     };
 
