@@ -72,39 +72,6 @@ static void ask_soon(struct hfi_conn *conn, unsigned failures);
 
 static const struct hfi_link_owner member_owner = { .up = member_up, .down = member_down };
 
-/* ---- the choice -------------------------------------------------------------------------- */
-
-static size_t votes(const struct hfi_sentinel_answer *answers, size_t count, size_t index)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < count; i++)
-        n += answers[i].epoch == answers[index].epoch &&
-             hfi_address_same(answers[i].master, answers[index].master);
-    return n;
-}
-
-size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t count, size_t voters,
-                           const struct hfi_address *current, int64_t epoch)
-{
-    size_t best = count, best_votes = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        size_t mine = votes(answers, count, i);
-
-        if (best == count || answers[i].epoch > answers[best].epoch ||
-            (answers[i].epoch == answers[best].epoch &&
-             (mine > best_votes || (mine == best_votes && current &&
-                                    hfi_address_same(answers[i].master, current))))) {
-            best = i;
-            best_votes = mine;
-        }
-    }
-    if (best < count && answers[best].epoch < epoch && 2 * best_votes <= voters)
-        return count;
-    return best;
-}
-
 /* ---- open and close ------------------------------------------------------------------------ */
 
 static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
