@@ -79,12 +79,12 @@ void bed_open(struct bed *bed)
 
 void bed_open_up(struct bed *bed)
 {
-    unsigned ups = bed->ups, downs = bed->downs;
+    unsigned ups = bed->ups;
 
     bed_open(bed);
-    while (bed->ups == ups && bed->downs == downs)
+    while (bed->ups == ups && bed->downs == bed->downs_seen)
         bed_drive(bed, 1000);
-    if (bed->downs != downs)
+    if (bed->ups == ups)
         fail_msg("down instead of up: %s: %s", hf_status_name(bed->status), bed->why);
 }
 
@@ -119,13 +119,13 @@ void bed_drive(struct bed *bed, int ms)
 
 void bed_until_down(struct bed *bed)
 {
-    unsigned downs = bed->downs;
     int64_t limit_ms = hfi_now_ms() + BED_LIMIT_MS;
 
-    while (bed->downs == downs) {
+    while (bed->downs == bed->downs_seen) {
         assert_true(hfi_now_ms() < limit_ms);
         bed_drive(bed, 1000);
     }
+    bed->downs_seen = bed->downs;
 }
 
 void bed_until_answered(struct bed *bed, const struct call *call)

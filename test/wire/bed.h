@@ -19,6 +19,8 @@ struct bed {
     struct hfi_link *link;
     int epoll_fd;
     unsigned ups, downs, messages;
+    unsigned
+        downs_seen;   /* by bed_until_down(): the next is another one, that may have been already */
     hf_status status; /* of the last down */
     char why[400];
     char channel[64], payload[64]; /* of the last message */

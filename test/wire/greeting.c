@@ -123,8 +123,8 @@ static void silent(void **state)
     struct bed bed;
 
     (void)state;
-    bed_init(&bed, url_of(fake, "?connect_timeout=100ms"), false);
-    bed_open_down(&bed, HF_UNAVAILABLE, "no answer to the greeting within 100 ms");
+    bed_init(&bed, url_of(fake, "?connect_timeout=2s"), false);
+    bed_open_down(&bed, HF_UNAVAILABLE, "no answer to the greeting within 2000 ms");
     bed_done(&bed);
     fake_stop(fake);
 }

@@ -5,8 +5,10 @@
 #include "bed.h"
 #include "server.h"
 
-#include "util/alloc.h"
+#include "util/clock.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +176,14 @@ static void needless_password(void **state)
     server_free(server);
 }
 
+static void drive_for(struct bed *bed, int64_t ms)
+{
+    int64_t until_ms = hfi_now_ms() + ms;
+
+    while (hfi_now_ms() < until_ms)
+        bed_drive(bed, 100);
+}
+
 static void subscriber(void **state)
 {
     struct server *server = server_start(NULL);
@@ -181,7 +191,7 @@ static void subscriber(void **state)
     struct call first, second;
 
     (void)state;
-    bed_init(&bed, server_url(server, "?ping=100ms"), true);
+    bed_init(&bed, server_url(server, "?ping=1s"), true);
     bed_open_up(&bed);
     call_subscribe(&bed, &first, "one");
     hfi_link_unsubscribe(bed.link, "none", 4);
@@ -196,13 +206,11 @@ static void subscriber(void **state)
     assert_string_equal(bed.payload, "hello");
 
     /* Pings are answered, with subscriptions and without. */
-    for (int i = 0; i < 10; i++)
-        bed_drive(&bed, 100);
+    drive_for(&bed, 2500);
     hfi_link_unsubscribe(bed.link, "one", 3);
     hfi_link_unsubscribe(bed.link, "two", 3);
     hfi_link_flush(bed.link);
-    for (int i = 0; i < 10; i++)
-        bed_drive(&bed, 100);
+    drive_for(&bed, 2500);
     assert_int_equal(bed.downs, 0);
     assert_int_equal(server_do(server, "PUBLISH one hello"), 0);
 
@@ -282,6 +290,77 @@ static void op_limit(void **state)
     server_free(server);
 }
 
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+/* Many send, one drives and sleeps in recv(2) without the lock meanwhile. */
+enum { SENDERS = 4, ROUNDS = 2000 };
+static struct bed shared;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static _Atomic bool stop;
+
+static void wake(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    call_note(sent, reply, maybe);
+    pthread_cond_broadcast(&changed);
+}
+
+static void *sender(void *argument)
+{
+    const char *key = argument;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct call call = { .sent.answered = wake };
+        struct hfi_command command;
+
+        hfi_command_init(&command);
+        hfi_command_add_text(&command, "INCR");
+        hfi_command_add_text(&command, key);
+        pthread_mutex_lock(&lock);
+        hfi_link_send(shared.link, &command, &call.sent);
+        hfi_link_flush(shared.link);
+        while (call.answers == 0)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        hfi_command_done(&command);
+        assert_false(call.none);
+        assert_int_equal(call.integer, i + 1);
+    }
+    return NULL;
+}
+
+static void *driver(void *argument)
+{
+    (void)argument;
+    while (!stop) {
+        hfi_link_read(shared.link, true);
+        pthread_mutex_lock(&lock);
+        hfi_link_take(shared.link, hfi_now_ms());
+        pthread_mutex_unlock(&lock);
+    }
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    static char *const keys[SENDERS] = { "a", "b", "c", "d" };
+    struct server *server = server_start(NULL);
+    pthread_t senders[SENDERS], drives;
+
+    (void)state;
+    bed_init(&shared, server_url(server, "?op_timeout=1m"), false);
+    bed_open_up(&shared);
+    assert_int_equal(pthread_create(&drives, NULL, driver, NULL), 0);
+    for (int i = 0; i < SENDERS; i++)
+        assert_int_equal(pthread_create(&senders[i], NULL, sender, keys[i]), 0);
+    for (int i = 0; i < SENDERS; i++)
+        pthread_join(senders[i], NULL);
+    stop = true;
+    pthread_join(drives, NULL);
+    bed_done(&shared);
+    server_free(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +373,7 @@ int main(void)
         cmocka_unit_test(no_channel_rights),
         cmocka_unit_test(large),
         cmocka_unit_test(op_limit),
+        cmocka_unit_test(threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,7 +167,7 @@ static void at_cross_purposes(void **state)
     struct bed bed;
 
     (void)state;
-    bed_init(&bed, url_of("127.0.0.1", plain->port, "?connect_timeout=500ms"), false);
+    bed_init(&bed, url_of("127.0.0.1", plain->port, "?connect_timeout=3s"), false);
     bed_open_down(&bed, HF_UNAVAILABLE, "TLS");
     bed_done(&bed);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", tls->port);
@@ -203,6 +203,7 @@ static void pieces(void **state)
             bed_drive(&bed, 1000);
         if (bed.ups == ups)
             assert_int_equal(bed.status, HF_UNAVAILABLE);
+        bed.downs_seen = bed.downs;
         hfi_link_close(bed.link);
         proxy_heal(proxy);
     }

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls on a link that is up, against servers that play a script: replies cut and split at every
+ * byte, garbled, late, missing, too many; and what each call is told about its own outcome.
+ */
+#include "bed.h"
+#include "fake.h"
+
+#include "util/clock.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLY "*3\r\n$1\r\nG\r\n:12345\r\n$5\r\nhello\r\n"
+
+static void open_to(struct bed *bed, struct fake *fake, bool subscriber, const char *rest)
+{
+    char url[200];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect_timeout=1m%s", fake_port(fake), rest);
+    bed_init(bed, url, subscriber);
+    bed_open_up(bed);
+}
+
+/* ---- replies ------------------------------------------------------------------------------------- */
+
+static void cut_at_every_byte(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < strlen(REPLY); n++) {
+        struct fake_step steps[] = { GREET,
+                                     HEAR(2),
+                                     SAY("+first\r\n"),
+                                     { .kind = n ? FAKE_SAY : FAKE_CLOSE, .text = REPLY, .len = n },
+                                     { .kind = n % 3 ? FAKE_CLOSE : FAKE_RESET } };
+        struct fake *fake = fake_start(steps);
+        struct call first, second, third;
+        struct bed bed;
+
+        open_to(&bed, fake, false, "");
+        CALL(&bed, &first, "A");
+        CALL(&bed, &second, "B");
+        bed_until_down(&bed);
+        assert_int_equal(bed.status, HF_UNAVAILABLE);
+        assert_int_equal(first.answers, 1);
+        assert_int_equal(second.answers, 1);
+        if (n % 3) /* a reset may take with it what came before */
+            assert_string_equal(first.text, "first");
+        assert_true(second.none && second.maybe);
+
+        /* Nothing can be sent any more, and that is certain. */
+        CALL(&bed, &third, "C");
+        assert_int_equal(third.answers, 1);
+        assert_true(third.none && !third.maybe);
+        bed_done(&bed);
+        fake_stop(fake);
+    }
+}
+
+static void split_at_every_byte(void **state)
+{
+    static const struct fake_step steps[] = { GREET,   HEAR(1),       DRIP(REPLY REPLY),
+                                              HEAR(1), SAY(":9\r\n"), END };
+    struct fake *fake = fake_start(steps);
+    struct call first, second, third;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &first, "A");
+    CALL(&bed, &second, "B");
+    bed_until_answered(&bed, &second);
+    assert_int_equal(first.count, 3);
+    assert_int_equal(second.count, 3);
+    CALL(&bed, &third, "C");
+    bed_until_answered(&bed, &third);
+    assert_int_equal(third.integer, 9);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+static void garbled(void **state)
+{
+    static const char *const cases[] = {
+        "x",
+        "$-2\r\n",
+        "$99999999999\r\n",
+        "*-7\r\n",
+        "*2147483647\r\n",
+        "*9223372036854775807\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+        "$3\r\nabcd\r\n",
+        ":12a\r\n",
+        "HTTP/1.1 200 OK\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fake_step steps[] = {
+            GREET, HEAR(2), SAY("+fine\r\n"), { .kind = FAKE_SAY, .text = cases[i] }, END
+        };
+        struct fake *fake = fake_start(steps);
+        struct call first, second;
+        struct bed bed;
+
+        open_to(&bed, fake, false, "");
+        CALL(&bed, &first, "A");
+        CALL(&bed, &second, "B");
+        bed_until_down(&bed);
+        assert_int_equal(bed.status, HF_UNAVAILABLE);
+        assert_non_null(strstr(bed.why, "not a reply of Redis"));
+        assert_string_equal(first.text, "fine");
+        assert_true(second.none && second.maybe);
+        bed_done(&bed);
+        fake_stop(fake);
+    }
+}
+
+/* A line that never ends: it is given up long before memory is. */
+static void endless(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY("+"), FILL(10000000), END };
+    struct fake *fake = fake_start(steps);
+    struct call call;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "&op_timeout=10m");
+    CALL(&bed, &call, "A");
+    bed_until_down(&bed);
+    assert_non_null(strstr(bed.why, "not a reply of Redis"));
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* Replies that nobody asked for: at rest, and one too many. */
+static void unsolicited(void **state)
+{
+    static const struct fake_step at_rest[] = { GREET, SAY("+surprise\r\n"), END };
+    static const struct fake_step too_many[] = { GREET, HEAR(1), SAY("+one\r\n+two\r\n"), END };
+    struct fake *fake = fake_start(at_rest);
+    struct call call;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    bed_until_down(&bed);
+    assert_non_null(strstr(bed.why, "nobody asked for"));
+    bed_done(&bed);
+    fake_stop(fake);
+
+    fake = fake_start(too_many);
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &call, "A");
+    bed_until_down(&bed);
+    assert_string_equal(call.text, "one");
+    assert_non_null(strstr(bed.why, "nobody asked for"));
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* One reply too many, while the next command waits here unsent: it cannot be that one's. */
+static void too_early(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY("+one\r\n+two\r\n"), END };
+    struct fake *fake = fake_start(steps);
+    struct call sent, kept = { .sent.answered = call_note };
+    struct pollfd ready = { .events = POLLIN };
+    struct hfi_command command;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &sent, "A");
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, "B");
+    hfi_link_send(bed.link, &command, &kept.sent);
+    ready.fd = hfi_link_fd(bed.link);
+    assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
+    bed_until_down(&bed);
+    assert_string_equal(sent.text, "one");
+    assert_true(kept.none && !kept.maybe);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* ---- time limits --------------------------------------------------------------------------------- */
+
+static void no_reply(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY("*2\r\n:1\r\n"), END };
+    struct fake *fake = fake_start(steps);
+    struct call first, second;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "&op_timeout=100ms");
+    CALL(&bed, &first, "A");
+    CALL(&bed, &second, "B");
+    bed_until_down(&bed);
+    assert_non_null(strstr(bed.why, "no reply within 100 ms"));
+    assert_true(first.none && first.maybe && second.none && second.maybe);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* We were stopped for longer than the limit; the reply came meanwhile, and it counts. But a server
+ * that drips for ever is not waited for for ever. */
+static void we_were_late(void **state)
+{
+    static const struct fake_step steps[] = { GREET,   HEAR(1),       SAY(":5\r\n"),
+                                              HEAR(1), SAY("*2\r\n"), END };
+    struct fake *fake = fake_start(steps);
+    struct call call;
+    struct pollfd ready = { .events = POLLIN };
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "&op_timeout=1m");
+    ready.fd = hfi_link_fd(bed.link);
+
+    CALL(&bed, &call, "A");
+    assert_int_equal(hfi_link_next_ms(bed.link), call.sent.sent_ms + 60000);
+    assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
+    hfi_link_tick(bed.link, call.sent.sent_ms + 60001);
+    assert_int_equal(bed.downs, 0);
+    bed_until_answered(&bed, &call);
+    assert_int_equal(call.integer, 5);
+
+    CALL(&bed, &call, "B");
+    assert_int_equal(poll(&ready, 1, BED_LIMIT_MS), 1);
+    hfi_link_tick(bed.link, call.sent.sent_ms + 60001);
+    assert_int_equal(bed.downs, 0);
+    hfi_link_tick(bed.link, call.sent.sent_ms + 120000);
+    assert_int_equal(bed.downs, 1);
+    assert_true(call.none && call.maybe);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* ---- what leaves --------------------------------------------------------------------------------- */
+
+/* Without a flush nothing leaves, so nothing can have been done. */
+static void unsent(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), CLOSE };
+    struct fake *fake = fake_start(steps);
+    struct call sent, kept = { .sent.answered = call_note };
+    struct hfi_command command;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &sent, "A");
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, "B");
+    hfi_link_send(bed.link, &command, &kept.sent);
+    assert_int_equal(hfi_link_in_flight(bed.link), 2);
+    while (bed.downs == 0) { /* not hfi_link_take() while it is still well: that flushes */
+        hfi_link_read(bed.link, true);
+        if (poll(&(struct pollfd){ .fd = hfi_link_fd(bed.link), .events = POLLIN }, 1, 0) == 1) {
+            hfi_link_read(bed.link, false);
+            hfi_link_take(bed.link, hfi_now_ms());
+        }
+    }
+    assert_true(sent.none && sent.maybe);
+    assert_true(kept.none && !kept.maybe);
+    assert_null(strstr(fake_heard(fake), "$1\r\nB\r\n"));
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* A server that does not read: the buffer fills up to its bound, and then the link is given up.
+ * Those whose bytes left say maybe, those whose bytes did not say no. */
+static void nobody_reads(void **state)
+{
+    enum { CALLS = 80, SIZE = 1 << 20 };
+    static const struct fake_step steps[] = { GREET, IGNORE };
+    static struct call calls[CALLS];
+    struct fake *fake = fake_start(steps);
+    char *value = malloc(SIZE);
+    unsigned maybe = 0, answered = 0;
+    struct bed bed;
+
+    (void)state;
+    memset(value, 'v', SIZE);
+    value[SIZE - 1] = 0;
+    open_to(&bed, fake, false, "");
+    for (int i = 0; i < CALLS; i++)
+        CALL(&bed, &calls[i], "SET", value);
+    bed_until_down(&bed);
+    assert_int_equal(bed.status, HF_UNAVAILABLE);
+    assert_non_null(strstr(bed.why, "does not read"));
+    for (int i = 0; i < CALLS; i++) {
+        assert_true(calls[i].none);
+        answered += calls[i].answers;
+        maybe += calls[i].maybe;
+        if (i > 0) /* in order: once one is certain, so are all behind it */
+            assert_true(calls[i - 1].maybe || !calls[i].maybe);
+    }
+    assert_int_equal(answered, CALLS);
+    assert_true(maybe > 0 && maybe < CALLS);
+    free(value);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+static void closing(void **state)
+{
+    static const struct fake_step steps[] = { GREET, END };
+    struct fake *fake = fake_start(steps);
+    struct call call;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &call, "A");
+    hfi_link_close(bed.link);
+    assert_int_equal(call.answers, 1);
+    assert_true(call.none && call.maybe);
+    assert_int_equal(bed.downs, 0);
+    assert_int_equal(hfi_link_state(bed.link), HFI_LINK_IDLE);
+    hfi_link_close(bed.link);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* A call that is sent again from where its answer is told: while a link goes down it gets nowhere. */
+static struct bed *again_bed;
+static struct call again_call;
+
+static void send_again(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct call *call = (struct call *)sent;
+
+    call_note(sent, reply, maybe);
+    if (call->answers == 1)
+        CALL(again_bed, &again_call, "AGAIN");
+}
+
+static void sent_from_answered(void **state)
+{
+    static const struct fake_step steps[] = { GREET,         HEAR(1), SAY("+OK\r\n"), HEAR(1),
+                                              SAY(":2\r\n"), HEAR(1), CLOSE };
+    struct fake *fake = fake_start(steps);
+    struct hfi_command command;
+    struct call call = { .sent.answered = send_again };
+    struct bed bed;
+
+    (void)state;
+    again_bed = &bed;
+    open_to(&bed, fake, false, "");
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, "A");
+    hfi_link_send(bed.link, &command, &call.sent);
+    hfi_link_flush(bed.link);
+    bed_until_answered(&bed, &call);
+    bed_until_answered(&bed, &again_call);
+    assert_int_equal(again_call.integer, 2);
+
+    call = (struct call){ .sent.answered = send_again };
+    hfi_link_send(bed.link, &command, &call.sent);
+    hfi_link_flush(bed.link);
+    bed_until_down(&bed);
+    assert_true(call.none && call.maybe);
+    assert_true(again_call.none && !again_call.maybe);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+static void asking(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(4), SAY(":1\r\n+OK\r\n:2\r\n:3\r\n"),
+                                              END };
+    struct fake *fake = fake_start(steps);
+    struct hfi_command command;
+    struct call first, second = { .sent.answered = call_note }, third;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    CALL(&bed, &first, "A");
+    hfi_command_init(&command);
+    hfi_command_add_text(&command, "B");
+    hfi_link_send_asking(bed.link, &command, &second.sent);
+    CALL(&bed, &third, "C");
+    bed_until_answered(&bed, &third);
+    assert_int_equal(first.integer, 1);
+    assert_int_equal(second.integer, 2);
+    assert_int_equal(third.integer, 3);
+    assert_non_null(strstr(fake_heard(fake), "$6\r\nASKING\r\n*1\r\n$1\r\nB\r\n"));
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* ---- subscribers --------------------------------------------------------------------------------- */
+
+#define MESSAGE    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
+#define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+#define LEFT       "*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n"
+
+static void messages(void **state)
+{
+    static const struct fake_step steps[] = { GREET,
+                                              HEAR(1),
+                                              SAY(MESSAGE SUBSCRIBED MESSAGE),
+                                              HEAR(2),
+                                              SAY(LEFT MESSAGE "-NOPERM no\r\n"),
+                                              END };
+    struct fake *fake = fake_start(steps);
+    struct call first, second;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, true, "&ping=10m");
+    call_subscribe(&bed, &first, "a");
+    bed_until_answered(&bed, &first);
+    assert_int_equal(first.count, 3);
+    hfi_link_unsubscribe(bed.link, "b", 1);
+    call_subscribe(&bed, &second, "c");
+    bed_until_answered(&bed, &second);
+    assert_int_equal(second.type, HFI_REPLY_ERROR);
+    assert_int_equal(bed.messages, 3);
+    assert_string_equal(bed.channel, "a");
+    assert_string_equal(bed.payload, "hi");
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+static void confused(void **state)
+{
+    static const struct {
+        const char *said;
+        bool subscribe;
+    } cases[] = {
+        { SUBSCRIBED, false },
+        { LEFT, true },
+        { ":1\r\n", true },
+        { "*0\r\n", true },
+        { "+PONG\r\n", false },
+        { "*3\r\n$7\r\nmessage\r\n:1\r\n:2\r\n", true },
+        { "*1\r\n$7\r\nmessage\r\n", true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fake_step steps[] = {
+            GREET,
+            { .kind = cases[i].subscribe ? FAKE_HEAR : FAKE_SAY, .text = "", .number = 1 },
+            { .kind = FAKE_SAY, .text = cases[i].said },
+            END
+        };
+        struct fake *fake = fake_start(steps);
+        struct call call;
+        struct bed bed;
+
+        open_to(&bed, fake, true, "&ping=10m");
+        if (cases[i].subscribe)
+            call_subscribe(&bed, &call, "a");
+        bed_until_down(&bed);
+        assert_non_null(strstr(bed.why, "nobody asked for"));
+        assert_int_equal(bed.messages, 0);
+        bed_done(&bed);
+        fake_stop(fake);
+    }
+}
+
+/* A quiet server is pinged, one that does not answer is given up, one that talks is not pinged. */
+static void pings(void **state)
+{
+    static const struct fake_step quiet[] = { GREET, END };
+    static const struct fake_step answers[] = { GREET,
+                                                HEAR(1),
+                                                SAY("+PONG\r\n"),
+                                                HEAR(1),
+                                                SAY("*2\r\n$4\r\npong\r\n$0\r\n\r\n"),
+                                                HEAR(1),
+                                                SAY("-ERR no\r\n"),
+                                                HEAR(1),
+                                                SAY(MESSAGE),
+                                                END };
+    struct fake *fake = fake_start(quiet);
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, true, "&ping=50ms");
+    bed_until_down(&bed);
+    assert_non_null(strstr(bed.why, "no answer to 2 pings"));
+    bed_done(&bed);
+    fake_stop(fake);
+
+    fake = fake_start(answers);
+    open_to(&bed, fake, true, "&ping=1s");
+    while (bed.messages == 0 && bed.downs == 0)
+        bed_drive(&bed, 1000);
+    assert_int_equal(bed.messages, 1);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_at_every_byte),
+        cmocka_unit_test(split_at_every_byte),
+        cmocka_unit_test(garbled),
+        cmocka_unit_test(endless),
+        cmocka_unit_test(unsolicited),
+        cmocka_unit_test(too_early),
+        cmocka_unit_test(no_reply),
+        cmocka_unit_test(we_were_late),
+        cmocka_unit_test(unsent),
+        cmocka_unit_test(nobody_reads),
+        cmocka_unit_test(closing),
+        cmocka_unit_test(sent_from_answered),
+        cmocka_unit_test(asking),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(confused),
+        cmocka_unit_test(pings),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
