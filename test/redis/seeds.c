@@ -128,7 +128,7 @@ static void naive_expiry_gap(void **state)
 /* Wherever its bytes end, the server has a whole request or none, and a grant has its end in it. */
 static void no_gap(void **state)
 {
-    hf_request request = with_ttl(mutex_request("lock"), 1000);
+    hf_request request = with_ttl(mutex_request("lock"), 1000), another = mutex_request("another");
     hf_store *other = open_direct();
     uint64_t last = 0;
     int64_t whole;
@@ -149,8 +149,8 @@ static void no_gap(void **state)
 
         aim(proxy_url(proxy, ""));
         peer_start(&holder);
-        EXPECT(HF_OK, peer_acquire(&holder, 1,
-                                   &(hf_request){ .size = sizeof request, .name = "another" }));
+        EXPECT(HF_OK, peer_acquire(&holder, 1, &another));
+        EXPECT(HF_OK, peer_release(&holder, 1));
         proxy_choose(proxy, PROXY_CALLS);
         proxy_cut_after(proxy, PROXY_UP, bytes);
         peer_begin(&holder, 0, &request);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The server's clock jumps. The engine measures by the server's time alone, so a jump forward
+ * ends leases before their time: that breaks exclusion, and nothing on one server can prevent it.
+ * What is promised even then: the next holder's token is larger, and the old one is told as
+ * soon as it asks. A jump back ends nothing early, and tokens still grow.
+ */
+#include "bed.h"
+
+#define HOUR_MS (INT64_C(3600) * 1000)
+
+static void forward(void **state)
+{
+    hf_store *store = open_direct(), *other = open_direct();
+    hf_request request = with_ttl(mutex_request("n"), 60000), trying = mutex_request("n");
+    hf_lease *lease = take(store, &request), *his;
+    uint64_t token = hf_token(lease);
+
+    (void)state;
+    EXPECT(HF_BUSY, probe(other, &trying));
+    clock_jump_ms(HOUR_MS);
+    his = take(other, &trying);
+    CHECK(hf_token(his) > token);
+    EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
+    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    EXPECT(HF_OK, hf_renew(his, 0, &contract_error));
+    give(his);
+    close_store(store);
+    close_store(other);
+}
+
+/* Not even its own waiters know better; they all get their turn, with tokens that grow. */
+static void forward_and_back(void **state)
+{
+    hf_store *store = open_direct(), *other = open_direct();
+    hf_request waiting = waiting_request("n");
+    uint64_t token = 0;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        hf_lease *lease = take(i % 2 ? store : other, &waiting);
+        struct attempt attempt;
+
+        CHECK(hf_token(lease) > token);
+        token = hf_token(lease);
+        attempt_start(&attempt, i % 2 ? other : store, &waiting);
+        AWAIT(count_waiters(store, "n") == 1);
+        clock_jump_ms(i % 2 ? -HOUR_MS : HOUR_MS);
+        hf_release(lease, NULL);
+        EXPECT(HF_OK, attempt_join(&attempt));
+        CHECK(hf_token(attempt.lease) > token);
+        token = hf_token(attempt.lease);
+        give(attempt.lease);
+    }
+    close_store(store);
+    close_store(other);
+}
+
+static void back(void **state)
+{
+    hf_store *store = open_direct(), *other = open_direct();
+    hf_request request = with_ttl(mutex_request("n"), 3000), trying = mutex_request("n");
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+    int64_t until_ms = now_ms() + 4000;
+
+    (void)state;
+    clock_jump_ms(-HOUR_MS);
+    EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+    while (now_ms() < until_ms) {
+        CHECK(probe(other, &trying) == HF_BUSY || hf_lease_state(lease) == HF_STATE_LOST);
+        nap_ms(50);
+    }
+    give(lease);
+    CHECK(gets_free(other, "n", token) > token);
+    close_store(store);
+    close_store(other);
+}
+
+/* A name that was idle for long has forgotten its last token, but not that time went on. */
+static void idle_names(void **state)
+{
+    hf_store *store = open_direct();
+    uint64_t token = gets_free(store, "n", 0);
+
+    (void)state;
+    clock_jump_ms(25 * HOUR_MS);
+    AWAIT(server_do(server, "DBSIZE") == 0);
+    gets_free(store, "n", token);
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_CLOCK(forward),
+        TEST_CLOCK(forward_and_back),
+        TEST_CLOCK(back),
+        TEST_CLOCK(idle_names),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}
