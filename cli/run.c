@@ -172,8 +172,9 @@ static void set_environment(const struct run *run)
     setenv("HOLDFAST_NAME", run->cli->args.name, 1);
     setenv("HOLDFAST_TOKEN", token, 1);
     setenv("HOLDFAST_STORE", run->store.for_child, 1);
-    if (run->store.password_env)
-        unsetenv(run->store.password_env);
+    for (size_t i = 0; i < PASSWORD_ENVS; i++)
+        if (run->store.password_envs[i])
+            unsetenv(run->store.password_envs[i]);
 }
 
 static int exit_of_child(const struct child *child)

@@ -2,6 +2,7 @@
 /* Our words: on stderr, each message one write, nothing in it that a terminal would obey. */
 #include "cli.h"
 
+#include "secret.h"
 #include "table.h"
 #include "util/text.h"
 
@@ -94,12 +95,19 @@ int say_failure(const hf_error *err)
     return exit_of(err->status);
 }
 
+/* A URL in the wrong place may still have a password in it. */
 const char *shown(const char *text)
 {
     static char ring[4][SHOWN_MAX];
     static unsigned next;
+    char *clean = strstr(text, "://") ? url_without_secrets(text) : NULL;
+    const char *result;
 
-    return hfi_quote_name(text, strlen(text), ring[next++ % 4], SHOWN_MAX);
+    if (clean)
+        text = clean;
+    result = hfi_quote_name(text, strlen(text), ring[next++ % 4], SHOWN_MAX);
+    free(clean);
+    return result;
 }
 
 int need_name(const struct cli *cli)

@@ -29,13 +29,31 @@ static struct parts take_apart(const char *url)
     return parts;
 }
 
+static bool key_is(const char *key, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(key, word, len) == 0;
+}
+
+static bool key_ends(const char *key, size_t len, const char *end)
+{
+    return len > strlen(end) && memcmp(key + len - strlen(end), end, strlen(end)) == 0;
+}
+
+/* "password_file=/etc/pw", "password_env=PW", "key=/etc/tls.key": where a secret is, and not the secret. */
+static bool key_names_a_place(const char *key, size_t len)
+{
+    return key_ends(key, len, "_file") || key_ends(key, len, "_env") || key_is(key, len, "key");
+}
+
 /* Is the parameter "key=value" of `len` bytes a secret? */
 static bool param_is_secret(const struct parts *parts, const char *param, size_t len)
 {
     static const char *const words[] = { "pass", "pwd", "secret", "token", "auth", "key", "cred" };
     size_t key_len = strcspn(param, "=&");
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (memchr(param, '%', key_len)) /* "%70assword": what it says is not for us to decode */
+        return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words && !key_names_a_place(param, key_len); i++)
         for (size_t at = 0; at + strlen(words[i]) <= key_len; at++)
             if (strncasecmp(param + at, words[i], strlen(words[i])) == 0)
                 return true;
@@ -143,4 +161,22 @@ char *url_with_password(const char *url, const char *password, const char **ret_
     *to++ = '@';
     strcpy(to, parts.user_end ? parts.user_end + 1 : parts.user);
     return result;
+}
+
+char *url_param(const char *url, const char *key)
+{
+    struct parts parts = take_apart(url);
+
+    for (const char *at = parts.params; *at;) {
+        size_t len = strcspn(++at, "&"), key_len = strcspn(at, "=&");
+        char *value;
+
+        if (key_is(at, key_len, key) && at[key_len] == '=') {
+            value = must_alloc(len - key_len);
+            memcpy(value, at + key_len + 1, len - key_len - 1);
+            return value;
+        }
+        at += len;
+    }
+    return NULL;
 }

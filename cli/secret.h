@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secrets in store URLs, judged as the library judges them for its own texts:
- * user-info up to the last '@', and parameters whose key sounds like a secret.
+ * Secrets in store URLs: user-info up to the last '@', and parameters whose key sounds like a
+ * secret, but for those that say where one is (password_file=). The library is stricter in its own
+ * texts, where nothing depends on a parameter being there.
  */
 #ifndef CLI_SECRET_H
 #define CLI_SECRET_H
@@ -17,5 +18,8 @@ char *url_without_secrets(const char *url);
 /* A copy with `password` in its user-info, escaped. NULL: *ret_wrong says what is wrong with the
  * URL. The caller wipes and frees it. */
 char *url_with_password(const char *url, const char *password, const char **ret_wrong);
+
+/* The value of a parameter as it stands there; NULL: none. The caller frees it. */
+char *url_param(const char *url, const char *key);
 
 #endif

@@ -14,6 +14,7 @@
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
+static void note_password_envs(struct cli_store *store, const char *url);
 static char *url_of_path(const char *path);
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
@@ -33,12 +34,13 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
         explicit_bzero(url, strlen(url));
     free(url);
     if (status != HF_OK) {
-        free(store.for_child);
+        store_leave(&store);
         return say_failure(&err);
     }
 
     status = hf_info(store.store, &store.info);
     if (status != HF_OK) {
+        store_leave(&store);
         say_error("%s", hf_status_text(status));
         return exit_of(status);
     }
@@ -62,6 +64,9 @@ static void close_with(struct cli_store *store, unsigned flags)
     free(store->for_child);
     store->store = NULL;
     store->for_child = NULL;
+    for (size_t i = 0; i < PASSWORD_ENVS; i++)
+        free(store->password_envs[i]);
+    memset(store->password_envs, 0, sizeof store->password_envs);
 }
 
 void store_close(struct cli_store *store)
@@ -115,8 +120,16 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
 
     snprintf(store->source, sizeof store->source, "%s", source);
     store->for_child = url_without_secrets(spec);
+    note_password_envs(store, spec);
     *ret_url = must_strdup(spec);
     return EXIT_FINE;
+}
+
+/* A child shall not inherit them. */
+static void note_password_envs(struct cli_store *store, const char *url)
+{
+    store->password_envs[1] = url_param(url, "password_env");
+    store->password_envs[2] = url_param(url, "sentinel_password_env");
 }
 
 static int from_profile(const char *name, struct cli_store *store, char **ret_url)
@@ -132,7 +145,9 @@ static int from_profile(const char *name, struct cli_store *store, char **ret_ur
     }
 
     snprintf(store->source, sizeof store->source, "%s", profile.file);
-    store->password_env = profile.password_env;
+    if (profile.password_env)
+        store->password_envs[0] = must_strdup(profile.password_env);
+    note_password_envs(store, profile.url);
     if (profile.has_password || url_has_secret(profile.url))
         store->for_child = must_strdup(profile.name);
     else

@@ -5,12 +5,14 @@
 
 #include "cli.h"
 
+#define PASSWORD_ENVS 3 /* of a profile, and two of a URL */
+
 struct cli_store {
     hf_store *store;
     hf_store_info info;
-    char source[128];         /* for people: who chose it ("-S", "HOLDFAST_STORE", ...) */
-    char *for_child;          /* what a child gets as HOLDFAST_STORE: no secret in it */
-    const char *password_env; /* a variable that holds a secret; NULL: none */
+    char source[128];                   /* for people: who chose it ("-S", "HOLDFAST_STORE", ...) */
+    char *for_child;                    /* what a child gets as HOLDFAST_STORE: no secret in it */
+    char *password_envs[PASSWORD_ENVS]; /* variables that hold a secret; NULL: none */
 };
 
 /*

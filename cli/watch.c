@@ -9,24 +9,30 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Changes wake us. What ends by itself does not (a ttl that runs out, a holder that is killed while
- * nobody waits for it), nor does a reader of ours that goes away: for those we look again. */
+/* Changes wake us, if the engine tells of them. What ends by itself does not (a ttl that runs out, a
+ * holder that is killed while nobody waits for it), nor does a reader of ours that goes away: for
+ * those we look again. */
 #define LOOK_AGAIN_MS 1000
+#define LOOK_SHARE    10 /* ... but a look that takes long gets no more than this part of the time */
 
 struct watching {
     const struct cli *cli;
-    bool tracked;
+    bool tracked;    /* the engine knows who waits */
+    bool told;       /* the engine tells of changes; else we look again and again */
     bool first;      /* the first look: what is there already */
     int write_error; /* errno; 0: none */
 };
 
 static void compare(const struct watching *watching, const hf_view *before, const hf_view *after);
-static bool is_read(void);
+static bool is_read(int wait_ms);
+static int pause_ms(int64_t took_ms);
+static int64_t now_ms(void);
 
 static int watch_loop(struct watching *watching, struct cli_store *store)
 {
@@ -35,11 +41,13 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     int code = EXIT_FINE;
 
     /* Where we stand, before the first look: what changes during it must wake us. */
-    hf_wait_change(store->store, &seq, 0, NULL, NULL);
+    if (watching->told)
+        hf_wait_change(store->store, &seq, 0, NULL, NULL);
     watching->first = true;
     for (;;) {
+        int64_t begun_ms = now_ms();
         hf_view *after = NULL;
-        hf_status status;
+        hf_status status = HF_OK;
         hf_error err;
 
         code = look_view(store, watching->cli->args.name, true, &after);
@@ -55,8 +63,9 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
             watching->write_error = errno;
             break;
         }
-        status = hf_wait_change(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
-        if (!is_read())
+        if (watching->told)
+            status = hf_wait_change(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
+        if (!is_read(watching->told ? 0 : pause_ms(now_ms() - begun_ms)))
             break;
         if (status != HF_OK && status != HF_TIMEOUT) {
             code = say_failure(&err);
@@ -67,12 +76,29 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
     return code;
 }
 
-/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. */
-static bool is_read(void)
+/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. Asks for
+ * wait_ms, or until it has. */
+static bool is_read(int wait_ms)
 {
     struct pollfd polled = { .fd = STDOUT_FILENO };
 
-    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
+    return poll(&polled, 1, wait_ms) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
+}
+
+/* How long not to look after a look that took so long. */
+static int pause_ms(int64_t took_ms)
+{
+    if (took_ms <= LOOK_AGAIN_MS / LOOK_SHARE)
+        return LOOK_AGAIN_MS;
+    return took_ms > INT_MAX / LOOK_SHARE ? INT_MAX : (int)took_ms * LOOK_SHARE;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 int verb_watch(struct cli *cli)
@@ -86,11 +112,10 @@ int verb_watch(struct cli *cli)
     code = look_open(cli, &store);
     if (code != EXIT_FINE)
         return code;
-    if (!(store.info.caps & HF_CAP_WATCH)) {
-        say_error("engine %s cannot tell of changes", store.info.engine);
-        store_close(&store);
-        return EXIT_CONFIG;
-    }
+    watching.told = store.info.caps & HF_CAP_WATCH;
+    if (!watching.told)
+        say_more(cli, "engine %s does not tell of changes: looking every %d ms", store.info.engine,
+                 LOOK_AGAIN_MS);
 
     code = watch_loop(&watching, &store);
     store_close(&store);
