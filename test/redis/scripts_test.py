@@ -424,17 +424,30 @@ def equal(got, expected):
 
 def tokens_end(case):
     """At 2^53 nothing is granted any more, and nobody is queued for it."""
+
+    def set_last(name, last):
+        state = case.state(name)
+        state['last'] = float(last)
+        values = list(state.values())
+        case.redis('HSET', keys_of(name)[0], 'm', struct.pack('<B14d', int(values[0]), *values[1:]))
+
     case.acquire('a')
     case.release('a')
-    state = list(case.state().values())
-    state[STATE.index('last')] = 2.0 ** 53 - 65
-    case.redis('HSET', keys_of('n')[0], 'm', struct.pack('<B14d', int(state[0]), *state[1:]))
+    set_last('n', 2 ** 53 - 65)
     equal(case.acquire('a', tokens=65), ['F'])
     equal(case.acquire('a', tokens=64), ['G', 2 ** 53 - 64, 64, 1000])
     equal(case.acquire('b', tokens=1), ['F'])
     equal(case.acquire('b', tokens=1, flags=0), ['B', 1001])
     equal(case.release('a'), ['R'])
     equal(case.acquire('b'), ['F'])
+    for kind in (dict(name='n1'), dict(name='n2', mode=2, capacity=2, permits=2)):  # who waits already
+        case.acquire('a', **kind)
+        case.acquire('b', tokens=65, **kind)
+        set_last(kind['name'], 2 ** 53 - 65)
+        equal(case.release('a', kind['name']), ['R'])
+        equal([len(x) for x in case.look(kind['name'])[5:]], [0, 1])
+        equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0]])
+        equal(case.call('cancel', keys_of(kind['name']), 'b', 0), ['C'])
 
 
 def long_queue(case):
