@@ -16,7 +16,7 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 cd "$dir/stage$prefix"
 lib=$(find . -name 'libholdfast.so.0' -printf '%h')
 [ -n "$lib" ] || fail "no libholdfast.so.0"
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" include/holdfast/holdfast.h \
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" include/holdfast/holdfast.h \
     "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
     [ -e "$file" ] || fail "$file is missing"
 done
@@ -26,7 +26,7 @@ done
 [ "$(stat -c %a "$dir/stage/var/lib/holdfast")" = 1777 ] || fail "/var/lib/holdfast: not mode 1777"
 
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so"; do
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so"; do
     if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -qF "$build"; then
         fail "$file has the build directory in its path"
     fi
@@ -34,10 +34,31 @@ done
 exported=$(nm -D --defined-only "$lib/libholdfast.so" | awk '{ print $3 }' | grep -Ev '^(hfi?_|HOLDFAST_)' || true)
 [ -z "$exported" ] || fail "libholdfast.so also exports: $exported"
 
+# What an engine needs is needed by that engine alone: who locks in a directory has no Redis library.
+needs() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\.so.*/\1/p' | sort | xargs; }
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so"; do
+    case " $(needs "$file") " in
+    *hiredis* | *libssl* | *libcrypto*) fail "$file needs more than it should: $(needs "$file")" ;;
+    esac
+done
+for library in libhiredis libssl libcrypto; do
+    case " $(needs "$lib/holdfast/redis.so") " in
+    *" $library "*) ;;
+    *) fail "redis.so is not linked with $library" ;;
+    esac
+done
+for file in "$lib"/holdfast/*.so; do
+    exported=$(nm -D --defined-only "$file" | awk '{ print $3 }' | grep -v '^hfi_engine_entry' || true)
+    [ -z "$exported" ] || fail "$file also exports: $exported"
+done
+
 # Moved elsewhere it still works: everything is found relative to everything else.
 mv "$dir/stage$prefix" "$dir/moved"
 mkdir "$dir/store"
 "$dir/moved/bin/holdfast" -S "file:$dir/store" run x -- true || fail "the installed command"
+# shellcheck disable=SC2016 # for the shell that has a server
+"$build/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
+    "$dir/moved/bin/holdfast" || fail "the installed command, on a Redis server"
 
 cat >"$dir/program.c" <<'END'
 #include <holdfast/holdfast.h>

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A libholdfast with its engine compiled in, and no module anywhere: static.sh
+# A libholdfast with its engines compiled in, and no module anywhere: static.sh BUILD
+# BUILD is a build with tests, for its tools.
 set -eu
 
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -8,7 +9,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-static.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/store"
 
-cmake -S "$source" -B "$dir/build" -G Ninja -DHOLDFAST_STATIC_ENGINES=lmdb -DHOLDFAST_TESTS=OFF \
+cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
 cmake --build "$dir/build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 
@@ -17,3 +18,6 @@ if [ -e "$dir/build/lib/holdfast" ]; then
     exit 1
 fi
 "$dir/build/bin/holdfast" -S "file:$dir/store" run x -- true
+# shellcheck disable=SC2016 # for the shell that has a server
+"$1/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
+    "$dir/build/bin/holdfast"
