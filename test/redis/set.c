@@ -218,6 +218,33 @@ const char *cluster_url(const struct cluster *cluster, const char *rest)
     return text;
 }
 
+struct server *cluster_replica(struct cluster *cluster, size_t of, int64_t down_ms)
+{
+    char bus[16], first_bus[16] = "";
+    struct server *replica;
+
+    snprintf(bus, sizeof bus, "%u", (unsigned)free_port());
+    for (size_t i = 0; cluster->nodes[of]->options[i]; i++)
+        if (strcmp(cluster->nodes[of]->options[i], "--cluster-port") == 0)
+            snprintf(first_bus, sizeof first_bus, "%s", cluster->nodes[of]->options[i + 1]);
+    server_do(cluster->nodes[of], "CONFIG SET repl-diskless-sync-delay 0");
+    replica = server_start((const char *[]){ "--cluster-enabled", "yes", "--cluster-port", bus,
+                                             "--cluster-config-file", "nodes.conf", NULL });
+    server_do(replica, "CLUSTER MEET 127.0.0.1 %u %s", (unsigned)cluster->nodes[of]->port,
+              first_bus);
+    await_text(replica, "CLUSTER INFO", "cluster_known_nodes:4");
+    await_text(replica, "CLUSTER NODES", cluster->ids[of]);
+    server_do(replica, "CLUSTER REPLICATE %s", cluster->ids[of]);
+    await_text(replica, "INFO replication", "master_link_status:up");
+    server_do(replica, "CONFIG SET cluster-node-timeout %lld", (long long)down_ms);
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        await_text(cluster->nodes[i], "CLUSTER INFO", "cluster_known_nodes:4");
+        await_text(cluster->nodes[i], "CLUSTER NODES", "slave");
+        server_do(cluster->nodes[i], "CONFIG SET cluster-node-timeout %lld", (long long)down_ms);
+    }
+    return replica;
+}
+
 size_t cluster_owner(struct cluster *cluster, const char *key, unsigned *ret_slot)
 {
     unsigned slot = (unsigned)server_do(cluster->nodes[0], "CLUSTER KEYSLOT %s", key);
@@ -244,6 +271,12 @@ void cluster_move_begin(struct cluster *cluster, unsigned slot, size_t from, siz
 {
     server_do(cluster->nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, cluster->ids[from]);
     server_do(cluster->nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, cluster->ids[to]);
+}
+
+void cluster_move_key(struct cluster *cluster, size_t from, size_t to, const char *key)
+{
+    server_do(cluster->nodes[from], "MIGRATE 127.0.0.1 %u %s 0 10000",
+              (unsigned)cluster->nodes[to]->port, key);
 }
 
 void cluster_move_keys(struct cluster *cluster, unsigned slot, size_t from, size_t to)

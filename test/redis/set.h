@@ -41,11 +41,15 @@ struct cluster {
 struct cluster *cluster_start(const char *const *options);
 void cluster_free(struct cluster *cluster);
 const char *cluster_url(const struct cluster *cluster, const char *rest); /* redis+cluster://... */
+/* A replica of one of the nodes, in step with it; the caller frees it. Nodes are called dead after
+ * `down_ms` of silence from now on. */
+struct server *cluster_replica(struct cluster *cluster, size_t of, int64_t down_ms);
 /* Which node serves the slot of the key, by what the nodes say. */
 size_t cluster_owner(struct cluster *cluster, const char *key, unsigned *ret_slot);
 /* Move a slot with all its keys to another node, in steps as an administrator's tool does. */
 void cluster_move_begin(struct cluster *cluster, unsigned slot, size_t from, size_t to);
 void cluster_move_keys(struct cluster *cluster, unsigned slot, size_t from, size_t to);
+void cluster_move_key(struct cluster *cluster, size_t from, size_t to, const char *key);
 void cluster_move_end(struct cluster *cluster, unsigned slot, size_t to);
 
 #endif

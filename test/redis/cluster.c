@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cluster in motion: slots that move while a name in them is held, waited for, renewed and handed
+ * over; and a master that is lost. See src/engine/redis/cluster.c for what each redirection means.
+ */
+#include "bed.h"
+#include "set.h"
+#include "storm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct cluster *cluster;
+static char url[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    cluster = cluster_start(NULL);
+    snprintf(url, sizeof url, "%s", cluster_url(cluster, "?op_timeout=20s&ping=200ms"));
+    aim(url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    contract_teardown(state);
+    cluster_free(cluster);
+    cluster = NULL;
+    return 0;
+}
+
+/* Where a name is, and where it is to go. */
+struct place {
+    unsigned slot;
+    size_t from, to;
+};
+
+static struct place place_of(const char *name)
+{
+    struct place place;
+    char key[64];
+
+    snprintf(key, sizeof key, "hf:{%s}", name);
+    place.from = cluster_owner(cluster, key, &place.slot);
+    place.to = (place.from + 1) % CLUSTER_NODES;
+    return place;
+}
+
+static long long exists(size_t node, const char *key)
+{
+    redisReply *reply = server_ask(cluster->nodes[node], "EXISTS %s", key);
+    long long there = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+
+    freeReplyObject(reply);
+    return there;
+}
+
+/* It is renewed: the validity that is left grows. */
+static void await_renewal(hf_lease *lease)
+{
+    int64_t left_ms = hf_remaining_ms(lease);
+
+    AWAIT(hf_remaining_ms(lease) > left_ms || (left_ms = hf_remaining_ms(lease), false));
+    CHECK(hf_lease_state(lease) != HF_STATE_LOST);
+}
+
+static void begin_waiting(struct peer *peers, size_t count, hf_store *store,
+                          const hf_request *request)
+{
+    for (size_t i = 0; i < count; i++) {
+        peer_start(&peers[i]);
+        peer_begin(&peers[i], 0, request);
+        AWAIT(count_waiters(store, request->name) == i + 1);
+    }
+}
+
+static uint64_t joins(struct peer *peer, uint64_t after)
+{
+    uint64_t token;
+
+    EXPECT(HF_OK, peer_join(peer, 0, &token));
+    CHECK(token > after);
+    return token;
+}
+
+/* ---- resharding ------------------------------------------------------------------------------ */
+
+/* Renewals and a hand-off at every stage of a move: before the keys go, between (ASK), after. */
+static void hand_over_goes_on_through_a_move(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = with_ttl(waiting_request("job"), 6000);
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+    struct place place = place_of("job");
+    struct peer peers[4];
+
+    (void)state;
+    begin_waiting(peers, 4, store, &request);
+
+    cluster_move_begin(cluster, place.slot, place.from, place.to);
+    await_renewal(lease);
+    give(lease);
+    token = joins(&peers[0], token);
+
+    cluster_move_keys(cluster, place.slot, place.from, place.to);
+    CHECK(exists(place.from, "hf:{job}") != 1);
+    EXPECT(HF_OK, peer_release(&peers[0], 0)); /* by ASK */
+    token = joins(&peers[1], token);
+    AWAIT(count_waiters(store, "job") == 2);
+    EXPECT(HF_OK, peer_release(&peers[1], 0));
+    token = joins(&peers[2], token);
+
+    cluster_move_end(cluster, place.slot, place.to);
+    EXPECT(HF_OK, peer_release(&peers[2], 0)); /* by MOVED */
+    token = joins(&peers[3], token);
+    EXPECT(HF_OK, peer_release(&peers[3], 0));
+    CHECK(exists(place.to, "hf:{job}") == 1);
+    for (size_t i = 0; i < 4; i++)
+        peer_stop(&peers[i]);
+    gets_free(store, "job", token);
+    close_store(store);
+}
+
+/* A lease without waiters is one key: it is renewed although the slot is open, and for longer than
+ * it would live without. */
+static void renewal_goes_on_by_asking(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = with_ttl(mutex_request("job"), 3000);
+    hf_lease *lease = take(store, &request);
+    struct place place = place_of("job");
+
+    (void)state;
+    cluster_move_begin(cluster, place.slot, place.from, place.to);
+    cluster_move_keys(cluster, place.slot, place.from, place.to);
+    for (int i = 0; i < 4; i++)
+        await_renewal(lease);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    cluster_move_end(cluster, place.slot, place.to);
+    give(lease);
+    close_store(store);
+}
+
+/* Some keys here, some there: TRYAGAIN, until they are together again. */
+static void a_name_in_two_places_waits(void **state)
+{
+    hf_store *store = open_store(), *other = open_store();
+    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_lease *lease = take(store, &request);
+    struct place place = place_of("job");
+    struct peer peer;
+    struct attempt attempt;
+
+    (void)state;
+    begin_waiting(&peer, 1, store, &request);
+    cluster_move_begin(cluster, place.slot, place.from, place.to);
+    cluster_move_key(cluster, place.from, place.to, "hf:{job}");
+    attempt_start(&attempt, other, &request);
+    nap_ms(300); /* for a few refusals */
+    CHECK(!attempt.ended);
+    cluster_move_keys(cluster, place.slot, place.from, place.to);
+    cluster_move_end(cluster, place.slot, place.to);
+    AWAIT(count_waiters(store, "job") == 2);
+    give(lease);
+    joins(&peer, 0);
+    EXPECT(HF_OK, peer_release(&peer, 0));
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    peer_stop(&peer);
+    close_store(other);
+    close_store(store);
+}
+
+/* A move loses nothing: never two at once. */
+static void turns_go_on_through_moves(void **state)
+{
+    struct storm *storm = storm_start(url, "storm");
+    struct place place = place_of("storm");
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        storm_await(storm, 5);
+        cluster_move_begin(cluster, place.slot, place.from, place.to);
+        nap_ms(20);
+        cluster_move_keys(cluster, place.slot, place.from, place.to);
+        nap_ms(20);
+        cluster_move_keys(cluster, place.slot, place.from, place.to);
+        cluster_move_end(cluster, place.slot, place.to);
+        place.from = place.to;
+        place.to = (place.to + 1) % CLUSTER_NODES;
+    }
+    storm_await(storm, 5);
+    storm_end(storm, 0);
+}
+
+/* Many names in many slots, renewed in batches while one of the slots moves. */
+static void batches_go_on(void **state)
+{
+    enum { NAMES = 300 };
+    hf_store *store = open_store();
+    hf_lease *leases[NAMES];
+    char name[32];
+    struct place place = place_of("many7");
+    hf_request readers = with_ttl(mutex_request("shared"), 3000);
+
+    (void)state;
+    readers.kind = HF_SHARED; /* many leases of one slot go in one command */
+    for (int i = 0; i < NAMES; i++) {
+        hf_request request;
+
+        snprintf(name, sizeof name, "many%d", i);
+        request = with_ttl(mutex_request(name), 3000);
+        leases[i] = take(store, i % 3 ? &request : &readers);
+    }
+    cluster_move_begin(cluster, place.slot, place.from, place.to);
+    for (int i = 0; i < NAMES; i += 50)
+        await_renewal(leases[i]);
+    cluster_move_keys(cluster, place.slot, place.from, place.to);
+    cluster_move_end(cluster, place.slot, place.to);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < NAMES; i += 50)
+            await_renewal(leases[i]);
+    for (int i = 0; i < NAMES; i++)
+        CHECK(hf_lease_state(leases[i]) == HF_STATE_HELD);
+    for (int i = 0; i < NAMES; i++)
+        give(leases[i]);
+    close_store(store);
+}
+
+/* ---- losing a master ----------------------------------------------------------------------------- */
+
+/* Any write will do: the replica then has all that came before it. */
+static void replicate(const struct place *place)
+{
+    server_do(cluster->nodes[place->from], "SET {job}barrier 1");
+    CHECK(server_do(cluster->nodes[place->from], "WAIT 1 %d", SERVER_LIMIT_MS) == 1);
+}
+
+/* A name that the same server has. */
+static void neighbour_of(const struct place *place, char ret_name[32])
+{
+    for (int i = 0;; i++) {
+        snprintf(ret_name, 32, "storm%d", i);
+        if (place_of(ret_name).from == place->from)
+            return;
+    }
+}
+
+static void waiting_and_renewal_survive_a_master(void **state)
+{
+    hf_store *store = open_store();
+    struct place place = place_of("job");
+    struct server *replica = cluster_replica(cluster, place.from, 2000);
+    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+    struct storm *storm;
+    struct peer peers[2];
+    int64_t left_ms, lost_ms;
+    char name[32];
+
+    (void)state;
+    begin_waiting(peers, 2, store, &request);
+    neighbour_of(&place, name);
+    storm = storm_start(url, name);
+    storm_await(storm, 5);
+    replicate(&place);
+    nap_ms(1000); /* more than what is left then it has only after a renewal */
+    left_ms = hf_remaining_ms(lease);
+    lost_ms = now_ms();
+    server_kill(cluster->nodes[place.from]);
+
+    AWAIT(hf_lease_state(lease) == HF_STATE_HELD && hf_remaining_ms(lease) > left_ms);
+    give(lease);
+    for (size_t i = 0; i < 2; i++) {
+        token = joins(&peers[i], token);
+        EXPECT(HF_OK, peer_release(&peers[i], 0));
+        peer_stop(&peers[i]);
+    }
+    storm_await(storm, 5);
+    storm_end(storm, lost_ms);
+    close_store(store);
+    server_free(replica);
+}
+
+static void a_forgotten_lease_is_lost(void **state)
+{
+    hf_store *store = open_store();
+    struct place place = place_of("job");
+    struct server *replica = cluster_replica(cluster, place.from, 2000);
+    hf_request request = with_ttl(mutex_request("job"), 600000);
+    hf_lease *lease;
+    uint64_t token;
+
+    (void)state;
+    server_pause(replica);
+    server_do(cluster->nodes[place.from], "CLIENT KILL TYPE replica");
+    request.flags = HF_NO_RENEW;
+    lease = take(store, &request);
+    token = hf_token(lease);
+    server_kill(cluster->nodes[place.from]);
+    server_continue(replica);
+
+    gets_free(store, "job", token);
+    await_lost(lease);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+    server_free(replica);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------- */
+
+/* Wherever the inbox is, its connection breaks: it is subscribed again, and what was published to
+ * nobody is found by asking. */
+static void an_inbox_that_breaks_is_made_again(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_lease *lease = take(store, &request);
+    struct peer peers[2];
+
+    (void)state;
+    begin_waiting(peers, 2, store, &request);
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        server_do(cluster->nodes[i], "CLIENT KILL TYPE pubsub");
+    give(lease);
+    for (size_t i = 0; i < 2; i++) {
+        joins(&peers[i], 0);
+        EXPECT(HF_OK, peer_release(&peers[i], 0));
+        peer_stop(&peers[i]);
+    }
+    close_store(store);
+}
+
+/* ---- opening -------------------------------------------------------------------------------------- */
+
+static void refuses(const char *at, hf_status status, const char *words)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store;
+
+    options.open_wait_ms = 1500;
+    EXPECT(status, hf_open(at, &options, &store, &contract_error));
+    if (!strstr(contract_error.text, words))
+        fail_msg("'%s' is not in '%s'", words, contract_error.text);
+}
+
+static void opening_says_what_is_wrong(void **state)
+{
+    struct server *single = server_start(NULL);
+    uint16_t nobody = free_port();
+    char text[512];
+
+    (void)state;
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u", (unsigned)single->port);
+    refuses(text, HF_CONFIG, "no node of a cluster");
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u", (unsigned)nobody);
+    refuses(text, HF_UNAVAILABLE, "127.0.0.1:");
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u/1",
+             (unsigned)cluster->nodes[0]->port);
+    refuses(text, HF_CONFIG, "database");
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u?db=1",
+             (unsigned)cluster->nodes[0]->port);
+    refuses(text, HF_CONFIG, "db");
+
+    /* One that answers is enough; and by a name that the map does not have. */
+    snprintf(text, sizeof text, "redis+cluster://127.0.0.1:%u,localhost:%u", (unsigned)nobody,
+             (unsigned)cluster->nodes[1]->port);
+    close_store(open_at(text));
+    server_free(single);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST_CLUSTER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST_CLUSTER(hand_over_goes_on_through_a_move),
+        TEST_CLUSTER(renewal_goes_on_by_asking),
+        TEST_CLUSTER(a_name_in_two_places_waits),
+        TEST_CLUSTER(turns_go_on_through_moves),
+        TEST_CLUSTER(batches_go_on),
+        TEST_CLUSTER(waiting_and_renewal_survive_a_master),
+        TEST_CLUSTER(a_forgotten_lease_is_lost),
+        TEST_CLUSTER(an_inbox_that_breaks_is_made_again),
+        TEST_CLUSTER(opening_says_what_is_wrong),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A master is lost, and sentinels make a replica the new one: waiting, hand-off and renewal go on
+ * through it, not only the connection. What its loss may cost is told.
+ */
+#include "bed.h"
+#include "set.h"
+#include "storm.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOWN_MS "1500"
+
+static struct sentinel_set *set;
+static char url[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    set = sentinel_start(2, atoi(DOWN_MS), NULL);
+    snprintf(url, sizeof url, "%s", sentinel_url(set, "?op_timeout=20s&ping=200ms"));
+    aim(url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    contract_teardown(state);
+    sentinel_free(set);
+    set = NULL;
+    return 0;
+}
+
+/* The replicas have all that the master has. */
+static void replicate(struct server *master)
+{
+    server_do(master, "SET barrier 1");
+    CHECK(server_do(master, "WAIT 2 %d", SERVER_LIMIT_MS) == 2);
+}
+
+static struct server *lose_master(int64_t *ret_lost_ms)
+{
+    struct server *master = sentinel_master(set);
+
+    replicate(master);
+    *ret_lost_ms = now_ms();
+    server_kill(master);
+    return sentinel_await_other(set, master);
+}
+
+/* What is left of a lease when some of it has gone: more than this has it only after a renewal. */
+static int64_t left_after_a_while(hf_lease *lease)
+{
+    nap_ms(1000);
+    return hf_remaining_ms(lease);
+}
+
+/* ---- it goes on ----------------------------------------------------------------------------- */
+
+static void waiting_and_renewal_go_on(void **state)
+{
+    hf_store *store = open_store();
+    hf_request held_request = with_ttl(mutex_request("held"), 60000);
+    hf_request request = with_ttl(waiting_request("queue"), 60000);
+    hf_lease *held = take(store, &held_request), *first = take(store, &request);
+    uint64_t token = hf_token(first), next;
+    struct peer peers[3];
+    int64_t left_ms, lost_ms;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        peer_start(&peers[i]);
+        peer_begin(&peers[i], 0, &request);
+        AWAIT(count_waiters(store, "queue") == i + 1);
+    }
+    left_ms = left_after_a_while(held);
+    lose_master(&lost_ms);
+
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    CHECK(hf_lease_state(first) == HF_STATE_HELD || hf_lease_state(first) == HF_STATE_AT_RISK);
+    AWAIT(count_waiters(store, "queue") == 3);
+    give(first);
+    for (size_t i = 0; i < 3; i++) { /* in the order in which they came */
+        EXPECT(HF_OK, peer_join(&peers[i], 0, &next));
+        CHECK(next > token);
+        token = next;
+        EXPECT(HF_OK, peer_release(&peers[i], 0));
+        peer_stop(&peers[i]);
+    }
+    CHECK(gets_free(store, "queue", token) > token);
+    give(held);
+    close_store(store);
+}
+
+static void turns_go_on(void **state)
+{
+    struct storm *storm = storm_start(url, "storm");
+    int64_t lost_ms;
+
+    (void)state;
+    storm_await(storm, 20);
+    lose_master(&lost_ms);
+    storm_await(storm, 20);
+    storm_end(storm, lost_ms);
+}
+
+/* A failover by hand: the old master lives on as a replica, and says READONLY. */
+static void a_demoted_master_is_left(void **state)
+{
+    hf_store *store = open_store();
+    struct server *old = sentinel_master(set), *master;
+    hf_request request = with_ttl(mutex_request("held"), 60000);
+    hf_lease *held = take(store, &request);
+    int64_t left_ms;
+
+    (void)state;
+    replicate(old);
+    left_ms = left_after_a_while(held);
+    server_do(set->sentinels[0], "SENTINEL FAILOVER mymaster");
+    master = sentinel_await_other(set, old);
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    gets_free(store, "other", 0);
+    AWAIT(server_do(master, "EXISTS hf:{other}") == 1);
+    give(held);
+    close_store(store);
+}
+
+/* ---- what is lost is told -------------------------------------------------------------------- */
+
+/* Granted by a master that died before any replica had heard of it. Nobody renews it, and it has
+ * ten minutes left: only doubt makes us ask. */
+static void a_forgotten_lease_is_lost(void **state)
+{
+    hf_store *store = open_store();
+    struct server *master = sentinel_master(set);
+    hf_request request = with_ttl(mutex_request("ghost"), 600000);
+    struct loss loss = { 0 };
+    hf_lease *lease;
+    uint64_t token;
+
+    (void)state;
+    for (size_t i = 0; i < set->server_count; i++)
+        if (set->servers[i] != master)
+            server_pause(set->servers[i]);
+    server_do(master, "CLIENT KILL TYPE replica");
+    request.flags = HF_NO_RENEW;
+    request.on_lost = note_loss;
+    request.on_lost_arg = &loss;
+    lease = take(store, &request);
+    token = hf_token(lease);
+    server_kill(master);
+    for (size_t i = 0; i < set->server_count; i++)
+        if (set->servers[i] != master)
+            server_continue(set->servers[i]);
+
+    gets_free(store, "ghost", token);
+    await_lost(lease);
+    AWAIT(loss.calls == 1);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
+/* ---- old masters ------------------------------------------------------------------------------- */
+
+/* The old master is back, empty, and calls itself a master; and the only sentinel that answers has
+ * not heard of the failover. */
+static void an_old_master_is_not_trusted(void **state)
+{
+    struct server *old = sentinel_master(set), *master;
+    hf_store *store;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s",
+             sentinel_url(set, "?op_timeout=1s&connect_timeout=1s&ping=100ms"));
+    store = open_at(url);
+    server_pause(set->sentinels[2]);
+    for (size_t i = 0; i < set->server_count; i++) /* what it would read there when it goes on */
+        server_do(set->servers[i], "CLIENT KILL TYPE pubsub");
+    server_kill(old);
+    master = sentinel_await_other(set, old);
+    gets_free(store, "before", 0);
+    server_restart(old);
+    server_pause(set->sentinels[0]);
+    server_pause(set->sentinels[1]);
+    server_continue(set->sentinels[2]);
+
+    /* Now it has all the time to make the mistake. */
+    nap_ms(4000);
+    gets_free(store, "after", 0);
+    CHECK(server_do(master, "EXISTS hf:{after}") == 1);
+    CHECK(server_do(old, "EXISTS hf:{after}") == 0);
+    close_store(store);
+    server_continue(set->sentinels[0]);
+    server_continue(set->sentinels[1]);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------- */
+
+static void refuses(const char *at, hf_status status, const char *words)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store;
+
+    options.open_wait_ms = 1500;
+    EXPECT(status, hf_open(at, &options, &store, &contract_error));
+    if (!strstr(contract_error.text, words))
+        fail_msg("'%s' is not in '%s'", words, contract_error.text);
+}
+
+static void opening_says_what_is_wrong(void **state)
+{
+    uint16_t nobody = free_port();
+    char text[512];
+    hf_store *store;
+
+    (void)state;
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u/stranger",
+             (unsigned)set->sentinels[0]->port, (unsigned)set->sentinels[1]->port);
+    refuses(text, HF_CONFIG, "knows no master called 'stranger'");
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u/mymaster", (unsigned)nobody);
+    refuses(text, HF_UNAVAILABLE, "sentinel 127.0.0.1:");
+
+    /* One that answers is enough. */
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u/mymaster",
+             (unsigned)nobody, (unsigned)set->sentinels[1]->port);
+    close_store(open_at(text));
+
+    /* A password that only the sentinel wants. */
+    server_do(set->sentinels[0], "ACL SETUSER default resetpass >sesame");
+    snprintf(text, sizeof text, "redis+sentinel://127.0.0.1:%u/mymaster",
+             (unsigned)set->sentinels[0]->port);
+    refuses(text, HF_DENIED, "NOAUTH");
+    setenv("SENTINEL_SECRET", "wrong", 1);
+    snprintf(text, sizeof text,
+             "redis+sentinel://127.0.0.1:%u/mymaster?sentinel_password_env=SENTINEL_SECRET",
+             (unsigned)set->sentinels[0]->port);
+    refuses(text, HF_DENIED, "WRONGPASS");
+    setenv("SENTINEL_SECRET", "sesame", 1);
+    EXPECT(HF_OK, hf_open(text, NULL, &store, &contract_error));
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(waiting_and_renewal_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(turns_go_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_demoted_master_is_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_forgotten_lease_is_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_old_master_is_not_trusted, setup, teardown),
+        cmocka_unit_test_setup_teardown(opening_says_what_is_wrong, setup, teardown),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}
