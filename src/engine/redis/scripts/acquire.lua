@@ -44,12 +44,15 @@ if got[1] and not got[2] and not got[3] then
     end
 end
 
--- The other common case: all permits are taken by living holders, so we stand in the queue. (ZADD NX
--- adds nothing if we are in it already, and then the rules below decide.)
-if version == VERSION and wait and not barge and taken == capacity and mode == want_mode and
-    capacity == want_capacity and holders > 0 and now <= soon and (tomb == 0 or now <= tomb) and
-    waiters < sweep and (waiters == 0 or now <= wexp) and last < TOKEN_LIMIT - tokens and
-    us <= TOKEN_LIMIT - tokens then
+-- The other common case: all permits are taken by living holders, so we stand in the queue, or are
+-- refused. (ZADD NX adds nothing if we are in it already, and then the rules below decide.)
+local full = version == VERSION and taken == capacity and mode == want_mode and capacity == want_capacity and
+    holders > 0 and now <= soon and (tomb == 0 or now <= tomb)
+if full and not wait and waiters == 0 then
+    return { 'B', now <= closed and closed - now + 1 or soon - now + 1 }
+end
+if full and wait and not barge and waiters < sweep and (waiters == 0 or now <= wexp) and
+    last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
     ticket = ticket + 1
     if us > ticket then ticket = us end
     if call('ZADD', qkey, 'NX', ticket, owner) == 1 then
