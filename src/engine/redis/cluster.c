@@ -45,6 +45,7 @@ struct rd_cluster {
     struct rd_node *asked; /* for the map; NULL: nobody */
     struct rd_node *hint;  /* whom to ask next: it knows best */
     bool known;            /* there is a map */
+    bool look_at_inbox;    /* is it at a server of the map? */
     int64_t asked_ms;      /* when we asked last */
     int64_t refresh_ms;    /* when to ask again; HFI_NEVER */
     unsigned failures;     /* maps in a row that were of no use, or had a server that is down */
@@ -438,7 +439,7 @@ static void use_map(struct hfi_conn *conn)
         node->gone = !node->in_map;
     }
     memcpy(conn->slots, cluster->fresh, sizeof cluster->fresh);
-    cluster->known = true;
+    cluster->known = cluster->look_at_inbox = true;
     cluster->why.status = HF_OK;
     cluster->why.text[0] = 0;
     if (is_whole(conn))
@@ -504,10 +505,15 @@ static void cluster_tick(struct hfi_conn *conn, int64_t now_ms)
     if (cluster->refresh_ms <= now_ms && !cluster->asked)
         ask(conn, now_ms);
     if (hfi_link_state(conn->inbox.link) == HFI_LINK_IDLE && conn->inbox.open_ms <= now_ms &&
-        conn->inbox.failures > 0)
+        conn->inbox.failures > 0) {
         move_inbox(conn, false);
-    else if (cluster->known && !inbox_serves(conn))
-        move_inbox(conn, true);
+        cluster->look_at_inbox = true;
+    } else if (cluster->look_at_inbox) {
+        if (inbox_serves(conn))
+            cluster->look_at_inbox = false;
+        else
+            move_inbox(conn, true);
+    }
     drop_gone(conn, now_ms);
 }
 

@@ -54,6 +54,7 @@ struct member {
 struct rd_sentinel {
     struct member *members[MEMBERS_MAX];
     size_t count;
+    bool news;        /* an answer came, or one that we had is gone */
     int64_t first_ms; /* of the first answer; 0: none yet */
     int64_t epoch;    /* highest that was followed */
     bool followed;    /* anybody, ever */
@@ -181,6 +182,7 @@ static void member_down(struct hfi_link *link, hf_status status, const char *why
 
     hfi_address_free(member->master);
     member->master = NULL;
+    member->conn->sentinel->news = true;
     hfi_error_set(&member->why, status, 0, "sentinel %s", why);
     member->failures++;
     member->open_ms =
@@ -263,6 +265,7 @@ static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply
     hfi_address_free(member->master);
     member->master = master;
     member->epoch = member->asked_epoch;
+    member->conn->sentinel->news = true;
     if (master) {
         member->why.status = HF_OK;
         if (member->conn->sentinel->first_ms == 0)
@@ -341,8 +344,10 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
     if (count == 0 || !settled(sentinel, count, conn->conf->address_count, now_ms))
         return;
     best = hfi_sentinel_choose(answers, count, conn->conf->address_count, current, sentinel->epoch);
-    if (best == count)
+    if (best == count) {
+        sentinel->news = false;
         return;
+    }
     if ((!current || !hfi_address_same(current, answers[best].master)) &&
         !hfi_rd_master_aim(conn, answers[best].master)) {
         sentinel->first_ms = now_ms; /* out of memory: later */
@@ -350,6 +355,7 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
     }
     sentinel->epoch = answers[best].epoch;
     sentinel->followed = true;
+    sentinel->news = false;
 }
 
 static void sentinel_up(struct rd_node *node)
@@ -410,7 +416,8 @@ static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
 
     for (size_t i = 0; i < sentinel->count; i++)
         tick_member(sentinel->members[i], others, now_ms);
-    choose(conn, now_ms);
+    if (sentinel->news)
+        choose(conn, now_ms);
 }
 
 static int64_t member_next_ms(const struct member *member, bool others)
