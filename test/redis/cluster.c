@@ -4,6 +4,7 @@
  * over; and a master that is lost. See src/engine/redis/cluster.c for what each redirection means.
  */
 #include "bed.h"
+#include "liar.h"
 #include "set.h"
 #include "storm.h"
 
@@ -311,6 +312,47 @@ static void a_forgotten_lease_is_lost(void **state)
     server_free(replica);
 }
 
+/* ---- redirections without end -------------------------------------------------------------------- */
+
+/* A try against a server that answers always the same. How many commands it cost. */
+static unsigned costs(const char *error, const char *query, const char *words)
+{
+    struct liar *liar = liar_start(error);
+    hf_request request = mutex_request("job");
+    hf_lease *lease;
+    hf_store *store;
+    char at[128];
+    unsigned count;
+
+    snprintf(at, sizeof at, "redis+cluster://127.0.0.1:%u%s", (unsigned)liar_port(liar), query);
+    store = open_at(at);
+    EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
+    if (!strstr(contract_error.text, words))
+        fail_msg("'%s' is not in '%s'", words, contract_error.text);
+    count = liar_scripts(liar);
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    liar_stop(liar);
+    return count;
+}
+
+static void redirections_are_bounded(void **state)
+{
+    unsigned count;
+
+    (void)state;
+    CHECK(costs("MOVED 1 127.0.0.1:%u", "", "redirected 8 times") == 9);
+    CHECK(costs("MOVED 1 :%u", "", "redirected 8 times") == 9);
+    CHECK(costs("ASK 1 127.0.0.1:%u", "", "redirected 8 times") == 9);
+    CHECK(costs("MOVED 1 nonsense", "", "MOVED") == 1);
+    CHECK(costs("MOVED 99999 127.0.0.1:%u", "", "MOVED") == 1);
+
+    /* No redirection, but later: with pauses, for as long as an operation may last. */
+    count = costs("CLUSTERDOWN not now", "?op_timeout=1s", "CLUSTERDOWN");
+    CHECK(count >= 2 && count < 200);
+    count = costs("TRYAGAIN not now", "?op_timeout=1s", "TRYAGAIN");
+    CHECK(count >= 2 && count < 200);
+}
+
 /* ---- messages ------------------------------------------------------------------------------------- */
 
 /* Wherever the inbox is, its connection breaks: it is subscribed again, and what was published to
@@ -386,6 +428,7 @@ int main(int argc, char **argv)
         TEST_CLUSTER(a_forgotten_lease_is_lost),
         TEST_CLUSTER(an_inbox_that_breaks_is_made_again),
         TEST_CLUSTER(opening_says_what_is_wrong),
+        cmocka_unit_test(redirections_are_bounded),
     };
 
     bed_main(argc, argv);
