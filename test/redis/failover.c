@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOWN_MS "1500"
+#define DOWN_MS 1500
 
 static struct sentinel_set *set;
 static char url[512];
@@ -20,7 +20,7 @@ static char url[512];
 static int setup(void **state)
 {
     (void)state;
-    set = sentinel_start(2, atoi(DOWN_MS), NULL);
+    set = sentinel_start(2, DOWN_MS, NULL);
     snprintf(url, sizeof url, "%s", sentinel_url(set, "?op_timeout=20s&ping=200ms"));
     aim(url);
     return 0;
@@ -125,6 +125,50 @@ static void a_demoted_master_is_left(void **state)
     gets_free(store, "other", 0);
     AWAIT(server_do(master, "EXISTS hf:{other}") == 1);
     give(held);
+    close_store(store);
+}
+
+/* It does not die but hangs: its connections stay, and nobody answers. Later it goes on where it was
+ * stopped, with all that it was sent. */
+static void a_master_that_hangs_is_left(void **state)
+{
+    struct storm *storm = storm_start(url, "storm");
+    hf_store *store = open_store();
+    struct server *old = sentinel_master(set);
+    hf_request request = with_ttl(mutex_request("held"), 60000);
+    hf_lease *held = take(store, &request);
+    int64_t left_ms, lost_ms;
+
+    (void)state;
+    storm_await(storm, 10);
+    replicate(old);
+    left_ms = left_after_a_while(held);
+    lost_ms = now_ms();
+    server_pause(old);
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    storm_await(storm, 10);
+    server_continue(old);
+    storm_await(storm, 10);
+    storm_end(storm, lost_ms);
+    give(held);
+    close_store(store);
+}
+
+/* The only sentinel of the URL is gone for good: it has told us of the others. */
+static void other_sentinels_are_learnt(void **state)
+{
+    char at[256];
+    hf_store *store;
+    struct server *old = sentinel_master(set);
+
+    (void)state;
+    snprintf(at, sizeof at, "redis+sentinel://127.0.0.1:%u/mymaster?ping=200ms",
+             (unsigned)set->sentinels[2]->port);
+    store = open_at(at);
+    server_kill(set->sentinels[2]);
+    server_kill(old);
+    gets_free(store, "job", 0);
+    CHECK(sentinel_master(set) != old);
     close_store(store);
 }
 
@@ -245,13 +289,12 @@ static void opening_says_what_is_wrong(void **state)
 
 int main(int argc, char **argv)
 {
+#define TEST_SET(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(waiting_and_renewal_go_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(turns_go_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_demoted_master_is_left, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_forgotten_lease_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_old_master_is_not_trusted, setup, teardown),
-        cmocka_unit_test_setup_teardown(opening_says_what_is_wrong, setup, teardown),
+        TEST_SET(waiting_and_renewal_go_on),  TEST_SET(turns_go_on),
+        TEST_SET(a_demoted_master_is_left),   TEST_SET(a_master_that_hangs_is_left),
+        TEST_SET(other_sentinels_are_learnt), TEST_SET(a_forgotten_lease_is_lost),
+        TEST_SET(an_old_master_is_not_trusted), TEST_SET(opening_says_what_is_wrong),
     };
 
     bed_main(argc, argv);

@@ -112,17 +112,15 @@ bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
     return aim(&conn->inbox, address);
 }
 
+/* The node itself is the last: if memory ends before, it is still where it was, and who asks again
+ * sees that. */
 bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
 {
-    if (conn->node_count == 0) {
-        if (hfi_rd_node_add(conn, address) == RD_NODE_ANY)
-            return false;
-    } else if (!aim(conn->nodes[0], address)) {
-        return false;
-    }
     conn->sync.conn = conn;
-    return hfi_rd_inbox_aim(conn, address) &&
-           (conn->conf->sync == 0 || aim(&conn->sync, address));
+    if (!hfi_rd_inbox_aim(conn, address) || (conn->conf->sync > 0 && !aim(&conn->sync, address)))
+        return false;
+    return conn->node_count > 0 ? aim(conn->nodes[0], address)
+                                : hfi_rd_node_add(conn, address) != RD_NODE_ANY;
 }
 
 /* ---- one server -------------------------------------------------------------------------- */
