@@ -88,7 +88,7 @@ static void serve(char *line)
         answer(hf_status_name(hf_release(lease, &err)));
     else
         answer("what?");
-    if (err.text[0])
+    if (err.text[0] && err.status != HF_BUSY && err.status != HF_LOST)
         fprintf(stderr, "worker: %s\n", err.text);
 }
 
