@@ -6,12 +6,15 @@
 #include "bed.h"
 #include "fake.h"
 
+#include "util/alloc.h"
 #include "util/clock.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REPLY "*3\r\n$1\r\nG\r\n:12345\r\n$5\r\nhello\r\n"
 
@@ -290,6 +293,9 @@ static void nobody_reads(void **state)
     open_to(&bed, fake, false, "");
     for (int i = 0; i < CALLS; i++)
         CALL(&bed, &calls[i], "SET", value);
+    /* A driver that sleeps is woken, though nothing came from the server. */
+    assert_int_equal(
+        poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
     bed_until_down(&bed);
     assert_int_equal(bed.status, HF_UNAVAILABLE);
     assert_non_null(strstr(bed.why, "does not read"));
@@ -324,6 +330,63 @@ static void closing(void **state)
     assert_int_equal(hfi_link_state(bed.link), HFI_LINK_IDLE);
     hfi_link_close(bed.link);
     bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* After a fork the child has the socket too. Ours is closed; epoll must not go on about theirs. */
+static void closing_one_of_two(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY("+late\r\n"), END };
+    struct fake *fake = fake_start(steps);
+    struct call call;
+    struct bed bed;
+    int theirs;
+
+    (void)state;
+    open_to(&bed, fake, false, "");
+    theirs = fcntl(hfi_link_fd(bed.link), F_DUPFD_CLOEXEC, 0);
+    CALL(&bed, &call, "A");
+    hfi_link_close(bed.link);
+    assert_int_equal(poll(&(struct pollfd){ .fd = theirs, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
+    assert_int_equal(poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, 0), 0);
+    close(theirs);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* Out of memory at every allocation in turn: it goes down for that, or it does not matter. */
+static void no_memory(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY(REPLY), END };
+    struct fake *fake = fake_start(steps);
+    bool failed = true;
+
+    (void)state;
+    for (unsigned long k = 1; failed; k++) {
+        char url[100], big[2000];
+        struct call call;
+        struct bed bed;
+
+        memset(big, 'b', sizeof big);
+        big[sizeof big - 1] = 0;
+        snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect_timeout=1m", fake_port(fake));
+        bed_init(&bed, url, false);
+        hfi_alloc_fail_at(k, 0);
+        bed_open(&bed);
+        while (bed.ups + bed.downs == 0)
+            bed_drive(&bed, 1000);
+        if (bed.ups) {
+            CALL(&bed, &call, "SET", big);
+            while (call.answers == 0)
+                bed_drive(&bed, 1000);
+        }
+        hfi_alloc_fail_at(0, 0);
+        failed = bed.downs > 0 || call.none;
+        if (bed.downs)
+            assert_int_equal(bed.status, HF_NO_MEMORY);
+        assert_true(k < 100);
+        bed_done(&bed);
+    }
     fake_stop(fake);
 }
 
@@ -514,6 +577,8 @@ int main(void)
         cmocka_unit_test(unsent),
         cmocka_unit_test(nobody_reads),
         cmocka_unit_test(closing),
+        cmocka_unit_test(closing_one_of_two),
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(sent_from_answered),
         cmocka_unit_test(asking),
         cmocka_unit_test(messages),

@@ -7,6 +7,7 @@
 
 #include "util/clock.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -265,6 +266,9 @@ static void large(void **state)
     CALL(&bed, &get, "GET", "big");
     bed_until_answered(&bed, &get);
     assert_int_equal(get.type, HFI_REPLY_TEXT);
+
+    /* And once all has gone nobody is woken for nothing. */
+    assert_int_equal(poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, 0), 0);
     bed_done(&bed);
     free(value);
     server_free(server);
