@@ -53,6 +53,7 @@ static const struct {
     { "wrong number of arguments", HF_VERSION },
     { "Unknown Redis command", HF_VERSION }, /* the same, when a script calls */
     { "Wrong number of args", HF_VERSION },
+    { "The user executing the script can't", HF_DENIED }, /* NOPERM, likewise */
     { "max number of clients", HF_UNAVAILABLE },
     { "Error writing to the AOF", HF_UNAVAILABLE },
 };
