@@ -291,9 +291,9 @@ int main(int argc, char **argv)
 {
 #define TEST_SET(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST_SET(waiting_and_renewal_go_on),  TEST_SET(turns_go_on),
-        TEST_SET(a_demoted_master_is_left),   TEST_SET(a_master_that_hangs_is_left),
-        TEST_SET(other_sentinels_are_learnt), TEST_SET(a_forgotten_lease_is_lost),
+        TEST_SET(waiting_and_renewal_go_on),    TEST_SET(turns_go_on),
+        TEST_SET(a_demoted_master_is_left),     TEST_SET(a_master_that_hangs_is_left),
+        TEST_SET(other_sentinels_are_learnt),   TEST_SET(a_forgotten_lease_is_lost),
         TEST_SET(an_old_master_is_not_trusted), TEST_SET(opening_says_what_is_wrong),
     };
 

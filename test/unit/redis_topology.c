@@ -22,7 +22,9 @@ static void nobody_answers(void **state)
 
 static void the_last_failover_wins(void **state)
 {
-    const struct hfi_sentinel_answer answers[] = { { &old_one, 4 }, { &new_one, 5 }, { &old_one, 4 } };
+    const struct hfi_sentinel_answer answers[] = { { &old_one, 4 },
+                                                   { &new_one, 5 },
+                                                   { &old_one, 4 } };
 
     (void)state;
     assert_int_equal(hfi_sentinel_choose(answers, 3, 3, NULL, 0), 1);
@@ -37,14 +39,17 @@ static void an_old_answer_is_not_followed(void **state)
 
     (void)state;
     assert_int_equal(hfi_sentinel_choose(answers, 1, 3, &new_one, 5), 1);
-    assert_int_equal(hfi_sentinel_choose(answers, 1, 3, &new_one, 4), 0); /* not older: a new state */
+    assert_int_equal(hfi_sentinel_choose(answers, 1, 3, &new_one, 4),
+                     0); /* not older: a new state */
     assert_int_equal(hfi_sentinel_choose(answers, 1, 1, &new_one, 5), 0); /* it is all there is */
 }
 
 /* Set up anew, epochs begin again: then most of them say so. */
 static void most_of_them_are_believed(void **state)
 {
-    const struct hfi_sentinel_answer answers[] = { { &new_one, 0 }, { &new_one, 0 }, { &old_one, 0 } };
+    const struct hfi_sentinel_answer answers[] = { { &new_one, 0 },
+                                                   { &new_one, 0 },
+                                                   { &old_one, 0 } };
 
     (void)state;
     assert_int_equal(hfi_sentinel_choose(answers, 2, 3, &old_one, 9), 0);
@@ -54,7 +59,9 @@ static void most_of_them_are_believed(void **state)
 /* No epochs (a user who may not ask): votes, then staying. */
 static void votes_decide_among_equals(void **state)
 {
-    const struct hfi_sentinel_answer answers[] = { { &old_one, 0 }, { &new_one, 0 }, { &new_one, 0 } };
+    const struct hfi_sentinel_answer answers[] = { { &old_one, 0 },
+                                                   { &new_one, 0 },
+                                                   { &new_one, 0 } };
 
     (void)state;
     assert_ptr_equal(answers[hfi_sentinel_choose(answers, 3, 3, &old_one, 0)].master, &new_one);

@@ -123,9 +123,7 @@ static const hf_error *cluster_why(const struct hfi_conn *conn, bool hopeless)
     }
     if (hopeless)
         return why;
-    return conn->cluster->why.status != HF_OK ? &conn->cluster->why
-           : why                              ? why
-                                              : &conn->inbox.why;
+    return conn->cluster->why.status != HF_OK ? &conn->cluster->why : why ? why : &conn->inbox.why;
 }
 
 /* ---- nodes -------------------------------------------------------------------------- */

@@ -211,7 +211,8 @@ static void question(struct member *member, int64_t now_ms)
     if (member->awaited > 0)
         return;
     /* Not all clients of a sentinel at once. */
-    member->ask_ms = now_ms + pause_ms * 3 / 4 + (int64_t)(hfi_random_u64() % 1024) * pause_ms / 2048;
+    member->ask_ms =
+        now_ms + pause_ms * 3 / 4 + (int64_t)(hfi_random_u64() % 1024) * pause_ms / 2048;
     send(member, "MASTER", &member->epoch_sent, epoch_answered);
     send(member, "GET-MASTER-ADDR-BY-NAME", &member->master_sent, master_answered);
     if (!member->told_others)

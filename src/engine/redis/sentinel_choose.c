@@ -24,8 +24,8 @@ size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t cou
 
         if (best == count || answers[i].epoch > answers[best].epoch ||
             (answers[i].epoch == answers[best].epoch &&
-             (mine > best_votes || (mine == best_votes && current &&
-                                    hfi_address_same(answers[i].master, current))))) {
+             (mine > best_votes ||
+              (mine == best_votes && current && hfi_address_same(answers[i].master, current))))) {
             best = i;
             best_votes = mine;
         }
