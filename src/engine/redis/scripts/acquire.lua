@@ -51,7 +51,7 @@ local full = version == VERSION and taken == capacity and mode == want_mode and 
 if full and not wait and waiters == 0 then
     return { 'B', now <= closed and closed - now + 1 or soon - now + 1 }
 end
-if full and wait and not barge and waiters < sweep and (waiters == 0 or now <= wexp) and
+if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
     last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
     ticket = ticket + 1
     if us > ticket then ticket = us end

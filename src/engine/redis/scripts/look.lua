@@ -20,6 +20,10 @@ end
 if not state then return { 'N' } end
 open(state)
 
+local function age(since) -- the server's clock may have been set back
+    return now > since and now - since or 0
+end
+
 local permits_taken = 0
 for i = 1, #all, 2 do
     if byte(all[i]) == 104 then -- h
@@ -30,7 +34,7 @@ for i = 1, #all, 2 do
             close(deadline, delay)
         else
             permits_taken = permits_taken + permits
-            shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags, now - since,
+            shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags, age(since),
                 deadline - now, ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
         end
     end
@@ -45,7 +49,7 @@ if waiters > 0 then
             local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
                 unpack(WAITER, record)
             if now <= beat + window then
-                queue[#queue + 1] = { order[i], permits, flags, now - since, ttl,
+                queue[#queue + 1] = { order[i], permits, flags, age(since), ttl,
                     sub(record, WAITER_LEN + attempt_len + inbox_len + 1) }
             end
         end
