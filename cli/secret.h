@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secrets in store URLs: user-info up to the last '@', and parameters whose key sounds like a
- * secret, but for those that say where one is (password_file=). The library is stricter in its own
- * texts, where nothing depends on a parameter being there.
+ * Secrets in store URLs, judged as the library judges them for its own texts: user-info up to the
+ * last '@', and parameters whose key sounds like a secret, but for those that say where one is
+ * (password_file=).
  */
 #ifndef CLI_SECRET_H
 #define CLI_SECRET_H

@@ -314,12 +314,21 @@ static size_t user_info_end(const struct hfi_url *url)
     return (size_t)(last + 1 - rest);
 }
 
+/* "password_file=/etc/pw", "password_env=PW": where a secret is, and not the secret. */
+static bool names_a_place(const char *key)
+{
+    size_t len = strlen(key);
+
+    return (len > 5 && strcmp(key + len - 5, "_file") == 0) ||
+           (len > 4 && strcmp(key + len - 4, "_env") == 0) || strcmp(key, "key") == 0;
+}
+
 static bool is_secret(const struct hfi_url *url, const struct hfi_url_param *param)
 {
     static const char *const words[] = { "pass", "pwd", "secret", "token", "auth", "key", "cred" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasestr(param->key, words[i]))
+        if (strcasestr(param->key, words[i]) && !names_a_place(param->key))
             return true;
 
     /* "redis://user:pa?ss=word@host": the '?' belonged to a password. */

@@ -35,6 +35,48 @@ static void passwords_are_left_out(void **state)
     without("redis://me:se@cr/et@host/0", "redis://me@host/0");
     without("redis://host/?password=x&db=1&Auth_Token=y", "redis://host/?db=1");
     without("redis://host/?password=x", "redis://host/");
+    without("redis://host/?%70assword=x&db=1", "redis://host/?db=1");
+    without("redis://host/?x_file=a@b", "redis://host/"); /* the end of a password */
+    without("redis+unix://:secret@/run/sock?db=1", "redis+unix:///run/sock?db=1");
+    without("redis+sentinel://me:secret@a:1,b:2/master/0", "redis+sentinel://me@a:1,b:2/master/0");
+}
+
+/* A child can only use the store if it is told where the password is. */
+static void places_of_passwords_stay(void **state)
+{
+    static const char *const urls[] = {
+        "redis://host/?password_file=/etc/pw&db=1",
+        "redis://me@host/?password_env=PW",
+        "redis+sentinel://h/m?sentinel_password_file=/a&sentinel_user=x",
+        "rediss://host/?ca=/a&cert=/b&key=/c",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        without(urls[i], urls[i]);
+    without("redis://host/?sslkey=x&keys=y&file=z", "redis://host/?file=z");
+}
+
+static void param(const char *url, const char *key, const char *expected)
+{
+    char *value = url_param(url, key);
+
+    if (expected)
+        assert_string_equal(value, expected);
+    else
+        assert_null(value);
+    free(value);
+}
+
+static void parameters_are_found(void **state)
+{
+    (void)state;
+    param("redis://h?password_env=PW", "password_env", "PW");
+    param("redis://h?a=b&password_env=&c=d", "password_env", "");
+    param("redis://h?sentinel_password_env=PW", "password_env", NULL);
+    param("redis://h?password_env", "password_env", NULL);
+    param("redis://h", "password_env", NULL);
+    param("profile", "password_env", NULL);
 }
 
 static void wiped(const char *url, const char *expected)
@@ -54,6 +96,7 @@ static void argv_is_wiped_only_if_it_must_be(void **state)
     wiped("redis://host/?db=1", "redis://host/?db=1");
     wiped("redis://u:p@h", "redis:*******");
     wiped("redis://h?pwd=1", "redis:*********");
+    wiped("redis://h?password_file=/etc/pw", "redis://h?password_file=/etc/pw");
 }
 
 static void with(const char *url, const char *password, const char *expected)
@@ -83,6 +126,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passwords_are_left_out),
+        cmocka_unit_test(places_of_passwords_stay),
+        cmocka_unit_test(parameters_are_found),
         cmocka_unit_test(argv_is_wiped_only_if_it_must_be),
         cmocka_unit_test(a_password_is_put_in),
     };
