@@ -221,7 +221,7 @@ static void redaction(void **state)
     } cases[] = {
         { "file:", "file:" },
         { "file:/a@b/c?ttl=5s", "file:/a@b/c?ttl=5s" },
-        { "file:dir@x?key=v@w", "file:dir@x?key=***" },
+        { "file:dir@x?apikey=v@w", "file:dir@x?apikey=***" },
         { "redis://h:6379/0", "redis://h:6379/0" },
         { "REDIS://u:SECRET@h/0", "redis://***@h/0" },
         { "redis://:SECRET@h", "redis://***@h" },
