@@ -46,8 +46,12 @@ class Connection:
         raise EOFError('the server said %r' % line)
 
     def many(self, commands):
-        self.socket.sendall(b''.join(self.pack(c) for c in commands))
-        return [self.read() for _ in commands]
+        replies = []
+        for i in range(0, len(commands), 100):  # more would fill the buffers on both sides, and stand still
+            some = commands[i:i + 100]
+            self.socket.sendall(b''.join(self.pack(c) for c in some))
+            replies += [self.read() for _ in some]
+        return replies
 
     def __call__(self, *args):
         reply = self.many([args])[0]

@@ -226,8 +226,8 @@ class Model:
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
-                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags, max(0, self.now - h.since), h.deadline - self.now,
-                        h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
+                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags, max(0, self.now - h.since),
+                        h.deadline - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
                 [[w.owner, w.permits, w.flags, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
 
     # -- what the server must keep

@@ -167,7 +167,8 @@ class Run:
         flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
         self.attempt += 1
         args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 300000000])]),
-                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]), r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
+                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
+                r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES),
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
@@ -469,11 +470,15 @@ def long_queue(case):
 
 def many_at_once(case):
     """More records than a call of Lua takes arguments: they expire, and are promoted, in one script."""
-    for i in range(9000):
-        case.acquire('h%d' % i, mode=2, capacity=10000, ttl=1000)
+
+    def many(prefix, window):
+        case.redis.many([case.call.command('acquire', keys_of('n'), ['%s%d' % (prefix, i), 2, 10000, 1, 1, 1, 1000, 0,
+                                                                     window, 1, 'hf:inbox:1', 'x'])
+                         for i in range(9000)])
+
+    many('h', 500)
     case.acquire('all', mode=2, capacity=10000, permits=10000, window=10 ** 6)
-    for i in range(9000):
-        case.acquire('w%d' % i, mode=2, capacity=10000, window=10 ** 6)
+    many('w', 10 ** 6)
     case.pass_ms(1001)
     equal(case.call('beat', keys_of('n'), 'all', 1000)[0][0], 'G')
     equal([case.state()[k] for k in ('holders', 'taken', 'waiters')], [1, 10000, 9000])
