@@ -24,8 +24,6 @@
 #define BEHIND_FAR   (16 << 20)
 #define VALUE_ROOM   128
 #define NOT_ALLOWED  "not allowed to know"
-#define TOKENS_GO_BACK \
-    "tokens begin at the server's time then, and go back only if its clock does too"
 
 static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
 static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
@@ -52,7 +50,13 @@ void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
     check_persistence(r, ask, info);
     check_memory(r, info);
     check_user(r, ask, address);
-    check_rights(r, ask);
+    if (r->conf->wire == HFI_WIRE_NATIVE) {
+        check_rights(r, ask);
+        hfi_report(
+            r, HF_FINE, "tokens",
+            "no smaller than the server's time in microseconds: even if it forgets all, they "
+            "grow on, unless its clock goes back too");
+    }
     check_round_trip(r, ask);
     check_clock(r, ask);
     hfi_free(info);
@@ -185,14 +189,13 @@ static void check_append_only(const struct hfi_report *r, struct hfi_ask *ask)
 
     if (!config(ask, "appendfsync", fsync, sizeof fsync) ||
         !config(ask, "no-appendfsync-on-rewrite", rewrite, sizeof rewrite))
-        hfi_report(
-            r, HF_WARNING, "persistence",
-            "an append-only file; how often it is synced: " NOT_ALLOWED
-            " (appendfsync). Unless always, a crash forgets the last grants; " TOKENS_GO_BACK);
+        hfi_report(r, HF_WARNING, "persistence",
+                   "an append-only file; how often it is synced: " NOT_ALLOWED
+                   " (appendfsync). Unless always, a crash forgets the last grants");
     else if (strcmp(fsync, "always") != 0)
         hfi_report(r, HF_WARNING, "persistence",
                    "an append-only file with appendfsync %s: if its machine crashes, the last %s "
-                   "of grants are forgotten and can be given again; " TOKENS_GO_BACK,
+                   "of grants are forgotten and can be given again",
                    fsync, strcmp(fsync, "everysec") == 0 ? "two seconds" : "half minute or more");
     else if (strcmp(rewrite, "no") != 0)
         hfi_report(
@@ -217,18 +220,18 @@ static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, c
             r, HF_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
             " (save). A restart forgets every lease since the last one, or all, and can give "
-            "them again; " TOKENS_GO_BACK);
+            "them again");
     else if (save[0])
         hfi_report(
             r, HF_WARNING, "persistence",
             "snapshots only (save %s): a restart that comes with a crash forgets every lease "
-            "since the last one, and can give them again; " TOKENS_GO_BACK,
+            "since the last one, and can give them again",
             save);
     else
         hfi_report(
             r, HF_WARNING, "persistence",
             "none: a restart forgets every lease and token counter. Holders are told as soon "
-            "as they notice, but a name can be granted again before; " TOKENS_GO_BACK);
+            "as they notice, but a name can be granted again before");
 }
 
 static void check_memory(const struct hfi_report *r, const char *info)
