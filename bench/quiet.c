@@ -135,18 +135,10 @@ static double worst_switches(const struct scene *scene)
 
 /* ---- system calls ------------------------------------------------------------------ */
 
-static int earlier(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double beats_in(struct strace_window *window)
+static double beats_in(const struct strace_window *window)
 {
     double beats = 0, last = 0;
 
-    qsort(window->times, window->count, sizeof *window->times, earlier);
     for (size_t i = 0; i < window->count; i++) {
         beats += window->times[i] - last > BEAT_S;
         last = window->times[i];

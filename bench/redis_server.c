@@ -44,6 +44,7 @@ static void become_server(const struct bench *bench, uint16_t port, pid_t parent
                            "no",    "--loglevel", "warning", NULL };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+    setsid(); /* as servers do: the kernel shares the CPUs out between sessions first */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_INTERNAL);

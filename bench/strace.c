@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,20 +54,56 @@ static double calls_of(pid_t pid, const char *tid, void *arg)
     file = fopen(path, "re");
     if (!file)
         return 0; /* strace makes it with the first line */
-    while (window->count < STRACE_CALLS_MAX && fgets(line, sizeof line, file)) {
+    while (window->count < STRACE_CALLS_MAX && window->mark_count < STRACE_CALLS_MAX &&
+           fgets(line, sizeof line, file)) {
         double at = strtod(line, &rest);
 
-        if (rest[0] == ' ' && rest[1] >= 'a' && rest[1] <= 'z' && at >= window->from &&
-            at < window->to)
+        if (rest[0] != ' ' || rest[1] < 'a' || rest[1] > 'z' || at < window->from ||
+            at >= window->to)
+            continue;
+        if (window->mark && strncmp(rest + 1, window->mark, strlen(window->mark)) == 0)
+            window->marks[window->mark_count++] = at;
+        else
             window->times[window->count++] = at;
     }
     fclose(file);
     return (double)(window->count - before);
 }
 
+static int earlier(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
 double strace_calls(pid_t pid, struct strace_window *window)
 {
-    return sum_threads(pid, calls_of, window);
+    double calls = sum_threads(pid, calls_of, window);
+
+    qsort(window->times, window->count, sizeof *window->times, earlier);
+    if (window->marks)
+        qsort(window->marks, window->mark_count, sizeof *window->marks, earlier);
+    return calls;
+}
+
+double strace_between(const struct strace_window *window, double q)
+{
+    static double steps[STRACE_CALLS_MAX];
+    size_t count = 0, call = 0;
+
+    for (size_t i = 0; i + 1 < window->mark_count; i++) {
+        while (call < window->count && window->times[call] < window->marks[i])
+            call++;
+        steps[count] = 0;
+        for (; call < window->count && window->times[call] < window->marks[i + 1]; call++)
+            steps[count]++;
+        count++;
+    }
+    if (count == 0)
+        return NAN;
+    qsort(steps, count, sizeof *steps, earlier);
+    return steps[(size_t)(q * (double)(count - 1))];
 }
 
 pid_t strace_start(const char *prefix, const pid_t *pids, size_t count)

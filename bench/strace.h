@@ -15,14 +15,20 @@ struct strace_window {
     double from, to;    /* as strace_now() says it */
     double *times;      /* of the calls in it, room for STRACE_CALLS_MAX */
     size_t count;
+    const char *mark; /* a call that is not counted, but whose times are kept; NULL: none */
+    double *marks;    /* room for STRACE_CALLS_MAX */
+    size_t mark_count;
 };
 
 /* Attach to these processes and write files that begin with `prefix`. -1: there is no strace. It
  * needs a second to attach, and may turn out not to be allowed to: then it ends. */
 pid_t strace_start(const char *prefix, const pid_t *pids, size_t count);
 double strace_now(void);
-/* Add the calls of all threads of `pid` that began in the window; returns how many. */
+/* Add the calls of all threads of `pid` that began in the window, in order; returns how many. */
 double strace_calls(pid_t pid, struct strace_window *window);
+/* How many calls there are between one mark and the next: what a share `q` of these steps does not
+ * exceed. NAN: fewer than two marks. */
+double strace_between(const struct strace_window *window, double q);
 
 /* Call `each` with the id of every thread of `pid`; returns the sum. */
 double sum_threads(pid_t pid, double (*each)(pid_t pid, const char *tid, void *arg), void *arg);
