@@ -409,18 +409,23 @@ static bool torture(const char *url, const struct scenario *which, int all)
 int main(int argc, char **argv)
 {
     size_t count = sizeof scenarios / sizeof *scenarios;
+    const char *url;
     bool right = true;
 
-    if (argc != 2 && argc != 5) {
-        fprintf(stderr, "usage: oom URL [SCENARIO K one|all]\n");
+    if (argc != 2 && argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: oom URL [one | SCENARIO K one|all]\n");
         return 64;
     }
+    url = argv[1][0] ? argv[1] : getenv("HOLDFAST_TEST_URL");
+    if (!url)
+        return 64;
     for (size_t i = 0; i < count; i++) {
-        if (argc == 2) {
-            right = torture(argv[1], &scenarios[i], 0) && right;
-            right = torture(argv[1], &scenarios[i], 1) && right;
+        if (argc < 5) {
+            right = torture(url, &scenarios[i], 0) && right;
+            if (argc == 2)
+                right = torture(url, &scenarios[i], 1) && right;
         } else if (strcmp(argv[2], scenarios[i].name) == 0)
-            return run_once(argv[1], &scenarios[i], strtoul(argv[3], NULL, 10),
+            return run_once(url, &scenarios[i], strtoul(argv[3], NULL, 10),
                             strcmp(argv[4], "all") == 0);
     }
     return right ? 0 : EXIT_WRONG;

@@ -38,8 +38,6 @@ static void ask(struct hfi_conn *conn, struct rd_wait *wait);
 static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
 static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait);
-static void cancelled(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                      const hf_error *err);
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 
 int64_t hfi_rd_window_ms(int64_t ttl_ms)
@@ -415,11 +413,12 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
         tokens > claim->tokens_wanted)
         return;
     if (wait->call) {
-        /* It overtook the answer to our acquire, whose send then is what we count from; or it
-         * crosses with our cancel, whose answer will say the same: that one decides. */
+        /* It overtook the answer to our acquire, and may be the work of its first copy: what we
+         * count from is the send of that. Or it crosses with our cancel, whose answer will say
+         * the same: that one decides. */
         if (wait->state != RD_WAIT_ASKING)
             return;
-        wait->heard_ms = wait->call->sent.sent_ms;
+        wait->heard_ms = wait->call->first_ms;
         wait->call->data = NULL;
         wait->call->again = false; /* or a copy of it could come after the release */
     } else if (wait->state != RD_WAIT_QUEUED) {
@@ -606,7 +605,7 @@ static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait)
         hfi_rd_wait_end(conn, wait, wait->stop, NULL); /* nothing of it has ever left */
         return;
     }
-    call = hfi_rd_call_new(conn, &hfi_script_cancel, 3, cancelled, NULL);
+    call = hfi_rd_call_new(conn, &hfi_script_cancel, 3, hfi_rd_cancelled, NULL);
     if (!call) {
         wait->unsure = true;
         hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
@@ -622,7 +621,7 @@ static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_rd_call_send(call);
 }
 
-static void cancelled(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+void hfi_rd_cancelled(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                       const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;

@@ -22,6 +22,10 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     } else {
         call = hfi_malloc(sizeof *call);
     }
+    if (!call && (answer == hfi_rd_cancelled || (op && op->kind == HFI_OP_RELEASE))) {
+        call = conn->reserve;
+        conn->reserve = NULL;
+    }
     if (!call) {
         if (op)
             hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
@@ -33,6 +37,8 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     call->op = op;
     call->data = NULL;
     call->give_up_ms = 0;
+    call->first_ms = 0;
+    call->hasty = false;
     call->again = call->was_sent = call->asking = call->synced = false;
     call->hops = call->tries = 0;
     call->retry_ms = 0;
@@ -50,6 +56,10 @@ void hfi_rd_call_free(struct rd_call *call)
     struct hfi_conn *conn = call->conn;
 
     hfi_command_done(&call->command);
+    if (!conn->reserve) {
+        conn->reserve = call;
+        return;
+    }
     if (conn->pool_count >= POOL_MAX) {
         hfi_free(call);
         return;

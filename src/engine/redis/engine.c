@@ -67,6 +67,9 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
                                                         : &hfi_rd_native;
+    conn->reserve = hfi_malloc(sizeof *conn->reserve);
+    if (!conn->reserve)
+        return hfi_error_memory(err);
     hfi_random_bytes(id, sizeof id);
     hfi_hex(id, sizeof id, hex);
     conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
@@ -85,6 +88,7 @@ static void destroy(struct hfi_conn *conn)
     struct rd_call *call;
     struct rd_loss *loss;
 
+    hfi_free(conn->reserve);
     while ((call = conn->pool)) {
         conn->pool = call->next;
         hfi_free(call);

@@ -133,6 +133,7 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     call->op = op;
     call->data = share;
     call->synced = behind != NULL;
+    call->hasty = true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
     for (uint32_t i = 0; i < share->count; i++)
         conn->way->add_key(call, &share->items[i]->claim->name);
     for (uint32_t i = 0; i < share->count; i++) {
@@ -145,6 +146,7 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
         behind->op = op;
         behind->data = share;
         behind->give_up_ms = call->give_up_ms;
+        behind->hasty = true;
     }
     hfi_rd_call_send(call);
     if (behind)

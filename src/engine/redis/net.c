@@ -44,10 +44,9 @@ static bool aim(struct rd_node *node, const struct hfi_address *address)
     struct hfi_conn *conn = node->conn;
     bool is_inbox = node == &conn->inbox;
     struct hfi_address *copy = hfi_address_copy(address);
-    struct hfi_link *link = copy
-                                ? hfi_link_new(conn->conf, copy, is_inbox, conn->epoll_fd,
-                                               is_inbox ? &inbox_owner : &node_owner, node)
-                                : NULL;
+    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, conn->epoll_fd,
+                                                is_inbox ? &inbox_owner : &node_owner, node)
+                                 : NULL;
 
     if (!link) {
         hfi_address_free(copy);
@@ -239,8 +238,25 @@ static struct rd_node *route(struct hfi_conn *conn, const struct rd_call *call)
     return conn->node_count ? conn->nodes[0] : NULL;
 }
 
+/* What the user is told of a call that could not be sent. */
+static void end_unsent(struct hfi_conn *conn, struct rd_call *call)
+{
+    const struct rd_node *node = route(conn, call);
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
+                  node && node->why.text[0] ? node->why.text : "not connected");
+    if (node && node->why.status != HF_OK)
+        err.status = node->why.status;
+    hfi_rd_call_end(call, RD_UNSENT, &err);
+}
+
 static void park(struct hfi_conn *conn, struct rd_call *call)
 {
+    if (call->hasty) {
+        end_unsent(conn, call);
+        return;
+    }
     call->next = NULL;
     *conn->parked_end = call;
     conn->parked_end = &call->next;
@@ -252,9 +268,9 @@ static void park(struct hfi_conn *conn, struct rd_call *call)
 
 bool hfi_rd_net_later(struct rd_call *call)
 {
-    int64_t pause_ms = hfi_link_backoff_ms(call->tries < RD_TRIES_SLOWER ? ++call->tries
-                                                                        : RD_TRIES_SLOWER,
-                                           (uint32_t)hfi_random_u64());
+    int64_t pause_ms =
+        hfi_link_backoff_ms(call->tries < RD_TRIES_SLOWER ? ++call->tries : RD_TRIES_SLOWER,
+                            (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
     if (at_ms >= call->give_up_ms || call->conn->closing)
@@ -292,6 +308,8 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
     }
     call->sent_to = node;
     call->sent.answered = answered;
+    if (call->first_ms == 0)
+        call->first_ms = hfi_now_ms();
     if (call->command.script)
         call->command.whole = !knows_script(node, call->command.script);
     if (call->asking)
@@ -317,8 +335,6 @@ bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)
 void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms)
 {
     struct rd_call *call = conn->parked, *next;
-    const struct rd_node *node;
-    hf_error err;
 
     conn->parked = NULL;
     conn->parked_end = &conn->parked;
@@ -329,16 +345,10 @@ void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms)
             park(conn, call);
             continue;
         }
-        if (call->give_up_ms > now_ms) {
+        if (call->give_up_ms > now_ms)
             hfi_rd_net_send(conn, call);
-            continue;
-        }
-        node = route(conn, call);
-        hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
-                      node && node->why.text[0] ? node->why.text : "not connected");
-        if (node && node->why.status != HF_OK)
-            err.status = node->why.status;
-        hfi_rd_call_end(call, RD_UNSENT, &err);
+        else
+            end_unsent(conn, call);
     }
 }
 

@@ -65,6 +65,8 @@ struct rd_call {
     struct hfi_op *op;  /* NULL: none, or it was finished without waiting for this */
     void *data;         /* the caller's */
     int64_t give_up_ms; /* parked no longer than this */
+    int64_t first_ms;   /* when the first copy of it was sent; 0: none was */
+    bool hasty;         /* never parked: it fails at once if it cannot be sent */
     bool again;         /* may be sent again although the first copy may have been executed */
     bool was_sent;      /* a copy of it may have been executed */
     bool asking;        /* the next send follows an ASK */
@@ -96,7 +98,6 @@ struct rd_wait {
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
-    int64_t asked_ms; /* when that was sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
     int64_t beat_ms;  /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
     hf_status confirmed; /* CONFIRMING: what the renewal said */
@@ -154,6 +155,7 @@ struct hfi_conn {
     int64_t parked_ms; /* none of them gives up before */
     struct rd_call *pool;
     unsigned pool_count;
+    struct rd_call *reserve; /* without memory a cancel or release must still leave; NULL: in use */
     struct hfi_op *done, **done_end; /* ops to finish, through op->engine[RD_OP_NEXT] */
     struct rd_loss *losses;          /* claims to report as lost */
     bool doubt;                      /* a server's identity changed: core must be told */
@@ -251,7 +253,7 @@ bool hfi_rd_hurry(struct hfi_conn *conn);
  */
 struct rd_topology {
     hf_status (*open)(struct hfi_conn *conn, hf_error *err); /* the first links; does not wait */
-    void (*close)(struct hfi_conn *conn); /* also after a failed open; links of nodes are gone */
+    void (*close)(struct hfi_conn *conn);   /* also after a failed open; links of nodes are gone */
     void (*abandon)(struct hfi_conn *conn); /* after fork(): descriptors of its own */
     bool (*ready)(const struct hfi_conn *conn);
     /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
@@ -330,6 +332,7 @@ void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hf
 
 void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+rd_answer_fn hfi_rd_cancelled; /* to a native cancel */
 void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
 void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 void hfi_rd_wait_end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
