@@ -152,6 +152,10 @@ static void answers(void **state)
         { "+OK\r\n", HELLO, "+OK\r\n", "99999.99999", "", MASTER, LOADED, HF_OK, "" },
         { "+OK\r\n", HELLO, "+OK\r\n", NULL, "$5\r\nother\r\n", MASTER, LOADED, HF_VERSION,
           "no run_id" },
+        { "+OK\r\n", HELLO, "+OK\r\n", NULL, "$19\r\nredis_version:7.0.0\r\n", MASTER, LOADED,
+          HF_VERSION, "no run_id" },
+        { "+OK\r\n", HELLO, "+OK\r\n", NULL, "$10\r\nrun_id:abc\r\n", MASTER, LOADED, HF_VERSION,
+          "or redis_version" },
         { "+OK\r\n", HELLO, "+OK\r\n", NULL, ":1\r\n", MASTER, LOADED, HF_UNAVAILABLE, "INFO" },
         /* Refused. */
         { "-WRONGPASS invalid username-password pair\r\n", "-NOAUTH x\r\n", "-NOAUTH x\r\n", NULL,
