@@ -120,7 +120,7 @@ static void strangers(void **state)
         }
         bed_init(&bed, url_of(cases[i].host, server->port, cases[i].rest), false);
         if (cases[i].why)
-            bed_open_down(&bed, HF_UNAVAILABLE, cases[i].why);
+            bed_open_down(&bed, HF_DENIED, cases[i].why);
         else
             bed_open_up(&bed);
         bed_done(&bed);
@@ -133,7 +133,7 @@ static void strangers(void **state)
 
         snprintf(url, sizeof url, "rediss://127.0.0.1:%u", server->port);
         bed_init(&bed, url, false);
-        bed_open_down(&bed, HF_UNAVAILABLE, "the server's certificate: ");
+        bed_open_down(&bed, HF_DENIED, "the server's certificate: ");
         bed_done(&bed);
         snprintf(url, sizeof url, "redis://127.0.0.1:%u?tls=on&verify=off", server->port);
         bed_init(&bed, url, false);
@@ -151,7 +151,7 @@ static void clients(void **state)
 
     (void)state;
     bed_init(&bed, url_of("127.0.0.1", server->port, ""), false);
-    bed_open_down(&bed, HF_UNAVAILABLE, "TLS: ");
+    bed_open_down(&bed, HF_DENIED, "TLS: ");
     bed_done(&bed);
     snprintf(rest, sizeof rest, "?cert=%s/client.pem&key=%s/client.key", dir, dir);
     bed_init(&bed, url_of("127.0.0.1", server->port, rest), true);

@@ -95,7 +95,8 @@ static void feed_tls(struct hfi_link *link)
             take_replies(link);
     }
     if (result == HFI_TLS_FAILED)
-        hfi_link_fail(link, HF_UNAVAILABLE, "TLS: %s", hfi_tls_why(link->tls));
+        hfi_link_fail(link, hfi_tls_refused(link->tls) ? HF_DENIED : HF_UNAVAILABLE, "TLS: %s",
+                      hfi_tls_why(link->tls));
     if (result == HFI_TLS_ENDED)
         link->in_end = true;
 }

@@ -27,6 +27,7 @@ struct hfi_tls {
     SSL *ssl;
     BIO *in, *out; /* the ssl's */
     char why[160];
+    bool refused;
 };
 
 static hf_status load_files(SSL_CTX *context, const struct hfi_redis_conf *conf, hf_error *err);
@@ -94,8 +95,7 @@ static hf_status file_error(const char *key, const char *path, hf_error *err)
     const char *reason = ERR_reason_error_string(code);
 
     if (access(path, R_OK) != 0)
-        return hfi_error_set(err, HF_DENIED, errno, "TLS: %s= %s: %s", key, path,
-                             strerror(errno));
+        return hfi_error_set(err, HF_DENIED, errno, "TLS: %s= %s: %s", key, path, strerror(errno));
     return hfi_error_set(err, HF_CONFIG, 0, "TLS: %s= %s: %s", key, path,
                          reason ? reason : "is not in PEM form");
 }
@@ -217,6 +217,11 @@ const char *hfi_tls_why(const struct hfi_tls *tls)
     return tls->why;
 }
 
+bool hfi_tls_refused(const struct hfi_tls *tls)
+{
+    return tls->refused;
+}
+
 static enum hfi_tls_result result_of(struct hfi_tls *tls, int code)
 {
     if (code == 1)
@@ -240,10 +245,14 @@ static void explain(struct hfi_tls *tls)
     unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
 
-    if (verdict != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
+    /* We refuse the server, or its alert says that it refuses us. */
+    tls->refused = ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET;
+    if (verdict != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE) {
+        tls->refused = true;
         snprintf(tls->why, sizeof tls->why, "the server's certificate: %s",
                  X509_verify_cert_error_string(verdict));
-    else
+    } else {
         snprintf(tls->why, sizeof tls->why, "%s", reason ? reason : "broken off");
+    }
     ERR_clear_error();
 }

@@ -38,5 +38,7 @@ bool hfi_tls_drain(struct hfi_tls *tls, struct hfi_buffer *wire);
 /* Say goodbye: the last bytes are then to be drained. */
 void hfi_tls_goodbye(struct hfi_tls *tls);
 const char *hfi_tls_why(const struct hfi_tls *tls);
+/* It failed because one of the two does not want the other: trying again will not help. */
+bool hfi_tls_refused(const struct hfi_tls *tls);
 
 #endif
