@@ -15,16 +15,18 @@
 static struct cluster *cluster;
 static char url[512];
 
+/* One for all that leave it whole. */
 static int setup(void **state)
 {
     (void)state;
-    cluster = cluster_start(NULL);
+    if (!cluster)
+        cluster = cluster_start(NULL);
     snprintf(url, sizeof url, "%s", cluster_url(cluster, "?op_timeout=20s&ping=200ms"));
     aim(url);
     return 0;
 }
 
-static int teardown(void **state)
+static int drop_cluster(void **state)
 {
     contract_teardown(state);
     cluster_free(cluster);
@@ -436,20 +438,24 @@ static void opening_says_what_is_wrong(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST_CLUSTER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST_WHOLE(f) cmocka_unit_test_setup_teardown(f, setup, contract_teardown)
+#define TEST_LOSS(f)  cmocka_unit_test_setup_teardown(f, setup, drop_cluster)
     const struct CMUnitTest tests[] = {
-        TEST_CLUSTER(hand_over_goes_on_through_a_move),
-        TEST_CLUSTER(renewal_goes_on_by_asking),
-        TEST_CLUSTER(a_name_in_two_places_waits),
-        TEST_CLUSTER(turns_go_on_through_moves),
-        TEST_CLUSTER(batches_go_on),
-        TEST_CLUSTER(waiting_and_renewal_survive_a_master),
-        TEST_CLUSTER(a_forgotten_lease_is_lost),
-        TEST_CLUSTER(an_inbox_that_breaks_is_made_again),
-        TEST_CLUSTER(opening_says_what_is_wrong),
+        TEST_WHOLE(hand_over_goes_on_through_a_move),
+        TEST_WHOLE(renewal_goes_on_by_asking),
+        TEST_WHOLE(a_name_in_two_places_waits),
+        TEST_WHOLE(turns_go_on_through_moves),
+        TEST_WHOLE(batches_go_on),
+        TEST_WHOLE(an_inbox_that_breaks_is_made_again),
+        TEST_WHOLE(opening_says_what_is_wrong),
+        TEST_LOSS(waiting_and_renewal_survive_a_master),
+        TEST_LOSS(a_forgotten_lease_is_lost),
         cmocka_unit_test(redirections_are_bounded),
     };
+    int failed;
 
     bed_main(argc, argv);
-    return BED_RUN(tests);
+    failed = BED_RUN(tests);
+    cluster_free(cluster);
+    return failed;
 }
