@@ -35,6 +35,7 @@ static hf_status file_error(const char *key, const char *path, hf_error *err);
 static bool expect_name(SSL *ssl, const struct hfi_redis_conf *conf, const char *name);
 static enum hfi_tls_result result_of(struct hfi_tls *tls, int code);
 static void explain(struct hfi_tls *tls);
+static bool is_refusal(int alert);
 static int no_password(char *buffer, int size, int writing, void *data);
 
 /* ---- what is the same for all connections of a store ------------------------------------------ */
@@ -238,6 +239,29 @@ static enum hfi_tls_result result_of(struct hfi_tls *tls, int code)
     }
 }
 
+/* Does this alert of the server's say that it does not want us? Others may be a bad moment: a record
+ * that was damaged on its way, a server out of memory. */
+static bool is_refusal(int alert)
+{
+    switch (alert) {
+    case SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+    case SSL_AD_PROTOCOL_VERSION:
+    case SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_AD_UNRECOGNIZED_NAME:
+    case SSL_AD_CERTIFICATE_REQUIRED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Why a certificate was refused says more than "certificate verify failed". */
 static void explain(struct hfi_tls *tls)
 {
@@ -245,8 +269,7 @@ static void explain(struct hfi_tls *tls)
     unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
 
-    /* We refuse the server, or its alert says that it refuses us. */
-    tls->refused = ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET;
+    tls->refused = is_refusal(ERR_GET_REASON(code) - SSL_AD_REASON_OFFSET);
     if (verdict != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE) {
         tls->refused = true;
         snprintf(tls->why, sizeof tls->why, "the server's certificate: %s",
