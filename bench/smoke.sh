@@ -32,6 +32,15 @@ jq -e '.measurements[0] | .name == "redis-pair" and .group == "redis" and .error
     { cat "$dir/out.json"; fail "not skipped"; }
 rmdir "$dir/empty"
 
+# With one: the raw clients and ours on the same server, which is gone afterwards.
+if command -v redis-server >/dev/null; then
+    "$bench" --quick --json redis-parallel redis-passes >"$dir/out.json" || fail "redis: exit status $?"
+    jq -e '.measurements | length == 2
+        and all(.error == null and .skipped == null and (.rows | length) >= 3 and .rows[0].ratio > 0)
+        ' "$dir/out.json" >/dev/null || { cat "$dir/out.json"; fail "redis"; }
+    [ -z "$(find /proc/[0-9]*/cwd -lname "$dir/*" 2>/dev/null)" ] || fail "a redis-server is left"
+fi
+
 "$bench" --list | grep -q '^handoff ' || fail "--list"
 "$bench" --help | grep -q -- --svg || fail "--help"
 [ "$(status "$bench" --only nonsense)" = 64 ] || fail "--only nonsense"
