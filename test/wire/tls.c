@@ -7,9 +7,14 @@
 #include "proxy.h"
 #include "server.h"
 
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/holdfast-tls-XXXXXX";
@@ -213,6 +218,88 @@ static void pieces(void **state)
     server_free(server);
 }
 
+/* ---- a network that damages what it carries ------------------------------------------------------ */
+
+struct relay {
+    int listener, server_port;
+    _Atomic int damage; /* 1: the next bytes from the client, 2: from the server */
+    pthread_t thread;
+};
+
+/* Carry what has come from one to the other; false: the end. */
+static bool carry(struct relay *relay, int from, int to, int way)
+{
+    char bytes[4096];
+    ssize_t len = recv(from, bytes, sizeof bytes, 0);
+
+    if (len <= 0)
+        return false;
+    if (relay->damage == way) {
+        bytes[len - 1] = (char)~bytes[len - 1];
+        relay->damage = 0;
+    }
+    return send(to, bytes, (size_t)len, MSG_NOSIGNAL) == len;
+}
+
+static void *run_relay(void *argument)
+{
+    struct relay *relay = argument;
+    int client = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
+    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)relay->server_port) };
+    struct pollfd fds[] = { { .fd = client, .events = POLLIN },
+                            { .fd = server, .events = POLLIN } };
+    bool on;
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    on = client >= 0 && connect(server, (struct sockaddr *)&to, sizeof to) == 0;
+    while (on && poll(fds, 2, -1) > 0) {
+        if (fds[0].revents)
+            on = carry(relay, client, server, 1);
+        if (on && fds[1].revents)
+            on = carry(relay, server, client, 2);
+    }
+    close(client);
+    close(server);
+    return NULL;
+}
+
+/* It ends the link, but it is no refusal: the next try may well succeed. */
+static void damaged(void **state)
+{
+    struct server *server = start("good", "no");
+
+    (void)state;
+    for (int way = 1; way <= 2; way++) {
+        struct relay relay = { .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                               .server_port = server->port };
+        struct sockaddr_in at = { .sin_family = AF_INET };
+        socklen_t len = sizeof at;
+        struct call call;
+        struct bed bed;
+
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        assert_int_equal(bind(relay.listener, (struct sockaddr *)&at, len), 0);
+        assert_int_equal(listen(relay.listener, 1), 0);
+        assert_int_equal(getsockname(relay.listener, (struct sockaddr *)&at, &len), 0);
+        assert_int_equal(pthread_create(&relay.thread, NULL, run_relay, &relay), 0);
+
+        bed_init(&bed, url_of("127.0.0.1", ntohs(at.sin_port), "?connect_timeout=1m"), false);
+        bed_open_up(&bed);
+        ping(&bed);
+        relay.damage = way;
+        CALL(&bed, &call, "PING");
+        bed_until_down(&bed);
+        assert_int_equal(bed.status, HF_UNAVAILABLE);
+        assert_true(call.none && call.maybe);
+        bed_done(&bed);
+        pthread_join(relay.thread, NULL);
+        close(relay.listener);
+    }
+    server_free(server);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -241,7 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good),    cmocka_unit_test(strangers),
         cmocka_unit_test(clients), cmocka_unit_test(at_cross_purposes),
-        cmocka_unit_test(pieces),
+        cmocka_unit_test(pieces),  cmocka_unit_test(damaged),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
