@@ -416,6 +416,11 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
     if (conn->topology->refused && conn->topology->refused(call, reply))
         return;
     (void)hfi_reply_status(reply, &err);
+    /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
+    if (conn->conf->way != HFI_WAY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
+        hfi_error_set(&err, HF_CONFIG, 0,
+                      "the server is one of a cluster, and another one has this name: use "
+                      "redis+cluster:");
     /* An error that we do not know may have struck in the middle of a script. */
     hfi_rd_call_end(call, err.status == HF_CORRUPT ? RD_MAYBE : RD_REFUSED, &err);
 }
