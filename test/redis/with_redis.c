@@ -9,6 +9,7 @@
  *   -x         through the Unix socket
  *   -S         a master and two replicas, watched by three sentinels
  *   -C         a cluster of three nodes
+ *   -f SEED    through a network that fails at random (chaos.h), and a server that does
  *   -o OPTION  one more option for the server (-o --maxmemory -o 100mb)
  *   -q QUERY   more of the URL (wire=plain)
  *
@@ -16,6 +17,7 @@
  * HOLDFAST_TEST_PORT is the server's port (not -S, -C) and HOLDFAST_TEST_SOCKET its Unix socket, at
  * which no user is needed for -u.
  */
+#include "chaos.h"
 #include "set.h"
 
 #include <errno.h>
@@ -33,7 +35,7 @@
 
 struct wish {
     bool password, tls, by_socket, sentinel, cluster;
-    const char *rules, *query;
+    const char *rules, *query, *seed;
     const char *options[SERVER_OPTIONS];
     size_t option_count;
 };
@@ -107,7 +109,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 /* ---- the URL ---------------------------------------------------------------------------------- */
 
-static void make_url(const struct wish *wish, const struct server *server, char url[URL_ROOM])
+static void make_url(const struct wish *wish, const struct server *server, uint16_t port,
+                     char url[URL_ROOM])
 {
     char login[128] = "", tls[4 * SERVER_PATH_ROOM] = "";
 
@@ -122,7 +125,7 @@ static void make_url(const struct wish *wish, const struct server *server, char 
         snprintf(url, URL_ROOM, "redis+unix://%s%s?prefix=hf:{id}:", login, server->socket);
     else
         snprintf(url, URL_ROOM, "redis%s://%s127.0.0.1:%u?prefix=hf:{id}:%s", wish->tls ? "s" : "",
-                 login, (unsigned)server->port, tls);
+                 login, (unsigned)port, tls);
 }
 
 static void add_query(const struct wish *wish, char url[URL_ROOM])
@@ -184,7 +187,7 @@ static struct wish parse(int argc, char **argv)
     struct wish wish = { 0 };
     int option;
 
-    while ((option = getopt(argc, argv, "+pu:txSCo:q:")) != -1) {
+    while ((option = getopt(argc, argv, "+pu:txSCf:o:q:")) != -1) {
         switch (option) {
         case 'p':
             wish.password = true;
@@ -206,6 +209,9 @@ static struct wish parse(int argc, char **argv)
         case 'C':
             wish.cluster = true;
             break;
+        case 'f':
+            wish.seed = optarg;
+            break;
         case 'o':
             add_option(&wish, optarg);
             break;
@@ -217,7 +223,8 @@ static struct wish parse(int argc, char **argv)
         }
     }
     if (optind >= argc)
-        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-o OPTION] [-q QUERY] "
+        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-f SEED] [-o OPTION] [-q "
+                "QUERY] "
                 "COMMAND...");
     return wish;
 }
@@ -228,6 +235,8 @@ int main(int argc, char **argv)
     struct sentinel_set *set = NULL;
     struct cluster *cluster = NULL;
     struct server *server = NULL;
+    struct proxy *proxy = NULL;
+    struct chaos *chaos = NULL;
     char url[URL_ROOM];
     int status;
 
@@ -245,12 +254,19 @@ int main(int argc, char **argv)
             server_login(server, "default", SECRET);
         if (wish.rules)
             add_user(server, wish.rules);
-        make_url(&wish, server, url);
+        if (wish.seed) {
+            proxy = proxy_start(server->port);
+            chaos = chaos_start(server, proxy, strtoull(wish.seed, NULL, 10));
+        }
+        make_url(&wish, server, proxy ? proxy_port(proxy) : server->port, url);
         export_server(server);
     }
     add_query(&wish, url);
     setenv("HOLDFAST_TEST_URL", url, 1);
     status = run(argv + optind);
+    if (chaos)
+        chaos_stop(chaos);
+    proxy_stop(proxy);
     server_free(server);
     sentinel_free(set);
     cluster_free(cluster);
