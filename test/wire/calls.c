@@ -14,9 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#define REPLY "*3\r\n$1\r\nG\r\n:12345\r\n$5\r\nhello\r\n"
+#define MESSAGE    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
+#define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+#define LEFT       "*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n"
+#define REPLY      "*3\r\n$1\r\nG\r\n:12345\r\n$5\r\nhello\r\n"
 
 static void open_to(struct bed *bed, struct fake *fake, bool subscriber, const char *rest)
 {
@@ -390,6 +394,58 @@ static void no_memory(void **state)
     fake_stop(fake);
 }
 
+/* What an earlier connection owed us, the next does not: a reply to UNSUBSCRIBE is not waited for. */
+static void nothing_is_carried_over(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), SAY(SUBSCRIBED), END };
+    struct fake *fake = fake_start(steps);
+    struct call call;
+    struct bed bed;
+
+    (void)state;
+    open_to(&bed, fake, true, "&ping=10m");
+    hfi_link_unsubscribe(bed.link, "b", 1);
+    hfi_link_close(bed.link);
+    bed_open_up(&bed);
+    call_subscribe(&bed, &call, "a");
+    bed_until_answered(&bed, &call);
+    assert_int_equal(call.count, 3);
+    bed_done(&bed);
+    fake_stop(fake);
+}
+
+/* To a server that has gone: no signal, and as nothing was taken, nothing was done. */
+static void broken_pipe(void **state)
+{
+    static const struct fake_step steps[] = { GREET, HEAR(1), CLOSE };
+    char dir[] = "/tmp/holdfast-wire-XXXXXX", path[64], url[100];
+    struct call first, second;
+    struct fake *fake;
+    struct bed bed;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    fake = fake_start_at(steps, AF_UNIX, path);
+    snprintf(url, sizeof url, "redis+unix://%s?connect_timeout=1m", path);
+    bed_init(&bed, url, false);
+    bed_open_up(&bed);
+    CALL(&bed, &first, "A");
+    assert_int_equal(
+        poll(&(struct pollfd){ .fd = hfi_link_fd(bed.link), .events = POLLIN }, 1, BED_LIMIT_MS),
+        1);
+    CALL(&bed, &second, "B");
+    assert_int_equal(second.answers, 0); /* callbacks have their places */
+    bed_until_down(&bed);
+    assert_int_equal(bed.status, HF_UNAVAILABLE);
+    assert_true(first.none && first.maybe);
+    assert_true(second.none && !second.maybe);
+    bed_done(&bed);
+    fake_stop(fake);
+    unlink(path);
+    rmdir(dir);
+}
+
 /* A call that is sent again from where its answer is told: while a link goes down it gets nowhere. */
 static struct bed *again_bed;
 static struct call again_call;
@@ -459,10 +515,6 @@ static void asking(void **state)
 }
 
 /* ---- subscribers --------------------------------------------------------------------------------- */
-
-#define MESSAGE    "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
-#define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
-#define LEFT       "*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n"
 
 static void messages(void **state)
 {
@@ -577,6 +629,8 @@ int main(void)
         cmocka_unit_test(unsent),
         cmocka_unit_test(nobody_reads),
         cmocka_unit_test(closing),
+        cmocka_unit_test(nothing_is_carried_over),
+        cmocka_unit_test(broken_pipe),
         cmocka_unit_test(closing_one_of_two),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(sent_from_answered),

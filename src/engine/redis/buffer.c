@@ -26,11 +26,11 @@ char *hfi_buffer_reserve(struct hfi_buffer *buffer, size_t more)
     larger = hfi_malloc(room);
     if (!larger)
         return NULL;
-    if (buffer->len)
+    if (buffer->bytes) {
         memcpy(larger, buffer->bytes + buffer->start, buffer->len);
-    if (buffer->bytes)
         explicit_bzero(buffer->bytes, buffer->room);
-    hfi_free(buffer->bytes);
+        hfi_free(buffer->bytes);
+    }
     buffer->bytes = larger;
     buffer->start = 0;
     buffer->room = room;

@@ -146,12 +146,12 @@ void hfi_link_fail(struct hfi_link *link, hf_status status, const char *format, 
     char what[200];
     va_list args;
 
-    if (link->failed != HF_OK)
-        return;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
 
+    if (link->failed != HF_OK)
+        return;
     link->failed = status;
     snprintf(link->why, sizeof link->why, "%.100s: %s", link->address->shown, what);
 

@@ -20,6 +20,7 @@
 #include "util/error.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OLDEST_MAJOR 6
@@ -180,10 +181,12 @@ static void learn_hello(struct hfi_server *server, const struct hfi_reply *reply
 
 static void learn_server(struct hfi_server *server, const struct hfi_reply *info)
 {
+    char *rest;
+
     (void)info_line(info, "run_id", server->run_id, sizeof server->run_id);
     (void)info_line(info, "redis_version", server->version, sizeof server->version);
-    if (sscanf(server->version, "%9u.%9u", &server->major, &server->minor) != 2)
-        server->major = server->minor = 0;
+    server->major = (unsigned)strtoul(server->version, &rest, 10);
+    server->minor = *rest == '.' ? (unsigned)strtoul(rest + 1, NULL, 10) : 0;
 
     server->is_valkey = info_is(info, "server_name", "valkey");
     if (server->is_valkey)
