@@ -4,6 +4,7 @@
  * through it, not only the connection. What its loss may cost is told.
  */
 #include "bed.h"
+#include "liar.h"
 #include "set.h"
 #include "storm.h"
 
@@ -56,6 +57,16 @@ static int64_t left_after_a_while(hf_lease *lease)
 {
     nap_ms(1000);
     return hf_remaining_ms(lease);
+}
+
+/* By hand; refused while the sentinel has not heard from the replicas. */
+static bool fails_over(void)
+{
+    redisReply *reply = server_ask(set->sentinels[0], "SENTINEL FAILOVER mymaster");
+    bool ok = reply->type == REDIS_REPLY_STATUS;
+
+    freeReplyObject(reply);
+    return ok;
 }
 
 /* ---- it goes on ----------------------------------------------------------------------------- */
@@ -119,7 +130,7 @@ static void a_demoted_master_is_left(void **state)
     (void)state;
     replicate(old);
     left_ms = left_after_a_while(held);
-    server_do(set->sentinels[0], "SENTINEL FAILOVER mymaster");
+    AWAIT(fails_over());
     master = sentinel_await_other(set, old);
     AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
     gets_free(store, "other", 0);
@@ -214,22 +225,23 @@ static void a_forgotten_lease_is_lost(void **state)
 static void an_old_master_is_not_trusted(void **state)
 {
     struct server *old = sentinel_master(set), *master;
+    struct liar *liar = liar_sentinel(old->port, 0);
     hf_store *store;
+    char at[512];
 
     (void)state;
-    snprintf(url, sizeof url, "%s",
-             sentinel_url(set, "?op_timeout=1s&connect_timeout=1s&ping=100ms"));
-    store = open_at(url);
-    server_pause(set->sentinels[2]);
-    for (size_t i = 0; i < set->server_count; i++) /* what it would read there when it goes on */
-        server_do(set->servers[i], "CLIENT KILL TYPE pubsub");
+    snprintf(at, sizeof at,
+             "redis+sentinel://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/mymaster"
+             "?op_timeout=1s&connect_timeout=1s&ping=100ms",
+             (unsigned)set->sentinels[0]->port, (unsigned)set->sentinels[1]->port,
+             (unsigned)liar_port(liar));
+    store = open_at(at);
     server_kill(old);
     master = sentinel_await_other(set, old);
     gets_free(store, "before", 0);
+    for (size_t i = 0; i < SENTINELS; i++)
+        server_pause(set->sentinels[i]); /* before they make it a replica */
     server_restart(old);
-    server_pause(set->sentinels[0]);
-    server_pause(set->sentinels[1]);
-    server_continue(set->sentinels[2]);
 
     /* Now it has all the time to make the mistake. */
     nap_ms(4000);
@@ -237,8 +249,9 @@ static void an_old_master_is_not_trusted(void **state)
     CHECK(server_do(master, "EXISTS hf:{after}") == 1);
     CHECK(server_do(old, "EXISTS hf:{after}") == 0);
     close_store(store);
-    server_continue(set->sentinels[0]);
-    server_continue(set->sentinels[1]);
+    for (size_t i = 0; i < SENTINELS; i++)
+        server_continue(set->sentinels[i]);
+    liar_stop(liar);
 }
 
 /* ---- opening --------------------------------------------------------------------------------------- */
@@ -252,6 +265,49 @@ static void refuses(const char *at, hf_status status, const char *words)
     EXPECT(status, hf_open(at, &options, &store, &contract_error));
     if (!strstr(contract_error.text, words))
         fail_msg("'%s' is not in '%s'", words, contract_error.text);
+}
+
+/* A sentinel names a server that is a replica: it is asked again until it knows better. */
+static void a_replica_is_not_taken_for_a_master(void **state)
+{
+    struct server *master = sentinel_master(set);
+    struct liar *liar = liar_sentinel(set->servers[1]->port, 0);
+    hf_store *store;
+    char at[256];
+
+    (void)state;
+    refuses(server_url(set->servers[1], ""), HF_UNAVAILABLE, "it is a replica");
+    snprintf(at, sizeof at, "redis+sentinel://127.0.0.1:%u/mymaster?ping=200ms",
+             (unsigned)liar_port(liar));
+    refuses(at, HF_UNAVAILABLE, "it is a replica");
+    liar_names(liar, master->port);
+    store = open_at(at);
+    gets_free(store, "job", 0);
+    CHECK(server_do(master, "EXISTS hf:{job}") == 1);
+    close_store(store);
+    liar_stop(liar);
+}
+
+/* READONLY is not an answer while somebody may become master soon. */
+static void a_moment_without_a_master_passes(void **state)
+{
+    hf_store *store = open_store();
+    hf_request held_request = with_ttl(mutex_request("held"), 60000);
+    hf_request request = mutex_request("job"); /* tries once */
+    hf_lease *held = take(store, &held_request);
+    struct server *master = sentinel_master(set);
+    struct attempt attempt;
+
+    (void)state;
+    server_do(master, "REPLICAOF 127.0.0.1 %u", (unsigned)free_port());
+    attempt_start(&attempt, store, &request);
+    nap_ms(300);
+    CHECK(!attempt.ended);
+    server_do(master, "REPLICAOF NO ONE");
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    give(held);
+    close_store(store);
 }
 
 static void opening_says_what_is_wrong(void **state)
@@ -291,10 +347,11 @@ int main(int argc, char **argv)
 {
 #define TEST_SET(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST_SET(waiting_and_renewal_go_on),    TEST_SET(turns_go_on),
-        TEST_SET(a_demoted_master_is_left),     TEST_SET(a_master_that_hangs_is_left),
-        TEST_SET(other_sentinels_are_learnt),   TEST_SET(a_forgotten_lease_is_lost),
-        TEST_SET(an_old_master_is_not_trusted), TEST_SET(opening_says_what_is_wrong),
+        TEST_SET(waiting_and_renewal_go_on),        TEST_SET(turns_go_on),
+        TEST_SET(a_demoted_master_is_left),         TEST_SET(a_master_that_hangs_is_left),
+        TEST_SET(other_sentinels_are_learnt),       TEST_SET(a_forgotten_lease_is_lost),
+        TEST_SET(an_old_master_is_not_trusted),     TEST_SET(a_replica_is_not_taken_for_a_master),
+        TEST_SET(a_moment_without_a_master_passes), TEST_SET(opening_says_what_is_wrong),
     };
 
     bed_main(argc, argv);

@@ -21,6 +21,7 @@ struct liar {
     uint16_t port;
     char error[128];
     _Atomic unsigned scripts;
+    _Atomic unsigned master, epoch;
     pthread_t thread, threads[CONNECTIONS_MAX];
     int fds[CONNECTIONS_MAX];
     size_t count;
@@ -36,6 +37,25 @@ static void say_bulk(int fd, const char *text)
     dprintf(fd, "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
+static void answer_sentinel(struct liar *liar, int fd, const char *word)
+{
+    char number[16];
+
+    if (strcasecmp(word, "MASTER") == 0) {
+        snprintf(number, sizeof number, "%u", liar->epoch);
+        dprintf(fd, "*2\r\n");
+        say_bulk(fd, "config-epoch");
+        say_bulk(fd, number);
+    } else if (strcasecmp(word, "SENTINELS") == 0) {
+        dprintf(fd, "*0\r\n");
+    } else {
+        snprintf(number, sizeof number, "%u", liar->master);
+        dprintf(fd, "*2\r\n");
+        say_bulk(fd, "127.0.0.1");
+        say_bulk(fd, number);
+    }
+}
+
 static void answer(struct liar *liar, int fd, const redisReply *command)
 {
     const char *verb = command->elements ? command->element[0]->str : "";
@@ -47,6 +67,8 @@ static void answer(struct liar *liar, int fd, const redisReply *command)
         say_bulk(fd, "role:master\r\nmaster_replid:0123\r\nloading:0\r\n");
     else if (strcasecmp(verb, "HELLO") == 0)
         dprintf(fd, "-ERR unknown command\r\n");
+    else if (strcasecmp(verb, "SENTINEL") == 0)
+        answer_sentinel(liar, fd, word);
     else if (strcasecmp(verb, "CLUSTER") == 0)
         dprintf(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$0\r\n\r\n:%u\r\n$2\r\nid\r\n",
                 (unsigned)liar->port);
@@ -122,6 +144,20 @@ struct liar *liar_start(const char *error)
     if (pthread_create(&liar->thread, NULL, listen_on, liar) != 0)
         give_up("liar: no thread");
     return liar;
+}
+
+struct liar *liar_sentinel(uint16_t master, unsigned epoch)
+{
+    struct liar *liar = liar_start("ERR");
+
+    liar->master = master;
+    liar->epoch = epoch;
+    return liar;
+}
+
+void liar_names(struct liar *liar, uint16_t master)
+{
+    liar->master = master;
 }
 
 uint16_t liar_port(const struct liar *liar)

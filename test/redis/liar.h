@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that says it is the only node of a cluster and answers every script with the same error:
- * what a client does with redirections that lead nowhere.
+ * Servers that do not tell the truth: a node that says it is the whole of a cluster and answers every
+ * script with the same error, and a sentinel that names whom it is told to.
  */
 #ifndef TEST_REDIS_LIAR_H
 #define TEST_REDIS_LIAR_H
@@ -12,6 +12,9 @@ struct liar;
 
 /* `error` with a %u for its own port: "MOVED 1 127.0.0.1:%u". */
 struct liar *liar_start(const char *error);
+/* A sentinel that has seen the failover number `epoch`, and whose master is at this port. */
+struct liar *liar_sentinel(uint16_t master, unsigned epoch);
+void liar_names(struct liar *liar, uint16_t master); /* from now on */
 uint16_t liar_port(const struct liar *liar);
 unsigned liar_scripts(struct liar *liar); /* how many calls came so far */
 void liar_stop(struct liar *liar);
