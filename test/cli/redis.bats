@@ -423,3 +423,19 @@ level_of() { holdfast doctor --json | jq -r ".findings[] | select(.topic == \"$1
     exits 1 holdfast doctor
     [[ $(raw dbsize) == 0 ]]
 }
+
+# ---- the guard -----------------------------------------------------------------------------------------
+
+# script NAME: one of the two in holdfast-pitfalls(7).
+script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pitfalls.7" | grep -v '^\.Ed'; }
+
+@test "the guard of the manual: a late token is refused, and what was claimed cannot be overwritten" {
+    old=$(holdfast run job -- printenv HOLDFAST_TOKEN)
+    new=$(holdfast run job -- printenv HOLDFAST_TOKEN)
+    raw eval "$(script claim)" 1 resource "$old"
+    [[ $(raw eval "$(script write)" 1 resource "$old" first) == 1 ]]
+    [[ $(raw eval "$(script claim)" 1 resource "$new") == first ]]
+    [[ $(raw eval "$(script write)" 1 resource "$old" late 2>&1) == *LATE* ]]
+    [[ $(raw eval "$(script claim)" 1 resource "$old" 2>&1) == *LATE* ]]
+    [[ $(raw eval "$(script claim)" 1 resource "$new") == first ]]
+}

@@ -104,8 +104,13 @@ foreign() {
 
 # ---- tests
 
+# rule USER: what holdfast-engines(7) says that a user of that name needs.
+rule() { sed -n "s/^ACL SETUSER $1 //p" "$HOLDFAST_SOURCE/man/holdfast-engines.7" | xargs; }
+
 @test "Sentinel" { within -S -- sentinel; }
 @test "a cluster" { within -C -- cluster; }
 @test "TLS" { within -t -- tls; }
 @test "wire=plain" { within -q wire=plain -- foreign; }
 @test "wire=redisson" { within -q wire=redisson -- foreign; }
+@test "wire=plain, with the rights of the manual" { within -u "$(rule plain)" -q wire=plain -- foreign; }
+@test "wire=redisson, with the rights of the manual" { within -u "$(rule redisson)" -q wire=redisson -- foreign; }
