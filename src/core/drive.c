@@ -11,18 +11,25 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A thread that waits for its job while another drives. On its stack. */
+/*
+ * A thread that waits for its job while another drives. On its stack: whoever sets DONE has taken it
+ * out of the list before, and uses nothing of it afterwards but the address of `word`, to wake it; so
+ * that a woken thread whose job is done needs no lock.
+ */
 struct hfi_sleeper {
     struct hfi_list node;
-    _Atomic uint32_t word; /* 0: sleep; 1: look again */
+    _Atomic uint32_t word; /* 0: sleep; LOOK, DONE */
 };
+
+#define LOOK 1u /* nobody drives: look again. Set with the lock */
+#define DONE 2u /* its job is done */
 
 static void drive_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                        uint32_t rung);
 static void poll_once(struct hfi_store *store, int64_t until_ms, const _Atomic uint32_t *bell,
                       uint32_t rung);
-static void hand_role_on(struct hfi_driver *driver);
-static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms);
+static void unlock_handing_on(struct hfi_driver *driver);
+static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms);
 
 /* ---- ops -------------------------------------------------------------------------- */
 
@@ -40,16 +47,23 @@ static void job_done(struct hfi_op *op)
 {
     struct hfi_job *job = hfi_container(op, struct hfi_job, op);
     struct hfi_driver *driver = &job->store->driver;
+    struct hfi_sleeper *sleeper;
     bool abandoned;
 
     pthread_mutex_lock(&driver->lock);
     job->done = true;
     abandoned = job->abandoned;
-    if (job->sleeper) {
-        atomic_store(&job->sleeper->word, 1);
-        hfi_futex_wake(&job->sleeper->word, 1, false);
-    }
+    sleeper = job->sleeper;
+    if (sleeper)
+        hfi_list_remove(&sleeper->node);
+    job->sleeper = NULL;
     pthread_mutex_unlock(&driver->lock);
+
+    /* Without the lock, or it would wake up only to wait for that. */
+    if (sleeper) {
+        atomic_fetch_or(&sleeper->word, DONE);
+        hfi_futex_wake(&sleeper->word, 1, false);
+    }
     if (abandoned)
         job->late(job);
 }
@@ -82,7 +96,8 @@ bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
     pthread_mutex_lock(&driver->lock);
     while (!job->done && hfi_now_ms() < until_ms) {
         if (driver->driving) {
-            sleep_until(driver, job, until_ms);
+            if (sleep_until(driver, job, until_ms))
+                return true;
             continue;
         }
         driver->driving = true;
@@ -93,8 +108,7 @@ bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
         driver->driving = false;
     }
     done = job->done;
-    hand_role_on(driver);
-    pthread_mutex_unlock(&driver->lock);
+    unlock_handing_on(driver);
     return done;
 }
 
@@ -146,11 +160,15 @@ void hfi_drive_done(struct hfi_store *store)
     store->driver.wake_fd = -1;
 }
 
-/* Somebody drives: sleep until the job is done or the role is ours. With the lock, which is dropped. */
-static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms)
+/*
+ * Somebody drives: sleep until the job is done or the role is ours. With the lock, which is dropped;
+ * true: the job is done, and the lock is not held any more.
+ */
+static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t until_ms)
 {
     struct hfi_sleeper sleeper;
     bool by_keeper = driver->by_keeper;
+    uint32_t word;
 
     atomic_init(&sleeper.word, 0);
     hfi_list_append(&driver->sleepers, &sleeper.node);
@@ -159,30 +177,42 @@ static void sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
 
     if (by_keeper)
         hfi_drive_wake(job->store); /* it makes way: a thread hop less for every answer to come */
-    while (atomic_load(&sleeper.word) == 0 && hfi_now_ms() < until_ms)
+    while ((word = atomic_load(&sleeper.word)) == 0 && hfi_now_ms() < until_ms)
         hfi_futex_wait(&sleeper.word, 0, until_ms, false);
+    if (word == DONE)
+        return true;
 
     pthread_mutex_lock(&driver->lock);
-    hfi_list_remove(&sleeper.node);
-    job->sleeper = NULL;
+    if (job->sleeper) {
+        hfi_list_remove(&sleeper.node);
+        job->sleeper = NULL;
+        return false;
+    }
+    unlock_handing_on(driver); /* the role may have been ours */
+    while (!((word = atomic_load(&sleeper.word)) & DONE))
+        hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* `sleeper` is used until then */
+    return true;
 }
 
-/* If nobody drives, wake one who should. With the lock, so that the sleeper is still there. */
-static void hand_role_on(struct hfi_driver *driver)
+/* Unlock. If nobody drives, wake one who should: the word is set with the lock, while the sleeper is
+ * certainly there, and the wake needs no more than its address. */
+static void unlock_handing_on(struct hfi_driver *driver)
 {
-    struct hfi_sleeper *next;
+    _Atomic uint32_t *word = NULL;
+    bool ring = false;
 
-    if (driver->driving)
-        return;
-    if (hfi_list_empty(&driver->sleepers)) {
-        if (driver->loop_asks)
-            hfi_loop_ring(hfi_container(driver, struct hfi_store, driver));
+    if (!driver->driving && !hfi_list_empty(&driver->sleepers)) {
+        word = &hfi_container(driver->sleepers.next, struct hfi_sleeper, node)->word;
+        atomic_fetch_or(word, LOOK);
+    } else if (!driver->driving) {
+        ring = driver->loop_asks;
         driver->loop_asks = false;
-        return;
     }
-    next = hfi_container(driver->sleepers.next, struct hfi_sleeper, node);
-    atomic_store(&next->word, 1);
-    hfi_futex_wake(&next->word, 1, false);
+    pthread_mutex_unlock(&driver->lock);
+    if (word)
+        hfi_futex_wake(word, 1, false);
+    if (ring)
+        hfi_loop_ring(hfi_container(driver, struct hfi_store, driver));
 }
 
 static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
@@ -259,8 +289,7 @@ static void leave_role(struct hfi_driver *driver)
 {
     pthread_mutex_lock(&driver->lock);
     driver->driving = driver->by_keeper = false;
-    hand_role_on(driver);
-    pthread_mutex_unlock(&driver->lock);
+    unlock_handing_on(driver);
 }
 
 void hfi_drive_poll(struct hfi_store *store)

@@ -21,7 +21,7 @@ struct hfi_lease;
 struct hfi_store;
 
 #define HFI_BATCH_MAX       512 /* leases renewed by one op */
-#define HFI_BATCH_EARLY_MS  40  /* how much earlier a lease may be renewed to share an op */
+#define HFI_BATCH_EARLY_MS  100 /* how much earlier a lease may be renewed to share an op */
 #define HFI_SETTLE_FIRST_MS 50  /* how soon a failed release is tried again; doubled each time */
 #define HFI_SETTLE_LAST_MS  5000
 #define HFI_KEEPER_IDLE_MS  50 /* how soon the keeper drives again after somebody else did */

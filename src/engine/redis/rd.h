@@ -33,7 +33,7 @@
 #define RD_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RD_WINDOW_MAX_MS 10000
 #define RD_BEAT_MIN_MS   1000  /* no waiter beats more often */
-#define RD_BATCH         200   /* names in one renewal or heartbeat */
+#define RD_BATCH         256   /* names in one renewal or heartbeat */
 #define RD_NOTE_MS       20    /* how late the store hears of a local pass */
 #define RD_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
 #define RD_HOPS_MAX      8     /* redirections of one command */
