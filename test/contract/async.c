@@ -477,9 +477,10 @@ int contract_async(void)
     const struct CMUnitTest cases[] = {
         CASE(acquire_and_release),  CASE(failures),
         CASE(waits_for_a_peer),     CASE(cancel),
-        CASE(cancel_at_any_moment), CASE(many_names_at_once),   CASE(many_on_one_name),
-        CASE(callbacks_begin_more), CASE(loop_beside_threads),
-        CASE(loss_in_the_loop),     CASE(close_with_pending),
+        CASE(cancel_at_any_moment), CASE(many_names_at_once),
+        CASE(many_on_one_name),     CASE(callbacks_begin_more),
+        CASE(loop_beside_threads),  CASE(loss_in_the_loop),
+        CASE(close_with_pending),
     };
 
     return cmocka_run_group_tests_name("async", cases, NULL, NULL);

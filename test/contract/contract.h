@@ -106,6 +106,8 @@ void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *r
 void attempt_settled(struct attempt *attempt);
 /* The same for any thread that sets *tid before and *ended after its call. */
 void thread_settled(const _Atomic int *tid, const _Atomic bool *ended);
+/* The same for all threads of this process but the calling one, whoever started them. */
+void others_settled(void);
 int thread_id(void);
 hf_status attempt_join(struct attempt *attempt);
 
