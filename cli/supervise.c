@@ -24,6 +24,7 @@ static int64_t decide(struct run *run);
 static void lose(struct run *run);
 static void wait_for_events(struct run *run, int64_t until_ms);
 static void on_signal(struct run *run, const struct signal_event *event);
+static void pass_on(struct run *run, const struct signal_event *event);
 static void on_child(struct run *run);
 static void resume(struct run *run);
 static void hear_outer(struct run *run);
@@ -233,13 +234,26 @@ static void on_signal(struct run *run, const struct signal_event *event)
         child_signal(&run->child, event->number);
         signals_stop(event->number, false);
         resume(run);
-    } else if (!run->child.exited) {
-        child_signal(&run->child, event->number);
-    } else if (run->nest.inner_count > 0) {
-        nest_tell(&run->nest, NEST_SIGNAL, (uint64_t)event->number);
-    } else if (signal_ends(event->number)) {
-        run->ended_by = *event;
+    } else {
+        pass_on(run, event);
     }
+}
+
+/* To the command; when it has ended, to inner runs; and if we only hold on, it is for us. */
+static void pass_on(struct run *run, const struct signal_event *event)
+{
+    bool stays = run->nest.inner_count > 0 || hfi_now_ms() < run->hold_until_ms;
+
+    /* Its SIGCHLD may be the next that we read. Who is dead hears nothing, and we would stay. */
+    if (stays && !run->child.exited && child_has_ended(&run->child))
+        on_child(run);
+
+    if (!run->child.exited)
+        child_signal(&run->child, event->number);
+    else if (run->nest.inner_count > 0)
+        nest_tell(&run->nest, NEST_SIGNAL, (uint64_t)event->number);
+    else if (signal_ends(event->number))
+        run->ended_by = *event;
 }
 
 static void on_child(struct run *run)
