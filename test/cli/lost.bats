@@ -54,19 +54,6 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
     [[ -e finished ]]
 }
 
-# once_of_five FUNCTION: true if it is, or not 1. What depends on the machine not stalling in one certain
-# moment gets several chances; what is wrong for good fails each time.
-once_of_five() {
-    local i code
-    for i in 1 2 3 4 5; do
-        code=0
-        "$@" || code=$?
-        ((code != 1)) && return "$code"
-        echo "attempt $i came to nothing"
-    done
-    return 1
-}
-
 renewed_for_two_ttls() {
     rm -f go
     begin holdfast run x --ttl 2s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done'
