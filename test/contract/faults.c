@@ -308,7 +308,7 @@ static void at_risk_by_itself(void **state)
 static void lost_while_renewing(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 1500);
+    hf_request request = ttl_request("job", 3000);
     hf_lease *lease;
 
     (void)state;

@@ -355,7 +355,7 @@ static void silent_children(void **state)
 
     (void)state;
     actor_do(actor, do_leave_silent_children, (struct ask){ 0 });
-    OK(actor_do(newcomer, do_open, (struct ask){ .wait_ms = 5000 }));
+    OK(actor_do(newcomer, do_open, (struct ask){ .wait_ms = LIMIT_MS }));
 }
 
 int main(void)
