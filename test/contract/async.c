@@ -248,6 +248,50 @@ static void cancel_at_any_moment(void **state)
     close_store(store);
 }
 
+static void acquire_and_end(hf_store *store, const hf_request *request)
+{
+    struct result result;
+
+    begin(store, request, &result, NULL);
+    loop_until(store, &result, 1, 1);
+    EXPECT(HF_OK, result.status);
+    end(store, result.lease);
+}
+
+/* Those that wait do not hold up one that need not: also if all begin at once, when the library has
+ * fewer threads that have nothing to do than there are of them. */
+static void who_waits_holds_up_nobody(void **state)
+{
+    enum { WAITERS = 8 };
+    static const char *const names[WAITERS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("free"), busy[WAITERS];
+    struct result results[WAITERS];
+    hf_lease *leases[WAITERS];
+    hf_op *ops[WAITERS];
+
+    (void)state;
+    for (int i = 0; i < WAITERS; i++) {
+        busy[i] = mutex_request(names[i]);
+        leases[i] = take(second, &busy[i]);
+        busy[i].wait_ms = HF_FOREVER;
+    }
+    acquire_and_end(store, &request);
+    others_settled();
+    for (int i = 0; i < WAITERS; i++)
+        begin(store, &busy[i], &results[i], &ops[i]);
+    acquire_and_end(store, &request);
+    for (int i = 0; i < WAITERS; i++)
+        EXPECT(HF_OK, hf_op_cancel(ops[i]));
+    loop_until(store, results, WAITERS, WAITERS);
+    for (int i = 0; i < WAITERS; i++) {
+        EXPECT(HF_CANCELLED, results[i].status);
+        give(leases[i]);
+    }
+    close_store(second);
+    close_store(store);
+}
+
 #define MANY 200
 
 static void many_names_at_once(void **state)
@@ -477,10 +521,10 @@ int contract_async(void)
     const struct CMUnitTest cases[] = {
         CASE(acquire_and_release),  CASE(failures),
         CASE(waits_for_a_peer),     CASE(cancel),
-        CASE(cancel_at_any_moment), CASE(many_names_at_once),
-        CASE(many_on_one_name),     CASE(callbacks_begin_more),
-        CASE(loop_beside_threads),  CASE(loss_in_the_loop),
-        CASE(close_with_pending),
+        CASE(cancel_at_any_moment), CASE(who_waits_holds_up_nobody),
+        CASE(many_names_at_once),   CASE(many_on_one_name),
+        CASE(callbacks_begin_more), CASE(loop_beside_threads),
+        CASE(loss_in_the_loop),     CASE(close_with_pending),
     };
 
     return cmocka_run_group_tests_name("async", cases, NULL, NULL);
