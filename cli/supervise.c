@@ -114,19 +114,31 @@ static int64_t decide(struct run *run)
 
 #define MAX_HOLD_GUARD_MS 50
 
-static const char *why_lost(const struct run *run)
+/* Is it --max-hold that ends it at known.valid_until_ms? */
+static bool max_hold_ends_it(const struct run *run)
 {
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
 
+    if (max_hold_ms == 0)
+        return false;
+    if (run->lease && run->cli->args.ttl_ms == 0 && run->store.info.default_ttl_ms == 0)
+        return true; /* without a ttl nothing else does */
     /* The library ends it a little early (1 % and a guard), as it does with every end. */
-    if (max_hold_ms && run->known.valid_until_ms >=
-                           run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS)
+    return run->known.valid_until_ms >=
+           run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS;
+}
+
+static const char *why_lost(const struct run *run)
+{
+    bool early = run->known.lost && hfi_now_ms() < run->known.valid_until_ms;
+
+    if (early && run->lease)
+        return "somebody ended it";
+    if (!early && max_hold_ends_it(run))
         return "--max-hold is over";
     if (!run->lease)
         return "the run around us has lost it";
-    if (!run->known.lost)
-        return "it could not be renewed";
-    return hfi_now_ms() >= run->known.valid_until_ms ? "it has expired" : "somebody ended it";
+    return run->known.lost ? "it has expired" : "it could not be renewed";
 }
 
 /* Say once that the lease is lost, or that it ends before anybody could save it. */
@@ -135,14 +147,14 @@ static void lose(struct run *run)
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
                                         [ON_LOST_KILL] = "; killing the command",
                                         [ON_LOST_WARN] = "; the command goes on without it" };
-    const char *name = run->cli->args.name;
+    const char *name = run->cli->args.name, *why = why_lost(run);
     json_t *event = status_begin(&run->status, "lost");
 
     run->lost = true;
-    say_error("the lease of '%s' is lost: %s%s", shown(name), why_lost(run),
+    say_error("the lease of '%s' is lost: %s%s", shown(name), why,
               run->child.exited ? "" : next[run->plan.on_lost]);
     json_set_name(event, name, strlen(name));
-    json_object_set_new(event, "reason", json_string(why_lost(run)));
+    json_object_set_new(event, "reason", json_string(why));
     status_send(&run->status, event);
 
     nest_hang_up(&run->nest); /* it is nobody's to share any more */

@@ -183,7 +183,19 @@ stopped_past_the_lease() {
     once_of_five stopped_past_the_lease
 }
 
-@test "--max-hold that is over is not a renewal that failed" {
+@test "--max-hold that is over is not a renewal that failed, also if the acquire took its time" {
     exits 76 holdfast run --max-hold 1s x -- sleep 30
-    [[ $output == *"--max-hold is over"* ]]
+    says "--max-hold is over"
+    HOLDFAST_TEST_LATE_MS=300 traced holdfast run --max-hold 1s x -- sleep 30
+    ends_with 76 $!
+    grep -q -e "--max-hold is over" err
+}
+
+@test "broken is broken, also with --max-hold" {
+    begin holdfast run x --max-hold 100s -- sh -c 'touch ready; exec sleep 1000'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    ends_with 76 $pid
+    grep -q "somebody ended it" err
 }

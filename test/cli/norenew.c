@@ -8,7 +8,8 @@
  *   kill SIGNAL NOW    it has sent a signal
  *
  * With HOLDFAST_TEST_VALID_MS it is such a lease: what is left of it only shrinks, from that value
- * at the first question, which is answered when the file HOLDFAST_TEST_READY is there.
+ * at the first question, which is answered when the file HOLDFAST_TEST_READY is there. With
+ * HOLDFAST_TEST_LATE_MS it stalls for so long after it has acquired.
  */
 #include "holdfast/holdfast.h"
 
@@ -63,6 +64,18 @@ int64_t hf_remaining_ms(hf_lease *lease)
     }
     now_ms = hfi_now_ms();
     return end_ms > now_ms ? end_ms - now_ms : 0;
+}
+
+/* Asked for right after the acquire, and before anything else. */
+uint64_t hf_token(hf_lease *lease)
+{
+    const char *late_ms = getenv("HOLDFAST_TEST_LATE_MS");
+    uint64_t (*next)(hf_lease *);
+
+    if (late_ms)
+        usleep((useconds_t)atoi(late_ms) * 1000);
+    find_next("hf_token", &next);
+    return next(lease);
 }
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
