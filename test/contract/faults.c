@@ -416,8 +416,9 @@ static void renewals_are_batched(void **state)
         snprintf(name, sizeof name, "flock-%d", i);
         leases[i] = take(store, &request);
     }
-    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK);
-    CHECK(mem_largest(server(), MEM_RENEW) >= 10);
+    /* Those that were renewed together are due together: batches only grow. On a slow machine, where
+     * they were acquired far apart, it takes some rounds. */
+    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK && mem_largest(server(), MEM_RENEW) >= 10);
     for (int i = 0; i < FLOCK; i++)
         give(leases[i]);
     close_store(store);
