@@ -73,14 +73,21 @@ static pid_t start(char **argv, const struct signals *signals, int give_tty, vol
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE); /* should vfork be fork */
 }
 
-int child_look(struct child *child, bool end_group)
+bool child_has_ended(const struct child *child)
 {
     siginfo_t info = { 0 };
+
+    return child->exited ||
+           (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid);
+}
+
+int child_look(struct child *child, bool end_group)
+{
     int status, stopped = 0;
 
     /* Before it is reaped its number cannot be anybody else's. */
-    if (end_group && waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid)
+    if (end_group && child_has_ended(child))
         child_signal(child, SIGKILL);
 
     while (waitpid(child->pid, &status, WUNTRACED | WNOHANG) > 0) {

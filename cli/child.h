@@ -32,6 +32,8 @@ int child_start(struct child *child, char **argv, const struct signals *signals)
  * not stopped. With `end_group`, if it has exited, the rest of its group is killed.
  */
 int child_look(struct child *child, bool end_group);
+/* Has it ended, whether we have seen it or not? */
+bool child_has_ended(const struct child *child);
 /* Send to its whole group. */
 void child_signal(const struct child *child, int number);
 /* Give its group the terminal, if it is ours to give. */

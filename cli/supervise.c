@@ -24,6 +24,7 @@ static int64_t decide(struct run *run);
 static void lose(struct run *run);
 static void wait_for_events(struct run *run, int64_t until_ms);
 static void on_signal(struct run *run, const struct signal_event *event);
+static void pass_on(struct run *run, const struct signal_event *event);
 static void on_child(struct run *run);
 static void resume(struct run *run);
 static void hear_outer(struct run *run);
@@ -113,19 +114,31 @@ static int64_t decide(struct run *run)
 
 #define MAX_HOLD_GUARD_MS 50
 
-static const char *why_lost(const struct run *run)
+/* Is it --max-hold that ends it at known.valid_until_ms? */
+static bool max_hold_ends_it(const struct run *run)
 {
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
 
+    if (max_hold_ms == 0)
+        return false;
+    if (run->lease && run->cli->args.ttl_ms == 0 && run->store.info.default_ttl_ms == 0)
+        return true; /* without a ttl nothing else does */
     /* The library ends it a little early (1 % and a guard), as it does with every end. */
-    if (max_hold_ms && run->known.valid_until_ms >=
-                           run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS)
+    return run->known.valid_until_ms >=
+           run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS;
+}
+
+static const char *why_lost(const struct run *run)
+{
+    bool early = run->known.lost && hfi_now_ms() < run->known.valid_until_ms;
+
+    if (early && run->lease)
+        return "somebody ended it";
+    if (!early && max_hold_ends_it(run))
         return "--max-hold is over";
     if (!run->lease)
         return "the run around us has lost it";
-    if (!run->known.lost)
-        return "it could not be renewed";
-    return hfi_now_ms() >= run->known.valid_until_ms ? "it has expired" : "somebody ended it";
+    return run->known.lost ? "it has expired" : "it could not be renewed";
 }
 
 /* Say once that the lease is lost, or that it ends before anybody could save it. */
@@ -134,14 +147,14 @@ static void lose(struct run *run)
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
                                         [ON_LOST_KILL] = "; killing the command",
                                         [ON_LOST_WARN] = "; the command goes on without it" };
-    const char *name = run->cli->args.name;
+    const char *name = run->cli->args.name, *why = why_lost(run);
     json_t *event = status_begin(&run->status, "lost");
 
     run->lost = true;
-    say_error("the lease of '%s' is lost: %s%s", shown(name), why_lost(run),
+    say_error("the lease of '%s' is lost: %s%s", shown(name), why,
               run->child.exited ? "" : next[run->plan.on_lost]);
     json_set_name(event, name, strlen(name));
-    json_object_set_new(event, "reason", json_string(why_lost(run)));
+    json_object_set_new(event, "reason", json_string(why));
     status_send(&run->status, event);
 
     nest_hang_up(&run->nest); /* it is nobody's to share any more */
@@ -233,13 +246,26 @@ static void on_signal(struct run *run, const struct signal_event *event)
         child_signal(&run->child, event->number);
         signals_stop(event->number, false);
         resume(run);
-    } else if (!run->child.exited) {
-        child_signal(&run->child, event->number);
-    } else if (run->nest.inner_count > 0) {
-        nest_tell(&run->nest, NEST_SIGNAL, (uint64_t)event->number);
-    } else if (signal_ends(event->number)) {
-        run->ended_by = *event;
+    } else {
+        pass_on(run, event);
     }
+}
+
+/* To the command; when it has ended, to inner runs; and if we only hold on, it is for us. */
+static void pass_on(struct run *run, const struct signal_event *event)
+{
+    bool stays = run->nest.inner_count > 0 || hfi_now_ms() < run->hold_until_ms;
+
+    /* Its SIGCHLD may be the next that we read. Who is dead hears nothing, and we would stay. */
+    if (stays && !run->child.exited && child_has_ended(&run->child))
+        on_child(run);
+
+    if (!run->child.exited)
+        child_signal(&run->child, event->number);
+    else if (run->nest.inner_count > 0)
+        nest_tell(&run->nest, NEST_SIGNAL, (uint64_t)event->number);
+    else if (signal_ends(event->number))
+        run->ended_by = *event;
 }
 
 static void on_child(struct run *run)

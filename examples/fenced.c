@@ -77,7 +77,7 @@ static hf_lease *take(hf_store *store, int64_t ttl_ms)
 
     request.name = "example/value";
     request.ttl_ms = ttl_ms; /* without a ttl a stopped process keeps its lease: safe, but stuck */
-    request.wait_ms = 10000;
+    request.wait_ms = 60000;
     must(hf_acquire(store, &request, &lease, &err), &err);
     return lease;
 }
@@ -85,7 +85,7 @@ static hf_lease *take(hf_store *store, int64_t ttl_ms)
 static int paused_writer(int argc, char **argv, struct resource *resource)
 {
     hf_store *store = open_store(argc, argv);
-    hf_lease *lease = take(store, 1000);
+    hf_lease *lease = take(store, 2000);
     uint64_t token = hf_token(lease); /* asked for early, as a real program would pass it on */
     int accepted;
 

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     work_until_lost(lease);
     end(lease);
 
-    for (int i = 0; i < 200 && atomic_load(&calls) < 2; i++)
+    for (int i = 0; i < 3000 && atomic_load(&calls) < 2; i++)
         usleep(10 * 1000);
     expect(atomic_load(&calls) == 2, "each was told once");
     close_store(store);

@@ -460,10 +460,7 @@ static void unref(struct hfi_call *call)
 
     if (atomic_fetch_sub(&call->refs, 1) != 1)
         return;
-    pthread_mutex_lock(&store->loop.lock);
-    hfi_list_append(&store->loop.done, &call->due);
-    pthread_mutex_unlock(&store->loop.lock);
-    hfi_loop_ring(store);
+    hfi_loop_add(store, &call->due);
 }
 
 /* What the caller will hear. `name` is looked at only to tell what failed. */

@@ -33,6 +33,16 @@ static void ring(struct hfi_loop *loop)
         loop->rung = write(loop->event_fd, &one, sizeof one) == sizeof one;
 }
 
+void hfi_loop_add(struct hfi_store *store, struct hfi_list *due)
+{
+    /* In one go: once it is in the list and the lock is free, hf_process() may call back, and
+     * hf_close() may end the store. */
+    pthread_mutex_lock(&store->loop.lock);
+    hfi_list_append(&store->loop.done, due);
+    ring(&store->loop);
+    pthread_mutex_unlock(&store->loop.lock);
+}
+
 void hfi_loop_ring(struct hfi_store *store)
 {
     pthread_mutex_lock(&store->loop.lock);

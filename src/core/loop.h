@@ -27,6 +27,8 @@ struct hfi_loop {
 
 void hfi_loop_init(struct hfi_loop *loop);
 void hfi_loop_done(struct hfi_loop *loop);
+/* A call is due, by its `due`. The store may be gone when this returns. */
+void hfi_loop_add(struct hfi_store *store, struct hfi_list *due);
 /* Make hf_fd() readable: something is due, or a timeout has changed. Any locks of shards. */
 void hfi_loop_ring(struct hfi_store *store);
 /* The engine's timeout has become shorter: the loop, if there is one, must ask for it again. */

@@ -15,7 +15,7 @@ void hfi_pool_init(struct hfi_pool *pool)
     for (int i = 0; i < HFI_LANES; i++) {
         pthread_cond_init(&pool->lanes[i].more, NULL);
         hfi_list_init(&pool->lanes[i].tasks);
-        pool->lanes[i].idle = pool->lanes[i].count = 0;
+        pool->lanes[i].queued = pool->lanes[i].idle = pool->lanes[i].count = 0;
     }
 }
 
@@ -62,7 +62,8 @@ void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *t
 
     pthread_mutex_lock(&pool->lock);
     hfi_list_append(&lane->tasks, &task->node);
-    if (lane->idle > 0)
+    /* A thread for each: one that is woken for the task before ours may not come back from it. */
+    if (++lane->queued <= lane->idle)
         pthread_cond_signal(&lane->more);
     else
         (void)add_thread(pool, which); /* if not, those that are there will come to it */
@@ -98,6 +99,7 @@ static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane)
             continue;
         }
         task = hfi_container(node, struct hfi_task, node);
+        lane->queued--;
         pthread_mutex_unlock(&pool->lock);
         task->run(task);
         pthread_mutex_lock(&pool->lock);

@@ -32,7 +32,8 @@ struct hfi_pool {
     struct hfi_pool_lane {
         pthread_cond_t more;
         struct hfi_list tasks;
-        unsigned idle, count;
+        unsigned queued;      /* tasks in the list */
+        unsigned idle, count; /* threads that sleep, or were woken but do not run yet; threads */
         pthread_t threads[HFI_POOL_LONG_MAX];
     } lanes[HFI_LANES];
     bool stop;

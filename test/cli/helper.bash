@@ -29,14 +29,28 @@ begin() {
     begun+=($!)
 }
 
-# eventually COMMAND...: true within 20 seconds.
+# eventually COMMAND...: true within 40 seconds.
 eventually() {
     local i
-    for ((i = 0; i < 1000; i++)); do
+    for ((i = 0; i < 2000; i++)); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.02
     done
     echo "never became true: $*" >&2
+    return 1
+}
+
+# once_of_five FUNCTION: until it does not return 1. A lease that must be renewed in time, or a moment that must
+# not be missed, gets five chances against a machine that stalls; what is wrong for good fails in
+# each. Return 2 for what no stall excuses.
+once_of_five() {
+    local i code
+    for i in 1 2 3 4 5; do
+        code=0
+        "$@" || code=$?
+        ((code != 1)) && return "$code"
+        echo "attempt $i came to nothing"
+    done
     return 1
 }
 
@@ -53,6 +67,7 @@ hold() {
 }
 
 is_gone() { [[ ! -e /proc/$1 || $(state_of "$1") == Z ]]; } # a container's init may reap late
+has_no_child() { ! pgrep -P "$1"; } # none that it has not waited for
 is_free() { [[ $(holdfast show "$1" --json | jq '.holders | length') == 0 ]]; }
 is_held() { [[ $(holdfast show "$1" --json | jq '.holders | length') != 0 ]]; }
 waiters() { holdfast show "$1" --json | jq '.waiters | length'; }

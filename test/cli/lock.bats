@@ -31,10 +31,14 @@ load helper
     holdfast unlock x --lease "$handle" --json | jq -e .released
 }
 
+ends_after_its_ttl() {
+    holdfast lock x --ttl 2s || return 2
+    exits 75 holdfast run -n x -- true || return 1
+    exits 0 holdfast run -w 60s x -- true || return 2
+}
+
 @test "without renewal it ends after its ttl" {
-    holdfast lock x --ttl 1s
-    exits 75 holdfast run -n x -- true
-    exits 0 holdfast run -w 10s x -- true
+    once_of_five ends_after_its_ttl
 }
 
 @test "busy: -n, -w, -E, kinds" {
@@ -71,22 +75,26 @@ load helper
 
 keeper_of() { jq -r .keeper_pid <<<"$1"; }
 
-@test "--for: renewed while the process lives, released when it has ended" {
+renewed_for_a_process() {
     begin sleep 1000
-    pid=$!
-    holdfast lock x --ttl 1s --for $pid
-    out=$(holdfast lock y --ttl 60s --for $pid --json)
-    sleep 2.5
-    exits 75 holdfast run -n x -- true
+    local pid=$! out
+    holdfast lock x --ttl 2s --for $pid || return 2
+    out=$(holdfast lock y --ttl 600s --for $pid --json) || return 2
+    sleep 3.5
+    exits 75 holdfast run -n x -- true || { kill -KILL $pid; eventually is_free y; return 1; }
     kill -KILL $pid
-    exits 0 holdfast run -w 5s x -- true
-    exits 0 holdfast run -w 5s y -- true
-    eventually is_gone "$(keeper_of "$out")"
+    exits 0 holdfast run -w 60s x -- true || return 2
+    exits 0 holdfast run -w 60s y -- true || return 2
+    eventually is_gone "$(keeper_of "$out")" || return 2
+}
+
+@test "--for: renewed while the process lives, released when it has ended" {
+    once_of_five renewed_for_a_process
 }
 
 @test "--for: the keeper ends when the lease is unlocked or broken" {
     for how in unlock break; do
-        out=$(holdfast lock x --ttl 3s --for $$ --json)
+        out=$(holdfast lock x --ttl 6s --for $$ --json)
         keeper=$(keeper_of "$out")
         kill -0 "$keeper"
         if [[ $how == unlock ]]; then
@@ -100,7 +108,7 @@ keeper_of() { jq -r .keeper_pid <<<"$1"; }
 }
 
 @test "--for: the keeper holds nothing of its parent: no output, no directory, no session" {
-    out=$(timeout 20 holdfast lock x --ttl 3s --for $$ --json) # would hang if the keeper had our pipe
+    out=$(timeout 20 holdfast lock x --ttl 6s --for $$ --json) # would hang if the keeper had our pipe
     keeper=$(keeper_of "$out")
     [[ $(readlink "/proc/$keeper/cwd") == / ]]
     for fd in 0 1 2; do [[ $(readlink "/proc/$keeper/fd/$fd") == /dev/null ]]; done

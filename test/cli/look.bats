@@ -83,7 +83,8 @@ load helper
     begin holdfast watch --json
     watcher=$!
     eventually grep -q '"first":true' out
-    token=$(holdfast run b --label new -- sh -c 'sleep 0.5; echo $HOLDFAST_TOKEN')
+    token=$(holdfast run b --label new -- bash -c '. "$0"; eventually grep -q "\"event\":\"held\".*\"name\":\"b\"" out; echo $HOLDFAST_TOKEN' \
+        "$BATS_TEST_DIRNAME/helper.bash")
     eventually grep -q '"event":"freed".*"name":"b"' out
     jq -se '.[0] | .event == "held" and .first and .name == "a" and .holder.label == "old"' <out
     grep '"event":"held".*"name":"b"' out | jq -e ".holder.token == \"$token\" and (.first | not)"
@@ -106,7 +107,7 @@ load helper
     eventually grep -q '"event":"held".*"name":"x"' out
     kill -KILL "$holder"
     eventually grep -q '"event":"freed".*"name":"x"' out
-    holdfast lock y --ttl 1s >/dev/null
+    holdfast lock y --ttl 3s >/dev/null
     eventually grep -q '"event":"freed".*"name":"y"' out
 }
 

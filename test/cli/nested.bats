@@ -53,6 +53,7 @@ load helper
     begin holdfast run x -- sh -c 'holdfast run x -- sh -c "touch in; while [ ! -e go ]; do sleep 0.02; done" & while [ ! -e in ]; do sleep 0.02; done'
     pid=$!
     eventually test -e in
+    eventually has_no_child $pid
     sleep 0.3
     kill -0 $pid
     exits 75 holdfast run -n x -- true
@@ -65,14 +66,14 @@ load helper
     begin holdfast run x -- sh -c 'holdfast run x -- sh -c "touch in; exec sleep 1000" & while [ ! -e in ]; do sleep 0.02; done'
     pid=$!
     eventually test -e in
-    sleep 0.2
+    eventually has_no_child $pid
     kill -TERM $pid
     wait $pid
     is_free x
 }
 
 @test "loss ends the inner one too: 76 for both" {
-    begin holdfast run x -- sh -c 'trap "" TERM; setsid -w holdfast run x -- sh -c "touch in; exec sleep 1000"; echo $? >inner; exit 0'
+    begin holdfast run x --kill-after 60s -- sh -c 'trap "" TERM; setsid -w holdfast run x -- sh -c "touch in; exec sleep 1000"; echo $? >inner; exit 0'
     pid=$!
     eventually test -e in
     holdfast break x --token "$(holdfast show x --json | jq -r '.holders[0].token')"

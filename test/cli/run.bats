@@ -112,22 +112,43 @@ os.execvp("holdfast", ["holdfast", "run", "x", "--", "sh", "-c", "exit 3"])'
     exits 65 holdfast run y --slots 3 -- true
 }
 
-@test "--min-hold holds on after a quick command" {
+holds_on() {
+    rm -f ran
     begin holdfast run x --min-hold 2s -- touch ran
-    pid=$!
-    eventually test -e ran
-    sleep 0.2
-    exits 75 holdfast run x -n -- true
-    wait $pid
-    is_free x
+    local pid=$!
+    eventually test -e ran || return 2
+    eventually has_no_child $pid || return 2
+    exits 75 holdfast run x -n -- true || return 1
+    wait $pid || return 2
+    is_free x || return 2
+}
+
+@test "--min-hold holds on after a quick command" {
+    once_of_five holds_on
 }
 
 @test "--min-hold is over at once when a signal comes" {
     begin holdfast run x --min-hold 100s -- touch ran
     pid=$!
     eventually test -e ran
-    sleep 0.2
+    eventually has_no_child $pid
     kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    [[ $status == 143 ]]
+    is_free x
+}
+
+@test "--min-hold is over also when the signal comes while the command ends" {
+    begin holdfast run x --min-hold 100s -- sh -c 'touch ran; while [ ! -e go ]; do sleep 0.02; done'
+    pid=$!
+    eventually test -e ran
+    child=$(pgrep -P $pid)
+    kill -STOP $pid
+    touch go
+    eventually is_gone "$child"
+    kill -TERM $pid # before the command's end, in the order of their numbers, and both are there
+    kill -CONT $pid
     status=0
     wait $pid || status=$?
     [[ $status == 143 ]]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-LIMIT = 20
+LIMIT = 60
 
 
 class Terminal:
@@ -259,11 +259,12 @@ def background():
     t = shell()
     t.type("holdfast run x -- sh -c 'read l; echo got $l' &\n")
     t.expect("prompt> ")
-    time.sleep(0.5)
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid)], text=True).strip()
+    until(lambda: state(run) == "T", "run is not stopped")
     t.type("\n")
     t.expect("Stopped")
     t.type("fg\n")
-    time.sleep(0.3)
+    until(lambda: state(run) != "T", "not continued")
     t.type("hello\n")
     t.expect("got hello")
 
@@ -286,13 +287,15 @@ def wait_line():
     """What we wait for: holder, age, position; updated, and erased in the end."""
     holder = subprocess.Popen(["holdfast", "run", "x", "--label", "the \033[31mholder", "--", "sleep", "1000"])
     until(lambda: not is_free("x"), "not held")
-    first = subprocess.Popen(["holdfast", "run", "x", "--label", "first", "--", "sleep", "1"])
+    first = subprocess.Popen(["holdfast", "run", "x", "--label", "first", "--", "sh", "-c",
+                              "while [ ! -e go ]; do sleep 0.02; done"])
     until(lambda: show("x")["waiters"], "does not wait")
     t = Terminal("holdfast", "run", "x", "--", "echo", "mine")
-    t.expect(r"waiting for 'x', held by the \\x1b\[31mholder for \d+m?s; position 2 of 2")
-    t.expect(r"for [12]s; position 2 of 2")  # the age is alive
+    age = t.expect(r"waiting for 'x', held by the \\x1b\[31mholder for (\d+m?s); position 2 of 2").group(1)
+    t.expect(rf"for (?!{age};)\d+m?s; position 2 of 2")  # the age is alive
     holder.terminate()
     t.expect(r"held by first for \d+m?s; position 1 of 1")
+    open("go", "w").close()
     t.expect(r"\r\x1b\[Kmine")
     assert t.status() == 0
     holder.wait()

@@ -2,7 +2,7 @@
 # On a terminal: terminal.py has the scenarios, each as a function with this name.
 load helper
 
-scenario() { timeout 60 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
+scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
 
 @test "the command can read from the terminal" {
     scenario reads

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* What a callback brought. */
 struct result {
@@ -59,6 +60,17 @@ static void loop_until(hf_store *store, const struct result *results, int of, in
         CHECK(now_ms() < until_ms);
         turn(store, LIMIT_MS);
     }
+}
+
+/* Pass a time that is too short to sleep for. */
+static void spin_ns(int64_t ns)
+{
+    struct timespec from, t;
+
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &t);
+    while ((t.tv_sec - from.tv_sec) * INT64_C(1000000000) + t.tv_nsec - from.tv_nsec < ns);
 }
 
 static void begin(hf_store *store, const hf_request *request, struct result *result, hf_op **ret_op)
@@ -208,6 +220,75 @@ static void cancel(void **state)
     if (result.status == HF_OK)
         end(store, result.lease);
     EXPECT(HF_OK, probe(store, &request));
+    close_store(store);
+}
+
+/* At any moment between the call and its sleep in the store, and in the local queue as well: a
+ * cancel is never lost. */
+static void cancel_at_any_moment(void **state)
+{
+    enum { ROUNDS = 1500, STEP_NS = 100 };
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("async");
+    hf_lease *lease = take(second, &request);
+    struct result result;
+    hf_op *op = NULL;
+
+    (void)state;
+    request.wait_ms = HF_FOREVER;
+    for (int round = 0; round < ROUNDS; round++) {
+        begin(store, &request, &result, &op);
+        spin_ns((int64_t)round * STEP_NS);
+        EXPECT(HF_OK, hf_op_cancel(op));
+        loop_until(store, &result, 1, 1);
+        EXPECT(HF_CANCELLED, result.status);
+    }
+    give(lease);
+    close_store(second);
+    close_store(store);
+}
+
+static void acquire_and_end(hf_store *store, const hf_request *request)
+{
+    struct result result;
+
+    begin(store, request, &result, NULL);
+    loop_until(store, &result, 1, 1);
+    EXPECT(HF_OK, result.status);
+    end(store, result.lease);
+}
+
+/* Those that wait do not hold up one that need not: also if all begin at once, when the library has
+ * fewer threads that have nothing to do than there are of them. */
+static void who_waits_holds_up_nobody(void **state)
+{
+    enum { WAITERS = 8 };
+    static const char *const names[WAITERS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    hf_store *store = open_store(), *second = open_store();
+    hf_request request = mutex_request("free"), busy[WAITERS];
+    struct result results[WAITERS];
+    hf_lease *leases[WAITERS];
+    hf_op *ops[WAITERS];
+
+    (void)state;
+    for (int i = 0; i < WAITERS; i++) {
+        busy[i] = mutex_request(names[i]);
+        leases[i] = take(second, &busy[i]);
+        busy[i].wait_ms = HF_FOREVER;
+    }
+    acquire_and_end(store, &request);
+    others_settled();
+    for (int i = 0; i < WAITERS; i++)
+        begin(store, &busy[i], &results[i], &ops[i]);
+    acquire_and_end(store, &request);
+    for (int i = 0; i < WAITERS; i++)
+        EXPECT(HF_OK, hf_op_cancel(ops[i]));
+    loop_until(store, results, WAITERS, WAITERS);
+    for (int i = 0; i < WAITERS; i++) {
+        EXPECT(HF_CANCELLED, results[i].status);
+        give(leases[i]);
+    }
+    close_store(second);
     close_store(store);
 }
 
@@ -440,6 +521,7 @@ int contract_async(void)
     const struct CMUnitTest cases[] = {
         CASE(acquire_and_release),  CASE(failures),
         CASE(waits_for_a_peer),     CASE(cancel),
+        CASE(cancel_at_any_moment), CASE(who_waits_holds_up_nobody),
         CASE(many_names_at_once),   CASE(many_on_one_name),
         CASE(callbacks_begin_more), CASE(loop_beside_threads),
         CASE(loss_in_the_loop),     CASE(close_with_pending),

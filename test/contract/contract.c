@@ -7,6 +7,7 @@
 
 #include "mem_engine.h"
 
+#include <dirent.h>
 #include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
@@ -199,6 +200,24 @@ hf_lease *take(hf_store *store, const hf_request *request)
     return lease;
 }
 
+hf_lease *take_short(hf_store *store, const hf_request *request)
+{
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    hf_lease *lease = NULL;
+    bool too_short = false;
+    hf_status status;
+
+    /* What was too short goes back to the store, and may be on its way when we come again. */
+    while ((status = hf_acquire(store, request, &lease, &contract_error)) == HF_TOO_SHORT ||
+           (status == HF_BUSY && too_short)) {
+        CHECK(now_ms() < until_ms);
+        too_short = true;
+    }
+    EXPECT(HF_OK, status);
+    CHECK(lease != NULL);
+    return lease;
+}
+
 void give(hf_lease *lease)
 {
     EXPECT(HF_OK, hf_release(lease, &contract_error));
@@ -292,6 +311,29 @@ void thread_settled(const _Atomic int *tid, const _Atomic bool *ended)
     /* Asleep at several looks in a row: on its way it sleeps for moments only. */
     for (int asleep = 0; asleep < 10 && !*ended; nap_ms(5))
         asleep = *tid && thread_state(*tid) == 'S' ? asleep + 1 : 0;
+}
+
+static bool others_sleep(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    bool asleep = true;
+
+    CHECK(tasks != NULL);
+    while ((entry = readdir(tasks)) != NULL) {
+        int tid = atoi(entry->d_name);
+
+        if (tid > 0 && tid != thread_id())
+            asleep = asleep && thread_state(tid) == 'S';
+    }
+    closedir(tasks);
+    return asleep;
+}
+
+void others_settled(void)
+{
+    for (int asleep = 0; asleep < 10; nap_ms(5))
+        asleep = others_sleep() ? asleep + 1 : 0;
 }
 
 void attempt_settled(struct attempt *attempt)

@@ -79,7 +79,9 @@ void close_store(hf_store *store);
 hf_request mutex_request(const char *name);                 /* try once */
 hf_request waiting_request(const char *name);               /* a mutex, at most LIMIT_MS */
 hf_lease *take(hf_store *store, const hf_request *request); /* must succeed */
-void give(hf_lease *lease);                                 /* must succeed */
+/* For a lease that ends soon: again, if it was over before it could be given to us. */
+hf_lease *take_short(hf_store *store, const hf_request *request);
+void give(hf_lease *lease); /* must succeed */
 /* Try it, release if it was granted, say what the answer was. */
 hf_status probe(hf_store *store, const hf_request *request);
 
@@ -106,6 +108,8 @@ void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *r
 void attempt_settled(struct attempt *attempt);
 /* The same for any thread that sets *tid before and *ended after its call. */
 void thread_settled(const _Atomic int *tid, const _Atomic bool *ended);
+/* The same for all threads of this process but the calling one, whoever started them. */
+void others_settled(void);
 int thread_id(void);
 hf_status attempt_join(struct attempt *attempt);
 

@@ -114,7 +114,7 @@ static void ends_with_its_ttl(void **state)
     store = open_store();
     request.flags |= HF_NO_RENEW;
     begin_ms = now_ms();
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     EXPECT(HF_OK, hf_lease_handle(lease, handle));
     next = take(store, &wait);
     CHECK(now_ms() - begin_ms >= 1000);

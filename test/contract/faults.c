@@ -308,7 +308,7 @@ static void at_risk_by_itself(void **state)
 static void lost_while_renewing(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 1500);
+    hf_request request = ttl_request("job", 3000);
     hf_lease *lease;
 
     (void)state;
@@ -416,8 +416,9 @@ static void renewals_are_batched(void **state)
         snprintf(name, sizeof name, "flock-%d", i);
         leases[i] = take(store, &request);
     }
-    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK);
-    CHECK(mem_largest(server(), MEM_RENEW) >= 10);
+    /* Those that were renewed together are due together: batches only grow. On a slow machine, where
+     * they were acquired far apart, it takes some rounds. */
+    AWAIT(mem_count(server(), MEM_RENEW) >= FLOCK && mem_largest(server(), MEM_RENEW) >= 10);
     for (int i = 0; i < FLOCK; i++)
         give(leases[i]);
     close_store(store);

@@ -83,7 +83,7 @@ static void expires_without_renewal(void **state)
     second = open_store();
     request = ttl_request("ttl", ttl_ms, HF_NO_RENEW);
     begin_ms = now_ms();
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     next = take(second, &wait);
     /* Nobody gets in before the ttl is over, and then the first one knows. */
     CHECK(now_ms() - begin_ms >= ttl_ms);
@@ -219,7 +219,7 @@ static void max_hold_ends_it(void **state)
 
     (void)state;
     request.max_hold_ms = 300;
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     CHECK(hf_remaining_ms(lease) <= 300);
     next = take(second, &wait); /* max_hold has freed it in the store too */
     CHECK(now_ms() - begin_ms >= 300);
@@ -269,7 +269,7 @@ static void lock_delay_after_unclean_loss(void **state)
     second = open_store();
     request.lock_delay_ms = 1200;
     begin_ms = now_ms();
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     next = take(second, &wait);
     CHECK(now_ms() - begin_ms >= 1000 + 1200);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));

@@ -249,7 +249,7 @@ static void expiry_is_told(void **state)
     request.flags = HF_NO_RENEW;
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     await_lost(lease);
     AWAIT(notice.count == 1);
     CHECK(notice.reason == HF_LOST && notice.has_why);
@@ -266,7 +266,7 @@ static void descriptor_asked_for_late(void **state)
 
     (void)state;
     request.max_hold_ms = 100;
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     AWAIT(hf_lease_state(lease) == HF_STATE_LOST);
     await_lost(lease);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
@@ -285,7 +285,7 @@ static void max_hold_is_told(void **state)
     request.max_hold_ms = 100;
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
-    lease = take(store, &request);
+    lease = take_short(store, &request);
     await_lost(lease);
     AWAIT(notice.count == 1);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));

@@ -101,6 +101,16 @@ static void flipped_bits(void)
     close(fd);
 }
 
+/* In both of LMDB's first pages: the last page in use, behind the end of the file. */
+static void pages_beyond_the_end(void)
+{
+    enum { LAST_PAGE = 136 };
+    uint64_t number = UINT64_C(1) << 50;
+
+    scribble(lease_file(), LAST_PAGE, &number, sizeof number);
+    scribble(lease_file(), LM_PAGE + LAST_PAGE, &number, sizeof number);
+}
+
 static void deleted(void)
 {
     assert_int_equal(unlink(in_place(lease_file())), 0);
@@ -110,12 +120,12 @@ static const struct {
     const char *name;
     void (*damage)(void);
 } kinds[] = {
-    { "zero_all", zero_all },         { "garbage_all", garbage_all },
-    { "zero_meta", zero_meta },       { "garbage_meta", garbage_meta },
-    { "zero_data", zero_data },       { "garbage_data", garbage_data },
-    { "in_pages", garbage_in_pages }, { "offsets", garbage_offsets },
-    { "tails", zero_tail_of_pages },  { "bits", flipped_bits },
-    { "deleted", deleted },
+    { "zero_all", zero_all },           { "garbage_all", garbage_all },
+    { "zero_meta", zero_meta },         { "garbage_meta", garbage_meta },
+    { "zero_data", zero_data },         { "garbage_data", garbage_data },
+    { "in_pages", garbage_in_pages },   { "offsets", garbage_offsets },
+    { "tails", zero_tail_of_pages },    { "bits", flipped_bits },
+    { "beyond", pages_beyond_the_end }, { "deleted", deleted },
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -384,7 +394,8 @@ static void do_hammer(struct self *self, const struct ask *ask, struct answer *a
             unlink(in_place("../inside"));
             do_release(self, ask, &inner);
             answer->number++;
-        } else if (inner.status != HF_UNAVAILABLE && inner.status != HF_TIMEOUT) {
+        } else if (inner.status != HF_UNAVAILABLE && inner.status != HF_TIMEOUT &&
+                   inner.status != HF_UNKNOWN && inner.status != HF_CORRUPT) {
             *answer = inner;
             return;
         }

@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#define LIMIT_MS     30000 /* an event that has not come by then will not come */
+#define LIMIT_MS     60000 /* an event that has not come by then will not come */
 #define HEARTBEAT_MS 1000  /* how often a waiter of the engine looks by itself */
 #define ACTORS_MAX   8192
 #define ACTOR_LEASES 8

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define TTL_MS 1000
+#define TTL_MS 2000
 
 /* ---- stopped holders ---------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ static void running_holder_with_ttl_keeps(void **state)
     (void)state;
     take(holder, with_ttl(mutex("n")));
     wait_for(waiter, mutex("n"));
-    assert_false(actor_answered_within(waiter, 4 * TTL_MS));
+    assert_false(actor_answered_within(waiter, 3 * TTL_MS));
     assert_int_equal(actor_do(holder, do_state, lease_number(0)).number, HF_STATE_HELD);
     give(holder, 0);
     granted(waiter);
@@ -137,7 +137,7 @@ static void lock_delay_after_a_death(void **state)
     int64_t killed_ns;
 
     (void)state;
-    ask.lock_delay_ms = 2000;
+    ask.lock_delay_ms = 3000;
     take(holder, ask);
     wait_for(waiter, mutex("n"));
     observer_quit();
@@ -148,7 +148,7 @@ static void lock_delay_after_a_death(void **state)
     struct answer answer = actor_answer(waiter);
 
     OK(answer);
-    assert_true(answer.done_ns - killed_ns >= INT64_C(1990) * 1000000);
+    assert_true(answer.done_ns - killed_ns >= INT64_C(2990) * 1000000);
 }
 
 static void lock_delay_after_a_break(void **state)
@@ -246,7 +246,7 @@ static void stuck_transaction(bool by_kill)
         OK(actor_do(stuck, do_leave_transaction, (struct ask){ 0 }));
     }
     granted(waiter);
-    OK(actor_do(other, do_acquire, try_mutex("n")));
+    AWAIT(actor_do(other, do_acquire, try_mutex("n")).status == HF_OK);
 }
 
 static void stuck_transaction_goes_on(void **state)
@@ -317,7 +317,8 @@ static void stopped_at_any_instant(void **state)
             unavailable++;
         }
         actor_continue(hammer);
-        OK(actor_do(other, do_acquire, mutex("other")));
+        /* Until it has run again others may still be told that it is in their way. */
+        AWAIT(actor_do(other, do_acquire, mutex("other")).status == HF_OK);
         OK(actor_do(other, do_release, lease_number(0)));
     }
     print_message("stopped %d times, %d of them inside a transaction\n", STOPS, unavailable);

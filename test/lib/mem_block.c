@@ -15,8 +15,10 @@
 #include "util/error.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* An acquire that sleeps in submit(); on its thread's stack. */
 struct sleeper {
@@ -31,6 +33,7 @@ struct block_conn {
     struct hfi_conn base;
     struct sleeper *sleepers;
     struct hfi_claim *held; /* a list through claim->engine[0]; engine[1] set: it is lost */
+    int64_t late_ms;        /* how long an acquire takes to the server */
     pthread_t listener;
     bool stop;
 };
@@ -55,7 +58,9 @@ static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct h
     if (!conn)
         return hfi_error_memory(err);
     conn->base.on_push = on_push;
-    status = mem_conn_open(&conn->base, url, host, err);
+    status = hfi_url_take_duration(url, "late", 0, HF_MS_MAX, &conn->late_ms, err);
+    if (status == HF_OK)
+        status = mem_conn_open(&conn->base, url, host, err);
     if (status != HF_OK) {
         hfi_free(conn);
         return status;
@@ -88,11 +93,20 @@ static void block_close(struct hfi_conn *base)
     hfi_free(conn);
 }
 
+static void nap_ms(int64_t ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+    nanosleep(&t, NULL);
+}
+
 static void block_submit(struct hfi_conn *base, struct hfi_op *op)
 {
     struct block_conn *conn = (struct block_conn *)base;
     hf_status status = HF_UNSUPPORTED;
 
+    if (op->kind == HFI_OP_ACQUIRE && conn->late_ms)
+        nap_ms(conn->late_ms);
     pthread_mutex_lock(&mem_lock);
     mem_world_pump(base->world, hfi_now_ms());
     if (mem_world_is_cut(base->world))
@@ -159,6 +173,7 @@ static hf_status sleep_for_grant(struct block_conn *conn, struct sleeper *self)
 
     self->next = conn->sleepers;
     conn->sleepers = self;
+    self->cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
     while (!self->pushed && self->cancel == HF_OK) {
         now_ms = hfi_now_ms();
         if (now_ms >= op->deadline_ms) {

@@ -8,7 +8,8 @@
  *   membare:NAME    HFI_EVENT, like memcached: mutexes with a ttl and nothing else.
  *
  * All opens of one NAME in this process see the same server, also across schemes. Parameters:
- * `call=500ms` is how long an answer may take before the outcome counts as unknown.
+ * `call=500ms` is how long an answer may take before the outcome counts as unknown; `late=1ms`
+ * (memblock) is how long an acquire takes from submit() to the server.
  */
 #ifndef MEM_ENGINE_H
 #define MEM_ENGINE_H

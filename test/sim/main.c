@@ -2,7 +2,8 @@
 /*
  * Run schedules until the time is up. SIM_SEED=n runs that one schedule; a
  * failing seed is printed. SIM_SECONDS and SIM_SCHEDULES bound the run (12 s,
- * 40,000 schedules). A mutant must fail: then the exit status is 0.
+ * 40,000 schedules). A mutant must fail, however long a slow machine takes for
+ * that: then the exit status is 0.
  */
 #include "sim.h"
 
@@ -40,7 +41,7 @@ int main(void)
         printf("nothing was wrong\n");
         return MUTANT != SIM_SOUND;
     }
-    for (run = 1; run <= most && time(NULL) <= until; run++) {
+    for (run = 1; run <= most && (MUTANT != SIM_SOUND || time(NULL) <= until); run++) {
         if (!sim_run(&sim, run))
             return report(&sim);
         grants += sim.grants;

@@ -111,6 +111,8 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
     d->map_size = (size_t)size;
     rc = mdb_env_set_mapsize(d->env, d->map_size);
+    if (rc == 0 && !create && !hfi_lm_sound_file(d))
+        rc = LM_E_CORRUPT;
     if (rc == 0)
         rc = mdb_env_open(d->env, path,
                           MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
@@ -120,8 +122,6 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
     /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */
     if (rc == 0 && create)
         rc = posix_fallocate(d->lease_fd, 0, size);
-    if (rc == 0 && !create && !hfi_lm_sound_file(d))
-        rc = LM_E_CORRUPT;
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &txn);
     if (rc == 0) {
@@ -133,6 +133,8 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
         else
             mdb_txn_abort(txn);
     }
+    if (rc == MDB_MAP_RESIZED)
+        return LM_E_CORRUPT; /* it is mapped whole, and nobody else can make it larger now */
     return rc != 0 ? rc : find_pages(d);
 }
 
@@ -195,6 +197,8 @@ int hfi_lm_leases_remap(struct lm_depot *d)
 
     if (fstat(d->lease_fd, &st) != 0)
         return errno;
+    if ((size_t)st.st_size <= d->map_size)
+        return LM_E_CORRUPT; /* nobody has: LMDB's last page is nonsense */
     if (!LM_GUARD(d))
         return LM_E_CORRUPT;
     d->map_size = (size_t)st.st_size;

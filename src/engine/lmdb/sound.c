@@ -72,13 +72,14 @@ static bool metas_sound(const char *pages)
            db_sound(&meta->free, meta) && db_sound(&meta->main, meta);
 }
 
-/* Before LMDB may look for anything in a file that is not ours. */
+/* Before LMDB may look for anything in a file that is not ours. It would make it as long as it needs for its
+ * last page, whatever number stands there. */
 bool hfi_lm_sound_file(struct lm_depot *d)
 {
     _Alignas(8) char pages[2 * LM_PAGE];
 
     return pread(d->lease_fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages &&
-           metas_sound(pages);
+           metas_sound(pages) && newest(pages)->last_page < d->map_size / LM_PAGE;
 }
 
 /* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */

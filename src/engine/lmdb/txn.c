@@ -170,7 +170,7 @@ static hf_status repair(struct lm_txn *t, int rc, hf_error *err)
         rc = hfi_lm_leases_remap(d); /* another process made it larger */
     else if (rc == MDB_MAP_FULL)
         rc = hfi_lm_leases_grow(d);
-    else
+    if (hfi_lm_is_corrupt(rc))
         return hfi_lm_rebuild(d, err);
     return rc == 0 ? HF_OK : hfi_lm_failed(d, rc, err);
 }
