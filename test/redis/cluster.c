@@ -376,6 +376,20 @@ static void redirections_are_bounded(void **state)
 
 /* ---- messages ------------------------------------------------------------------------------------- */
 
+/* How many stores are subscribed. */
+static size_t inboxes(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        redisReply *reply = server_ask(cluster->nodes[i], "PUBSUB CHANNELS hf:inbox:*");
+
+        count += reply->elements;
+        freeReplyObject(reply);
+    }
+    return count;
+}
+
 /* Wherever the inbox is, its connection breaks: it is subscribed again, and what was published to
  * nobody is found by asking. */
 static void an_inbox_that_breaks_is_made_again(void **state)
@@ -389,6 +403,7 @@ static void an_inbox_that_breaks_is_made_again(void **state)
     begin_waiting(peers, 2, store, &request);
     for (size_t i = 0; i < CLUSTER_NODES; i++)
         server_do(cluster->nodes[i], "CLIENT KILL TYPE pubsub");
+    AWAIT(inboxes() == 3);
     give(lease);
     for (size_t i = 0; i < 2; i++) {
         joins(&peers[i], 0);
