@@ -232,6 +232,46 @@ static void a_forgotten_lease_is_lost(void **state)
     close_store(store);
 }
 
+/* The same loss with sync=1: what no replica has is not granted, and what was granted is there
+ * afterwards, although nobody waited for replication. */
+static void with_sync_nothing_is_forgotten(void **state)
+{
+    enum { NAMES = 20 };
+    hf_store *store = open_at(sentinel_url(set, "?op_timeout=20s&ping=200ms&sync=1"));
+    struct server *master = sentinel_master(set);
+    hf_lease *leases[NAMES], *ghost;
+    hf_request request;
+    hf_status status;
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "kept%d", i);
+        request = with_ttl(mutex_request(name), 600000);
+        request.flags = HF_NO_RENEW;
+        leases[i] = take(store, &request);
+    }
+    for (size_t i = 0; i < set->server_count; i++)
+        if (set->servers[i] != master)
+            server_pause(set->servers[i]);
+    server_do(master, "CLIENT KILL TYPE replica");
+    request = with_ttl(mutex_request("ghost"), 600000);
+    status = hf_acquire(store, &request, &ghost, &contract_error);
+    CHECK(status == HF_UNAVAILABLE || status == HF_UNKNOWN);
+    server_kill(master);
+    for (size_t i = 0; i < set->server_count; i++)
+        if (set->servers[i] != master)
+            server_continue(set->servers[i]);
+
+    gets_free(store, "ghost", 0);
+    for (int i = 0; i < NAMES; i++) {
+        AWAIT(hf_lease_state(leases[i]) != HF_STATE_AT_RISK);
+        CHECK(hf_lease_state(leases[i]) == HF_STATE_HELD);
+        give(leases[i]);
+    }
+    close_store(store);
+}
+
 /* ---- old masters ------------------------------------------------------------------------------- */
 
 /* The old master is back, empty, and calls itself a master; and the only sentinel that answers has
@@ -371,6 +411,7 @@ int main(int argc, char **argv)
         TEST_LOSS(a_master_that_hangs_is_left),
         TEST_LOSS(other_sentinels_are_learnt),
         TEST_LOSS(a_forgotten_lease_is_lost),
+        TEST_LOSS(with_sync_nothing_is_forgotten),
         TEST_LOSS(an_old_master_is_not_trusted),
     };
     int failed;

@@ -36,7 +36,8 @@ static void *run(void *arg)
     struct storm *storm = arg;
     unsigned me = storm->next++;
     hf_store *store = open_at(storm->url);
-    hf_request request = waiting_request(storm->name);
+    /* Short, for a release may be lost with the server, and then it must end by itself. */
+    hf_request request = with_ttl(waiting_request(storm->name), 5000);
 
     while (!storm->stop) {
         hf_lease *lease;
