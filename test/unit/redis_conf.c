@@ -89,6 +89,10 @@ static void places(void **state)
           NULL },
         { "redis+sentinel://a,b:1,[::2]:3/my-m/4", "redis+sentinel://a:26379,b:1,[::2]:3/my-m/4",
           HFI_WAY_SENTINEL, 4, 0, 0, 0, "my-m" },
+        { "redis+sentinel://a/m%ffx", "redis+sentinel://a:26379/m\\xffx/0", HFI_WAY_SENTINEL, 0, 0,
+          0, 0,
+          "m\xff"
+          "x" },
         { "redis+cluster://a,b:7001", "redis+cluster://a:6379,b:7001", HFI_WAY_CLUSTER, 0, 0, 0, 0,
           0 },
         { "redis+cluster://a/", "redis+cluster://a:6379", HFI_WAY_CLUSTER, 0, 0, 0, 0, 0 },

@@ -10,6 +10,7 @@
 #include "engine/redis/tls.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,6 +353,7 @@ static hf_status make_location(struct hfi_redis_conf *conf, const struct hfi_url
                                hf_error *err)
 {
     const char *scheme = url->scheme;
+    char master[HFI_QUOTED_MAX];
     FILE *out;
     size_t size = 0;
     char *text = NULL;
@@ -363,7 +365,8 @@ static hf_status make_location(struct hfi_redis_conf *conf, const struct hfi_url
     for (size_t i = 0; i < conf->address_count; i++)
         fprintf(out, "%s%s", i ? "," : "", conf->addresses[i].shown);
     if (conf->master)
-        fprintf(out, "/%s", conf->master);
+        fprintf(out, "/%s",
+                hfi_quote_name(conf->master, strlen(conf->master), master, sizeof master));
     if (conf->addresses[0].path && conf->db)
         fprintf(out, "?db=%u", conf->db);
     else if (!conf->addresses[0].path && conf->way != HFI_WAY_CLUSTER)
