@@ -426,6 +426,42 @@ static void refuses(const char *at, hf_status status, const char *words)
         fail_msg("'%s' is not in '%s'", words, contract_error.text);
 }
 
+/* A user with exactly the rights that the manual names, through an ASK. */
+static void a_user_needs_these_rights(void **state)
+{
+    static const char rule[] = "ACL SETUSER app reset on >sesame ~hf:* &hf:* +info +eval +evalsha "
+                               "+subscribe +time +hset +hget +hmget +hgetall +hexists +hdel "
+                               "+pexpireat +zadd +zrange +zrem +publish +del";
+    hf_request request = with_ttl(waiting_request("job"), 60000);
+    struct place place = place_of("job");
+    struct attempt attempt;
+    hf_store *store, *other;
+    hf_lease *lease;
+    char at[128];
+
+    (void)state;
+    snprintf(at, sizeof at, "redis+cluster://app:sesame@127.0.0.1:%u",
+             (unsigned)cluster->nodes[0]->port);
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        server_do(cluster->nodes[i], rule);
+    refuses(at, HF_DENIED, "CLUSTER SLOTS: NOPERM");
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        server_do(cluster->nodes[i], "ACL SETUSER app +cluster|slots +asking");
+    store = open_at(at);
+    other = open_at(at);
+    lease = take(store, &request);
+    attempt_start(&attempt, other, &request);
+    AWAIT(count_waiters(store, "job") == 1);
+    cluster_move_begin(cluster, place.slot, place.from, place.to);
+    cluster_move_keys(cluster, place.slot, place.from, place.to);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    cluster_move_end(cluster, place.slot, place.to);
+    give(attempt.lease);
+    close_store(other);
+    close_store(store);
+}
+
 static void opening_says_what_is_wrong(void **state)
 {
     struct server *single = server_start(NULL);
@@ -463,6 +499,7 @@ int main(int argc, char **argv)
         TEST_WHOLE(batches_go_on),
         TEST_WHOLE(an_inbox_that_breaks_is_made_again),
         TEST_WHOLE(opening_says_what_is_wrong),
+        TEST_WHOLE(a_user_needs_these_rights),
         TEST_LOSS(waiting_and_renewal_survive_a_master),
         TEST_LOSS(a_forgotten_lease_is_lost),
         cmocka_unit_test(redirections_are_bounded),

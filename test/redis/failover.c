@@ -395,6 +395,18 @@ static void opening_says_what_is_wrong(void **state)
     setenv("SENTINEL_SECRET", "sesame", 1);
     EXPECT(HF_OK, hf_open(text, NULL, &store, &contract_error));
     close_store(store);
+
+    /* A user with exactly the rights that the manual names. */
+    server_do(set->sentinels[1], "ACL SETUSER app reset on >sesame +info "
+                                 "+sentinel|get-master-addr-by-name +sentinel|master "
+                                 "+sentinel|sentinels");
+    snprintf(text, sizeof text,
+             "redis+sentinel://127.0.0.1:%u/mymaster"
+             "?sentinel_user=app&sentinel_password_env=SENTINEL_SECRET",
+             (unsigned)set->sentinels[1]->port);
+    close_store(open_at(text));
+    server_do(set->sentinels[1], "ACL SETUSER app -sentinel|get-master-addr-by-name");
+    refuses(text, HF_DENIED, "NOPERM");
 }
 
 int main(int argc, char **argv)
