@@ -14,10 +14,10 @@ start_server() {
     stop_server
     for ((try = 0; try < 50; try++)); do
         port=$((10000 + RANDOM % 20000))
-        setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port $port --unixsocket "$dir/sock" \
+        setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$dir/sock" \
             --dir "$dir" --save '' --daemonize no "$@" >"$dir/server.log" 2>&1 3>&- &
         server=$!
-        begun+=($server)
+        begun+=("$server")
         wait_for_server && break
     done
     export HOLDFAST_STORE=redis://127.0.0.1:$port
@@ -25,10 +25,10 @@ start_server() {
 
 # restart_server [OPTION...]: again, on the same port.
 restart_server() {
-    setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port $port --unixsocket "$dir/sock" \
+    setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$dir/sock" \
         --dir "$dir" --save '' --daemonize no "$@" >"$dir/server.log" 2>&1 3>&- &
     server=$!
-    begun+=($server)
+    begun+=("$server")
     wait_for_server
 }
 
@@ -43,8 +43,8 @@ wait_for_server() {
 stop_server() {
     [[ -z ${server:-} ]] && return
     {
-        kill -KILL $server
-        wait $server
+        kill -KILL "$server"
+        wait "$server"
     } 2>/dev/null || true
     server=
     rm -f "$dir/sock"
@@ -71,7 +71,7 @@ token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
     exits 75 holdfast run -n job -- true
     exits 75 holdfast run -w 100ms job -- true
     has_waiters job 1
-    kill $holder
+    kill "$holder"
     ends_with 0 $waiter
     (($(cat second) > first))
 }
@@ -93,7 +93,7 @@ token_of() { holdfast show "$1" --json | jq -r '.holders[0].token'; }
 @test "lock --for: kept while the process lives, freed when it ends" {
     sleep 1000 3>&- &
     sleeper=$!
-    begun+=($sleeper)
+    begun+=("$sleeper")
     holdfast lock job --for $sleeper --ttl 1s >handle
     sleep 2.5
     is_held job
@@ -256,7 +256,7 @@ while True:
     kill -STOP $server
     sleep 1
     kill -CONT $server
-    kill $holder
+    kill "$holder"
     ends_with 0 $waiter
     [[ -e ran ]]
 }
