@@ -235,6 +235,8 @@ struct rd_node *hfi_rd_cluster_route(struct hfi_conn *conn, const struct rd_call
 {
     uint32_t slot = call->command.slot, index = call->node;
 
+    if (conn->node_count == 0)
+        return NULL; /* being closed */
     if (index == RD_NODE_ANY && slot == HFI_SLOT_ANY)
         return any_up(conn);
     if (index == RD_NODE_ANY)
@@ -429,8 +431,10 @@ static void use_map(struct hfi_conn *conn)
     for (uint32_t i = 0; i < conn->node_count; i++) {
         struct rd_node *node = conn->nodes[i];
 
-        if (node->serves && !node->in_map)
+        if (node->serves && !node->in_map) {
             conn->doubt = true; /* its place was taken: what it had not passed on is lost */
+            hfi_rd_waits_hurry(conn);
+        }
         if (!node->in_map && !node->gone)
             node->keep_ms = hfi_now_ms() + KEEP_MS;
         node->serves = node->in_map;

@@ -205,9 +205,10 @@ void hfi_rd_net_close(struct hfi_conn *conn)
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
     while ((call = conn->parked)) {
         conn->parked = call->next;
+        if (!conn->parked)
+            conn->parked_end = &conn->parked; /* who answers may send again, and that is parked */
         hfi_rd_call_end(call, RD_UNSENT, &err);
     }
-    conn->parked_end = &conn->parked;
     if (conn->topology->close)
         conn->topology->close(conn);
 }
