@@ -60,7 +60,7 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
             #attempt, #inbox) .. attempt .. inbox .. label)
         waiters = waiters + 1
         local need = far
-        if wexp < now + window or waiters == 1 then
+        if wexp <= now + window or waiters == 1 then
             wexp = math.ceil(now + window + SLACK)
             call('PEXPIREAT', wkey, wexp)
             call('PEXPIREAT', qkey, wexp)

@@ -171,7 +171,7 @@ end
 -- The queue's keys live on for a waiter with this window. With `always` something is written
 -- that needs no memory (see above).
 local function touch_queue(window, always)
-    if wexp < now + window then
+    if wexp <= now + window then
         wexp, dirty = math.ceil(now + window + SLACK), true
     elseif not always then
         return
