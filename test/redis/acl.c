@@ -15,9 +15,10 @@
 static const char *const needed[] = {
     "~hf:*", "&hf:*", "+info", "+eval", "+evalsha", "+subscribe"
 };
-static const char *const inside[] = { "+time",    "+hset",    "+hget",      "+hmget", "+hgetall",
-                                      "+hexists", "+hdel",    "+pexpireat", "+zadd",  "+zrange",
-                                      "+zrem",    "+publish", "+del" };
+static const char *const inside[] = { "+time",    "+hset",    "+hget",    "+hmget",
+                                      "+hgetall", "+hexists", "+hdel",    "+pexpireat",
+                                      "+hsetnx",  "+rpush",   "+lpop",    "+lrem",
+                                      "+lindex",  "+lrange",  "+publish", "+del" };
 /* What only some calls need: looking at all names, and doctor. */
 static const char *const optional[] = { "+scan", "+ping" };
 
@@ -225,10 +226,12 @@ static void find_name(hf_level level, const char *topic, const char *text, void 
     naming->named |= level == HF_BAD && strcasestr(text, naming->word);
 }
 
-/* +del is for what a lost key left behind; without +publish it goes on, by heartbeats alone. */
+/* +del is for what a lost key left behind, +lrange for a look at waiters and for long queues; without
+ * +publish it goes on, by heartbeats alone. */
 static bool is_used_here(const char *command)
 {
-    return strcmp(command, "+del") != 0 && strcmp(command, "+publish") != 0;
+    return strcmp(command, "+del") != 0 && strcmp(command, "+publish") != 0 &&
+           strcmp(command, "+lrange") != 0;
 }
 
 /* Redis does not say which command a script was refused; the doctor tries them one by one. */

@@ -429,9 +429,10 @@ static void refuses(const char *at, hf_status status, const char *words)
 /* A user with exactly the rights that the manual names, through an ASK. */
 static void a_user_needs_these_rights(void **state)
 {
-    static const char rule[] = "ACL SETUSER app reset on >sesame ~hf:* &hf:* +info +eval +evalsha "
-                               "+subscribe +time +hset +hget +hmget +hgetall +hexists +hdel "
-                               "+pexpireat +zadd +zrange +zrem +publish +del";
+    static const char rule[] =
+        "ACL SETUSER app reset on >sesame ~hf:* &hf:* +info +eval +evalsha "
+        "+subscribe +time +hset +hget +hmget +hgetall +hexists +hdel "
+        "+pexpireat +hsetnx +rpush +lpop +lrem +lindex +lrange +publish +del";
     hf_request request = with_ttl(waiting_request("job"), 60000);
     struct place place = place_of("job");
     struct attempt attempt;

@@ -28,7 +28,7 @@ from scripts_model import Model
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
 PREFIX = 'hf:'
-STATE = ('version mode capacity taken holders waiters last ticket soon far closed tomb exp wexp sweep').split()
+STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
 SLACK = 60000
 
 
@@ -277,7 +277,7 @@ class Run:
         commands = [['TIME']]
         for name in self.NAMES:
             key, wkey, qkey = keys_of(name)
-            commands += [['HGETALL', key], ['HGETALL', wkey], ['ZRANGE', qkey, 0, -1], ['PTTL', key], ['PTTL', wkey],
+            commands += [['HGETALL', key], ['HGETALL', wkey], ['LRANGE', qkey, 0, -1], ['PTTL', key], ['PTTL', wkey],
                          ['PTTL', qkey]]
         replies = self.redis.many(commands)
         real = int(replies[0][0]) * 1000 + int(replies[0][1]) // 1000
@@ -295,7 +295,7 @@ class Run:
             if until > self.model.now or waiters or queue:
                 raise Mismatch('%s is gone' % name)
             return
-        state = dict(zip(STATE, struct.unpack('<B14d', records[b'm'])))
+        state = dict(zip(STATE, struct.unpack('<B13d', records[b'm'])))
         holders = {k: struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
 
         def must(ok, what):
@@ -353,7 +353,7 @@ class Run:
         last = max(self.model.counts_until(name) for name in self.NAMES)
         for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
             if state:  # a lease of many that was shortened may be remembered as long as it was
-                last = max(last, dict(zip(STATE, struct.unpack('<B14d', state)))['far'])
+                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state)))['far'])
         self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
         self.set_clock()
         self.expire_keys()
@@ -415,7 +415,7 @@ class Case:
         return self.call('look', keys_of(name))
 
     def state(self, name='n'):
-        return dict(zip(STATE, struct.unpack('<B14d', self.redis('HGET', keys_of(name)[0], 'm'))))
+        return dict(zip(STATE, struct.unpack('<B13d', self.redis('HGET', keys_of(name)[0], 'm'))))
 
 
 def equal(got, expected):
@@ -430,7 +430,7 @@ def tokens_end(case):
         state = case.state(name)
         state['last'] = float(last)
         values = list(state.values())
-        case.redis('HSET', keys_of(name)[0], 'm', struct.pack('<B14d', int(values[0]), *values[1:]))
+        case.redis('HSET', keys_of(name)[0], 'm', struct.pack('<B13d', int(values[0]), *values[1:]))
 
     case.acquire('a')
     case.release('a')

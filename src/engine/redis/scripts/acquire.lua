@@ -20,7 +20,7 @@ local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 -- The common case first, as the rules below would decide it: the name is known, nobody waits or is
 -- dead, the kind is right, it fits.
 if got[1] and not got[2] and not got[3] then
-    version, mode, capacity, taken, holders, waiters, last, ticket, soon, far, closed, tomb, exp,
+    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token = last + 1
@@ -37,7 +37,7 @@ if got[1] and not got[2] and not got[3] then
         need = need + SLACK
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken + permits, holders + 1, 0, last,
-            ticket, soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
+            soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
             tokens, permits, delay, ttl, now, detached, window, token, 0, #inbox) .. inbox .. label)
         if moved then call('PEXPIREAT', name, exp) end
         return { 'G', token, tokens, ttl }
@@ -45,7 +45,7 @@ if got[1] and not got[2] and not got[3] then
 end
 
 -- The other common case: all permits are taken by living holders, so we stand in the queue, or are
--- refused. (ZADD NX adds nothing if we are in it already, and then the rules below decide.)
+-- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
 local full = version == VERSION and taken == capacity and mode == want_mode and capacity == want_capacity and
     holders > 0 and now <= soon and (tomb == 0 or now <= tomb)
 if full and not wait and waiters == 0 then
@@ -53,11 +53,9 @@ if full and not wait and waiters == 0 then
 end
 if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
     last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
-    ticket = ticket + 1
-    if us > ticket then ticket = us end
-    if call('ZADD', qkey, 'NX', ticket, owner) == 1 then
-        call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
-            #attempt, #inbox) .. attempt .. inbox .. label)
+    if call('HSETNX', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
+        #attempt, #inbox) .. attempt .. inbox .. label) == 1 then
+        call('RPUSH', qkey, owner)
         waiters = waiters + 1
         local need = far
         if wexp <= now + window or waiters == 1 then
@@ -73,7 +71,7 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         local moved = exp < need or exp > need + 10 * SLACK
         if moved then exp = math.ceil(need + SLACK) end
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
-            ticket, soon, far, closed, tomb, exp, wexp, sweep))
+            soon, far, closed, tomb, exp, wexp, sweep))
         if moved then call('PEXPIREAT', name, exp) end
         if waiters > 1 then return { 'Q', 0 } end
         return { 'Q', now <= closed and closed - now + 1 or soon - now + 1 }
@@ -154,8 +152,7 @@ if waiters >= sweep then
     for i = 1, #dead do leave(dead[i]) end
     sweep = math.max(SWEEP, 2 * waiters)
 end
-ticket = math.max(ticket + 1, us)
-call('ZADD', qkey, ticket, owner)
+call('RPUSH', qkey, owner)
 call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
     #attempt, #inbox) .. attempt .. inbox .. label)
 waiters = waiters + 1

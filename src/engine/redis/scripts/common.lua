@@ -7,14 +7,14 @@
 local function open(state)
     dirty, fields = false, {}
     if not state then
-        mode, capacity, taken, holders, waiters, last, ticket = 0, 0, 0, 0, 0, 0, 0
+        mode, capacity, taken, holders, waiters, last = 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, exp, wexp, sweep = 0, 0, 0, 0, 0, 0, SWEEP
         return
     end
     if byte(state) ~= VERSION then
         error('this name was written by another version of Holdfast')
     end
-    version, mode, capacity, taken, holders, waiters, last, ticket, soon, far, closed, tomb, exp,
+    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
 end
 
@@ -31,7 +31,7 @@ local function save()
     local moved = exp < need or exp > need + 10 * SLACK
     if moved then exp = math.ceil(need + SLACK) end
     fields[#fields + 1] = 'm'
-    fields[#fields + 1] = pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last, ticket,
+    fields[#fields + 1] = pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
         soon, far, closed, tomb, exp, wexp, sweep)
     for i = 1, #fields, 1000 do
         call('HSET', name, spread(fields, i, math.min(i + 999, #fields)))
@@ -123,7 +123,7 @@ end
 
 -- A waiter leaves the queue.
 local function leave(owner)
-    call('ZREM', qkey, owner)
+    call('LREM', qkey, 1, owner)
     call('HDEL', wkey, owner)
     waiters, dirty = waiters - 1, true
     if waiters <= 0 then waiters, wexp, sweep = 0, 0, SWEEP end
@@ -132,7 +132,7 @@ end
 -- The first waiter that is alive, and its record; those before it leave.
 local function head()
     while waiters > 0 do
-        local owner = call('ZRANGE', qkey, 0, 0)[1]
+        local owner = call('LINDEX', qkey, 0)
         if not owner then
             forget_queue()
             return nil

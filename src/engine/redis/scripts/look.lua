@@ -40,7 +40,7 @@ for i = 1, #all, 2 do
     end
 end
 if waiters > 0 then
-    local records, order = {}, call('ZRANGE', qkey, 0, -1)
+    local records, order = {}, call('LRANGE', qkey, 0, -1)
     local pairs_of = call('HGETALL', wkey)
     for i = 1, #pairs_of, 2 do records[pairs_of[i]] = pairs_of[i + 1] end
     for i = 1, #order do

@@ -13,7 +13,7 @@ local got = call('HMGET', name, 'm', 'h' .. owner)
 
 -- The common case first, as the rules below would decide it: it holds, and nobody waits.
 if got[1] and got[2] and tomb_ms == 0 then
-    version, mode, capacity, taken, holders, waiters, last, ticket, soon, far, closed, tomb, exp,
+    version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
     local deadline, token, tokens, permits = unpack(HOLDER, got[2])
     if version == VERSION and waiters == 0 and now <= deadline then
@@ -26,14 +26,14 @@ if got[1] and got[2] and tomb_ms == 0 then
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
         call('HDEL', name, 'h' .. owner)
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken - permits, holders - 1, 0, last,
-            ticket, soon, far, closed, tomb, exp, wexp, sweep))
+            soon, far, closed, tomb, exp, wexp, sweep))
         if moved then call('PEXPIREAT', name, exp) end
         return { 'R' }
     end
     -- The other one: the only holder of a mutex goes, and the first of the queue is alive.
     if version == VERSION and capacity == 1 and holders == 1 and waiters > 0 and now <= deadline and
         now > closed and now <= wexp and (tomb == 0 or now <= tomb) then
-        local heir = call('ZRANGE', qkey, 0, 0)[1]
+        local heir = call('LINDEX', qkey, 0)
         local record = heir and call('HGET', wkey, heir)
         if record then
             local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt_len, inbox_len =
@@ -53,9 +53,9 @@ if got[1] and got[2] and tomb_ms == 0 then
                 need = need + SLACK
                 if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
                 call('HDEL', name, 'h' .. owner)
-                call('ZREM', qkey, heir)
+                call('LPOP', qkey)
                 call('HDEL', wkey, heir)
-                call('HSET', name, 'm', pack(STATE, VERSION, mode, 1, wpermits, 1, waiters, last, ticket, soon,
+                call('HSET', name, 'm', pack(STATE, VERSION, mode, 1, wpermits, 1, waiters, last, soon,
                     far, closed, tomb, exp, wexp, sweep), 'h' .. heir, pack(HOLDER, soon, first, wtokens,
                     wpermits, wdelay, ttl, now, wflags, window, first, 0, inbox_len) .. sub(record, at + 1))
                 if moved then call('PEXPIREAT', name, exp) end

@@ -23,7 +23,7 @@
 -- against 0.7 microseconds for a state).
 --
 -- Memory: a server at maxmemory refuses the first write of a script that may grow, but none after
--- a first write that cannot (HDEL, PEXPIREAT, ZREM). What frees or keeps a lease therefore begins
+-- a first write that cannot (HDEL, PEXPIREAT, LREM). What frees or keeps a lease therefore begins
 -- with one of those and works on a full server; acquire does not, and is refused before it
 -- has changed anything.
 --
@@ -33,7 +33,7 @@
 local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
 
-local STATE = '<Bdddddddddddddd'
+local STATE = '<Bddddddddddddd'
 local HOLDER = '<dddddddddddI4' -- then: inbox, label
 local HOLDER_LEN = 92
 local WAITER = '<ddddddddI4I4' -- then: attempt, inbox, label
@@ -50,7 +50,7 @@ local now = math.floor(us / 1000)
 
 local name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3] -- of the name at hand
 local version, mode, capacity, taken, holders, waiters -- the kind, and counts of records
-local last, ticket -- highest token, highest place in the queue
+local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none
 local exp, wexp, sweep -- expiry of the name's key and of the queue's; see SWEEP
