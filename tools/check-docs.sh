@@ -6,6 +6,8 @@
 #   - every `path/to/file` in backticks, and every relative [link](target)
 #   - every call of the public header has its place in libholdfast(3)
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
+#   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
+#     README has too
 #
 # DIR is the source tree to look at; another one than ours to see this script fail.
 set -u
@@ -73,6 +75,19 @@ check_labels() {
     done < <(sed -n '/^| label /,/^$/p' CONTRIBUTING.md | grep -E '^\| [a-z]+ \|' | grep -v '^| label ')
 }
 
+acl_rule() { sed -n 's/^ACL SETUSER locks //p' "$1" | xargs; }
+check_rights() {
+    local command rule scripts=src/engine/redis/scripts page=man/holdfast-engines.7
+    [ -d "$scripts" ] || return 0
+    rule=$(acl_rule "$page")
+    [ "$rule" = "$(acl_rule README.md)" ] || wrong "README.md: its ACL rule is not that of $page"
+    while read -r command; do
+        grep -q "^try('$command'" "$scripts/rights.lua" || wrong "$scripts/rights.lua: does not try $command"
+        [[ " $rule " == *" +${command,,} "* ]] || wrong "$page: its ACL rule has no +${command,,}"
+    done < <(find "$scripts" -name '*.lua' ! -name 'plain_*' ! -name 'redisson_*' ! -name 'foreign.lua' ! -name rights.lua \
+        -exec grep -ohE "call\\('[A-Z]+'" {} + | sed "s/.*'\\(.*\\)'/\\1/" | sort -u)
+}
+
 for document in "${documents[@]}"; do
     [ -f "$document" ] || { wrong "$document is missing"; continue; }
     check_names "$document"
@@ -81,4 +96,5 @@ for document in "${documents[@]}"; do
 done
 check_calls
 check_labels
+check_rights
 exit $bad
