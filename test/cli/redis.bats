@@ -380,6 +380,12 @@ documented_rule() { sed -n 's/^ACL SETUSER locks //p' "$HOLDFAST_SOURCE/man/hold
     exits 77 holdfast -S "redis://locks:secret@127.0.0.1:$port" run -n job -- true
     exits 2 holdfast doctor "redis://locks:secret@127.0.0.1:$port"
     says "refused: HSET"
+    raw acl setuser locks +hset -publish
+    exits 1 holdfast doctor "redis://locks:secret@127.0.0.1:$port"
+    says "woken by their own heartbeats only"
+    raw acl setuser locks +publish -evalsha
+    exits 2 holdfast doctor "redis://locks:secret@127.0.0.1:$port"
+    says "EVALSHA: NOPERM"
     # shellcheck disable=SC2046 # words
     raw acl setuser locks reset $(documented_rule) resetchannels
     exits 77 holdfast -S "redis://locks:secret@127.0.0.1:$port" run -n job -- true

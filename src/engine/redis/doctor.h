@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The doctor's two halves: which servers there are (doctor.c), and what one of them means for the
- * promises (doctor_server.c). */
+/* The doctor's parts: which servers there are (doctor.c), what one of them means for the promises
+ * (doctor_server.c), and whether it lets us do what we need (doctor_rights.c). */
 #ifndef HFI_REDIS_DOCTOR_H
 #define HFI_REDIS_DOCTOR_H
 
@@ -22,5 +22,7 @@ const char *hfi_info(const char *info, const char *key, char *value, size_t size
 /* Everything about the server at the other end. */
 void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
                        const struct hfi_address *address);
+/* May our user do what native locks need? */
+void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask);
 
 #endif

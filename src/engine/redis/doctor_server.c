@@ -6,7 +6,6 @@
  */
 #include "engine/redis/doctor.h"
 
-#include "engine/redis/scripts.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -28,7 +27,6 @@
 static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
 static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
                        const struct hfi_address *address);
-static void check_rights(const struct hfi_report *r, struct hfi_ask *ask);
 static void check_memory(const struct hfi_report *r, const char *info);
 static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
 static void check_replication(const struct hfi_report *r, const char *info);
@@ -51,7 +49,7 @@ void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
     check_memory(r, info);
     check_user(r, ask, address);
     if (r->conf->wire == HFI_WIRE_NATIVE) {
-        check_rights(r, ask);
+        hfi_doctor_rights(r, ask);
         hfi_report(
             r, HF_FINE, "tokens",
             "no smaller than the server's time in microseconds: even if it forgets all, they "
@@ -313,55 +311,6 @@ static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
     else if (r->conf->password && !is_local(address))
         hfi_report(r, HF_WARNING, "tls",
                    "none: the password and all locks travel in the clear (rediss:)");
-}
-
-/* The keys' tag begins with %, which no name's can: there it is written %25. */
-static void add_key(struct hfi_command *command, const struct hfi_report *r, const char *end)
-{
-    char key[VALUE_ROOM + 160];
-
-    snprintf(key, sizeof key, "%s{%%doctor}%s", r->conf->prefix, end);
-    hfi_command_add_text(command, key);
-}
-
-static void check_rights(const struct hfi_report *r, struct hfi_ask *ask)
-{
-    struct hfi_command command;
-    char channel[VALUE_ROOM + 160];
-    char *refused, *scan;
-    hf_error err, scan_err;
-
-    snprintf(channel, sizeof channel, "%sinbox:doctor", r->conf->prefix);
-    hfi_command_init_script(&command, &hfi_script_rights, 3);
-    command.whole = true;
-    add_key(&command, r, "");
-    add_key(&command, r, ":w");
-    add_key(&command, r, ":q");
-    hfi_command_add_text(&command, channel);
-    refused = hfi_ask_command(ask, &command, &err);
-    hfi_command_done(&command);
-    scan = hfi_ask(ask, (const char *[]){ "SCAN", "0", "COUNT", "1", NULL }, &scan_err);
-
-    for (char *c = refused; c && *c; c++)
-        if (*c == '\n')
-            *c = ' ';
-    if (!refused && strncmp(err.text, "MOVED", 5) == 0)
-        scan = scan ? scan : hfi_strdup(""); /* another node of the cluster has those keys */
-    else if (!refused)
-        hfi_report(r, err.status == HF_DENIED || err.status == HF_CORRUPT ? HF_BAD : HF_WARNING,
-                   "rights", "a script cannot be run: %s", err.text);
-    else if (*refused)
-        hfi_report(
-            r, HF_BAD, "rights",
-            "this user may not do all that locks need; refused: %s (see holdfast-engines(7))",
-            refused);
-    else
-        hfi_report(r, HF_FINE, "rights", "all that locks need");
-    if (!scan && scan_err.status == HF_DENIED)
-        hfi_report(r, HF_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look: %s",
-                   scan_err.text);
-    hfi_free(refused);
-    hfi_free(scan);
 }
 
 /* ---- time -------------------------------------------------------------------------------------------- */

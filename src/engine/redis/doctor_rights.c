@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * May our user do what locks need? Asked by doing it: rights.lua runs every command of the other
+ * scripts, on keys of its own, and says which of them were refused. An error of a script that
+ * stops at one of them does not say which.
+ */
+#include "engine/redis/doctor.h"
+
+#include "engine/redis/scripts.h"
+#include "util/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_ROOM 320
+
+static char *run(const struct hfi_report *r, struct hfi_ask *ask, bool whole, hf_error *err);
+static void judge(const struct hfi_report *r, char *refused);
+static bool is_spare(const char *words);
+
+void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask)
+{
+    hf_error whole_err, sha_err, scan_err;
+    char *whole = run(r, ask, true, &whole_err); /* first: then the server knows its sha */
+    char *sha = run(r, ask, false, &sha_err);
+    char *scan = hfi_ask(ask, (const char *[]){ "SCAN", "0", "COUNT", "1", NULL }, &scan_err);
+
+    if (whole && sha) {
+        judge(r, sha);
+    } else {
+        const hf_error *err = whole ? &sha_err : &whole_err;
+
+        if (strncmp(err->text, "MOVED", 5) !=
+            0) /* else another node of the cluster has those keys */
+            hfi_report(r, HF_BAD, "rights", "%s: %s", whole ? "EVALSHA" : "EVAL", err->text);
+    }
+    if (!scan && scan_err.status == HF_DENIED)
+        hfi_report(r, HF_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look");
+    hfi_free(whole);
+    hfi_free(sha);
+    hfi_free(scan);
+}
+
+/* The keys' tag begins with %, which no name's can: there it is written %25. */
+static void add_key(struct hfi_command *command, const struct hfi_report *r, const char *end)
+{
+    char key[TEXT_ROOM];
+
+    snprintf(key, sizeof key, "%s{%%doctor}%s", r->conf->prefix, end);
+    hfi_command_add_text(command, key);
+}
+
+static char *run(const struct hfi_report *r, struct hfi_ask *ask, bool whole, hf_error *err)
+{
+    struct hfi_command command;
+    char channel[TEXT_ROOM], *refused;
+
+    snprintf(channel, sizeof channel, "%sinbox:doctor", r->conf->prefix);
+    hfi_command_init_script(&command, &hfi_script_rights, 3);
+    command.whole = whole;
+    add_key(&command, r, "");
+    add_key(&command, r, ":w");
+    add_key(&command, r, ":q");
+    hfi_command_add_text(&command, channel);
+    refused = hfi_ask_command(ask, &command, err);
+    hfi_command_done(&command);
+    return refused;
+}
+
+static void judge(const struct hfi_report *r, char *refused)
+{
+    for (char *c = refused; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    if (!*refused)
+        hfi_report(r, HF_FINE, "rights", "all that locks need");
+    else if (is_spare(refused))
+        hfi_report(
+            r, HF_WARNING, "rights",
+            "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
+            "DEL neither cells can be deleted nor a queue whose name was lost",
+            refused);
+    else
+        hfi_report(
+            r, HF_BAD, "rights",
+            "this user may not do all that locks need; refused: %s (see holdfast-engines(7))",
+            refused);
+}
+
+/* Are those all that locks can do without? */
+static bool is_spare(const char *words)
+{
+    while (*words) {
+        size_t len = strcspn(words, " ");
+
+        if (!(len == 3 && memcmp(words, "DEL", len) == 0) &&
+            !(len == 7 && memcmp(words, "PUBLISH", len) == 0))
+            return false;
+        words += len + (words[len] == ' ');
+    }
+    return true;
+}
