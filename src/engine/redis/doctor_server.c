@@ -10,12 +10,12 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PINGS        9
+#define MEDIAN       (PINGS / 2)
 #define SLOW_US      300000  /* a round trip that makes short leases hard to keep */
 #define CLOCK_FAR_US 1000000 /* clocks that are kept do not differ so much */
 #define MEMORY_NEAR  90      /* per cent of maxmemory */
@@ -325,6 +325,7 @@ static int by_size(const void *a, const void *b)
 static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
 {
     int64_t us[PINGS];
+    double median_ms, longest_ms;
     hf_error err;
 
     for (size_t i = 0; i < PINGS; i++) {
@@ -340,14 +341,16 @@ static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
         us[i] = (hfi_now_ns() - before_ns) / 1000;
     }
     qsort(us, PINGS, sizeof *us, by_size);
-    if (us[PINGS / 2] > SLOW_US)
+    median_ms = (double)us[MEDIAN] / 1000;
+    longest_ms = (double)us[PINGS - 1] / 1000;
+    if (us[MEDIAN] > SLOW_US)
         hfi_report(r, HF_WARNING, "round trip",
                    "%.1f ms (median of %d; the longest %.1f ms): leases need a ttl that is much "
                    "longer",
-                   (double)us[PINGS / 2] / 1000, PINGS, (double)us[PINGS - 1] / 1000);
+                   median_ms, PINGS, longest_ms);
     else
         hfi_report(r, HF_FINE, "round trip", "%.2f ms (median of %d; the longest %.2f ms)",
-                   (double)us[PINGS / 2] / 1000, PINGS, (double)us[PINGS - 1] / 1000);
+                   median_ms, PINGS, longest_ms);
 }
 
 static int64_t wall_us(void)
@@ -362,13 +365,16 @@ static int64_t wall_us(void)
 static bool ask_clock(struct hfi_ask *ask, int64_t *ret_ahead_us, int64_t *ret_error_us,
                       hf_error *err)
 {
-    int64_t before_us = wall_us(), after_us, s, us;
-    char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, err);
-    bool good = text && sscanf(text, "%" SCNd64 "\n%" SCNd64, &s, &us) == 2;
+    int64_t before_us = wall_us(), after_us, s = 0, us = 0;
+    char *text = hfi_ask(ask, (const char *[]){ "TIME", NULL }, err), *line;
 
     after_us = wall_us();
+    if (text) {
+        s = strtoll(text, &line, 10);
+        us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
+    }
     hfi_free(text);
-    if (!good)
+    if (s <= 0)
         return false;
     *ret_ahead_us = s * 1000000 + us - (before_us + after_us) / 2;
     *ret_error_us = (after_us - before_us + 1) / 2;
