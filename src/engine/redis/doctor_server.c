@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define PINGS        9
-#define MEDIAN       (PINGS / 2)
 #define SLOW_US      300000  /* a round trip that makes short leases hard to keep */
 #define CLOCK_FAR_US 1000000 /* clocks that are kept do not differ so much */
 #define MEMORY_NEAR  90      /* per cent of maxmemory */
@@ -324,7 +323,7 @@ static int by_size(const void *a, const void *b)
 
 static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
 {
-    int64_t us[PINGS];
+    int64_t us[PINGS], median_us;
     double median_ms, longest_ms;
     hf_error err;
 
@@ -341,9 +340,10 @@ static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
         us[i] = (hfi_now_ns() - before_ns) / 1000;
     }
     qsort(us, PINGS, sizeof *us, by_size);
-    median_ms = (double)us[MEDIAN] / 1000;
+    median_us = us[PINGS / 2];
+    median_ms = (double)median_us / 1000;
     longest_ms = (double)us[PINGS - 1] / 1000;
-    if (us[MEDIAN] > SLOW_US)
+    if (median_us > SLOW_US)
         hfi_report(r, HF_WARNING, "round trip",
                    "%.1f ms (median of %d; the longest %.1f ms): leases need a ttl that is much "
                    "longer",
