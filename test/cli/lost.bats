@@ -99,7 +99,11 @@ traced_run() {
 }
 
 # between LOW VALUE HIGH
-between() { [[ -n $2 ]] && (($1 <= $2 && $2 <= $3)) || { echo "'$2' is not between $1 and $3"; return 1; }; }
+between() {
+    [[ -n $2 ]] && (($1 <= $2 && $2 <= $3)) && return
+    echo "'$2' is not between $1 and $3"
+    return 1
+}
 
 # killed_before EARLIEST END: KILL was meant for a moment between EARLIEST and 50 ms (KILL_MARGIN_MS) before
 # END, came then, and ended everything; 1: but it came after END.
@@ -169,7 +173,7 @@ stopped_past_the_lease() {
     eventually test -e ready || return 2
     child=$(pgrep -P $pid)
     kill -STOP "$child" $pid
-    [[ ! -e trace || -z $(grep kill trace) ]] || return 1 # the machine stalled, the lease was lost before
+    if grep -qs kill trace; then return 1; fi # the machine stalled, the lease was lost before
     eventually is_free x || return 2
     exits 0 holdfast run x -n -- touch other || return 2
     before=$(wc -l <alive)

@@ -73,7 +73,10 @@ load helper
 }
 
 @test "loss ends the inner one too: 76 for both" {
-    begin holdfast run x --kill-after 60s -- sh -c 'trap "" TERM; setsid -w holdfast run x -- sh -c "touch in; exec sleep 1000"; echo $? >inner; exit 0'
+    # The outer command ignores TERM, and what it starts would too; so the inner one obeys at once, with time to spare.
+    begin holdfast run x --kill-after 30s -- sh -c 'trap "" TERM
+        setsid -w holdfast run x --kill-after 30s -- env --default-signal=TERM sh -c "touch in; exec sleep 1000"
+        echo $? >inner; exit 0'
     pid=$!
     eventually test -e in
     holdfast break x --token "$(holdfast show x --json | jq -r '.holders[0].token')"

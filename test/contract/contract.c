@@ -332,8 +332,12 @@ static bool others_sleep(void)
 
 void others_settled(void)
 {
-    for (int asleep = 0; asleep < 10; nap_ms(5))
+    int64_t until_ms = now_ms() + LIMIT_MS;
+
+    for (int asleep = 0; asleep < 10; nap_ms(5)) {
+        CHECK(now_ms() < until_ms);
         asleep = others_sleep() ? asleep + 1 : 0;
+    }
 }
 
 void attempt_settled(struct attempt *attempt)
