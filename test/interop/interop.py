@@ -7,8 +7,8 @@
 The server is the one that with_redis started. Both kinds of worker are processes that take the
 same commands (worker.c); in FOREIGN_WORKER {port} is the server's port. Each case is run with
 either of them in either role. Nothing here depends on a time being short: whoever is to get a lock
-waits for it, and whoever is to be refused is refused by somebody who certainly holds it (for a
-minute).
+waits for it, and whoever is to be refused is refused by somebody who certainly holds it (for
+minutes: longer than anybody waits, so that no expiry stands in for a message).
 """
 import os
 import signal
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-LONG_MS = 60000
+LONG_MS = 200000
+WAIT_MS = 60000
 SHORT_MS = 1500
 LIMIT_S = 150
 WORKERS = 3
@@ -71,9 +72,9 @@ def excludes(name, first, second):
 
 
 def waits(name, first, second):
-    """One who waits gets it when the other has let go: also if nothing else would wake him for a minute."""
+    """One who waits gets it when the other has let go: also if nothing else would wake him in time."""
     expect(f"{first.kind} takes it", first.do("acquire", name, 0, LONG_MS), "OK")
-    second.begin("acquire", name, 120000, LONG_MS)
+    second.begin("acquire", name, WAIT_MS, LONG_MS)
     time.sleep(0.3)  # so that he really waits; if not, the case only shows less
     expect(f"{first.kind} frees it", first.do("release"), "OK")
     expect(f"{second.kind}, who waited, gets it", second.answer(), "OK")
@@ -83,7 +84,7 @@ def waits(name, first, second):
 def frees_nothing_of_others(name, first, second, third):
     """One whose lock has expired cannot free that of who came after him."""
     expect(f"{first.kind} takes it for a short time", first.do("acquire", name, 0, -SHORT_MS), "OK")
-    expect(f"{second.kind} gets it after that", second.do("acquire", name, 120000, LONG_MS), "OK")
+    expect(f"{second.kind} gets it after that", second.do("acquire", name, WAIT_MS, LONG_MS), "OK")
     expect(f"{first.kind} comes late to free it", first.do("release"), "LOST")
     expect(f"a third tries while {second.kind} holds", third.do("acquire", name, 0, LONG_MS), "BUSY")
     expect(f"{second.kind} frees it", second.do("release"), "OK")
@@ -94,7 +95,7 @@ def survives_death(name, start_first, second):
     first = start_first()
     expect(f"{first.kind} takes it", first.do("acquire", name, 0, SHORT_MS), "OK")
     first.kill()
-    expect(f"{second.kind} gets it after {first.kind} died", second.do("acquire", name, 120000, LONG_MS), "OK")
+    expect(f"{second.kind} gets it after {first.kind} died", second.do("acquire", name, WAIT_MS, LONG_MS), "OK")
     expect(f"{second.kind} frees it", second.do("release"), "OK")
 
 
