@@ -94,7 +94,7 @@ bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
         return true; /* submit() did it */
 
     pthread_mutex_lock(&driver->lock);
-    while (!job->done && hfi_now_ms() < until_ms) {
+    for (bool first = true; !job->done && (first || hfi_now_ms() < until_ms); first = false) {
         if (driver->driving) {
             if (sleep_until(driver, job, until_ms))
                 return true;

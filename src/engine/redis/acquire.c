@@ -30,8 +30,9 @@
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
 
-#define RETRY_MS 250 /* after a refusal that may pass (LOADING, READONLY): about so often */
-#define EARLY_MS 5   /* past the time that the server named, so that it has come there too */
+#define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
+#define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
+#define EARLY_MS  5    /* past the time that the server named, so that it has come there too */
 
 static void confirm(struct hfi_conn *conn, struct rd_wait *wait);
 static void ask(struct hfi_conn *conn, struct rd_wait *wait);
@@ -615,6 +616,7 @@ static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait)
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->again = true;
+    call->give_up_ms = hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     hfi_rd_add_keys(call, &wait->claim->name, true);
     hfi_rd_add_owner(call, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? RD_TOMBSTONE_MS : 0);

@@ -148,6 +148,10 @@ static char *put_number(char *to, int64_t number)
     char *at = digits + sizeof digits;
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
 
+    if (number >= 0 && number < 10) { /* most are */
+        *to = (char)('0' + number);
+        return to + 1;
+    }
     do
         *--at = (char)('0' + rest % 10);
     while (rest /= 10);

@@ -23,11 +23,23 @@
 #define VALUE_ROOM   128
 #define NOT_ALLOWED  "not allowed to know"
 
+/* What CONFIG GET says of a parameter. */
+struct setting {
+    bool known;
+    char value[VALUE_ROOM];
+};
+
+struct facts {
+    char *info; /* INFO, the default sections */
+    struct setting save, appendfsync, no_fsync_on_rewrite, protected_mode, bind;
+};
+
+static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err);
 static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
-static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
+static void check_user(const struct hfi_report *r, struct hfi_ask *ask, const struct facts *facts,
                        const struct hfi_address *address);
 static void check_memory(const struct hfi_report *r, const char *info);
-static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
+static void check_persistence(const struct hfi_report *r, const struct facts *facts);
 static void check_replication(const struct hfi_report *r, const char *info);
 static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask);
 static void check_clock(const struct hfi_report *r, struct hfi_ask *ask);
@@ -35,18 +47,18 @@ static void check_clock(const struct hfi_report *r, struct hfi_ask *ask);
 void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
                        const struct hfi_address *address)
 {
+    struct facts facts;
     hf_error err;
-    char *info = hfi_ask(ask, (const char *[]){ "INFO", NULL }, &err);
 
-    if (!info) {
-        hfi_report(r, HF_BAD, "server", "INFO: %s", err.text);
+    if (!gather(ask, &facts, &err)) {
+        hfi_report(r, HF_BAD, "connection", "%s", err.text);
         return;
     }
-    check_version(r, ask, info);
-    check_replication(r, info);
-    check_persistence(r, ask, info);
-    check_memory(r, info);
-    check_user(r, ask, address);
+    check_version(r, ask, facts.info);
+    check_replication(r, facts.info);
+    check_persistence(r, &facts);
+    check_memory(r, facts.info);
+    check_user(r, ask, &facts, address);
     if (r->conf->wire == HFI_WIRE_NATIVE) {
         hfi_doctor_rights(r, ask);
         hfi_report(
@@ -56,7 +68,7 @@ void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
     }
     check_round_trip(r, ask);
     check_clock(r, ask);
-    hfi_free(info);
+    hfi_free(facts.info);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -87,17 +99,42 @@ static long long info_number(const char *info, const char *key)
     return strtoll(hfi_info(info, key, value, sizeof value), NULL, 10);
 }
 
-/* A parameter of the server's configuration. false: we may not know. */
-static bool config(struct hfi_ask *ask, const char *name, char *value, size_t size)
+/* A parameter of the server's configuration. HF_DENIED, and an empty value: we may not know. */
+static hf_status config(struct hfi_ask *ask, const char *name, struct setting *ret, hf_error *err)
 {
-    hf_error err;
-    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, &err);
+    char *text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", name, NULL }, err);
     const char *line = text ? strchr(text, '\n') : NULL;
+    hf_status status = text ? HF_OK : err->status;
 
-    if (line)
-        snprintf(value, size, "%s", line + 1);
+    ret->known = line != NULL;
+    snprintf(ret->value, sizeof ret->value, "%s", line ? line + 1 : "");
     hfi_free(text);
-    return line != NULL;
+    return status;
+}
+
+/* false: the connection broke. What we may not know is no failure. */
+static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
+{
+    const struct {
+        const char *name;
+        struct setting *setting;
+    } settings[] = {
+        { "save", &ret_facts->save },
+        { "appendfsync", &ret_facts->appendfsync },
+        { "no-appendfsync-on-rewrite", &ret_facts->no_fsync_on_rewrite },
+        { "protected-mode", &ret_facts->protected_mode },
+        { "bind", &ret_facts->bind },
+    };
+
+    ret_facts->info = hfi_ask(ask, (const char *[]){ "INFO", NULL }, err);
+    if (!ret_facts->info)
+        return false;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (config(ask, settings[i].name, settings[i].setting, err) == HF_UNAVAILABLE) {
+            hfi_free(ret_facts->info);
+            return false;
+        }
+    return true;
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -180,12 +217,11 @@ static void check_disk(const struct hfi_report *r, const char *info)
                    "the last snapshot failed: it may refuse locks (stop-writes-on-bgsave-error)");
 }
 
-static void check_append_only(const struct hfi_report *r, struct hfi_ask *ask)
+static void check_append_only(const struct hfi_report *r, const struct facts *facts)
 {
-    char fsync[VALUE_ROOM], rewrite[VALUE_ROOM];
+    const char *fsync = facts->appendfsync.value, *rewrite = facts->no_fsync_on_rewrite.value;
 
-    if (!config(ask, "appendfsync", fsync, sizeof fsync) ||
-        !config(ask, "no-appendfsync-on-rewrite", rewrite, sizeof rewrite))
+    if (!facts->appendfsync.known || !facts->no_fsync_on_rewrite.known)
         hfi_report(r, HF_WARNING, "persistence",
                    "an append-only file; how often it is synced: " NOT_ALLOWED
                    " (appendfsync). Unless always, a crash forgets the last grants");
@@ -205,14 +241,14 @@ static void check_append_only(const struct hfi_report *r, struct hfi_ask *ask)
                    "appendfsync always: leases and token counters survive a restart");
 }
 
-static void check_persistence(const struct hfi_report *r, struct hfi_ask *ask, const char *info)
+static void check_persistence(const struct hfi_report *r, const struct facts *facts)
 {
-    char save[VALUE_ROOM];
+    const char *save = facts->save.value;
 
-    check_disk(r, info);
-    if (info_number(info, "aof_enabled"))
-        check_append_only(r, ask);
-    else if (!config(ask, "save", save, sizeof save))
+    check_disk(r, facts->info);
+    if (info_number(facts->info, "aof_enabled"))
+        check_append_only(r, facts);
+    else if (!facts->save.known)
         hfi_report(
             r, HF_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
@@ -262,12 +298,11 @@ static bool is_local(const struct hfi_address *address)
 }
 
 /* May others connect as we do, without a password? */
-static void check_openness(const struct hfi_report *r, struct hfi_ask *ask,
+static void check_openness(const struct hfi_report *r, const struct facts *facts,
                            const struct hfi_address *address)
 {
-    char mode[VALUE_ROOM], bind[VALUE_ROOM];
-    bool known =
-        config(ask, "protected-mode", mode, sizeof mode) && config(ask, "bind", bind, sizeof bind);
+    const char *mode = facts->protected_mode.value, *bind = facts->bind.value;
+    bool known = facts->protected_mode.known && facts->bind.known;
 
     if (!is_local(address))
         hfi_report(r, HF_WARNING, "user",
@@ -286,14 +321,14 @@ static void check_openness(const struct hfi_report *r, struct hfi_ask *ask,
                    "no password is needed; every user of that machine can end every lock");
 }
 
-static void check_user(const struct hfi_report *r, struct hfi_ask *ask,
+static void check_user(const struct hfi_report *r, struct hfi_ask *ask, const struct facts *facts,
                        const struct hfi_address *address)
 {
     hf_error err;
     char *user;
 
     if (!r->conf->password) {
-        check_openness(r, ask, address);
+        check_openness(r, facts, address);
     } else {
         user = hfi_ask(ask, (const char *[]){ "ACL", "WHOAMI", NULL }, &err);
         hfi_report(r, HF_FINE, "user", "%s, with a password",
@@ -389,7 +424,10 @@ static void check_clock(const struct hfi_report *r, struct hfi_ask *ask)
 
     for (int i = 0; i < PINGS; i++) {
         if (!ask_clock(ask, &one_us, &one_error_us, &err)) {
-            hfi_report(r, HF_WARNING, "clock", "TIME: " NOT_ALLOWED);
+            if (err.status == HF_DENIED)
+                hfi_report(r, HF_WARNING, "clock", "TIME: " NOT_ALLOWED);
+            else
+                hfi_report(r, HF_BAD, "clock", "TIME: %s", err.text);
             return;
         }
         if (one_error_us < error_us) {

@@ -140,7 +140,8 @@ static void work(struct hfi_conn *conn, struct hfi_link *const ready[], int coun
     hfi_rd_waits_tick(conn, now_ms);
     if (conn->note_ms <= now_ms)
         hfi_rd_notes_send(conn);
-    if (conn->done || conn->losses || conn->doubt) {
+    /* One alone needs no cork: whoever it wakes writes for himself. */
+    if ((conn->done && conn->done->engine[RD_OP_NEXT]) || conn->losses || conn->doubt) {
         hfi_rd_leave(conn);
         pthread_mutex_lock(&conn->lock);
     }
@@ -151,6 +152,7 @@ static void work(struct hfi_conn *conn, struct hfi_link *const ready[], int coun
 void hfi_rd_cork(struct hfi_conn *conn, bool on)
 {
     pthread_mutex_lock(&conn->lock);
+    conn->looping = on;
     if (on) {
         conn->corked++;
         pthread_mutex_unlock(&conn->lock);

@@ -114,7 +114,8 @@ void hfi_link_unsubscribe(struct hfi_link *link, const char *channel, size_t len
 /* Write what is there: one send(2) if the socket takes it. true: all is written, or the rest
  * waits for EPOLLOUT. A failed write is noticed by the next take. */
 void hfi_link_flush(struct hfi_link *link);
-size_t hfi_link_in_flight(const struct hfi_link *link); /* calls not yet answered */
+void hfi_link_flush_if(struct hfi_link *link, size_t bytes); /* if at least so many wait */
+size_t hfi_link_in_flight(const struct hfi_link *link);      /* calls not yet answered */
 
 /* Without the lock, by the driver: read what has come, one recv(2). `wait`: sleep for it at most
  * HFI_LINK_SLICE_MS. Errors and the end are noticed by take. */

