@@ -223,7 +223,7 @@ static void find_name(hf_level level, const char *topic, const char *text, void 
     struct naming *naming = arg;
 
     (void)topic;
-    naming->named |= level == HF_BAD && strcasestr(text, naming->word);
+    naming->named |= level != HF_FINE && strcasestr(text, naming->word);
 }
 
 /* Redis does not say which command a script was refused; the doctor tries them one by one. */

@@ -111,8 +111,8 @@ uint16_t proxy_port(const struct proxy *p)
 
 const char *proxy_url(const struct proxy *p, const char *rest)
 {
-    static char texts[4][256];
-    static unsigned turn;
+    static _Thread_local char texts[4][256];
+    static _Thread_local unsigned turn;
     char *text = texts[turn++ % 4];
 
     snprintf(text, sizeof texts[0], "redis://127.0.0.1:%u%s", (unsigned)p->port, rest);

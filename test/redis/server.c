@@ -432,8 +432,8 @@ long long server_do(struct server *server, const char *format, ...)
 
 const char *server_url(const struct server *server, const char *rest)
 {
-    static char texts[4][256];
-    static unsigned turn;
+    static _Thread_local char texts[4][256];
+    static _Thread_local unsigned turn;
     char *text = texts[turn++ % 4];
 
     snprintf(text, sizeof texts[0], "redis%s://127.0.0.1:%u%s", server->tls ? "s" : "",
