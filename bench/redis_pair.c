@@ -201,7 +201,7 @@ void measure_redis_pair(struct bench *bench)
                  (struct target){ AT_LEAST, 0.95, 0, false });
     report_count(bench, "commands to the server, a pair", count_commands(server, &pair), 2);
     if (!isnan(calls))
-        report_count(bench, "system calls, nine of ten pairs, by strace(1)", calls, 4);
+        report_count(bench, "system calls of a pair, by strace(1)", calls, 4);
     ours_close(pair.store);
     raw_redis_close(pair.redis);
     redis_server_stop(server);
