@@ -26,3 +26,8 @@ before=${first##* } after=${second##* }
 if [ "$before" -le 0 ] || [ "$after" -le "$before" ]; then
     fail "tokens: '$first', then '$second'"
 fi
+
+# And on a Redis server, as README says.
+# shellcheck disable=SC2016 # for the shell that has one
+"$build/bin/test/with_redis" sh -c '"$0" "redis://127.0.0.1:$HOLDFAST_TEST_PORT"' "$dir/program" >/dev/null ||
+    fail "the program does not run on Redis"
