@@ -46,6 +46,26 @@ static void holder_is_told(void **state)
     close_hard(store);
 }
 
+/* A renewal that cannot be done while time is left is said: AT_RISK comes before LOST. */
+static void risk_is_told(void **state)
+{
+    hf_request request = with_ttl(mutex_request("n"), 10000);
+    hf_store *store = open_direct();
+    hf_lease *lease = take(store, &request);
+    hf_state now = HF_STATE_HELD;
+
+    (void)state;
+    server_kill(server);
+    while (now == HF_STATE_HELD) {
+        nap_ms(2);
+        now = hf_lease_state(lease);
+    }
+    CHECK(now == HF_STATE_AT_RISK);
+    CHECK(hf_remaining_ms(lease) > 0);
+    hf_release(lease, NULL);
+    close_hard(store);
+}
+
 static void new_requests_are_refused(void **state)
 {
     hf_store *store = open_at(server_url(server, "?connect_timeout=500ms&op_timeout=1s")), *none;
@@ -510,6 +530,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(holder_is_told),
+        TEST(risk_is_told),
         TEST(new_requests_are_refused),
         TEST(bounded_wait_ends),
         TEST(restarted_empty),

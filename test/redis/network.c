@@ -210,7 +210,7 @@ static void cut_everywhere(step_fn *step, bool with_held)
 {
     unsigned cuts = 0;
 
-    for (int way = PROXY_UP; way <= PROXY_DOWN; way++) {
+    for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
         int64_t length = length_of(step, with_held, way);
 
         CHECK(length > 0);
@@ -332,7 +332,7 @@ static void replies_vanish(void **state)
 static void holder_behind_a_hole(void **state)
 {
     (void)state;
-    for (int way = PROXY_UP; way <= PROXY_DOWN; way++) {
+    for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
         hf_request request = with_ttl(mutex_request("n"), 1500), waiting = waiting_request("n");
         hf_lease *lease = take(store, &request), *his;
 

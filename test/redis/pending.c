@@ -7,25 +7,6 @@
 
 #define HOUR_MS (INT64_C(3600) * 1000)
 
-/* Bug 1. A renewal that cannot be done while time is left is said: AT_RISK comes before LOST. */
-static void risk_is_told(void **state)
-{
-    hf_request request = with_ttl(mutex_request("n"), 6000);
-    hf_store *store = open_direct();
-    hf_lease *lease = take(store, &request);
-    hf_state now = HF_STATE_HELD;
-
-    (void)state;
-    server_kill(server);
-    while (now == HF_STATE_HELD) {
-        nap_ms(5);
-        now = hf_lease_state(lease);
-    }
-    CHECK(now == HF_STATE_AT_RISK);
-    hf_release(lease, NULL);
-    close_hard(store);
-}
-
 /* Bug 2. A holder that died before the clock went back does not keep the name for an hour. */
 static void back_after_a_death(void **state)
 {
@@ -46,7 +27,7 @@ static void back_after_a_death(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { TEST(risk_is_told), TEST_CLOCK(back_after_a_death) };
+    const struct CMUnitTest tests[] = { TEST_CLOCK(back_after_a_death) };
 
     bed_main(argc, argv);
     return BED_RUN(tests);

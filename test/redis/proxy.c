@@ -97,7 +97,7 @@ struct proxy *proxy_start(uint16_t server_port)
     p->listener = listen_on(p->port);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (int push = 0; push < 2; push++)
-        for (int way = 0; way < 2; way++)
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++)
             p->fault[push][way].cut_after = -1;
     if (pthread_create(&p->thread, NULL, serve, p) != 0)
         give_up("proxy: no thread");
@@ -248,7 +248,7 @@ static void hang_up(struct connection *c, enum proxy_way way)
 
 static void cut(struct connection *c)
 {
-    for (int way = 0; way < 2; way++) {
+    for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
         hang_up(c, way);
         drop_flow(&c->flow[way]);
     }
@@ -383,7 +383,7 @@ static void move_bytes(struct proxy *p)
     for (size_t i = 0; i < p->count; i++) {
         struct connection *c = p->connections[i];
 
-        for (int way = 0; way < 2; way++) {
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
             take_in(p, c, way);
             hand_on(p, c, way);
         }
@@ -427,7 +427,7 @@ static void welcome(struct proxy *p)
         setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         c->fd[PROXY_DOWN] = client;
         c->fd[PROXY_UP] = server;
-        for (int way = 0; way < 2; way++)
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++)
             c->flow[way].last = &c->flow[way].first;
         p->connections[p->count++] = c;
         p->made++;
@@ -444,7 +444,7 @@ static void refill(struct proxy *p)
         return;
     p->drip_ms = now;
     for (int push = 0; push < 2; push++)
-        for (int way = 0; way < 2; way++)
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++)
             p->fault[push][way].allowance = p->fault[push][way].drip;
 }
 
@@ -459,7 +459,7 @@ static int prepare(struct proxy *p, struct pollfd *polls, nfds_t *ret_count)
     for (size_t i = 0; i < p->count; i++) {
         struct connection *c = p->connections[i];
 
-        for (int way = 0; way < 2; way++) {
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
             const struct fault *f = &p->fault[c->push][way];
             short events = c->flow[1 - way].ended ? 0 : POLLIN;
             struct chunk *chunk = c->flow[way].first;
@@ -554,7 +554,7 @@ void proxy_heal(struct proxy *p)
 {
     begin(p);
     for (int push = 0; push < 2; push++)
-        for (int way = 0; way < 2; way++)
+        for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++)
             p->fault[push][way] = (struct fault){ .cut_after = -1 };
     p->refuse = false;
     end(p);
