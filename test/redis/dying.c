@@ -16,13 +16,19 @@ static bool was_refused(hf_status status)
     return status == HF_UNAVAILABLE || status == HF_UNKNOWN;
 }
 
+/* A store that soon gives up on a server that is gone. */
+static hf_store *open_impatient(void)
+{
+    return open_at(server_url(server, "?connect_timeout=500ms&op_timeout=500ms"));
+}
+
 /* ---- killed --------------------------------------------------------------------------- */
 
 /* From its deadline on, which no renewal can have moved, nothing says "held". */
 static void holder_is_told(void **state)
 {
     hf_request request = with_ttl(mutex_request("n"), 2000);
-    hf_store *store = open_direct();
+    hf_store *store = open_impatient();
     struct loss loss = { 0 };
     hf_lease *lease;
     int64_t killed_ms;
@@ -50,7 +56,7 @@ static void holder_is_told(void **state)
 static void risk_is_told(void **state)
 {
     hf_request request = with_ttl(mutex_request("n"), 10000);
-    hf_store *store = open_direct();
+    hf_store *store = open_impatient();
     hf_lease *lease = take(store, &request);
     hf_state now = HF_STATE_HELD;
 
@@ -68,7 +74,7 @@ static void risk_is_told(void **state)
 
 static void new_requests_are_refused(void **state)
 {
-    hf_store *store = open_at(server_url(server, "?connect_timeout=500ms&op_timeout=1s")), *none;
+    hf_store *store = open_impatient(), *none;
     hf_open_options options = HF_OPEN_OPTIONS_INIT;
     hf_request trying = mutex_request("n");
 
@@ -87,7 +93,7 @@ static void new_requests_are_refused(void **state)
 /* A bounded wait ends by its deadline, whatever the server does. */
 static void bounded_wait_ends(void **state)
 {
-    hf_store *holders = open_direct(), *waiters = open_direct();
+    hf_store *holders = open_impatient(), *waiters = open_impatient();
     hf_request request = with_ttl(mutex_request("n"), 1000);
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
