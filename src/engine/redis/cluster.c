@@ -289,7 +289,7 @@ static bool follow(struct rd_call *call, const struct hfi_reply *reply, bool ask
         end_lost(call, node);
     else if (call->hops <= HOPS_AT_ONCE)
         hfi_rd_net_send(conn, call);
-    else if (!hfi_rd_net_later(call))
+    else if (!hfi_rd_net_later(call, reply))
         end_lost(call, node);
     return true;
 }
@@ -327,7 +327,7 @@ static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
     call->asking = false;
     if (call->command.slot != HFI_SLOT_ANY)
         call->node = RD_NODE_ANY;
-    return hfi_rd_net_later(call);
+    return hfi_rd_net_later(call, reply);
 }
 
 /* ---- the map --------------------------------------------------------------------------- */

@@ -254,18 +254,16 @@ static void end_unsent(struct hfi_conn *conn, struct rd_call *call)
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
-                  node && node->why.text[0] ? node->why.text : "not connected");
+                  node && node->why.text[0] ? node->why.text
+                  : call->tries > 0         ? call->sent_to->said.text
+                                            : "not connected");
     if (node && node->why.status != HF_OK)
         err.status = node->why.status;
     hfi_rd_call_end(call, RD_UNSENT, &err);
 }
 
-static void park(struct hfi_conn *conn, struct rd_call *call)
+static void enqueue(struct hfi_conn *conn, struct rd_call *call)
 {
-    if (call->hasty) {
-        end_unsent(conn, call);
-        return;
-    }
     call->next = NULL;
     *conn->parked_end = call;
     conn->parked_end = &call->next;
@@ -275,17 +273,26 @@ static void park(struct hfi_conn *conn, struct rd_call *call)
         conn->parked_ms = call->retry_ms;
 }
 
-bool hfi_rd_net_later(struct rd_call *call)
+static void park(struct hfi_conn *conn, struct rd_call *call)
+{
+    if (call->hasty)
+        end_unsent(conn, call);
+    else
+        enqueue(conn, call);
+}
+
+bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply)
 {
     int64_t pause_ms =
         hfi_link_backoff_ms(call->tries < RD_TRIES_SLOWER ? ++call->tries : RD_TRIES_SLOWER,
                             (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
-    if (at_ms >= call->give_up_ms || call->conn->closing)
+    if (call->hasty || at_ms >= call->give_up_ms || call->conn->closing)
         return false;
+    (void)hfi_reply_status(reply, &call->sent_to->said);
     call->retry_ms = at_ms;
-    park(call->conn, call);
+    enqueue(call->conn, call);
     return true;
 }
 
@@ -312,7 +319,10 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
     if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
         if (node)
             node->wanted = true;
-        park(conn, call);
+        if (node && node->failures == 0 && !conn->closing)
+            enqueue(conn, call); /* it is being connected to for the first time: even in haste */
+        else
+            park(conn, call);
         return;
     }
     call->sent_to = node;
@@ -460,6 +470,8 @@ static void open_later(struct rd_node *node)
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
     if (node->conn->topology->down)
         node->conn->topology->down(node);
+    if (node->failures == 1 && node->conn->parked)
+        hfi_rd_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
 }
 
 static void node_up(struct hfi_link *link)

@@ -66,7 +66,7 @@ struct rd_call {
     void *data;         /* the caller's */
     int64_t give_up_ms; /* parked no longer than this */
     int64_t first_ms;   /* when the first copy of it was sent; 0: none was */
-    bool hasty;         /* never parked: it fails at once if it cannot be sent */
+    bool hasty;         /* fails at once if it cannot be sent: parked only for a first connection */
     bool again;         /* may be sent again although the first copy may have been executed */
     bool was_sent;      /* a copy of it may have been executed */
     bool asking;        /* the next send follows an ASK */
@@ -116,7 +116,8 @@ struct rd_node {
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
-    hf_error why; /* it went down */
+    hf_error why;  /* it went down */
+    hf_error said; /* when it last asked to be asked later */
     bool was_up;
     const struct hfi_script *scripts[RD_SCRIPTS_MAX]; /* that it has the text of */
     bool shun; /* it is of no use (a replica): close it at the next tick */
@@ -283,7 +284,7 @@ void hfi_rd_net_abandon(struct hfi_conn *conn);
 void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call);
 /* It was refused, and not executed: send it again after a pause. false: its caller does not want
  * to wait so long; it is still his. */
-bool hfi_rd_net_later(struct rd_call *call);
+bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply);
 /* Send what is parked and can be sent; end what has waited long enough. */
 void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms);
 /* Take back a call that is parked; false: it is on its way. */

@@ -381,7 +381,7 @@ static bool sentinel_refused(struct rd_call *call, const struct hfi_reply *reply
                       call->sent_to->address->shown);
         call->sent_to->shun = true;
     }
-    return hfi_rd_net_later(call);
+    return hfi_rd_net_later(call, reply);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */
