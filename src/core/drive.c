@@ -179,18 +179,18 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
         hfi_drive_wake(job->store); /* it makes way: a thread hop less for every answer to come */
     while ((word = atomic_load(&sleeper.word)) == 0 && hfi_now_ms() < until_ms)
         hfi_futex_wait(&sleeper.word, 0, until_ms, false);
-    if (word == DONE)
-        return true;
-
-    pthread_mutex_lock(&driver->lock);
-    if (job->sleeper) {
-        hfi_list_remove(&sleeper.node);
-        job->sleeper = NULL;
-        return false;
+    if (word != DONE) {
+        pthread_mutex_lock(&driver->lock);
+        if (job->sleeper) {
+            hfi_list_remove(&sleeper.node);
+            job->sleeper = NULL;
+            return false;
+        }
+        unlock_handing_on(driver); /* the role may have been ours */
+        while (!((word = atomic_load(&sleeper.word)) & DONE))
+            hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* it is used until then */
     }
-    unlock_handing_on(driver); /* the role may have been ours */
-    while (!((word = atomic_load(&sleeper.word)) & DONE))
-        hfi_futex_wait(&sleeper.word, word, HFI_NEVER, false); /* `sleeper` is used until then */
+    job->sleeper = NULL; /* it is so already; the job is ours alone now */
     return true;
 }
 

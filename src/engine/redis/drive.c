@@ -93,10 +93,11 @@ void hfi_rd_drive(struct hfi_conn *conn, int64_t until_ms)
     }
     pthread_mutex_unlock(&conn->lock);
 
-    if (look)
+    if (look) {
         count = poll_links(conn, busy ? 0 : until(due_ms, now_ms), ready);
-    for (int i = 0; i < count; i++)
-        heard = heard || ready[i] == busy;
+        for (int i = 0; i < count; i++)
+            heard = heard || ready[i] == busy;
+    }
     if (busy && !heard && due_ms > now_ms) {
         hfi_link_read(busy, true);
         ready[count++] = busy;
