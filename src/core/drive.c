@@ -142,7 +142,7 @@ bool hfi_drive_init(struct hfi_store *store)
 
     pthread_mutex_init(&driver->lock, NULL);
     hfi_list_init(&driver->sleepers);
-    driver->driving = driver->by_keeper = driver->loop_asks = false;
+    driver->driving = driver->by_keeper = driver->loop_asks = driver->keeper_asks = false;
     driver->used = 0;
     driver->wake_fd = -1;
     atomic_store(&driver->polling, 0);
@@ -198,21 +198,27 @@ static bool sleep_until(struct hfi_driver *driver, struct hfi_job *job, int64_t 
  * certainly there, and the wake needs no more than its address. */
 static void unlock_handing_on(struct hfi_driver *driver)
 {
+    struct hfi_store *store = hfi_container(driver, struct hfi_store, driver);
     _Atomic uint32_t *word = NULL;
-    bool ring = false;
+    bool ring = false, keeper = false;
 
     if (!driver->driving && !hfi_list_empty(&driver->sleepers)) {
         word = &hfi_container(driver->sleepers.next, struct hfi_sleeper, node)->word;
         atomic_fetch_or(word, LOOK);
     } else if (!driver->driving) {
         ring = driver->loop_asks;
-        driver->loop_asks = false;
+        keeper = driver->keeper_asks;
+        driver->loop_asks = driver->keeper_asks = false;
     }
     pthread_mutex_unlock(&driver->lock);
     if (word)
         hfi_futex_wake(word, 1, false);
     if (ring)
-        hfi_loop_ring(hfi_container(driver, struct hfi_store, driver));
+        hfi_loop_ring(store);
+    if (keeper) {
+        atomic_fetch_add(&store->keeper.bell, 1);
+        hfi_futex_wake(&store->keeper.bell, 1, false);
+    }
 }
 
 static int shorter(int timeout_ms, int64_t until_ms, int64_t now_ms)
@@ -319,13 +325,15 @@ int hfi_drive_timeout(struct hfi_store *store)
 }
 
 bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
-                    const _Atomic uint32_t *bell, uint32_t rung)
+                    const _Atomic uint32_t *bell, uint32_t rung, bool *ret_told)
 {
     struct hfi_driver *driver = &store->driver;
     bool mine;
 
     pthread_mutex_lock(&driver->lock);
     mine = !driver->driving && driver->used == *used && hfi_list_empty(&driver->sleepers);
+    /* The same turn goes on since the last look: its thread waits, and will not be back soon. */
+    *ret_told = driver->keeper_asks = driver->driving && driver->used == *used;
     *used = driver->used;
     if (mine)
         driver->driving = driver->by_keeper = true;

@@ -24,6 +24,7 @@ struct hfi_driver {
     bool driving;
     bool by_keeper;      /* it is the keeper: it makes way for anybody */
     _Atomic int polling; /* the driver is in poll(), or about to be */
+    bool keeper_asks;    /* the keeper wants to know when nobody drives any more */
     bool loop_asks;      /* the caller's loop wants to know when nobody drives any more */
     uint64_t used;       /* how often somebody drove who was not the keeper */
     int wake_fd;         /* ends the driver's poll(); -1: not an EVENT engine */
@@ -62,9 +63,9 @@ void hfi_drive_poll(struct hfi_store *store);
 int hfi_drive_timeout(struct hfi_store *store);
 /* The keeper's turn: drive until until_ms, until somebody else wants to, or until *bell is not
  * `rung` any more and hfi_drive_wake() says so. Returns at once, with false, if somebody else
- * drives, or did so since *used. */
+ * drives, or did so since *used; *ret_told: he will ring the keeper's bell when he stops. */
 bool hfi_drive_idle(struct hfi_store *store, uint64_t *used, int64_t until_ms,
-                    const _Atomic uint32_t *bell, uint32_t rung);
+                    const _Atomic uint32_t *bell, uint32_t rung, bool *ret_told);
 /* The driver looks again at its timeouts. Any thread, any locks. host->wake() */
 void hfi_drive_wake(struct hfi_store *store);
 void hfi_drive_host_wake(struct hfi_host *host);

@@ -216,7 +216,7 @@ static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *use
     struct hfi_keeper *keeper = &store->keeper;
     bool busy = keeper->busy > 0;
     uint32_t bell = atomic_load(&keeper->bell);
-    bool may_drive;
+    bool may_drive, told = false;
     int64_t soon_ms;
 
     keeper->wakes_ms = until_ms;
@@ -224,11 +224,11 @@ static void sleep_until(struct hfi_store *store, int64_t until_ms, uint64_t *use
 
     /* The caller's loop may take its time; our own ops may not. */
     may_drive = store->drive == HFI_EVENT && (busy || !hfi_loop_drives(store));
-    if (!may_drive || !hfi_drive_idle(store, used, until_ms, &keeper->bell, bell)) {
-        /* Somebody else drives; he will not tell us when he stops, so look again soon. Who arms a
-         * timer for later than that need not wake us. */
+    if (!may_drive || !hfi_drive_idle(store, used, until_ms, &keeper->bell, bell, &told)) {
+        /* Somebody else drives, now and again, and will not tell us when he stops: look again
+         * soon. Who arms a timer for later than that need not wake us. */
         soon_ms = hfi_now_ms() + HFI_KEEPER_IDLE_MS;
-        if (may_drive && soon_ms < until_ms) {
+        if (may_drive && !told && soon_ms < until_ms) {
             until_ms = soon_ms;
             pthread_mutex_lock(&keeper->lock);
             if (keeper->wakes_ms > soon_ms)
