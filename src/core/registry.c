@@ -49,7 +49,9 @@ static struct entry table[] = {
     HFI_STATIC_ENGINES(LIST)
 #undef LIST
         { .name = "lmdb", .schemes = "file" },
-    { .name = "redis", .schemes = "redis rediss redis+unix redis+sentinel redis+cluster" },
+    { .name = "redis",
+      .schemes =
+          "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster" },
     { .name = "redlock", .schemes = "redlock" },
     { .name = "postgres", .schemes = "postgresql postgres" },
     { .name = "mariadb", .schemes = "mysql mariadb" },

@@ -308,7 +308,8 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
     .process = hfi_rd_process, .turn = hfi_rd_drive, .kick = hfi_rd_kick, .cork = hfi_rd_cork,  \
     .doctor = hfi_rd_doctor
 
-#define SCHEMES "redis rediss redis+unix redis+sentinel redis+cluster"
+#define SCHEMES \
+    "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"
 
 /* Promises that do not depend on the wire. */
 #define PROMISES                                                                                 \
