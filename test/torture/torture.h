@@ -10,6 +10,7 @@ struct torture {
     const char *url;
     uint64_t seed;
     unsigned threads; /* of each process */
+    int64_t ttl_ms;   /* of all leases; 0: as each lock has it */
     bool suicide;     /* workers also end themselves without a release */
 };
 

@@ -14,19 +14,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Where leases do not end with their process, those that name no ttl have this one. */
-#ifndef TORTURE_TTL_MS
-#define TORTURE_TTL_MS 0
-#endif
-
 const struct lock locks[] = {
-    { "mutex", HF_MUTEX, 1, HF_STRICT, TORTURE_TTL_MS, false },
-    { "passed on", HF_MUTEX, 1, 0, TORTURE_TTL_MS, false },
-    { "read-write", HF_SHARED, 0, HF_STRICT, TORTURE_TTL_MS, false },
-    { "semaphore", HF_SEMAPHORE, 3, HF_STRICT, TORTURE_TTL_MS, false },
+    { "mutex", HF_MUTEX, 1, HF_STRICT, 0, false },
+    { "passed on", HF_MUTEX, 1, 0, 0, false },
+    { "read-write", HF_SHARED, 0, HF_STRICT, 0, false },
+    { "semaphore", HF_SEMAPHORE, 3, HF_STRICT, 0, false },
     { "with a ttl", HF_MUTEX, 1, HF_STRICT, 1000, false },
-    { "barging", HF_MUTEX, 1, HF_STRICT, TORTURE_TTL_MS, true },
-    { "barging readers", HF_SHARED, 0, HF_STRICT, TORTURE_TTL_MS, true },
+    { "barging", HF_MUTEX, 1, HF_STRICT, 0, true },
+    { "barging readers", HF_SHARED, 0, HF_STRICT, 0, true },
     { "short ttl readers", HF_SHARED, 0, HF_STRICT, 1000, false },
 };
 const unsigned lock_count = sizeof locks / sizeof locks[0];
@@ -105,7 +100,7 @@ static void make_request(struct thread *t, struct try *try, unsigned index, bool
     r->flags = lock->flags;
     if (lock->barge && rng_below(&t->rng, 2))
         r->flags |= HF_BARGE;
-    r->ttl_ms = lock->ttl_ms;
+    r->ttl_ms = t->torture->ttl_ms ? t->torture->ttl_ms : lock->ttl_ms;
     r->wait_ms = !may_wait || how == 0 ? 0 : how < 3 ? 1 + rng_below(&t->rng, 30) : HF_FOREVER;
     try->index = index;
     try->lease = NULL;
