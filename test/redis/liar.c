@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +33,23 @@ struct guest {
     int fd;
 };
 
+/* The client may be gone: that is an error here, and no signal. */
+__attribute__((format(printf, 2, 3))) static void say(int fd, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (len > 0 && len < (int)sizeof line)
+        (void)!send(fd, line, (size_t)len, MSG_NOSIGNAL);
+}
+
 static void say_bulk(int fd, const char *text)
 {
-    dprintf(fd, "$%zu\r\n%s\r\n", strlen(text), text);
+    say(fd, "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
 static void answer_sentinel(struct liar *liar, int fd, const char *word)
@@ -43,14 +58,14 @@ static void answer_sentinel(struct liar *liar, int fd, const char *word)
 
     if (strcasecmp(word, "MASTER") == 0) {
         snprintf(number, sizeof number, "%u", liar->epoch);
-        dprintf(fd, "*2\r\n");
+        say(fd, "*2\r\n");
         say_bulk(fd, "config-epoch");
         say_bulk(fd, number);
     } else if (strcasecmp(word, "SENTINELS") == 0) {
-        dprintf(fd, "*0\r\n");
+        say(fd, "*0\r\n");
     } else {
         snprintf(number, sizeof number, "%u", liar->master);
-        dprintf(fd, "*2\r\n");
+        say(fd, "*2\r\n");
         say_bulk(fd, "127.0.0.1");
         say_bulk(fd, number);
     }
@@ -66,21 +81,21 @@ static void answer(struct liar *liar, int fd, const redisReply *command)
     else if (strcasecmp(verb, "INFO") == 0)
         say_bulk(fd, "role:master\r\nmaster_replid:0123\r\nloading:0\r\n");
     else if (strcasecmp(verb, "HELLO") == 0)
-        dprintf(fd, "-ERR unknown command\r\n");
+        say(fd, "-ERR unknown command\r\n");
     else if (strcasecmp(verb, "SENTINEL") == 0)
         answer_sentinel(liar, fd, word);
     else if (strcasecmp(verb, "CLUSTER") == 0)
-        dprintf(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$0\r\n\r\n:%u\r\n$2\r\nid\r\n",
-                (unsigned)liar->port);
+        say(fd, "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$0\r\n\r\n:%u\r\n$2\r\nid\r\n",
+            (unsigned)liar->port);
     else if (strcasecmp(verb, "SUBSCRIBE") == 0)
-        dprintf(fd, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(word), word);
+        say(fd, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(word), word);
     else if (strcasecmp(verb, "PING") == 0)
-        dprintf(fd, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+        say(fd, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     else if (strncasecmp(verb, "EVAL", 4) == 0) {
         liar->scripts++;
-        dprintf(fd, "-%s\r\n", liar->error);
+        say(fd, "-%s\r\n", liar->error);
     } else
-        dprintf(fd, "+OK\r\n");
+        say(fd, "+OK\r\n");
 }
 
 static void *serve(void *arg)
