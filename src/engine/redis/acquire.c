@@ -413,6 +413,12 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
         !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt || tokens == 0 ||
         tokens > claim->tokens_wanted)
         return;
+    if (!wait->call && wait->state == RD_WAIT_QUEUED &&
+        hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
+        wait->beat_ms = conn->beat_ms =
+            0; /* too old to be of use: a heartbeat renews it, if it is there */
+        return;
+    }
     if (wait->call) {
         /* It overtook the answer to our acquire, and may be the work of its first copy: what we
          * count from is the send of that. Or it crosses with our cancel, whose answer will say
