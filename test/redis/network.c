@@ -463,15 +463,167 @@ static void late_release(void **state)
     is_free_again("n", 0);
 }
 
+/* ---- review ---------------------------------------------------------------------------------- */
+
+/* A grant to the first copy of an acquire lapses unheard; the second copy stands in line again; and
+ * then the old message comes. It is no grant. */
+static void old_message(void **state)
+{
+    hf_request request = with_ttl(waiting_request("n"), 1000),
+               trying = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
+    hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s&ping=1m"));
+    hf_lease *lease = take(other, &trying), *his;
+    struct attempt attempt;
+
+    (void)state;
+    waiting.ttl_ms = LONG_MS;
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_block(proxy, PROXY_DOWN, true);
+    proxy_choose(proxy, PROXY_CALLS);
+    proxy_block(proxy, PROXY_DOWN, true);
+    attempt_start(&attempt, deaf, &request);
+    AWAIT(count_waiters(other, "n") == 1);
+    give(lease);                 /* it is granted to the waiter, which does not hear of it ... */
+    his = take(other, &waiting); /* ... and is passed over after its window */
+    proxy_choose(proxy, PROXY_CALLS);
+    proxy_block(proxy, PROXY_DOWN, false);
+    AWAIT(count_waiters(other, "n") == 1); /* the second copy */
+    nap_ms(300);
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_block(proxy, PROXY_DOWN, false); /* now the message */
+    nap_ms(700);
+    CHECK(hf_lease_state(his) == HF_STATE_HELD);
+    CHECK(count_holders(other, "n") == 1);
+    if (count_waiters(other, "n") != 1 || attempt.lease)
+        fail_msg("two hold it: %s",
+                 attempt.lease ? "the waiter was granted it by an old message" : "?");
+    give(his);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    hf_release(attempt.lease, NULL);
+    close_hard(deaf);
+}
+
+/* Leases of two names are passed on and given back, while the store is yet to be told of the passes:
+ * what was given back is not spoken of any more. */
+struct passing {
+    hf_store *store;
+    const char *name;
+    _Atomic bool *stop;
+    pthread_t thread;
+};
+
+static void *pass_on(void *arg)
+{
+    struct passing *passing = arg;
+    hf_request request = waiting_request(passing->name);
+    hf_lease *lease = NULL;
+
+    while (!*passing->stop)
+        if (hf_acquire(passing->store, &request, &lease, NULL) == HF_OK)
+            hf_release(lease, NULL);
+    return NULL;
+}
+
+static void notes_of_what_is_gone(void **state)
+{
+    char names[3][120]; /* long ones are not kept in the lease itself */
+    struct passing passings[9];
+    _Atomic bool stop;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        memset(names[i], 'a' + i, sizeof names[i] - 1);
+        names[i][sizeof names[i] - 1] = 0;
+    }
+    for (int round = 0; round < 20; round++) {
+        stop = false;
+        for (int i = 0; i < 9; i++) {
+            passings[i] = (struct passing){ other, names[i % 3], &stop, 0 };
+            CHECK(pthread_create(&passings[i].thread, NULL, pass_on, &passings[i]) == 0);
+        }
+        nap_ms(100);
+        stop = true;
+        for (int i = 0; i < 9; i++)
+            pthread_join(passings[i].thread, NULL);
+        nap_ms(60); /* the notes leave */
+    }
+}
+
+/* A waiter on a foreign wire that is cancelled while its question is under way ends, although the
+ * server never comes back. */
+static void foreign_cancel(void **state)
+{
+    hf_request request = waiting_request("n");
+    hf_store *plain = open_at(proxy_url(proxy, "?wire=plain&op_timeout=1s&connect_timeout=1s"));
+    struct attempt attempt;
+    int64_t until_ms;
+
+    (void)state;
+    request.wait_ms = HF_FOREVER;
+    EXPECT(HF_OK, hf_cancel_new(&request.cancel));
+    proxy_block(proxy, PROXY_UP, true);
+    attempt_start(&attempt, plain, &request);
+    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
+    hf_cancel_fire(request.cancel);
+    proxy_choose(proxy, PROXY_ANY);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    until_ms = now_ms() + 6000;
+    while (!attempt.ended && now_ms() < until_ms)
+        nap_ms(20);
+    CHECK(attempt.ended);
+    proxy_heal(proxy);
+    CHECK(attempt_join(&attempt) == HF_UNKNOWN || attempt.status == HF_CANCELLED);
+    hf_cancel_free(request.cancel);
+    close_hard(plain);
+}
+
+/* A grant comes as a message while a second copy of the acquire is on its way; that copy comes
+ * after the release, and is refused. */
+static void late_copy_after_a_message(void **state)
+{
+    hf_request request = with_ttl(waiting_request("n"), LONG_MS), trying = mutex_request("n");
+    hf_lease *lease = take(other, &trying);
+    struct attempt attempt;
+    int64_t bytes;
+
+    (void)state;
+    proxy_block(proxy, PROXY_DOWN, true);
+    attempt_start(&attempt, store, &request);
+    AWAIT(count_waiters(other, "n") == 1); /* the first copy, and no answer to it */
+    bytes = proxy_bytes(proxy, PROXY_UP);
+    proxy_delay(proxy, PROXY_UP, 200);
+    proxy_cut(proxy);
+    proxy_block(proxy, PROXY_DOWN, false);
+    AWAIT(proxy_bytes(proxy, PROXY_UP) >
+          bytes + 5000); /* the greeting, and the second with its script */
+    proxy_block(proxy, PROXY_UP, true);
+    give(lease); /* the message */
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(proxy_held(proxy, PROXY_UP) > 5000);
+    proxy_cut_late(proxy);
+    proxy_heal(proxy);
+    give(attempt.lease);
+    proxy_deliver(proxy);
+    CHECK(count_holders(other, "n") == 0);
+    EXPECT(HF_OK, probe(other, &trying));
+}
+
 #define NET(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NET(slow_network), NET(slower_than_the_ttl), NET(drip),           NET(cut_acquire),
-        NET(cut_release),  NET(cut_renew),           NET(cut_inspect),    NET(cut_wait),
-        NET(cut_message),  NET(requests_vanish),     NET(replies_vanish), NET(holder_behind_a_hole),
-        NET(late_acquire), NET(late_wait),           NET(late_renewal),   NET(late_release),
+        NET(slow_network),   NET(slower_than_the_ttl),
+        NET(drip),           NET(cut_acquire),
+        NET(cut_release),    NET(cut_renew),
+        NET(cut_inspect),    NET(cut_wait),
+        NET(cut_message),    NET(requests_vanish),
+        NET(replies_vanish), NET(holder_behind_a_hole),
+        NET(late_acquire),   NET(late_wait),
+        NET(late_renewal),   NET(late_release),
+        NET(old_message),    NET(notes_of_what_is_gone),
+        NET(foreign_cancel), NET(late_copy_after_a_message),
     };
 
     bed_main(argc, argv);

@@ -39,6 +39,8 @@ static void ask(struct hfi_conn *conn, struct rd_wait *wait);
 static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
 static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait);
+static void denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
+                   const hf_error *err);
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 
 int64_t hfi_rd_window_ms(int64_t ttl_ms)
@@ -136,7 +138,7 @@ static void roll_back(struct hfi_conn *conn, struct rd_wait *wait)
     call->again = true;
     hfi_rd_add_keys(call, &wait->claim->name, true);
     hfi_rd_add_owner(call, wait->claim->owner);
-    hfi_command_add_number(&call->command, 0);
+    hfi_command_add_number(&call->command, wait->unsure ? RD_TOMBSTONE_MS : 0);
     hfi_rd_call_send(call);
 }
 
@@ -149,7 +151,7 @@ static void end_confirm(struct hfi_conn *conn, struct rd_wait *wait, bool enough
     else if (wait->confirmed != HF_LOST)
         hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
     else if (wait->stop != HF_OK)
-        hfi_rd_wait_end(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+        denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
     else
         ask(conn, wait); /* it has lapsed: stand in line again */
 }
@@ -355,7 +357,13 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
             odd(conn, wait);
         return;
     case 'Q':
-        queued(conn, wait, reply, call->sent.sent_ms);
+        /* The first copy may have been queued, granted and passed over; its message, with this
+         * attempt, may still come, and would be taken for a grant of what stands in line now. It
+         * keeps its place under a new number. */
+        if (call->copied)
+            ask(conn, wait);
+        else
+            queued(conn, wait, reply, call->sent.sent_ms);
         return;
     case 'B':
         denied(conn, wait, HF_BUSY, NULL);
@@ -425,9 +433,15 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
          * the same: that one decides. */
         if (wait->state != RD_WAIT_ASKING)
             return;
+        if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
+            return; /* too old as well: the answer to the copy that is under way decides */
         wait->heard_ms = wait->call->first_ms;
+        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
         wait->call->again = false; /* or a copy of it could come after the release */
+        if (hfi_rd_net_unsend(conn, wait->call))
+            hfi_rd_call_free(wait->call);
+        wait->call = NULL;
     } else if (wait->state != RD_WAIT_QUEUED) {
         return;
     }

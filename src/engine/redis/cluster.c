@@ -319,7 +319,7 @@ static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         wait = wait || hfi_reply_is_error(reply, passing[i]);
     if (!wait && call->again && stopped_halfway(reply))
-        wait = call->was_sent = true;
+        wait = call->was_sent = call->copied = true;
     if (!wait)
         return false;
     if (!hfi_reply_is_error(reply, "TRYAGAIN"))

@@ -263,15 +263,18 @@ void hfi_rd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
 
 static void forget_note(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim **at = &conn->noted;
+    struct hfi_claim *before = NULL, *next = claim->engine[RD_CLAIM_NOTED];
 
-    if (!claim->engine[RD_CLAIM_NOTED])
+    if (!next)
         return;
-    while (*at != claim) {
-        struct hfi_claim *one = *at;
-        at = (struct hfi_claim **)&one->engine[RD_CLAIM_NOTED];
-    }
-    *at = claim->engine[RD_CLAIM_NOTED] == claim ? NULL : claim->engine[RD_CLAIM_NOTED];
+    if (next == claim)
+        next = NULL; /* it is the last */
+    for (struct hfi_claim *one = conn->noted; one != claim; one = one->engine[RD_CLAIM_NOTED])
+        before = one;
+    if (before)
+        before->engine[RD_CLAIM_NOTED] = next ? next : before; /* never NULL: it is in the list */
+    else
+        conn->noted = next;
     claim->engine[RD_CLAIM_NOTED] = NULL;
 }
 

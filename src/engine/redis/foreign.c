@@ -30,6 +30,7 @@
 
 #define FIELD_LEN   38 /* "01234567-89ab-cdef-0123-456789abcdef:1" */
 #define CHANNEL_MAX (HF_NAME_MAX + 32)
+#define CANCEL_MS   1000 /* how long who wants to leave waits for a line that is down */
 
 static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
@@ -240,8 +241,11 @@ static void cancel(struct hfi_conn *conn, struct rd_wait *wait)
         end(conn, wait, wait->stop, NULL);
         return;
     }
-    if (!hfi_rd_net_unsend(conn, call))
-        return; /* it is under way: its answer decides */
+    if (!hfi_rd_net_unsend(conn, call)) {
+        /* It is under way: its answer decides. If the line breaks it is not parked for ever. */
+        call->give_up_ms = hfi_now_ms() + CANCEL_MS;
+        return;
+    }
     maybe = call->was_sent;
     hfi_rd_call_free(call);
     wait->call = NULL;

@@ -64,11 +64,13 @@ void hfi_link_unsubscribe(struct hfi_link *link, const char *channel, size_t len
     link->skip++;
 }
 
-/* UP, and the command could be built? Else it is answered: none of it will ever leave. */
+/* UP, and the command could be built? Else it is answered: none of it will ever leave. On a link
+ * that has failed, but is not down yet, it stands behind those that were sent before and is answered
+ * after them: answers come in the order of the commands, and so does what is sent again. */
 static bool can_send(const struct hfi_link *link, const struct hfi_command *command,
                      struct hfi_sent *sent)
 {
-    if (link->state == HFI_LINK_UP && link->failed == HF_OK && !(command && command->failed))
+    if (link->state == HFI_LINK_UP && !(command && command->failed))
         return true;
     sent->answered(sent, NULL, false);
     return false;

@@ -411,6 +411,7 @@ static void unanswered(struct rd_call *call, bool maybe)
     hf_error err;
 
     call->was_sent = call->was_sent || maybe;
+    call->copied = call->copied || maybe;
     if (!conn->closing && (!maybe || call->again)) {
         park(conn, call);
         return;
@@ -437,6 +438,11 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
     if (conn->topology->refused && conn->topology->refused(call, reply))
         return;
     (void)hfi_reply_status(reply, &err);
+    /* It was made a replica under us; its name may lead to another server by now. */
+    if (conn->topology == &hfi_rd_single && hfi_reply_is_error(reply, "READONLY")) {
+        call->sent_to->why = err;
+        call->sent_to->shun = true;
+    }
     /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
     if (conn->conf->way != HFI_WAY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
         hfi_error_set(&err, HF_CONFIG, 0,

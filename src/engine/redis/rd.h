@@ -69,6 +69,7 @@ struct rd_call {
     bool hasty;         /* fails at once if it cannot be sent: parked only for a first connection */
     bool again;         /* may be sent again although the first copy may have been executed */
     bool was_sent;      /* a copy of it may have been executed */
+    bool copied;        /* ... and that was one of this very call, which was sent again */
     bool asking;        /* the next send follows an ASK */
     bool synced;        /* on the line where a WAIT follows */
     unsigned hops, tries;
