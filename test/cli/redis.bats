@@ -154,7 +154,7 @@ db.two' ]]
 
 @test "engines: redis and what it promises" {
     exits 0 holdfast engines
-    says "redis (redis rediss redis+unix redis+sentinel redis+cluster)"
+    says "redis (redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster)"
     [[ $(holdfast engines --json | jq -r '.engines[] | select(.engine == "redis") | .tokens') == while-durable ]]
 }
 
