@@ -31,7 +31,8 @@
 #include <unistd.h>
 
 #define MEMBERS_MAX HFI_HOSTS_MAX
-#define SETTLE_MS   250 /* the first choice waits so long for more than half of the answers */
+#define LOWER_MS    10000 /* how long sentinels that were set up anew are doubted */
+#define SETTLE_MS   250   /* the first choice waits so long for more than half of the answers */
 
 /* One sentinel. */
 struct member {
@@ -58,6 +59,8 @@ struct rd_sentinel {
     int64_t first_ms; /* of the first answer; 0: none yet */
     int64_t epoch;    /* highest that was followed */
     bool followed;    /* anybody, ever */
+    int64_t
+        lower_ms; /* since when all answers are below an epoch that was followed; 0: they are not */
 };
 
 static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
@@ -329,6 +332,19 @@ static bool settled(const struct rd_sentinel *sentinel, size_t answers, size_t v
            now_ms >= sentinel->first_ms + SETTLE_MS;
 }
 
+/* An epoch below one that was followed must be all that is heard for a while: a sentinel that was
+ * stopped before it heard of a failover may have been the last to answer. */
+static bool stays_lower(struct rd_sentinel *sentinel, int64_t epoch, int64_t now_ms)
+{
+    if (epoch >= sentinel->epoch) {
+        sentinel->lower_ms = 0;
+        return true;
+    }
+    if (sentinel->lower_ms == 0)
+        sentinel->lower_ms = now_ms;
+    return now_ms - sentinel->lower_ms >= LOWER_MS;
+}
+
 static void choose(struct hfi_conn *conn, int64_t now_ms)
 {
     struct rd_sentinel *sentinel = conn->sentinel;
@@ -345,7 +361,7 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
     if (count == 0 || !settled(sentinel, count, conn->conf->address_count, now_ms))
         return;
     best = hfi_sentinel_choose(answers, count, conn->conf->address_count, current, sentinel->epoch);
-    if (best == count) {
+    if (best == count || !stays_lower(sentinel, answers[best].epoch, now_ms)) {
         sentinel->news = false;
         return;
     }

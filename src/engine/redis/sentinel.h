@@ -16,7 +16,8 @@ struct hfi_sentinel_answer {
  *
  * The highest epoch wins; among equals the address with most votes, then the current one. An epoch
  * lower than one that was followed is a sentinel that has missed a failover, and is not believed
- * unless most sentinels say the same: then they were set up anew.
+ * unless all answer and most say the same: then they were set up anew. (While one is silent, it may be
+ * the one that knows of the failover.)
  */
 size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t count, size_t voters,
                            const struct hfi_address *current, int64_t epoch);

@@ -30,7 +30,7 @@ size_t hfi_sentinel_choose(const struct hfi_sentinel_answer *answers, size_t cou
             best_votes = mine;
         }
     }
-    if (best < count && answers[best].epoch < epoch && 2 * best_votes <= voters)
+    if (best < count && answers[best].epoch < epoch && (count < voters || 2 * best_votes <= voters))
         return count;
     return best;
 }
