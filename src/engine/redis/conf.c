@@ -25,7 +25,6 @@
 #define LIMIT_MAX_MS  (10 * 60 * 1000)
 #define SYNC_MAX      100
 #define PREFIX        "hf:"
-#define PREFIX_MAX    128
 #define CLIENT_PREFIX "holdfast:"
 #define CLIENT_MAX    120
 
@@ -297,7 +296,7 @@ static hf_status parse_ways(struct hfi_redis_conf *conf, struct hfi_url *url, hf
         status = hfi_error_memory(err);
     if (status != HF_OK)
         return status;
-    if (strlen(conf->prefix) > PREFIX_MAX || strpbrk(conf->prefix, "{}"))
+    if (strlen(conf->prefix) > HFI_PREFIX_MAX || strpbrk(conf->prefix, "{}"))
         return hfi_conf_wrong_param(url, "prefix", HF_CONFIG, "has at most 128 bytes and no braces",
                                     err);
     return HF_OK;

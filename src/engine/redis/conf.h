@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #define HFI_HOSTS_MAX       64
+#define HFI_PREFIX_MAX      128 /* bytes of prefix= */
 #define HFI_PORT            6379
 #define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
 

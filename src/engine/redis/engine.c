@@ -40,6 +40,8 @@ static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (status == HF_OK && conn->conf->sync > 0 && conn->conf->sync_ms >= conn->conf->op_ms)
         status = hfi_error_set(err, HF_CONFIG, 0, "sync_timeout: must be shorter than op_timeout");
     if (status == HF_OK)
+        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
         status = hfi_rd_net_open(conn, err);

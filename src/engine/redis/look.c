@@ -309,7 +309,7 @@ static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct 
 static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len)
 {
     struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, scanned, NULL);
-    char pattern[256];
+    char pattern[2 * HFI_PREFIX_MAX + 3]; /* each byte escaped, and "{*}" */
     size_t used = 0;
 
     if (!call) {
@@ -318,7 +318,7 @@ static void scan(struct hfi_conn *conn, struct search *search, const char *curso
         return;
     }
     /* The prefix as it is, although it may hold characters of patterns. */
-    for (const char *at = conn->conf->prefix; *at && used < sizeof pattern - 8; at++) {
+    for (const char *at = conn->conf->prefix; *at; at++) {
         if (strchr("*?[]\\^", *at))
             pattern[used++] = '\\';
         pattern[used++] = *at;

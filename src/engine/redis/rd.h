@@ -41,7 +41,7 @@
 #define RD_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
 #define RD_SCRIPTS_MAX   32
 #define RD_BUCKETS       1024
-#define RD_KEY_MAX       (3 * HF_NAME_MAX + 128)
+#define RD_KEY_MAX       (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
 
 struct rd_call;
 
@@ -151,7 +151,7 @@ struct hfi_conn {
     bool inbox_up;
     struct hfi_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
-    char inbox_name[64 + RD_INBOX_ID_LEN];
+    char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + RD_INBOX_ID_LEN];
     size_t inbox_len;
 
     struct rd_call *parked, **parked_end;
