@@ -256,6 +256,35 @@ static void min_valid_gives_back(void **state)
     close_store(store);
 }
 
+/* An engine may hand over for less than the ttl at first; who needs more gets it before the call returns. */
+static void min_valid_when_handed_over(void **state)
+{
+    hf_request request = ttl_request("valid", LONG_MS, 0);
+    struct attempt attempt;
+    hf_store *store, *second;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_TTL);
+    store = open_store();
+    second = open_store();
+    lease = take(store, &request);
+    request.wait_ms = LIMIT_MS;
+    request.min_valid_ms = LONG_MS / 2;
+    attempt_start(&attempt, second, &request);
+    if (has(HF_CAP_WAITERS))
+        AWAIT(count_waiters(store, "valid") == 1);
+    else
+        attempt_settled(&attempt);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
+    CHECK(hf_remaining_ms(attempt.lease) > LONG_MS / 4);
+    give(attempt.lease);
+    close_store(second);
+    close_store(store);
+}
+
 static void lock_delay_after_unclean_loss(void **state)
 {
     hf_request request = ttl_request("delay", 1000, HF_NO_RENEW), wait = waiting_request("delay");
@@ -325,6 +354,7 @@ int contract_lease(void)
         CASE(tokens_outlive_stores),
         CASE(max_hold_ends_it),
         CASE(min_valid_gives_back),
+        CASE(min_valid_when_handed_over),
         CASE(lock_delay_after_unclean_loss),
         CASE(lock_delay_is_shown),
     };
