@@ -52,7 +52,7 @@ static struct entry table[] = {
     { .name = "redis",
       .schemes =
           "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster" },
-    { .name = "redlock", .schemes = "redlock" },
+    { .name = "redlock", .schemes = "redlock redlocks" },
     { .name = "postgres", .schemes = "postgresql postgres" },
     { .name = "mariadb", .schemes = "mysql mariadb" },
     { .name = "zookeeper", .schemes = "zk" },

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What N nodes said, and what follows from it. Pure: no clock, no I/O, no heap; the
+ * engine, the simulator (test/sim) and the reader of model/token.pml share it.
+ *
+ * A ballot is one attempt of one acquisition: one vote of every node. The acquisition is won
+ * with token t when a majority of *nodes* (not of replies) hold it for us now and at each of
+ * them there was one atomic event at which we held the key and its counter was t just
+ * after: the grant itself, or a write-back. Two acquisitions that are won share a node, and
+ * between their events there lies a grant to the later one, which raised a counter that was
+ * at least the token of the earlier: so tokens are unique and ordered without any clock.
+ */
+#ifndef HFI_REDLOCK_QUORUM_H
+#define HFI_REDLOCK_QUORUM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HFI_NODES_MIN 3
+#define HFI_NODES_MAX 15 /* a set of nodes is a bit each in a uint32_t */
+
+/* An epoch: compared whole; ordered by number, then by id. */
+#define HFI_EPOCH_ID 16
+struct hfi_epoch {
+    uint64_t number; /* 0: none */
+    unsigned char id[HFI_EPOCH_ID];
+};
+int hfi_epoch_compare(const struct hfi_epoch *a, const struct hfi_epoch *b);
+
+/* A majority of n: for even n more than half. */
+unsigned hfi_majority(unsigned n);
+
+/* ---- one acquisition ----------------------------------------------------------------- */
+
+enum hfi_vote {
+    HFI_VOTE_NONE,    /* not asked, or it cannot be asked now */
+    HFI_VOTE_ASKED,   /* an answer is awaited: it may have granted, and may be about to take it back */
+    HFI_VOTE_GRANTED, /* it holds the name for us */
+    HFI_VOTE_QUEUED,  /* it has us in its queue */
+    HFI_VOTE_BUSY,    /* it refused: somebody else holds */
+    HFI_VOTE_KIND,    /* ... as another kind or capacity */
+    HFI_VOTE_FULL,    /* ... for want of tokens or of memory */
+    HFI_VOTE_OTHER,   /* ... for another reason: epoch, uninitialised, tombstone, an error */
+    HFI_VOTE_SILENT   /* asked, and it did not answer in time, or its line broke: not known */
+};
+
+struct hfi_ballot_node {
+    enum hfi_vote vote;
+    uint64_t granted; /* GRANTED: the counter just after the grant */
+    uint64_t written; /* GRANTED: the counter just after the last write-back that we know of; 0: none */
+    uint64_t choice;  /* GRANTED: which slots (a number for the set of them); 0: none */
+    int64_t sent_ms;  /* GRANTED: read before that was sent which ... */
+    int64_t held_ms;  /* ... gave it to us for so long */
+    uint64_t asked;   /* the t of the write-back that is under way; 0: none */
+};
+
+struct hfi_ballot {
+    unsigned n, need;
+    struct hfi_ballot_node node[HFI_NODES_MAX];
+};
+
+void hfi_ballot_init(struct hfi_ballot *ballot, unsigned n);
+void hfi_ballot_asked(struct hfi_ballot *ballot, unsigned node);
+/* A grant: by a reply, by a message, or found by a heartbeat. A second one of this attempt from the
+ * same node (a duplicate, a heartbeat that found itself granted) replaces the times and keeps what it witnesses. */
+void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t counter, uint64_t choice,
+                        int64_t sent_ms, int64_t held_ms);
+/* Anything else that a node said: its grant, if there was one, is gone. */
+void hfi_ballot_voted(struct hfi_ballot *ballot, unsigned node, enum hfi_vote vote);
+/* A write-back: sent; answered with the counter just after it; answered "you do not hold" (0). */
+void hfi_ballot_writing(struct hfi_ballot *ballot, unsigned node, uint64_t token);
+void hfi_ballot_wrote(struct hfi_ballot *ballot, unsigned node, uint64_t counter);
+
+enum hfi_verdict {
+    HFI_BALLOT_OPEN,    /* answers that are under way may decide it */
+    HFI_BALLOT_WON,     /* `token` at `nodes`; until the time that follows from sent_ms and held_ms */
+    HFI_BALLOT_WRITE,   /* hold a majority, but not with one token: write back `token` at `nodes` */
+    HFI_BALLOT_WAITING, /* nothing under way: as many as needed have us in the queue, or hold for us */
+    HFI_BALLOT_SPLIT,   /* as WAITING, but some hold for us and others do not: yield at `nodes` */
+    HFI_BALLOT_BUSY,    /* a majority cannot be had: somebody else holds (`nodes`: where we were granted) */
+    HFI_BALLOT_KIND,
+    HFI_BALLOT_FULL,
+    HFI_BALLOT_FEW      /* too few nodes answer, or vote at all */
+};
+
+struct hfi_outcome {
+    enum hfi_verdict verdict;
+    uint64_t token;   /* WON: the last of the block. WRITE: what to write back */
+    uint64_t choice;  /* WON: the slots */
+    uint32_t nodes;
+    uint32_t wrong;   /* WON: nodes that granted other slots: to be given back there */
+    int64_t sent_ms;  /* WON: a majority holds at least until sent_ms + held_ms, by its own clocks */
+    int64_t held_ms;
+};
+
+/* `waits`: a place in the queues is worth having (else QUEUED counts as BUSY). Never WON or WRITE
+ * for nodes with different slots; WRITE goes only to nodes that hold and have no write-back under way. */
+struct hfi_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits);
+
+/* ---- renewal and release ---------------------------------------------------------------- */
+
+/* Of n nodes `yes` said yes, `no` said no, `open` may still say something; the others never will. */
+enum hfi_tally { HFI_TALLY_OPEN, HFI_TALLY_YES, HFI_TALLY_NO, HFI_TALLY_UNKNOWN };
+/* YES: a majority said so. NO: those that did not say no are too few. UNKNOWN: neither, and nothing is open. */
+enum hfi_tally hfi_tally(unsigned n, unsigned yes, unsigned no, unsigned open);
+
+/* ---- epochs, start and heal ---------------------------------------------------------------- */
+
+enum hfi_node_state {
+    HFI_NODE_UNKNOWN, /* not reachable, or not asked yet */
+    HFI_NODE_EMPTY,   /* uninitialised */
+    HFI_NODE_READY
+};
+
+/* What a node said of itself, and when it did not. */
+struct hfi_node_view {
+    enum hfi_node_state state;
+    bool marked;                         /* EMPTY: it carries a marker ... */
+    unsigned char marker[HFI_EPOCH_ID];  /* ... this one */
+    int64_t age_ms;                      /* EMPTY and marked: for so long, by its clock */
+    struct hfi_epoch epoch;              /* READY */
+    unsigned char cluster[HFI_EPOCH_ID]; /* READY */
+    unsigned n;                          /* READY: of how many nodes it is one */
+    int64_t max_ttl_ms;
+    uint64_t top; /* READY: the highest counter; read after it was in `epoch` */
+};
+
+enum hfi_heal_step {
+    HFI_HEAL_NOTHING,  /* all that answer are in one epoch */
+    HFI_HEAL_START,    /* all n are empty: mark all with one fresh marker (overwriting old ones), confirm, install */
+    HFI_HEAL_MARK,     /* put a marker on `nodes`, or take note of the one there */
+    HFI_HEAL_AGE,      /* an empty node must stay so until `wait_ms` from now */
+    HFI_HEAL_SEAL,     /* `nodes`: from the epoch each is in to `epoch` */
+    HFI_HEAL_INSTALL,  /* `nodes` (one): `epoch`, `floor`, by its marker */
+    HFI_HEAL_LIFT,     /* `nodes` lag behind: from the epoch each is in to `epoch` */
+    HFI_HEAL_STUCK     /* `why`: only a person can decide */
+};
+
+enum hfi_stuck {
+    HFI_STUCK_NO,
+    HFI_STUCK_FEW,      /* too few nodes are reachable to know: wait */
+    HFI_STUCK_LOST,     /* all are reachable or it does not matter: fewer than a majority are intact */
+    HFI_STUCK_CLUSTERS, /* nodes belong to different clusters */
+    HFI_STUCK_COUNT     /* a node says that it is one of another number of nodes */
+};
+
+struct hfi_heal {
+    enum hfi_heal_step step;
+    uint32_t nodes;
+    struct hfi_epoch epoch;
+    uint64_t floor; /* INSTALL: the maximum + 1 */
+    int64_t wait_ms;
+    enum hfi_stuck why;
+};
+
+/*
+ * The next step towards a whole cluster, from what all nodes said of themselves; all of it, so that a
+ * healer may die anywhere and another goes on. Epochs of a node only rise.
+ */
+struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n);
+
+/* The epoch to use: the one that a majority of all n is in. false: there is none. */
+bool hfi_epoch_current(const struct hfi_node_view *nodes, unsigned n, struct hfi_epoch *ret_epoch);
+
+#endif
