@@ -8,21 +8,37 @@
 -- owner takes the place of the earlier one, which its client has given up. An owner with a tombstone has
 -- been released by somebody who did not know whether it would still arrive.
 
--- include: state
+-- include: clock
 
-name, wkey, qkey = KEYS[2], KEYS[3], KEYS[4]
 local argv = ARGV
-id = argv[2]
-local owner, attempt = argv[3], argv[4] + 0
-local want_mode, want_capacity, permits, flags = argv[5] + 0, argv[6] + 0, argv[7] + 0, argv[8] + 0
-local wanted, tokens = argv[9] + 0, argv[10] + 0
-local ttl, delay, window, stamp, start = argv[11] + 0, argv[12] + 0, argv[13] + 0, argv[14] + 0, argv[15] + 0
-local inbox, label = argv[16], argv[17]
+name, id = KEYS[2], argv[2]
+local owner, field = argv[3], 'n' .. id
+local wanted, tokens, ttl, window = argv[9] + 0, argv[10] + 0, argv[11] + 0, argv[13] + 0
+local home = call('HMGET', ckey, 'm', 's', field)
 
-local home = call('HMGET', ckey, 'm', 's', 'n' .. id)
-local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+-- The common case first, as the rules below would decide it: a mutex that nobody holds or waits for has no key, and
+-- whoever takes it is alone. (Text stays text: most of it is deleted without anybody's having read it.) The key
+-- expires with the lease; not before, since its time is taken later.
+if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and string.find(home[1], argv[1], 2, true) == 2 and
+    byte(home[1]) == 1 then
+    local top, floor = unpack('<dd', home[2])
+    local max_ttl, c = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens
+    if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
+    if ttl <= max_ttl and window <= max_ttl and c < TOKEN_LIMIT and call('HSETNX', name, 'm', '\2' .. owner .. ' ' ..
+        argv[4] .. ' ' .. argv[10] .. ' ' .. argv[11] .. ' ' .. argv[13] .. ' ' .. argv[8] .. ' ' .. argv[14] .. ' ' ..
+        argv[15] .. ' ' .. pack('<dddI4', now, c, max_ttl, #argv[16]) .. argv[1] .. argv[16] .. argv[17]) == 1 then
+        call('PEXPIRE', name, argv[11])
+        call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), field, pack('<d', c))
+        return c
+    end
+end
 
+-- include: state
 -- include: common
+
+wkey, qkey = KEYS[3], KEYS[4]
+local attempt, want_mode, want_capacity, permits, flags = argv[4] + 0, argv[5] + 0, argv[6] + 0, argv[7] + 0, argv[8] + 0
+local delay, stamp, start, inbox, label = argv[12] + 0, argv[14] + 0, argv[15] + 0, argv[16], argv[17]
 
 if not home[1] then return { 'U' } end
 join(home[1], home[2])
@@ -31,7 +47,7 @@ if math.max(ttl, window) + delay > max_ttl then return { 'T', max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
 local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
 propose(wanted)
-load(owner, got)
+local got = load(owner, true)
 set_count(home[3])
 expire()
 

@@ -8,6 +8,7 @@
 -- Yielding: the asker holds here, but not at a majority. It goes back only behind one whose stamp is
 -- earlier, and nodes agree on stamps: so of several that hold a part each, one yields to nobody.
 
+-- include: clock
 -- include: state
 -- include: common
 

@@ -4,6 +4,7 @@
 -- its lock delay runs from now. Its owner is told on its inbox; if that message is lost it learns from its
 -- next renewal. One that waits leaves the queue.
 
+-- include: clock
 -- include: state
 -- include: common
 

@@ -32,6 +32,29 @@ local function open(state)
     used = sub(state, STATE_LEN + 1)
 end
 
+-- The holder of a name who is alone: its owner and record, and the state that goes with them. (Text, where
+-- acquire had text: see there.)
+local function parse(m)
+    local owner, attempt, tokens, ttl, window, flags, stamp, start, at = string.match(m,
+        '^.(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ()')
+    local since, c, limit, inbox_len = unpack('<dddI4', m, at)
+    local deadline = since + ttl
+    local record = pack(HOLDER, deadline, ttl + 0, window + 0, c, 0, 0, tokens + 0, 1, 0, since,
+        flags % 8 >= DETACHED and DETACHED or 0, attempt + 0, stamp + 0, start + 0, limit, inbox_len, 0) .. sub(m, at + 28)
+    return owner, record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0, deadline + 2 * SLACK, 0,
+        SWEEP, since)
+end
+
+-- Write it out. The first write needs no memory, unless the caller is one that takes it.
+local function unfold(m, taking)
+    local owner, record, state = parse(m)
+    local over = unpack('<d', record) + 2 * SLACK
+    if not taking then call('PEXPIREAT', name, over) end
+    call('HSET', name, 'm', state, 'h' .. owner, record)
+    if taking then call('PEXPIREAT', name, over) end
+    return owner, record, state
+end
+
 -- The counter of the name, from its field.
 local function set_count(field)
     known = field and true or false
@@ -160,8 +183,13 @@ local function rewind()
 end
 
 -- Begin with a name for this owner: its fields m, h and x.
-local function load(owner, got)
-    got = got or call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+local function load(owner, taking)
+    local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
+    if got[1] and byte(got[1]) == ALONE then
+        local alone, record, state = unfold(got[1], taking)
+        got[1] = state
+        if alone == owner then got[2] = record end
+    end
     open(got[1])
     if now < seen and epoch then
         rewind()

@@ -9,11 +9,16 @@
 -- token that holds now (0: not told), thread id (0: not told), slots, label; and
 -- a waiter, in order, is owner, attempt, permits, flags, age ms, ttl ms, stamp, label.
 
+-- include: clock
 -- include: state
 -- include: common
 
 name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
 local all, shown, queued = call('HGETALL', name), {}, {}
+if #all == 2 and byte(all[2]) == ALONE then
+    local owner, record, alone = parse(all[2])
+    all = { 'm', alone, 'h' .. owner, record }
+end
 local state
 for i = 1, #all, 2 do
     if all[i] == 'm' then state = all[i + 1] end

@@ -4,6 +4,7 @@
 -- also if nobody has taken its record out yet. The new end may be earlier than the old one, but no longer than
 -- the cluster's max_ttl was when it was granted: a node that has lost its data is let in again after that.
 
+-- include: clock
 -- include: state
 -- include: common
 
@@ -13,14 +14,13 @@ for i = 1, #KEYS do
     local at = 4 * i - 3
     local owner, attempt, ttl, token = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
     name = KEYS[i]
-    local got = call('HMGET', name, 'm', 'h' .. owner)
+    local got = load(owner)
     replies[i] = 0
     if got[1] and got[2] then
         local record = got[2]
         local deadline, own_ttl, window, c, held, tid, tokens, permits, delay, since, flags, own, stamp, start, limit =
             unpack(HOLDER, record)
         if now <= deadline and own == attempt and ttl + delay <= limit then
-            open(got[1])
             if not relieved then
                 call('PEXPIREAT', name, exp) -- a write that needs no memory
                 relieved = true

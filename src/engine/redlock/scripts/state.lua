@@ -23,6 +23,11 @@
 -- in the step that makes the record, and write only ever raises it while its caller holds. That
 -- majorities of such nodes order everybody is the business of the client (quorum.h).
 --
+-- Most names have one holder, who goes before anybody else comes. For those the field m is not the state
+-- but this one holder, who is *alone* (a mutex, no lock delay): acquire writes it, and release deletes the key,
+-- each with as few calls as can be. Such a key expires with its lease, so that whoever is found there is
+-- alive. All other scripts first write it out as it would have been (common.lua: unfold).
+--
 -- Records are binary (struct, little-endian doubles: exact up to 2^53): text costs more than all calls.
 --
 -- Memory: a server at maxmemory refuses the first write of a script that may grow, but none after
@@ -33,9 +38,6 @@
 -- Time: milliseconds, rounded down. Something is over when now > its end, so that what was
 -- granted for t ms lasts at least t ms of the node's clock.
 
-local spread = unpack
-local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
-
 local STATE = '<Bddddddddddddd' -- then: used
 local STATE_LEN = 105
 local HOLDER = '<dddddddddddddddI4I4' -- then: epoch, inbox, slots, label
@@ -44,27 +46,19 @@ local HOLDER_EPOCH = 129
 local WAITER = '<dddddddddddI4' -- then: epoch, inbox, label
 local WAITER_LEN = 116
 local WAITER_EPOCH = 93
-local VERSION = 1
-local TOKEN_LIMIT = 9007199254740992
-local AHEAD = 60000000 -- a proposal may be so many microseconds ahead of the node's clock
+local VERSION, ALONE = 1, 2
 local IDLE = 60000000 -- a counter that is so far behind need not be kept apart from the floor
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local SLOTS_MAX = 4096 -- that one lease can have
 local DETACHED = 4
 
-local clock = call('TIME')
-local us = clock[1] * 1000000 + clock[2]
-local now = math.floor(us / 1000)
-
-local ckey = KEYS[1] -- the cluster's, where a script has that
 local epoch, max_ttl -- of this node; no epoch: it is uninitialised
 local top, floor -- of its counters
 local proposal -- the caller's, for grants
-local id -- the name's bytes: its counter is in the field 'n' .. id
 local count, known, counted -- its counter if it was read; it has a field; it was raised
 
-local name, wkey, qkey -- of the name at hand
+local wkey, qkey -- of the name at hand
 local version, mode, capacity, taken, holders, waiters -- the kind, and counts of records
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none

@@ -3,6 +3,7 @@
 -- Write back: the counter becomes at least t, if the caller holds here now, by a grant of this epoch. So there is one moment
 -- at which it held and the counter was what is answered; grants that come later are above that.
 
+-- include: clock
 -- include: state
 -- include: common
 
@@ -13,7 +14,7 @@ if not home[1] then return { 'U' } end
 join(home[1], home[2])
 if ARGV[1] ~= epoch then return { 'E', epoch } end
 
-local record = call('HGET', name, 'h' .. owner)
+local record = load(owner, true)[2]
 if not record then return { 'N' } end
 local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, own = unpack(HOLDER, record)
 if now > deadline or own ~= attempt or sub(record, HOLDER_EPOCH, HOLDER_LEN) ~= epoch then return { 'N' } end
