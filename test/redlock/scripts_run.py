@@ -32,7 +32,7 @@ SLACK = 60000
 
 # Where the tests take the place of the server: its clock, an expiry by it, and its dice.
 TIME = "call('TIME')", "call('HMGET', 'clock', 's', 'u')"
-EXPIRY = "call('PEXPIRE', name, argv[11])", "call('PEXPIREAT', name, now + argv[11])"
+EXPIRY = "call('PEXPIRE', key, argv[11])", "call('PEXPIREAT', key, now + argv[11])"
 DICE = ("call('HRANDFIELD', ckey, 2, 'WITHVALUES')",
         "(function() local names, some = call('LRANGE', 'pick', 0, -1), {} for i = 1, #names do "
         "local value = call('HGET', ckey, names[i]) "
