@@ -34,6 +34,46 @@ if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and string.find(ho
 end
 
 -- include: state
+
+local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
+
+-- The other common case: a living holder has all of it, so we stand in the queue, or are
+-- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
+if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
+    string.find(home[1], argv[1], 2, true) == 2 and byte(home[1]) == 1 then
+    local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
+        unpack(STATE, got[1])
+    local delay, flags, max_ttl = argv[12] + 0, argv[8] + 0, unpack('<d', home[1], 50)
+    if taken == capacity and mode == argv[5] + 0 and capacity == argv[6] + 0 and now <= soon and now >= seen and
+        (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl then
+        local next_change = now <= closed and closed - now + 1 or soon - now + 1
+        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
+        local c = unpack('<d', home[3]) + tokens
+        if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
+        local stamp = argv[14] + 0
+        if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
+        if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
+            call('HSETNX', KEYS[3], owner, pack(WAITER, now, window, argv[7] + 0, tokens, ttl, delay,
+                flags % 8 >= DETACHED and DETACHED or 0, now, argv[4] + 0, stamp, argv[15] + 0, #argv[16]) ..
+                argv[1] .. argv[16] .. argv[17]) == 1 then
+            call('ZADD', KEYS[4], string.format('%.0f', stamp), owner)
+            if waiters == 0 or wexp <= now + window then
+                wexp = math.ceil(now + window + SLACK)
+                call('PEXPIREAT', KEYS[3], wexp)
+                call('PEXPIREAT', KEYS[4], wexp)
+            end
+            local need = math.max(far, closed, wexp) + SLACK
+            local moved = exp < need or exp > need + 10 * SLACK
+            if moved then exp = math.ceil(need + SLACK) end
+            call('HSET', key, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters + 1, soon, far,
+                closed, tomb, exp, wexp, sweep, now) .. sub(got[1], STATE_LEN + 1))
+            if moved then call('PEXPIREAT', key, exp) end
+            if waiters > 0 and call('ZRANGE', KEYS[4], 0, 0)[1] ~= owner then return { 'Q', 0 } end
+            return { 'Q', next_change }
+        end
+    end
+end
+
 -- include: common
 
 n.key, n.wkey, n.qkey, n.id = key, KEYS[3], KEYS[4], id
@@ -47,7 +87,7 @@ if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl 
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
 local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
 n.propose(wanted)
-local got = n.load(owner, true)
+got = n.load(owner, true, got)
 n.set_count(home[3])
 n.expire()
 

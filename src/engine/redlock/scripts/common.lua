@@ -185,8 +185,8 @@ function n.rewind()
 end
 
 -- Begin with a name for this owner: its fields m, h and x.
-function n.load(owner, taking)
-    local got = call('HMGET', n.key, 'm', 'h' .. owner, 'x' .. owner)
+function n.load(owner, taking, got)
+    got = got or call('HMGET', n.key, 'm', 'h' .. owner, 'x' .. owner)
     if got[1] and byte(got[1]) == ALONE then
         local alone, record, state = n.unfold(got[1], taking)
         got[1] = state
@@ -363,10 +363,10 @@ function n.queue(owner, window, permits, tokens, ttl, delay, flags, since, attem
     n.dirty = true
 end
 
--- A client's stamp is believed as far as it can be true: within 100 ms before `at`.
+-- A client's stamp is believed as far as it can be true: a little before `at`.
 function n.believe(stamp, at)
     if stamp > at then return at end
-    if stamp < at - 100000 then return at - 100000 end
+    if stamp < at - BELIEVED then return at - BELIEVED end
     return stamp
 end
 

@@ -47,6 +47,7 @@ local WAITER = '<dddddddddddI4' -- then: epoch, inbox, label
 local WAITER_LEN = 116
 local WAITER_EPOCH = 93
 local VERSION, ALONE = 1, 2
+local BELIEVED = 100000 -- a stamp may be so many microseconds behind it
 local IDLE = 60000000 -- a counter that is so far behind need not be kept apart from the floor
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
