@@ -454,6 +454,16 @@ def epochs(case):
     equal(case.who(), (['c'], []))
     equal(case.acquire('b', attempt=2, epoch=NEXT)[0], 'Q')
     equal(case.status()[1], f)
+    epoch = NEXT
+    for number, kind in ((3, dict(name='m')), (4, dict(name='s', mode=2, capacity=2, permits=2))):
+        case.acquire('x', epoch=epoch, **kind)
+        case.acquire('y', epoch=epoch, **kind)
+        epoch, old = epoch_of(number, 'g'), epoch
+        equal(case.call('seal', [CLUSTER], old, epoch)[0], 'S')
+        equal(case.acquire('z', epoch=old, **kind), ['E', epoch.decode('latin-1')])
+        equal(case.release('x', kind['name']), ['R'])
+        equal(case.who(kind['name']), ([], []))
+        equal(case.acquire('z', name='alone', epoch=old), ['E', epoch.decode('latin-1')])
 
 
 def uninitialised(case):
