@@ -130,6 +130,16 @@ def counters(case):
     equal(case.beat('w'), ['G', at + 60000003, 3, 500, ''])
     case.pass_ms(61000)
     equal(case.acquire('x', attempt=2, tokens=4, proposal=case.us), case.us + 3)
+    for kind in (dict(name='m'), dict(name='s', mode=1, capacity=2, permits=2)):
+        case.acquire('a', **kind)
+        case.acquire('b', **kind)
+        case.pass_ms(100)
+        case.release('a', kind['name'], proposal=case.us + 50000000)
+        equal((case.counter(kind['name']), case.status()[5]), (case.us + 50000000, case.us + 51000000))
+        case.release('b', kind['name'])
+        case.pass_ms(10000)
+    case.acquire('c', name='m', tokens=5, proposal=case.us + 60000000)
+    equal((case.counter('m'), case.status()[5]), (case.us + 60000004, case.us + 61000004))
 
 
 def tokens_end(case):
@@ -247,6 +257,15 @@ def slots(case):
 
 def attempts(case):
     """(owner, attempt) is one acquisition: an earlier attempt takes nothing from a later one."""
+    case.acquire('x', name='alone')
+    case.release('x', 'alone')
+    case.acquire('ab', name='alone', attempt=12)
+    for owner, attempt in (('a', 12), ('ab', 1), ('ab', 2), ('ab', 11), ('b', 12)):
+        equal(case.release(owner, 'alone', attempt=attempt), ['N'])
+        case.redis('DEL', keys_of('alone')[0])
+        case.acquire('ab', name='alone', attempt=12)
+        equal(case.redis('HGET', keys_of('alone')[0], 'm')[0], 2)
+    equal(case.release('ab', 'alone', attempt=13), ['R'])
     equal(case.acquire('a', attempt=2), 1)
     equal(case.acquire('a', attempt=1), ['X'])
     equal(case.release('a', attempt=1), ['N'])
@@ -433,6 +452,9 @@ def max_ttl(case):
 
 def epochs(case):
     """Who stood in the queue of another epoch is not granted in this one, and what was granted then is not counted."""
+    for name in ('free', 'alone'):  # so that they have counters, and whoever comes is alone
+        case.acquire('a', name=name)
+        case.release('a', name)
     e, f = EPOCH.decode('latin-1'), NEXT.decode('latin-1')
     case.acquire('a')
     case.acquire('b')
@@ -516,7 +538,10 @@ def clock_set_back(case):
     """Nobody has longer than the longest that he can have had; order and counters stay."""
     for kind in (dict(), dict(delay=1)):  # alone, and with a record of its own
         name = 'n%d' % len(kind)
+        case.acquire('a', name=name)
+        case.release('a', name)
         case.acquire('a', name=name, ttl=3000, window=500, **kind)
+        equal(case.redis('HGET', keys_of(name)[0], 'm')[0], 1 if kind else 2)
         case.pass_ms(-3600000)
         equal(case.look(name)[4][0][6:8], [0, 3000])
         equal(case.acquire('b', name=name, flags=0), ['B', 3001])
