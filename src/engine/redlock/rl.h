@@ -38,7 +38,7 @@
 #define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
 #define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
 #define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
-#define RL_SLOTS_MAX     1024 /* capacity of a semaphore */
+#define RL_SLOTS_MAX     4096 /* permits of one lease of a semaphore */
 #define RL_SCRIPTS_MAX   24
 #define RL_BUCKETS       1024
 #define RL_KEY_MAX       (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
@@ -282,7 +282,7 @@ struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *own
 void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
                        unsigned node, uint64_t choice);
 /* A node said E or U: it has no vote, and the cluster must be looked at. */
-void hfi_rl_no_vote(struct rl_node *node, char letter, const struct hfi_reply *reply);
+void hfi_rl_no_vote(struct rl_node *node);
 void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait` may be gone */
 /* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
 bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
