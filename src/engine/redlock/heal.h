@@ -28,10 +28,10 @@ struct rl_healing {
     unsigned failures; /* looks that led no further, for the pauses after them */
     unsigned streak;   /* steps since there was nothing to do */
     enum hfi_heal_step last;
-    bool starting;                      /* a start is under way ... */
-    unsigned char marker[HFI_EPOCH_ID]; /* ... with this marker ... */
-    int64_t start_ms;                   /* ... since then ... */
-    uint32_t mine;                      /* ... which these nodes carry */
+    /* A start that is under way: its marker, since when, and which nodes carry it. */
+    unsigned char marker[HFI_EPOCH_ID];
+    int64_t start_ms;
+    uint32_t mine;
 };
 
 /* ---- heal_words.c -------------------------------------------------------------------------- */

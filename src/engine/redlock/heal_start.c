@@ -54,7 +54,6 @@ static unsigned meeting_point(const struct hfi_conn *conn)
 /* Somebody else is at it, or something went wrong: look again soon. */
 static void turn_back(struct hfi_conn *conn)
 {
-    conn->healing->starting = false;
     conn->healing->eager = false;
     if (conn->healing->failures < 4) {
         conn->healing->failures++;
@@ -81,7 +80,6 @@ void hfi_rl_start(struct hfi_conn *conn)
 {
     struct rl_healing *healing = conn->healing;
 
-    healing->starting = true;
     healing->start_ms = hfi_now_ms();
     healing->mine = 0;
     hfi_random_bytes(healing->marker, sizeof healing->marker);
@@ -176,7 +174,6 @@ static void all_confirmed(struct rl_round *round)
 
 static void all_installed(struct rl_round *round)
 {
-    round->conn->healing->starting = false;
     hfi_rl_heal_stepped(round->conn);
 }
 
