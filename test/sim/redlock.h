@@ -18,26 +18,28 @@
 
 #include <stddef.h>
 
-#define RL_MUTANTS(X)                                                        \
-    X(SOUND, "nothing is wrong")                                             \
-    X(NO_WRITE_BACK, "a majority without one token counts as won")           \
-    X(WRITE_IGNORES, "a write-back whose answer is not looked at")           \
-    X(WRITE_ALWAYS, "a node writes back for one who does not hold")          \
-    X(MINORITY, "one node fewer than a majority is enough")                  \
-    X(REPLIES, "replies are counted, not nodes")                             \
-    X(LOSS_VOTES, "a node that lost its data votes on")                      \
-    X(NO_SEAL, "a node is healed without a seal")                            \
-    X(SEAL_FEW, "a majority of the intact nodes is sealed, not of all")      \
-    X(NO_MARKER, "an install that does not look at the marker")              \
-    X(NUMBER_ONLY, "an epoch is a number")                                   \
-    X(KEEP_REPLIES, "replies are kept when the epoch changes")               \
-    X(RENEW_RECREATES, "a renewal makes what is not there")                  \
-    X(OWNER_TWICE, "an owner and attempt for two acquisitions")              \
-    X(NO_YIELD, "nobody yields")                                             \
-    X(COUNT_PERMITS, "a semaphore counts permits, not slots")                \
-    X(READ_FIRST, "the resource is read before the token is claimed")        \
-    X(STALE_MESSAGE, "a message is believed after the grant was taken back") \
-    X(LATE_YIELD, "a yield without answer is forgotten")                     \
+#define RL_MUTANTS(X)                                                         \
+    X(SOUND, "nothing is wrong")                                              \
+    X(NO_WRITE_BACK, "a majority without one token counts as won")            \
+    X(WRITE_IGNORES, "a write-back whose answer is not looked at")            \
+    X(WRITE_ALWAYS, "a node writes back for one who does not hold")           \
+    X(MINORITY, "one node fewer than a majority is enough")                   \
+    X(REPLIES, "replies are counted, not nodes")                              \
+    X(LOSS_VOTES, "a node that lost its data votes on")                       \
+    X(NO_SEAL, "a node is healed without a seal")                             \
+    X(SEAL_FEW, "a majority of the intact nodes is sealed, not of all")       \
+    X(NO_MARKER, "an install that does not look at the marker")               \
+    X(NUMBER_ONLY, "an epoch is a number")                                    \
+    X(KEEP_REPLIES, "replies are kept when the epoch changes")                \
+    X(RENEW_RECREATES, "a renewal makes what is not there")                   \
+    X(RENEW_ANYWHERE, "a renewal counts nodes that do not witness the token") \
+    X(OWNER_TWICE, "an owner and attempt for two acquisitions")               \
+    X(NO_RETREAT, "nobody starts over when yielding does not help")           \
+    X(NO_YIELD, "nobody yields")                                              \
+    X(COUNT_PERMITS, "a semaphore counts permits, not slots")                 \
+    X(READ_FIRST, "the resource is read before the token is claimed")         \
+    X(STALE_MESSAGE, "a message is believed after the grant was taken back")  \
+    X(LATE_YIELD, "a yield without answer is forgotten")                      \
     X(BORN_OLD, "an empty node is healed before max_ttl is over")
 
 enum rl_mutant {
@@ -186,13 +188,14 @@ struct rl_client {
     struct hfi_ballot ballot;
     struct rl_seat seat[RL_NODES];
     int64_t next_ms, beat_ms, yield_ms, give_up_ms;
+    unsigned yields;
 
     unsigned win; /* HELD: its number at the judge */
     uint64_t token, choice;
     int64_t until_ms, done_ms;
     unsigned renewal; /* number of the one under way; 0: none */
     int64_t renewal_ms, renewal_us;
-    uint32_t yes, no;
+    uint32_t witnesses, yes, no; /* nodes */
     bool claimed;
     unsigned won_in_calm;
 };

@@ -107,6 +107,7 @@ static void begin(struct rl_world *world, struct rl_client *client, int64_t now_
         now_ms +
         (world->calm || rl_chance(world, 80) ? INT64_C(1000000000) : (int64_t)rl_roll(world, 2000));
     client->stamp = 0;
+    client->yields = 0;
     client->phase = RL_ASKING;
     for (unsigned i = 0; i < world->n; i++)
         client->seat[i].attempt = same ? client->seat[i].attempt - 1 : 0;
@@ -304,10 +305,12 @@ static void yield(struct rl_world *world, struct rl_client *client, uint32_t nod
         for (unsigned j = 0; j < i; j++)
             mixed |= nodes >> i & nodes >> j & 1 &&
                      client->ballot.node[i].choice != client->ballot.node[j].choice;
-    if (mixed && full) { /* nobody has to yield for us to get other slots than these */
-        rl_client_let_go(world, client);
-        client->phase = RL_ASKING;
-        start_over(world, client);
+    /* Nodes may see the same waiters in different orders, for they bound the stamps by their own clocks and
+     * some hear of a waiter late: then everybody who holds a part is the first where he holds. And if we hold
+     * different slots, nobody has to yield for us to get others. Only chance helps. */
+    if ((mixed && full) || client->yields++ > 2 + (unsigned)rl_roll(world, 3)) {
+        if (world->mutant != RL_NO_RETREAT)
+            rl_client_let_go(world, client);
         return;
     }
     for (unsigned i = 0; i < world->n; i++)

@@ -2,6 +2,9 @@
 /*
  * A client of the simulation that holds: how long it believes so, renewal by majority, and what it does
  * with it: it claims its token at the resource and adds one to what it finds there.
+ *
+ * Renewal counts the nodes that witness the token, and no others: one that granted later, or other slots,
+ * may have been somebody else's in between.
  */
 #include "redlock.h"
 
@@ -38,12 +41,38 @@ static void renew(struct rl_world *world, struct rl_client *client, int64_t now_
     client->renewal = client->requests + 1;
     client->renewal_ms = now_ms;
     client->renewal_us = world->now_us;
-    client->yes = client->no = 0;
-    for (unsigned i = 0; i < world->n; i++) {
-        struct rl_message m = rl_client_request(world, client, i, RL_RENEW);
+    client->yes = 0;
+    client->no = (UINT32_C(1) << world->n) - 1;
+    if (world->mutant == RL_RENEW_ANYWHERE)
+        client->witnesses = client->no;
+    client->no &= ~client->witnesses;
+    for (unsigned i = 0; i < world->n; i++)
+        if (client->witnesses >> i & 1) {
+            struct rl_message m = rl_client_request(world, client, i, RL_RENEW);
 
+            rl_send(world, &m);
+        }
+}
+
+/* Out of the queue, or what it gave is not ours to keep: other slots, or a grant that came after the win. */
+static void give_back(struct rl_world *world, struct rl_client *client, unsigned node)
+{
+    struct rl_message m = rl_client_request(world, client, node, RL_RELEASE);
+
+    if (world->mutant != RL_RENEW_ANYWHERE)
         rl_send(world, &m);
-    }
+}
+
+/* An acquire is answered after the win. A grant that witnesses the token is one more node that holds; any
+ * other may have come after somebody else had won and gone: a renewal there would prove nothing. */
+static void late_vote(struct rl_world *world, struct rl_client *client, const struct rl_message *m)
+{
+    if (m->attempt != client->seat[m->node].attempt || client->witnesses >> m->node & 1)
+        return;
+    if (m->said == 'G' && m->counter == client->token && m->slots == client->choice)
+        client->witnesses |= UINT32_C(1) << m->node;
+    else if (m->said == 'G' || m->said == 'Q')
+        give_back(world, client, m->node);
 }
 
 /* HELD, or (its time is over already) as before. */
@@ -62,12 +91,10 @@ void rl_held_begin(struct rl_world *world, struct rl_client *client,
     client->won_in_calm += world->calm;
     client->win = rl_judge_won(world, client);
     client->claimed = false;
+    client->witnesses = outcome->nodes;
     for (unsigned i = 0; i < world->n; i++)
-        if (outcome->wrong >> i & 1) {
-            struct rl_message m = rl_client_request(world, client, i, RL_RELEASE);
-
-            rl_send(world, &m);
-        }
+        if (!(outcome->nodes >> i & 1) && client->ballot.node[i].vote != HFI_VOTE_ASKED)
+            give_back(world, client, i);
     renew(world, client, now_ms);
     if (exclusive(world, client))
         ask_resource(world, client, RL_CLAIM, world->value);
@@ -89,8 +116,9 @@ static void renewed(struct rl_world *world, struct rl_client *client, const stru
     if (!client->renewal || m->number < client->renewal)
         return;
     *(m->said == 'R' ? &client->yes : &client->no) |= UINT32_C(1) << m->node;
+    client->no &= ~client->yes;
     yes = (unsigned)__builtin_popcount(client->yes);
-    no = (unsigned)__builtin_popcount(client->no & ~client->yes);
+    no = (unsigned)__builtin_popcount(client->no);
     switch (hfi_tally(world->n, yes, no, world->n - yes - no)) {
     case HFI_TALLY_YES:
         client->renewal = 0;
@@ -113,6 +141,8 @@ void rl_held_message(struct rl_world *world, struct rl_client *client, const str
                      rl_client_ms(world, client)); /* it slept: look at the clock first */
     else if (m->verb == RL_RENEW)
         renewed(world, client, m);
+    else if (m->verb == RL_ACQUIRE || m->verb == RL_BEAT || m->verb == RL_PUSH)
+        late_vote(world, client, m);
     else if (m->verb == RL_CLAIM && m->said == 'G' && !client->claimed) {
         client->claimed = true;
         ask_resource(world, client, RL_STORE, m->value + 1);
