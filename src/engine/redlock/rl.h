@@ -37,7 +37,8 @@
 #define RL_SILENT_MS     200 /* a node that owes an answer for so long gets no new acquires */
 #define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
 #define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
-#define RL_SLOTS_MAX     1024 /* capacity of a semaphore */
+#define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
+#define RL_SLOTS_MAX     4096 /* permits of one lease of a semaphore */
 #define RL_SCRIPTS_MAX   24
 #define RL_BUCKETS       1024
 #define RL_KEY_MAX       (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
@@ -89,7 +90,8 @@ struct rl_round {
     uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
     int64_t sent_ms;     /* read before the first byte could leave */
     int64_t ttl_ms;      /* release: how long a late acquire of it is to be refused */
-    bool sending;        /* within hfi_rl_round_send() */
+    bool sending;        /* within hfi_rl_round_send(): who sent decides afterwards */
+    unsigned depth;      /* not over before we are out of it */
     struct hfi_command command;
     struct rl_leg legs[HFI_NODES_MAX];
 };
@@ -110,21 +112,22 @@ struct rl_node {
     struct hfi_link *link, *inbox; /* commands; messages */
     unsigned failures, inbox_failures;
     int64_t open_ms, inbox_open_ms;
-    bool inbox_up, shun, was_up;
+    bool inbox_up;
+    bool shun; /* it is of no use (a replica, a twin): closed at the next tick */
     struct hfi_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
     const struct hfi_script *scripts[RL_SCRIPTS_MAX];
     int64_t heard_ms; /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
-    uint64_t client_id;
     struct rl_debt *debts, **debts_end;
     unsigned debt_count;
 };
 
 /* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
 struct rl_hold {
-    struct hfi_claim *claim;
+    struct hfi_claim *claim;   /* core's; may be gone once the store is being closed */
+    unsigned char owner[HFI_OWNER_LEN];
     struct rl_hold *next;      /* in its bucket */
     struct rl_wait *wait;      /* while it is being acquired */
     struct rl_hold *noted;     /* next that has something to note; itself: last; NULL: not in the list */
@@ -169,9 +172,15 @@ struct rl_wait {
     unsigned tries;         /* attempts that came to nothing, for the pauses between them */
     unsigned splits;        /* times that it yielded, likewise */
     int64_t due_ms;         /* when to act although nothing comes; HFI_NEVER */
-    int64_t heard_ms[HFI_NODES_MAX]; /* send of the last enqueue or heartbeat answered "still waiting" */
+    bool partial;           /* some nodes hold for it, but too few: it is to yield when due */
+    bool moved;             /* a node said that it is in another epoch */
+    /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
+     * the last enqueue or heartbeat answered "still waiting". */
+    int64_t heard_ms[HFI_NODES_MAX];
+    /* The counter that it was about to give back when it last yielded: a message with this one is old. */
+    uint64_t yielded[HFI_NODES_MAX];
     hf_status stop;         /* HF_OK, or what the op is to end with */
-    hf_error err;           /* the last reason why a node did not vote */
+    hf_error err;           /* why a node did not vote: the last, or the most telling */
 };
 
 struct hfi_conn {
@@ -195,6 +204,7 @@ struct hfi_conn {
 
     struct rl_round *pool;
     unsigned pool_count;
+    struct rl_round *reserve; /* without memory a release must still leave; NULL: in use */
     struct rl_wait *waits;
     int64_t due_ms; /* no wait has anything to do before */
     struct rl_hold *holds[RL_BUCKETS];
@@ -263,6 +273,16 @@ void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /* the same attempt */
 void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
+void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
+                     const hf_error *err);
+/* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
+struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+                                 uint64_t attempt);
+/* A grant that nobody waits for any more: after it was won with other slots it is given back. */
+void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+                       unsigned node, uint64_t choice);
+/* A node said E or U: it has no vote, and the cluster must be looked at. */
+void hfi_rl_no_vote(struct rl_node *node);
 void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait` may be gone */
 /* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
 bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
@@ -273,9 +293,12 @@ uint64_t hfi_rl_choice(const char *slots, size_t len); /* 0: none */
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
 void hfi_rl_waits_tick(struct hfi_conn *conn, int64_t now_ms);
-void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait, int64_t next_ms); /* when to beat */
-void hfi_rl_yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes);
+void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait); /* it waits from now on */
+void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes);
 void hfi_rl_message(struct rl_node *node, const char *payload, size_t len);
+/* A node said that we are in its queue, or still are: as of `sent_ms`. */
+void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
+                          const struct hfi_reply *reply, int64_t sent_ms);
 void hfi_rl_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
 

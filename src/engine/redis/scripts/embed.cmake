@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# cmake -DDIR=<here> -DOUT=<file> -P embed.cmake: the scripts as C, `const struct hfi_script
-# hfi_script_<name>` for each <name>.lua but the parts, which replace
-# a line "-- include: state".
+# cmake -DDIR=<here> -DOUT=<file> [-DPREFIX=<prefix>] -P embed.cmake: the scripts as C, `const struct
+# hfi_script hfi_script_<name>` (or <prefix><name>: two engines may be in one program) for each
+# <name>.lua but the parts, which replace a line "-- include: state".
 #
 # What is embedded (and sent with EVAL) has no comment lines, no indentation and no empty lines. So a
 # script must not have a string that goes over several lines.
@@ -10,9 +10,15 @@
 cmake_minimum_required(VERSION 3.20)
 file(GLOB files ${DIR}/*.lua)
 list(SORT files)
-set(parts state common foreign)
-foreach(part ${parts})
-  file(READ ${DIR}/${part}.lua ${part})
+if(NOT DEFINED PREFIX)
+  set(PREFIX hfi_script_)
+endif()
+set(parts)
+foreach(part clock state common foreign node)
+  if(EXISTS ${DIR}/${part}.lua)
+    list(APPEND parts ${part})
+    file(READ ${DIR}/${part}.lua ${part})
+  endif()
 endforeach()
 
 set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/redis/scripts.h\"\n\n")
@@ -36,7 +42,7 @@ foreach(file ${files})
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")
   string(REPLACE "\n" "\\n\"\n    \"" text "${text}")
-  string(APPEND code "\nconst struct hfi_script hfi_script_${name} = {\n    \"${name}\",\n"
+  string(APPEND code "\nconst struct hfi_script ${PREFIX}${name} = {\n    \"${name}\",\n"
     "    \"${text}\",\n    ${len}, \"${sha}\"\n};\n")
 endforeach()
 file(WRITE ${OUT} "${code}")

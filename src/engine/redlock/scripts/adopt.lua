@@ -1,0 +1,22 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Take over a detached lease by its handle, and renew it. Who is alive keeps what is his: only a
+-- lease that was made to stand by itself can be adopted, with its owner's id.
+
+-- include: clock
+-- include: state
+-- include: common
+
+name = KEYS[1]
+local owner, ttl = ARGV[1], ARGV[2] + 0
+
+local got = load(owner)
+if not (got[1] and got[2]) then return { 'N' } end
+local deadline, own_ttl, window, c, held, tid, tokens, permits, delay, since, flags, attempt, stamp, start, limit,
+    inbox_len, slots_len = unpack(HOLDER, got[2])
+if ttl == 0 then ttl = own_ttl end
+if now > deadline or flags % 8 < DETACHED or ttl + delay > limit then return { 'N' } end
+call('PEXPIREAT', name, exp) -- a write that needs no memory
+extend(owner, got[2], now + ttl, ttl, window, delay)
+save()
+return { 'A', mode, capacity, permits, c, tokens, attempt, ttl, delay, slots_of(got[2], inbox_len, slots_len) }

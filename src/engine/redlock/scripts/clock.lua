@@ -1,0 +1,15 @@
+-- SPDX-License-Identifier: MIT
+--
+-- What every script begins with: the calls it makes, the node's clock.
+
+local spread = unpack
+local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
+
+local TOKEN_LIMIT = 9007199254740992
+local AHEAD = 60000000 -- a proposal may be so many microseconds ahead of the node's clock
+
+local clock = call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+local now = math.floor(us / 1000)
+local ckey = KEYS[1] -- the cluster's, where a script has that
+local name, id -- the key of the name at hand; its bytes: its counter is in the field 'n' .. id

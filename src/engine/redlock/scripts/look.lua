@@ -1,0 +1,64 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Who holds and who waits at this node. Writes nothing (a replica can answer too), so what is over but not taken out
+-- yet is left out here, and an expired lease with a lock delay closes the name already.
+--
+-- `N`: nobody holds or waits, and the name is open. Else
+-- `L`, mode, capacity, ms closed (0: open), holders, waiters; where
+-- a holder is owner, attempt, c, tokens, permits, flags (4 detached), age ms, ms left, ttl ms, lock delay ms,
+-- token that holds now (0: not told), thread id (0: not told), slots, label; and
+-- a waiter, in order, is owner, attempt, permits, flags, age ms, ttl ms, stamp, label.
+
+-- include: clock
+-- include: state
+-- include: common
+
+name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
+local all, shown, queued = call('HGETALL', name), {}, {}
+if #all == 2 and byte(all[2]) == ALONE then
+    local owner, record, alone = parse(all[2])
+    all = { 'm', alone, 'h' .. owner, record }
+end
+local state
+for i = 1, #all, 2 do
+    if all[i] == 'm' then state = all[i + 1] end
+end
+if not state then return { 'N' } end
+open(state)
+
+local function age(since) -- the node's clock may have been set back
+    return now > since and now - since or 0
+end
+
+for i = 1, #all, 2 do
+    if byte(all[i]) == 104 then -- h
+        local record = all[i + 1]
+        local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, attempt, stamp, start, limit,
+            inbox_len, slots_len = unpack(HOLDER, record)
+        if now > deadline then
+            close(deadline, delay)
+        else
+            shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags, age(since),
+                math.min(deadline - now, math.max(ttl, window)), ttl, delay, held, tid,
+                slots_of(record, inbox_len, slots_len), sub(record, HOLDER_LEN + inbox_len + slots_len + 1) }
+        end
+    end
+end
+if waiters > 0 then
+    local records, order = {}, call('ZRANGE', qkey, 0, -1)
+    local pairs_of = call('HGETALL', wkey)
+    for i = 1, #pairs_of, 2 do records[pairs_of[i]] = pairs_of[i + 1] end
+    for i = 1, #order do
+        local record = records[order[i]]
+        if record then
+            local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
+                unpack(WAITER, record)
+            if now <= beat + window then
+                queued[#queued + 1] = { order[i], attempt, permits, flags, age(since), ttl, stamp,
+                    sub(record, WAITER_LEN + inbox_len + 1) }
+            end
+        end
+    end
+end
+if #shown == 0 and #queued == 0 and now > closed then return { 'N' } end
+return { 'L', mode, capacity, now <= closed and closed - now + 1 or 0, shown, queued }

@@ -1,0 +1,69 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The state of a name at this node: what it consists of and what always holds. common.lua is the rules
+-- over it. (Two files: making functions costs microseconds, and the common case of acquire and
+-- release is decided before.)
+--
+--   taken    = sum of the permits of the holder records, at most `capacity`
+--   used     = the slots of the holder records (semaphore), no slot twice
+--   soon    <= the deadline of every holder record: nobody is dead while now <= soon
+--   far     >= deadline + lock delay of every holder record, and the end of every tombstone
+--   waiters  = members of the queue = records in the waiter hash
+--   seen    >= every reading of the clock that is in the records: now < seen means that it went back
+--   the name's key expires later than now, far, closed and wexp; it is gone when nothing counts
+--   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
+--   top     >= every counter of this node and the floor; no counter ever falls
+--
+-- Why two can never hold at this node what excludes one another: a holder record is only made where its
+-- permits fit beside `taken` (its slots beside `used`), those change only together with a record, and
+-- scripts run one at a time. A record goes only by its owner's release or a later attempt of its owner, by
+-- break, by its owner's yielding, or when its deadline has passed on this node's clock.
+--
+-- Why a counter of this node orders those who held here: each grant raises it by what the grant takes
+-- in the step that makes the record, and write only ever raises it while its caller holds. That
+-- majorities of such nodes order everybody is the business of the client (quorum.h).
+--
+-- Most names have one holder, who goes before anybody else comes. For those the field m is not the state
+-- but this one holder, who is *alone* (a mutex, no lock delay): acquire writes it, and release deletes the key,
+-- each with as few calls as can be. Such a key expires with its lease, so that whoever is found there is
+-- alive. All other scripts first write it out as it would have been (common.lua: unfold).
+--
+-- Records are binary (struct, little-endian doubles: exact up to 2^53): text costs more than all calls.
+--
+-- Memory: a server at maxmemory refuses the first write of a script that may grow, but none after
+-- a first write that cannot (HDEL, DEL, PEXPIREAT, ZREM). What frees or keeps a lease therefore begins
+-- with one of those and works on a full server; acquire does not, and is refused before it
+-- has changed anything.
+--
+-- Time: milliseconds, rounded down. Something is over when now > its end, so that what was
+-- granted for t ms lasts at least t ms of the node's clock.
+
+local STATE = '<Bddddddddddddd' -- then: used
+local STATE_LEN = 105
+local HOLDER = '<dddddddddddddddI4I4' -- then: epoch, inbox, slots, label
+local HOLDER_LEN = 152 -- with the epoch, which begins at ...
+local HOLDER_EPOCH = 129
+local WAITER = '<dddddddddddI4' -- then: epoch, inbox, label
+local WAITER_LEN = 116
+local WAITER_EPOCH = 93
+local VERSION, ALONE = 1, 2
+local IDLE = 60000000 -- a counter that is so far behind need not be kept apart from the floor
+local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
+local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
+local SLOTS_MAX = 4096 -- that one lease can have
+local DETACHED = 4
+
+local epoch, max_ttl -- of this node; no epoch: it is uninitialised
+local top, floor -- of its counters
+local proposal -- the caller's, for grants
+local count, known, counted -- its counter if it was read; it has a field; it was raised
+
+local wkey, qkey -- of the name at hand
+local version, mode, capacity, taken, holders, waiters -- the kind, and counts of records
+local soon, far, closed -- times; closed: no grants before this is over (lock delay)
+local tomb -- when to look for tombstones that are over; 0: there are none
+local exp, wexp, sweep -- expiry of the name's key and of the queue's; see SWEEP
+local seen, used -- see above
+local dirty -- the state must be saved
+local fields -- records to be written with it: field, record, ...
+local won -- owner -> what a waiter was granted in this call

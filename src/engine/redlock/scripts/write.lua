@@ -1,0 +1,32 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Write back: the counter becomes at least t, if the caller holds here now, by a grant of this epoch. So there is one moment
+-- at which it held and the counter was what is answered; grants that come later are above that.
+
+-- include: clock
+-- include: state
+-- include: common
+
+name, id = KEYS[2], ARGV[2]
+local owner, attempt, t = ARGV[3], ARGV[4] + 0, ARGV[5] + 0
+local home = call('HMGET', ckey, 'm', 's', 'n' .. id)
+if not home[1] then return { 'U' } end
+join(home[1], home[2])
+if ARGV[1] ~= epoch then return { 'E', epoch } end
+
+local record = load(owner, true)[2]
+if not record then return { 'N' } end
+local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, own = unpack(HOLDER, record)
+if now > deadline or own ~= attempt or sub(record, HOLDER_EPOCH, HOLDER_LEN) ~= epoch then return { 'N' } end
+if t >= TOKEN_LIMIT then return { 'F' } end
+
+set_count(home[3])
+if t > count then
+    count = t
+    if t > top then top = t end
+    call('HSET', ckey, 's', pack('<dd', top, floor), 'n' .. id, pack('<d', t))
+end
+if c ~= count then
+    call('HSET', name, 'h' .. owner, sub(record, 1, 24) .. pack('<d', count) .. sub(record, 33))
+end
+return { 'G', count }
