@@ -58,10 +58,9 @@ uint64_t hfi_rl_choice(const char *slots, size_t len)
 /* What no node would grant. */
 static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *claim, hf_error *err)
 {
-    if (claim->mode == HFI_MODE_SEMAPHORE && claim->capacity > RL_SLOTS_MAX)
+    if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > RL_SLOTS_MAX)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "capacity: a semaphore on redlock has at most %d permits",
-                             RL_SLOTS_MAX);
+                             "permits: one lease on redlock has at most %d", RL_SLOTS_MAX);
     if (claim->ttl_ms + claim->lock_delay_ms > conn->max_ttl_ms)
         return hfi_error_set(err, HF_INVALID, 0,
                              "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
@@ -272,12 +271,10 @@ static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
                       mode && mode->integer == HFI_MODE_RW ? "a read-write lock" : "a mutex");
 }
 
-void hfi_rl_no_vote(struct rl_node *node, char letter, const struct hfi_reply *reply)
+/* What it is in now is for heal.c to find out, together with what the others are in. */
+void hfi_rl_no_vote(struct rl_node *node)
 {
-    if (letter == 'E')
-        (void)hfi_rl_read_epoch(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &node->view.epoch);
-    else
-        node->view = (struct hfi_node_view){ .state = HFI_NODE_EMPTY };
+    node->view.state = HFI_NODE_UNKNOWN;
     hfi_rl_heal_doubt(node->conn);
 }
 
@@ -331,7 +328,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     case 'E':
     case 'U':
         wait->moved = true;
-        hfi_rl_no_vote(&conn->nodes[node], letter, reply);
+        hfi_rl_no_vote(&conn->nodes[node]);
         break;
     case 'T':
         hfi_error_set(&wait->err, HF_INVALID, 0, "ttl_ms: longer than max_ttl of this cluster");
@@ -530,7 +527,7 @@ static void wrote(struct rl_round *round, unsigned node, enum rl_outcome outcome
     } else {
         if (letter == 'E' || letter == 'U') {
             wait->moved = true;
-            hfi_rl_no_vote(&conn->nodes[node], letter, reply);
+            hfi_rl_no_vote(&conn->nodes[node]);
         }
         if (err)
             wait->err = *err;

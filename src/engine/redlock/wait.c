@@ -265,7 +265,7 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
 
     (void)err;
     if (letter == 'E' || letter == 'U')
-        hfi_rl_no_vote(&conn->nodes[node], letter, reply);
+        hfi_rl_no_vote(&conn->nodes[node]);
     for (size_t i = 0; i < batch->count; i++) {
         struct rl_wait *wait =
             hfi_rl_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
