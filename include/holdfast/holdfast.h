@@ -483,6 +483,20 @@ typedef void hf_finding_fn(hf_level level, const char *topic, const char *text, 
 /* Is this store safe for what it promises? Reports findings one by one. */
 HF_API hf_status hf_doctor(hf_store *store, hf_finding_fn *finding, void *arg, hf_error *err);
 
+/*
+ * Administer the store at `url` without opening it (it may be in no state to be opened): what an
+ * engine has to look after beyond locks. `words` is a command and its arguments, ended by NULL:
+ *
+ *   redlock   "status"                           what every node is
+ *             "join" ["--force"] [NODE]          heal what can be healed; wait for what must pass first
+ *
+ * holdfast-redlock(1) says what they do. Of "status" the text of a finding is words of the form
+ * key=value, and its topic the node. May block, for join as long as max_ttl. Any thread.
+ * HF_UNSUPPORTED: that engine has nothing of the kind. HF_INVALID: no such command, or not so.
+ */
+HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err);
+
 /* ---- engines ------------------------------------------------------------ */
 
 typedef struct hf_engine_info {

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static hf_status parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
-                       hf_error *err);
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
@@ -62,7 +60,7 @@ static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (!conn)
         return hfi_error_memory(err);
     conn->due_ms = conn->note_ms = HFI_NEVER;
-    status = parse(conn, url, host->label, err);
+    status = hfi_rl_parse(conn, url, host->label, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
@@ -120,7 +118,7 @@ static hf_status check_nodes(const struct hfi_conn *conn, const struct hfi_url *
     return HF_OK;
 }
 
-static hf_status parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err)
+hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err)
 {
     const char *even = hfi_url_take(url, "even");
     unsigned char id[RL_INBOX_ID_LEN / 2];
@@ -456,6 +454,7 @@ static const struct hfi_engine redlock = {
     .cork = rl_cork,
     .passed = rl_passed,
     .doctor = hfi_rl_doctor,
+    .manage = hfi_rl_manage,
     .info = { .name = "redlock",
               .schemes = "redlock redlocks",
               .available = 1,

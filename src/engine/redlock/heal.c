@@ -16,8 +16,10 @@
 
 #include <string.h>
 
-#define PAUSE_MS \
-    500 /* before a first step: a random part of it, so that not all clients do it at once */
+/* Before a first step a random part of this passes, so that not all clients take it at once. Not long, for many a
+ * client lives for a moment only (`holdfast run`), and if there are no others they must heal too. */
+#define PAUSE_MS 200
+#define MARK_MS       20  /* the same before a marker is put: that does no harm, and time counts from it */
 #define START_MS      50  /* the same before a start: starters meet at one node */
 #define DOUBT_MS      300 /* no more looks than one in so long for nodes that say "another epoch" */
 #define DOUBT_SPREAD  30
@@ -391,7 +393,7 @@ static void decide(struct hfi_conn *conn)
             hfi_rl_heal_soon(conn, plan.wait_ms > 0 ? plan.wait_ms : 0, PAUSE_MS);
         break;
     default:
-        if (my_turn(conn, PAUSE_MS))
+        if (my_turn(conn, plan.step == HFI_HEAL_MARK ? MARK_MS : PAUSE_MS))
             take_step(conn, &plan, views);
     }
     for (unsigned i = 0; i < conn->n;

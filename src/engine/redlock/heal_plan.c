@@ -38,6 +38,8 @@ static void below(const struct hfi_node_view *nodes, unsigned n, const struct hf
                   enum hfi_heal_step step, struct hfi_heal *heal);
 static void install(const struct hfi_node_view *nodes, unsigned n, unsigned empty,
                     const struct whole *whole, struct hfi_heal *heal);
+static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
+                             const struct whole *whole, struct hfi_heal *heal);
 static void mark(const struct hfi_node_view *nodes, unsigned n, struct hfi_heal *heal);
 static void age(const struct hfi_node_view *nodes, unsigned n, const struct whole *whole,
                 struct hfi_heal *heal);
@@ -132,7 +134,7 @@ static void look(const struct hfi_node_view *nodes, unsigned n, struct whole *wh
         whole->highest_count = count_in(nodes, n, &whole->highest->epoch);
 }
 
-/* Nothing to plan: there is no cluster yet, or a person must look. */
+/* Nothing to plan: there is no cluster yet (or only the beginning of one), or a person must look. */
 static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *whole,
                   struct hfi_heal *heal)
 {
@@ -156,9 +158,31 @@ static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *w
     }
     if (whole->ready >= hfi_majority(n))
         return false;
+    if (unfinished_start(nodes, n, whole, heal))
+        return true;
     *heal = stuck_for(whole->ready + whole->unknown >= hfi_majority(n) ? HFI_STUCK_FEW
                                                                        : HFI_STUCK_LOST);
     return true;
+}
+
+/*
+ * One who starts a cluster saw all n empty with his marker before he installed the first, and may have died
+ * after that. A node that still carries the marker, which is the id of the first epoch, has not voted since:
+ * it has forgotten nothing, and needs neither age nor seal. (A marker is sent once to each node, and
+ * used up by the install: it is never there a second time.)
+ */
+static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
+                             const struct whole *whole, struct hfi_heal *heal)
+{
+    if (!whole->highest || whole->highest->epoch.number != 1)
+        return false;
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_EMPTY && nodes[i].marked &&
+            memcmp(nodes[i].marker, whole->highest->epoch.id, HFI_EPOCH_ID) == 0) {
+            install(nodes, n, i, whole, heal);
+            return true;
+        }
+    return false;
 }
 
 /* An empty node that has been so for as long as anything can be held that it granted and forgot. */

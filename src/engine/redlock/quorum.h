@@ -47,12 +47,11 @@ enum hfi_vote {
 struct hfi_ballot_node {
     enum hfi_vote vote;
     uint64_t granted; /* GRANTED: the counter just after the grant */
-    uint64_t
-        written; /* GRANTED: the counter just after the last write-back that we know of; 0: none */
-    uint64_t choice; /* GRANTED: which slots (a number for the set of them); 0: none */
-    int64_t sent_ms; /* GRANTED: read before that was sent which ... */
-    int64_t held_ms; /* ... gave it to us for so long */
-    uint64_t asked;  /* the t of the write-back that is under way; 0: none */
+    uint64_t written; /* GRANTED: the counter just after the last write-back known; 0: none */
+    uint64_t choice;  /* GRANTED: which slots (a number for the set of them); 0: none */
+    int64_t sent_ms;  /* GRANTED: read before that was sent which ... */
+    int64_t held_ms;  /* ... gave it to us for so long */
+    uint64_t asked;   /* the t of the write-back that is under way; 0: none */
 };
 
 struct hfi_ballot {
@@ -68,7 +67,8 @@ void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t count
                         int64_t sent_ms, int64_t held_ms);
 /* Anything else that a node said: its grant, if there was one, is gone. */
 void hfi_ballot_voted(struct hfi_ballot *ballot, unsigned node, enum hfi_vote vote);
-/* A write-back: sent; answered with the counter just after it; answered "you do not hold" (0: OTHER then). */
+/* A write-back: sent (0: not awaited any more, its answer is overdue); answered with the counter just after
+ * it; answered "you do not hold" (0: OTHER then). */
 void hfi_ballot_writing(struct hfi_ballot *ballot, unsigned node, uint64_t token);
 void hfi_ballot_wrote(struct hfi_ballot *ballot, unsigned node, uint64_t counter);
 
@@ -128,7 +128,9 @@ struct hfi_node_view {
 
 enum hfi_heal_step {
     HFI_HEAL_NOTHING, /* all that answer are in one epoch */
-    HFI_HEAL_START, /* all n are empty: mark all with one fresh marker (overwriting old ones), confirm, install */
+    /* All n are empty: mark all with one fresh marker (overwriting old ones), confirm that all n carry it,
+     * install epoch 1 with it as id. Who dies on the way is followed up by INSTALL. */
+    HFI_HEAL_START,
     HFI_HEAL_MARK,    /* put a marker on `nodes`, or take note of the one there */
     HFI_HEAL_AGE,     /* an empty node must stay so until `wait_ms` from now */
     HFI_HEAL_SEAL,    /* `nodes`: from the epoch each is in to `epoch` */

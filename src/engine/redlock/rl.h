@@ -11,9 +11,11 @@
  *   acquire.c   an acquisition: ballot, write-back, winning, giving back
  *   wait.c      its waiting: heartbeats, yielding, messages, trying again
  *   lease.c     release, renew, adopt, break, notes of local passes
- *   heal.c      epochs: looking at the nodes, starting a cluster, healing a node
- *   look.c      inspect: what the nodes say, put together
- *   doctor.c    what these servers mean for the promises; `holdfast redlock`
+ *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
+ *   look.c      inspect and break; look_merge.c: what the nodes say, put together
+ *   survey.c    asking all nodes one by one, for who may block: doctor.c, manage.c
+ *   doctor.c    what these servers mean for the promises
+ *   manage.c    `holdfast redlock`
  *
  * Everything is under pump.lock (engine/redis/pump.h). scripts/README.md says what a node does.
  */
@@ -224,6 +226,8 @@ enum { RL_CLAIM_HOLD };
 
 /* ---- engine.c -------------------------------------------------------------------------- */
 
+/* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
+hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err);
 struct rl_hold *hfi_rl_hold_new(struct hfi_conn *conn, struct hfi_claim *claim); /* NULL: memory */
 void hfi_rl_hold_free(struct hfi_conn *conn, struct rl_hold *hold);
 struct rl_hold *hfi_rl_hold_find(struct hfi_conn *conn, const unsigned char *owner);
@@ -329,10 +333,12 @@ void hfi_rl_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at al
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn);
 
-/* ---- look.c, doctor.c ------------------------------------------------------------------------------ */
+/* ---- look.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
 
 void hfi_rl_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
 hf_status hfi_rl_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status hfi_rl_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
 
 #endif
