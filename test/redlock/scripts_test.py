@@ -448,7 +448,8 @@ def epochs(case):
     equal(case.beat('b', epoch=NEXT), ['N'])
     equal(case.acquire('a', epoch=NEXT), ['X'])
     equal(case.renew('a'), 1)
-    equal(case.acquire('c', epoch=NEXT), ['Q', 1001])
+    equal(case.acquire('c', epoch=NEXT)[0], 'Q')
+    equal(case.beat('c', epoch=NEXT), ['Q', 1001])  # b, which was before it, does not count
     equal(case.release('a'), ['R'])
     equal(case.who(), (['c'], []))
     equal(case.acquire('b', attempt=2, epoch=NEXT)[0], 'Q')

@@ -13,8 +13,8 @@ local replies, relieved = {}, false
 for i = 1, #KEYS do
     local at = 4 * i - 3
     local owner, attempt, ttl, token = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
-    name = KEYS[i]
-    local got = load(owner)
+    n.key = KEYS[i]
+    local got = n.load(owner)
     replies[i] = 0
     if got[1] and got[2] then
         local record = got[2]
@@ -22,12 +22,12 @@ for i = 1, #KEYS do
             unpack(HOLDER, record)
         if now <= deadline and own == attempt and ttl + delay <= limit then
             if not relieved then
-                call('PEXPIREAT', name, exp) -- a write that needs no memory
+                call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
                 relieved = true
             end
             if token > 0 then record = sub(record, 1, 24) .. pack('<d', token) .. sub(record, 33) end
-            extend(owner, record, now + ttl, ttl, window, delay)
-            save()
+            n.extend(owner, record, now + ttl, ttl, window, delay)
+            n.save()
             replies[i] = 1
         end
     end
