@@ -493,6 +493,7 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
+    (void)node;
     if (!wait || wait->state != RL_WAIT_CONFIRMING)
         return;
     if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
