@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Being driven: see pump.h. One thread at a time is in turn or process; it alone reads from sockets,
- * opens, closes and frees links. */
+/*
+ * Being driven: see pump.h. One thread at a time is in turn or process; it alone reads from
+ * sockets, opens, closes and frees links.
+ *
+ * There are two ways to sleep. While answers are under way on one link only, everything that
+ * can happen soon happens there: a plain recv(2) on that socket is the sleep, the wake-up and
+ * the reading in one system call, so an uncontended pair on one server costs four in all. The sleep is
+ * sliced (HFI_LINK_SLICE_MS), and now and then epoll is asked what the other sockets have.
+ * Otherwise we wait for several, for a message or a timer, and that is epoll_wait(2).
+ */
 #include "engine/redis/pump.h"
 
 #include "engine/redis/link.h"
@@ -15,7 +23,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define EVENTS_MAX 32
+#define EVENTS_MAX   32
+#define LOOK_MS      2  /* how long the other sockets may go without a look while one is busy ... */
+#define LOOK_IDLE_MS 20 /* ... and nobody waits for a message */
 
 /* A claim that is no longer ours, until core has been told. */
 struct hfi_loss {
@@ -132,6 +142,16 @@ void hfi_pump_leave(struct hfi_pump *pump)
     }
 }
 
+void hfi_pump_slip(struct hfi_pump *pump, bool sooner)
+{
+    struct hfi_host *host = pump->host;
+    bool wake = sooner && hurry(pump);
+
+    pthread_mutex_unlock(&pump->lock);
+    if (wake)
+        host->wake(host);
+}
+
 /* ---- being driven --------------------------------------------------------------------------- */
 
 static int until(int64_t due_ms, int64_t now_ms)
@@ -163,19 +183,37 @@ void hfi_pump_process(struct hfi_pump *pump)
 
 void hfi_pump_turn(struct hfi_pump *pump, int64_t until_ms)
 {
-    struct hfi_link *ready[EVENTS_MAX];
-    int64_t due_ms;
+    struct hfi_link *ready[EVENTS_MAX + 1], *busy = NULL;
+    int64_t now_ms = hfi_now_ms(), due_ms;
+    bool look, listens = false, heard = false;
+    int count = 0;
 
     pthread_mutex_lock(&pump->lock);
+    if (pump->owner->busy)
+        busy = pump->owner->busy(pump, &listens);
     due_ms = pump->owner->next_ms(pump);
     if (until_ms < due_ms)
         due_ms = until_ms;
-    /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
-    pump->nap_until_ms = due_ms;
-    pump->napping = true;
+    look = !busy || now_ms - pump->looked_ms >= (listens ? LOOK_MS : LOOK_IDLE_MS);
+    if (look)
+        pump->looked_ms = now_ms;
+    if (!busy) {
+        /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
+        pump->nap_until_ms = due_ms;
+        pump->napping = true;
+    }
     pthread_mutex_unlock(&pump->lock);
 
-    work(pump, ready, poll_links(pump, until(due_ms, hfi_now_ms()), ready));
+    if (look) {
+        count = poll_links(pump, busy ? 0 : until(due_ms, now_ms), ready);
+        for (int i = 0; i < count; i++)
+            heard = heard || ready[i] == busy;
+    }
+    if (busy && !heard && due_ms > now_ms) {
+        hfi_link_read(busy, true);
+        ready[count++] = busy;
+    }
+    work(pump, ready, count);
 }
 
 /* Wait for sockets, and read from those that have something. Without the lock. */
@@ -223,6 +261,7 @@ static void work(struct hfi_pump *pump, struct hfi_link *const ready[], int coun
 void hfi_pump_cork(struct hfi_pump *pump, bool on)
 {
     pthread_mutex_lock(&pump->lock);
+    pump->looping = on;
     if (on) {
         pump->corked++;
         pthread_mutex_unlock(&pump->lock);

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+struct hfi_link;
 struct hfi_pump;
 
 /* The engine's side. With the lock. */
@@ -21,6 +22,9 @@ struct hfi_pump_owner {
     void (*flush)(struct hfi_pump *pump);                /* write what waits on all links */
     void (*tick)(struct hfi_pump *pump, int64_t now_ms); /* do what is due. By the driver */
     int64_t (*next_ms)(struct hfi_pump *pump);           /* when that is; HFI_NEVER */
+    /* May be NULL. The link to read from if everything that we wait for comes from there; NULL: ask
+     * epoll. `ret_listens`: messages may come on others, and matter. */
+    struct hfi_link *(*busy)(struct hfi_pump *pump, bool *ret_listens);
 };
 
 struct hfi_loss;
@@ -35,6 +39,8 @@ struct hfi_pump {
     int64_t nap_until_ms; /* ... until then */
     int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
     unsigned corked;      /* somebody is at work and will flush */
+    bool looping;         /* ... and it is the caller's loop that runs its callbacks */
+    int64_t looked_ms;    /* when the driver last asked epoll */
     struct hfi_op *done, **done_end;
     struct hfi_loss *losses;
     const char *doubt; /* why every lease is in doubt, until core has been told; static */
@@ -50,6 +56,9 @@ void hfi_pump_done(struct hfi_pump *pump); /* also after a failed init */
 void hfi_pump_enter(struct hfi_pump *pump);
 /* Flush unless corked, drop the lock, tell core what is due. */
 void hfi_pump_leave(struct hfi_pump *pump);
+/* Drop the lock and call nothing of core, which may hold locks of its own here, but wake; that only if
+ * something has become due `sooner`. */
+void hfi_pump_slip(struct hfi_pump *pump, bool sooner);
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
 void hfi_pump_finish(struct hfi_pump *pump, struct hfi_op *op, hf_status status,
                      const hf_error *err);

@@ -47,7 +47,7 @@ static int64_t next_ms(struct hfi_pump *pump)
     return conn->note_ms < next ? conn->note_ms : next;
 }
 
-static const struct hfi_pump_owner owner = { .flush = flush, .tick = tick, .next_ms = next_ms };
+static const struct hfi_pump_owner work = { .flush = flush, .tick = tick, .next_ms = next_ms };
 
 /* ---- open and close -------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
-        status = hfi_pump_init(&conn->pump, host, &owner, err);
+        status = hfi_pump_init(&conn->pump, host, &work, err);
     if (status == HF_OK) {
         conn->reserve = hfi_malloc(sizeof *conn->reserve);
         status = conn->reserve ? hfi_rl_nodes_open(conn, err) : hfi_error_memory(err);
@@ -428,9 +428,11 @@ static void rl_cork(struct hfi_conn *conn, bool on)
 
 static void rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
+    bool sooner;
+
     hfi_pump_enter(&conn->pump);
-    hfi_rl_passed(conn, claim, token, tid);
-    hfi_pump_leave(&conn->pump);
+    sooner = hfi_rl_passed(conn, claim, token, tid);
+    hfi_pump_slip(&conn->pump, sooner);
 }
 
 static const struct hfi_engine redlock = {

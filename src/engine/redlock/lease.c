@@ -494,20 +494,22 @@ void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- notes of local passes ---------------------------------------------------------------------- */
 
-void hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
     struct rl_hold *hold = hold_of(claim);
 
     if (!hold)
-        return;
+        return false;
     hold->token_now = token;
     hold->tid = tid;
     if (hold->noted)
-        return;
+        return false;
     hold->noted = conn->noted ? conn->noted : hold;
     conn->noted = hold;
-    if (conn->note_ms == HFI_NEVER)
-        conn->note_ms = hfi_now_ms() + RL_NOTE_MS;
+    if (conn->note_ms != HFI_NEVER)
+        return false;
+    conn->note_ms = hfi_now_ms() + RL_NOTE_MS;
+    return true;
 }
 
 static void noted(struct rl_round *round, unsigned node, enum rl_outcome outcome,

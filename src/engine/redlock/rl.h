@@ -311,7 +311,8 @@ void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
 void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+/* true: a note is due sooner than anything was. */
+bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void hfi_rl_notes_send(struct hfi_conn *conn);
 /* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is owed. */
 void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,

@@ -98,7 +98,7 @@ end
 if not replaced then promote() end
 if holders == 0 and waiters > 0 then head() end
 if holders == 0 and waiters == 0 then
-    mode, capacity, used = want_mode, want_capacity, ''
+    if now > closed or wait then mode, capacity, used = want_mode, want_capacity, '' end
 elseif mode ~= want_mode or capacity ~= want_capacity then
     return answer({ 'M', mode, capacity })
 end

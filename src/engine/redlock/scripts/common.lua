@@ -144,8 +144,9 @@ local function close(ended, delay)
 end
 
 -- The clock went back. What is in the records would last longer than it was meant to, and the living
--- could not be told from the dead: nobody has more from now on than the longest that he can
--- have had, and the order of the queue stays.
+-- could not be told from the dead. From now on no holder has more than the longest that it can
+-- have had (renew may have been here before us, so its deadline may be by either clock). The rest is as far
+-- from now as it was from when the name was last seen; so the order of the queue stays.
 local function rewind()
     call('PEXPIREAT', name, exp) -- a write that needs no memory
     local back, all = seen - now, call('HGETALL', name)
@@ -170,15 +171,15 @@ local function rewind()
             local owner, r = all[i], all[i + 1]
             local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp = unpack(WAITER, r)
             stamp = math.max(0, stamp - back * 1000)
-            call('HSET', wkey, owner, pack('<d', math.min(beat, now)) .. sub(r, 9, 56) ..
-                pack('<d', math.min(since, now)) .. sub(r, 65, 72) .. pack('<d', stamp) .. sub(r, 81))
+            call('HSET', wkey, owner, pack('<d', beat - back) .. sub(r, 9, 56) .. pack('<d', since - back) ..
+                sub(r, 65, 72) .. pack('<d', stamp) .. sub(r, 81))
             call('ZADD', qkey, string.format('%.0f', stamp), owner)
             wexp = math.max(wexp, math.ceil(now + window + SLACK))
         end
         call('PEXPIREAT', wkey, wexp)
         call('PEXPIREAT', qkey, wexp)
     end
-    if closed > now + max_ttl then closed = now + max_ttl end
+    closed = math.max(0, closed - back)
     soon, seen, dirty = 0, now, true -- expire() learns the true bounds
 end
 
@@ -191,7 +192,7 @@ local function load(owner, taking)
         if alone == owner then got[2] = record end
     end
     open(got[1])
-    if now < seen and epoch then
+    if now < seen and wkey then -- (those that do not know the queue leave it to others)
         rewind()
         local again = call('HMGET', name, 'h' .. owner, 'x' .. owner)
         got[2], got[3] = again[1], again[2]

@@ -26,7 +26,10 @@ end
 if not state then return { 'N' } end
 open(state)
 
-local function age(since) -- the node's clock may have been set back
+local back = now < seen and seen - now or 0 -- the clock went back: as rewind() would have it
+closed = closed - back
+
+local function age(since)
     return now > since and now - since or 0
 end
 
@@ -53,8 +56,8 @@ if waiters > 0 then
         if record then
             local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
                 unpack(WAITER, record)
-            if now <= beat + window then
-                queued[#queued + 1] = { order[i], attempt, permits, flags, age(since), ttl, stamp,
+            if now <= beat - back + window then
+                queued[#queued + 1] = { order[i], attempt, permits, flags, age(since - back), ttl, stamp,
                     sub(record, WAITER_LEN + inbox_len + 1) }
             end
         end
