@@ -76,7 +76,7 @@ enum rl_mode { RL_MUTEX, RL_RW, RL_SEMAPHORE };
 #define RL_CLIENTS 5
 #define RL_HEALERS 3
 #define RL_ACTORS  (RL_CLIENTS + RL_HEALERS)
-#define RL_RECORDS 24 /* holders, waiters or tombstones at a node */
+#define RL_RECORDS 96 /* holders, waiters or tombstones at a node */
 #define RL_WINS    512
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -241,7 +241,8 @@ struct rl_world {
     uint64_t seed, random;
     enum rl_mutant mutant;
     int64_t now_us;
-    bool calm, jumped, excused; /* excused: too much was lost for anybody to go on */
+    bool calm, excused; /* excused: too much was lost for anybody to go on */
+    bool loose;         /* clocks jump, or acquires are sent twice: only tokens exclude */
     unsigned n, client_count, healer_count;
     enum rl_mode mode;
     uint32_t capacity;

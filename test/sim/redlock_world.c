@@ -147,6 +147,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->window_ms = 60 + world->ttl_ms / 4;
     world->max_ttl_ms = world->ttl_ms + world->ttl_ms / 10;
     world->proposals = rl_chance(world, 40);
+    world->loose = rl_chance(world, 20);
     choose_weather(world);
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
@@ -226,10 +227,13 @@ static void post(struct rl_world *world, const struct rl_message *m)
 }
 
 /* A second copy of a request is one that was sent again. Nobody sends these again: a marker means one
- * claim; a yield may take back the grant that came after it; a store adds one. */
-static bool sent_once(const struct rl_message *m)
+ * claim; a yield may take back the grant that came after it; a store adds one. Nor an acquire, whose attempt
+ * would be granted twice; but that does no harm to tokens, so some schedules do. */
+static bool sent_once(const struct rl_world *world, const struct rl_message *m)
 {
-    return !m->reply && (m->verb == RL_MARK || at_resource(m) || (m->verb == RL_BEAT && m->yields));
+    return (!m->reply && (m->verb == RL_MARK || (m->verb == RL_BEAT && m->yields) ||
+                          (m->verb == RL_ACQUIRE && !world->loose))) ||
+           at_resource(m);
 }
 
 void rl_send(struct rl_world *world, const struct rl_message *m)
@@ -240,7 +244,7 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
         world->faults[RL_FAULT_LOST]++;
     else
         post(world, m);
-    if (!world->calm && !cut && !sent_once(m) && rl_chance(world, world->weather.repeat)) {
+    if (!world->calm && !cut && !sent_once(world, m) && rl_chance(world, world->weather.repeat)) {
         world->faults[RL_FAULT_REPEATED]++;
         post(world, m);
     }
@@ -315,7 +319,7 @@ static void inject(struct rl_world *world, enum rl_fault kind)
     case RL_FAULT_JUMP:
         world->node[node].offset_us +=
             (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 6000) - world->ttl_ms * 2000;
-        world->jumped = true;
+        world->loose = true;
         break;
     case RL_FAULT_PAUSE:
         client->paused_until_us = until_us;
