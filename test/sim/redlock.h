@@ -208,9 +208,8 @@ struct rl_healer {
     bool viewing;
     int64_t until_us; /* what is under way is not awaited longer */
     struct hfi_node_view view[RL_NODES];
-    bool starting; /* all nodes took our marker */
-    unsigned took;
-    unsigned char marker[HFI_EPOCH_ID];
+    unsigned took;                      /* so many of its requests are answered */
+    unsigned char marker[HFI_EPOCH_ID]; /* of its last start */
     enum hfi_stuck stuck;
 };
 
