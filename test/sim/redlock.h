@@ -219,7 +219,8 @@ struct rl_weather {
     unsigned lose, repeat, late; /* per cent */
     int64_t late_ms, near_us;
     unsigned cut, crash, loss, stop, jump, pause, death, healer; /* weights */
-    int64_t every_ms;                                            /* a fault comes about so often */
+    int64_t while_ms; /* so long a fault lasts, at most */
+    int64_t every_ms; /* a fault comes about so often */
 };
 
 struct rl_win {
@@ -245,7 +246,9 @@ struct rl_world {
     unsigned n, client_count, healer_count;
     enum rl_mode mode;
     uint32_t capacity;
-    int64_t ttl_ms, window_ms, max_ttl_ms;
+    int64_t ttl_ms, window_ms, max_ttl_ms, hold_ms;
+    int64_t answer_ms,
+        beat_ms; /* how long an answer is awaited; how often waiters say that they live */
     bool proposals;
     struct rl_weather weather;
     struct rl_node node[RL_NODES];

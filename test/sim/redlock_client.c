@@ -94,7 +94,9 @@ static void start_over(struct rl_world *world, struct rl_client *client)
         client->seat[i] = (struct rl_seat){ .attempt = client->seat[i].attempt };
         ask(world, client, i);
     }
-    client->beat_ms = rl_client_ms(world, client) + world->window_ms / 3;
+    client->beat_ms = rl_client_ms(world, client) + world->beat_ms;
+    client->yield_ms =
+        rl_client_ms(world, client) + (int64_t)rl_roll(world, 1 + (uint64_t)world->beat_ms);
 }
 
 static void begin(struct rl_world *world, struct rl_client *client, int64_t now_ms)
@@ -370,7 +372,7 @@ static void decide(struct rl_world *world, struct rl_client *client, int64_t now
 /* Nobody answers for ever. */
 static void overdue(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    int64_t limit_ms = world->window_ms / 2;
+    int64_t limit_ms = world->answer_ms;
 
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_seat *seat = &client->seat[i];
@@ -391,7 +393,7 @@ static void overdue(struct rl_world *world, struct rl_client *client, int64_t no
 
 static void heartbeat(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    client->beat_ms = now_ms + world->window_ms / 3;
+    client->beat_ms = now_ms + world->beat_ms;
     for (unsigned i = 0; i < world->n; i++)
         switch (client->ballot.node[i].vote) {
         case HFI_VOTE_GRANTED:

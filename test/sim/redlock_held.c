@@ -85,14 +85,15 @@ void rl_held_begin(struct rl_world *world, struct rl_client *client,
     int64_t now_ms = rl_client_ms(world, client);
 
     client->until_ms = outcome->sent_ms + without_drift(outcome->held_ms);
+    client->token = outcome->token;
+    client->choice = outcome->choice;
+    /* Tokens do not depend on clocks: what is won too late by ours must be right as well. */
+    client->win = rl_judge_won(world, client);
     if (now_ms >= client->until_ms)
         return;
     client->phase = RL_HELD;
-    client->token = outcome->token;
-    client->choice = outcome->choice;
-    client->done_ms = now_ms + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms);
+    client->done_ms = now_ms + (int64_t)rl_roll(world, (uint64_t)world->hold_ms);
     client->won_in_calm += world->calm;
-    client->win = rl_judge_won(world, client);
     client->claimed = false;
     client->witnesses = outcome->nodes;
     for (unsigned i = 0; i < world->n; i++)
