@@ -250,6 +250,7 @@ struct rl_world {
     int64_t answer_ms,
         beat_ms; /* how long an answer is awaited; how often waiters say that they live */
     bool proposals;
+    unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
     struct rl_node node[RL_NODES];
     struct rl_client client[RL_CLIENTS];

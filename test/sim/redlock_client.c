@@ -109,7 +109,7 @@ static void begin(struct rl_world *world, struct rl_client *client, int64_t now_
     if (world->mode == RL_SEMAPHORE)
         client->permits = 1 + (uint32_t)rl_roll(world, 2);
     client->tokens = 1 + (uint32_t)rl_roll(world, 2);
-    client->waits = world->calm || rl_chance(world, 75);
+    client->waits = world->calm || rl_chance(world, world->waiting);
     client->give_up_ms =
         now_ms +
         (world->calm || rl_chance(world, 80) ? INT64_C(1000000000) : (int64_t)rl_roll(world, 2000));

@@ -94,9 +94,9 @@ static void choose_weather(struct rl_world *world, bool storm)
 
     world->weather = (struct rl_weather){
         .lose = bad_net ? (unsigned)rl_roll(world, 4) * 5 : 0,
-        .repeat = bad_net ? (unsigned)rl_roll(world, 3) * 10 : 0,
-        .late = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
-        .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 4),
+        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
+        .late = (bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0) + (storm ? 20 : 0),
+        .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * (storm ? 10 : 4)),
         .near_us = 1000 + (int64_t)rl_roll(world, 3) * (storm ? 2000 : 8000),
         .cut = bad_net ? 2 : 0,
         .crash = bad_nodes && !storm,
@@ -145,7 +145,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     storm = rl_chance(world, 60);
     world->n = rl_chance(world, storm ? 70 : 50) ? 3 : 5;
     world->client_count = 2 + (unsigned)rl_roll(world, storm ? 2 : RL_CLIENTS - 1);
-    world->healer_count = 1 + (unsigned)rl_roll(world, RL_HEALERS);
+    world->healer_count = storm ? RL_HEALERS : 1 + (unsigned)rl_roll(world, RL_HEALERS);
     world->mode = storm ? RL_MUTEX : (enum rl_mode)rl_roll(world, 3);
     world->capacity = capacities[world->mode];
     world->ttl_ms = storm ? 40 : 100 + (int64_t)rl_roll(world, 3) * 100;
@@ -156,8 +156,9 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->answer_ms = world->window_ms / 2;
     world->beat_ms = world->window_ms / 3;
     world->hold_ms = storm ? 8 : world->ttl_ms;
+    world->waiting = storm ? 20 : 75;
     if (storm) {
-        world->answer_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 2;
+        world->answer_ms += (int64_t)rl_roll(world, 10) * world->window_ms;
         world->beat_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 3;
     }
     choose_weather(world, storm);
@@ -221,7 +222,7 @@ static bool at_resource(const struct rl_message *m)
     return m->verb == RL_CLAIM || m->verb == RL_STORE;
 }
 
-static void post(struct rl_world *world, const struct rl_message *m)
+static void post(struct rl_world *world, const struct rl_message *m, bool late)
 {
     struct rl_message *copy = malloc(sizeof *copy);
     int64_t takes_us = (int64_t)rl_roll(world, (uint64_t)world->weather.near_us);
@@ -229,7 +230,7 @@ static void post(struct rl_world *world, const struct rl_message *m)
     if (!copy)
         abort();
     *copy = *m;
-    if (!world->calm && rl_chance(world, world->weather.late)) {
+    if (!world->calm && (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
@@ -255,10 +256,10 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
     if (cut || (!world->calm && rl_chance(world, world->weather.lose)))
         world->faults[RL_FAULT_LOST]++;
     else
-        post(world, m);
+        post(world, m, false);
     if (!world->calm && !cut && !sent_once(world, m) && rl_chance(world, world->weather.repeat)) {
         world->faults[RL_FAULT_REPEATED]++;
-        post(world, m);
+        post(world, m, rl_chance(world, 50));
     }
 }
 
@@ -340,7 +341,8 @@ static void inject(struct rl_world *world, enum rl_fault kind)
     world->faults[kind] += kind != RL_FAULT_CRASH && kind != RL_FAULT_LOSS;
     switch (kind) {
     case RL_FAULT_CUT:
-        world->cut_us[rl_roll(world, RL_ACTORS)][node] = until_us;
+        world->cut_us[rl_chance(world, 80) ? client->number : rl_roll(world, RL_ACTORS)][node] =
+            until_us;
         break;
     case RL_FAULT_CRASH:
         crash(world, node);
@@ -353,7 +355,7 @@ static void inject(struct rl_world *world, enum rl_fault kind)
         break;
     case RL_FAULT_JUMP:
         world->node[node].offset_us +=
-            (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 6000) - world->ttl_ms * 2000;
+            (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 6000) - world->ttl_ms * 1000;
         world->loose = true;
         break;
     case RL_FAULT_PAUSE:
