@@ -34,6 +34,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
 static void win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
 static void confirm(struct hfi_conn *conn, struct rl_wait *wait);
 static void write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
+static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes);
 static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
 
 int64_t hfi_rl_window_ms(int64_t ttl_ms)
@@ -119,10 +120,12 @@ void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status stat
     hfi_free(wait);
 }
 
-static void rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms)
+void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms)
 {
     hfi_rl_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
     wait->tries++;
+    if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
+        wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
     wait->state = RL_WAIT_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
     hfi_rl_hasten(conn, wait->due_ms);
@@ -152,7 +155,7 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     wait->splits = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
-    memset(wait->yielded, 0, sizeof wait->yielded);
+    memset(wait->known, 0, sizeof wait->known);
     hfi_ballot_init(&wait->ballot, conn->n);
     hfi_rl_hasten(conn, wait->due_ms);
     hfi_rl_ask(conn, wait, hfi_rl_nodes_voting(conn, now_ms));
@@ -208,6 +211,8 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
             hfi_ballot_asked(&wait->ballot, i);
             if (wait->heard_ms[i] == 0)
                 wait->heard_ms[i] = hfi_now_ms();
+            else /* a message of a grant that ended may be under way: first its answer */
+                wait->known[i] = UINT64_MAX;
         }
     hfi_rl_round_send(round, nodes);
 }
@@ -221,6 +226,19 @@ struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *own
     return wait && (wait->state == RL_WAIT_ASKING || wait->state == RL_WAIT_QUEUED) ? wait : NULL;
 }
 
+static void late_answer(struct rl_round *round, unsigned node, const struct hfi_reply *reply)
+{
+    const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
+
+    if (reply && reply->type == HFI_REPLY_INTEGER)
+        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
+                          (uint64_t)reply->integer, 0);
+    else if (hfi_rl_letter(reply) == 'G' && counter && slots)
+        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
+                          (uint64_t)counter->integer, hfi_rl_choice(slots->text, slots->len));
+}
+
 static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
@@ -231,11 +249,7 @@ static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome
     if (outcome == RL_MAYBE && (hold = hfi_rl_hold_find(conn, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
-        const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
-
-        if (hfi_rl_letter(reply) == 'G' && slots)
-            hfi_rl_late_grant(conn, round->owner, round->attempt, node,
-                              hfi_rl_choice(slots->text, slots->len));
+        late_answer(round, node, reply);
         return;
     }
     switch (outcome) {
@@ -386,7 +400,7 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
     if (out->verdict == HFI_BALLOT_BUSY) {
         /* Granted at some: perhaps nobody has a majority, and all who tried at once refuse each other. */
         if (out->nodes && wait->tries < TRIES_MAX)
-            rest(conn, wait, TRY_MS << wait->tries);
+            hfi_rl_rest(conn, wait, TRY_MS << wait->tries);
         else
             end_refused(conn, wait, HF_BUSY);
         return;
@@ -396,7 +410,7 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
         return;
     }
     if (wait->op->may_wait || (wait->moved && wait->tries < TRIES_MAX)) {
-        rest(conn, wait, wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
+        hfi_rl_rest(conn, wait, wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
         return;
     }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {
@@ -418,20 +432,29 @@ static void win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
     struct hfi_claim *claim = wait->claim;
     struct rl_hold *hold = wait->hold;
     int64_t left_ms = out->sent_ms + out->held_ms - hfi_now_ms();
+    uint32_t behind = 0;
 
     claim->token = out->token - claim->tokens_wanted + 1;
     claim->tokens = claim->tokens_wanted;
     claim->granted_ttl_ms = out->held_ms;
     claim->sent_ms = out->sent_ms;
     hold->choice = out->choice;
+    hold->top = out->token;
+    hold->counts = out->nodes;
     hold->released = hold->broken = 0;
-    hold->wrong = out->wrong;
     if (out->wrong) {
         uint32_t sent = hold->sent;
 
         hfi_rl_give_back(conn, claim, hold, out->wrong);
         hold->sent = sent; /* its attempt is still ours */
     }
+    /* Those that hold with another counter become witnesses too, if they can: so that more may be lost. */
+    for (unsigned i = 0; i < conn->n; i++)
+        if (wait->ballot.node[i].vote == HFI_VOTE_GRANTED &&
+            wait->ballot.node[i].choice == out->choice && !(out->nodes & 1u << i))
+            behind |= 1u << i;
+    if (behind)
+        (void)send_token(conn, wait, out->token, behind);
     /* Handed over for a window, which heartbeats may have used up: not enough for who asked? */
     if (out->held_ms < claim->ttl_ms &&
         (left_ms < out->held_ms / 2 || left_ms < 2 * claim->min_valid_ms))
@@ -440,18 +463,23 @@ static void win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
         hfi_rl_wait_end(conn, wait, HF_OK, NULL);
 }
 
-/* The slots decide which lock of a semaphore it is: other ones are not ours to keep. */
+/* The slots decide which lock of a semaphore it is: other ones are not ours to keep. A grant with another
+ * counter may have come after somebody else had won and gone: it holds, but proves nothing. */
 void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
-                       unsigned node, uint64_t choice)
+                       unsigned node, uint64_t counter, uint64_t choice)
 {
     struct rl_hold *hold = hfi_rl_hold_find(conn, owner);
     uint32_t sent;
 
-    if (!hold || hold->attempt != attempt || (hold->wait && hold->wait->state != RL_WAIT_CONFIRMING) ||
-        hold->choice == choice)
+    if (!hold || hold->attempt != attempt ||
+        (hold->wait && hold->wait->state != RL_WAIT_CONFIRMING) || !(hold->sent & 1u << node))
         return;
+    if (hold->choice == choice) {
+        if (hold->top == counter)
+            hold->counts |= 1u << node;
+        return;
+    }
     sent = hold->sent;
-    hold->wrong |= 1u << node;
     hfi_rl_give_back(conn, hold->claim, hold, 1u << node);
     hold->sent = sent;
 }
@@ -465,9 +493,10 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
+    (void)node;
     if (!wait || wait->state != RL_WAIT_CONFIRMING)
         return;
-    if (outcome == RL_ANSWERED && answer && answer->integer == 1 && !(hold->wrong & 1u << node))
+    if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
         round->yes++;
     else if (outcome == RL_ANSWERED)
         round->no++;
@@ -483,7 +512,7 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
         if (wait->stop != HF_OK)
             end_refused(conn, wait, wait->stop);
         else
-            rest(conn, wait, TRY_MS);
+            hfi_rl_rest(conn, wait, TRY_MS);
     }
 }
 
@@ -493,7 +522,7 @@ static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
     const struct hfi_claim *claim = wait->claim;
 
     if (!round) {
-        rest(conn, wait, TRY_MS);
+        hfi_rl_rest(conn, wait, TRY_MS);
         return;
     }
     wait->state = RL_WAIT_CONFIRMING;
@@ -504,8 +533,7 @@ static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
     hfi_rl_add_owner(round, claim->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
     hfi_command_add_number(&round->command, claim->ttl_ms);
-    hfi_command_add_number(&round->command, (int64_t)(claim->token + claim->tokens - 1));
-    hfi_rl_round_send(round, wait->hold->sent & ~wait->hold->wrong);
+    hfi_rl_round_send(round, wait->hold->sent);
 }
 
 /* ---- write-back -------------------------------------------------------------------------------------- */
@@ -517,9 +545,14 @@ static void wrote(struct rl_round *round, unsigned node, enum rl_outcome outcome
     struct rl_wait *wait = hfi_rl_wait_find(conn, round->owner, round->attempt);
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    const struct rl_hold *hold;
 
-    if (!wait)
+    if (!wait) {
+        if (letter == 'G' && counter && (hold = hfi_rl_hold_find(conn, round->owner)))
+            hfi_rl_late_grant(conn, round->owner, round->attempt, node, (uint64_t)counter->integer,
+                              hold->choice);
         return;
+    }
     if (letter == 'G' && counter && counter->integer > 0) {
         hfi_ballot_wrote(&wait->ballot, node, (uint64_t)counter->integer);
     } else if (letter == 'N') {
@@ -538,30 +571,34 @@ static void wrote(struct rl_round *round, unsigned node, enum rl_outcome outcome
         hfi_rl_step(conn, wait);
 }
 
-/* A majority holds for us, with different counters: raise them to one. */
-static void write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out)
+/* false: out of memory. */
+static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes)
 {
     const struct hfi_claim *claim = wait->claim;
     struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_write, 2, wrote);
 
-    if (!round) {
-        end_refused(conn, wait, HF_NO_MEMORY);
-        return;
-    }
+    if (!round)
+        return false;
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
-    round->token = out->token;
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, &claim->name);
     hfi_rl_add_epoch(round, &wait->epoch);
     hfi_command_add(&round->command, claim->name.bytes, claim->name.len);
     hfi_rl_add_owner(round, claim->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
-    hfi_command_add_number(&round->command, (int64_t)out->token);
+    hfi_command_add_number(&round->command, (int64_t)token);
     for (unsigned i = 0; i < conn->n; i++)
-        if (out->nodes & 1u << i)
-            hfi_ballot_writing(&wait->ballot, i, out->token);
-    hfi_rl_round_send(round, out->nodes);
-    /* Nodes that were not up are without a vote by now; if that decides it, the next answer or the
-     * limit of this attempt says so. */
+        if (nodes & 1u << i)
+            hfi_ballot_writing(&wait->ballot, i, token);
+    hfi_rl_round_send(round, nodes);
+    return true;
+}
+
+/* A majority holds for us, with different counters: raise them to one. Nodes that were not up are without a
+ * vote by now; if that decides it, the next answer or the limit of this attempt says so. */
+static void write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out)
+{
+    if (!send_token(conn, wait, out->token, out->nodes))
+        end_refused(conn, wait, HF_NO_MEMORY);
 }

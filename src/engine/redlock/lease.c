@@ -146,11 +146,11 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
     struct rl_hold *hold = round->op ? hold_of(round->op->claim) : NULL;
 
     (void)err;
-    if (letter == 'R') {
+    if (letter == 'R' && (!hold || hold->counts & 1u << node)) {
         round->yes++;
         if (hold)
             hold->released |= 1u << node;
-    } else if (letter == 'N') {
+    } else if (letter == 'N' || letter == 'R') {
         round->no++;
     } else {
         owe(round, node);
@@ -163,7 +163,7 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     const struct hfi_claim *claim = op->claim;
     struct rl_hold *hold = hold_of(claim);
-    uint32_t sent = hold ? hold->sent & ~hold->wrong : all_nodes(conn);
+    uint32_t sent = hold ? hold->sent : all_nodes(conn);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
     struct rl_round *round = hfi_rl_release_round(
@@ -257,12 +257,16 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
         return;
     for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
         const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
-        const struct rl_hold *hold = hold_of(renewal->items[i].claim);
+        struct rl_hold *hold = hold_of(renewal->items[i].claim);
 
-        if (answer && answer->integer == 1 && !(hold && hold->wrong & 1u << node))
+        /* A node that holds for us with another counter may have granted it after somebody else had won and
+         * gone: its renewal proves nothing. */
+        if (answer && hold && (uint64_t)answer->integer == hold->top) {
             renewal->tally[i].yes++;
-        else if (answer)
+            hold->counts |= 1u << node;
+        } else if (answer) {
             renewal->tally[i].no++;
+        }
     }
     if (!round->sending)
         decide_renewals(round);
@@ -285,7 +289,6 @@ static void add_renewals(struct rl_round *round, const struct hfi_renewal *items
         hfi_rl_add_owner(round, claim->owner);
         hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
         hfi_command_add_number(&round->command, items[i].ttl_ms);
-        hfi_command_add_number(&round->command, (int64_t)(claim->token + claim->tokens - 1));
     }
 }
 
@@ -345,7 +348,7 @@ void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op)
 struct adoption {
     unsigned count;
     struct {
-        uint64_t attempt, choice;
+        uint64_t attempt, choice, counter;
         unsigned node;
     } said[HFI_NODES_MAX];
     int64_t mode, capacity, permits, tokens, ttl_ms, delay_ms;
@@ -369,6 +372,7 @@ static bool take_adoption(struct adoption *adoption, unsigned node, const struct
         return false;
     adoption->said[adoption->count].attempt = (uint64_t)number[6]->integer;
     adoption->said[adoption->count].choice = hfi_rl_choice(slots->text, slots->len);
+    adoption->said[adoption->count].counter = (uint64_t)number[4]->integer;
     adoption->said[adoption->count].node = node;
     adoption->count++;
     adoption->mode = number[1]->integer;
@@ -380,7 +384,7 @@ static bool take_adoption(struct adoption *adoption, unsigned node, const struct
     return true;
 }
 
-/* The largest group that agrees on the attempt and the slots; its first member. */
+/* The largest group that agrees on the attempt, the slots and the counter; its first member. */
 static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
 {
     unsigned most = 0;
@@ -390,7 +394,8 @@ static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
 
         for (unsigned k = 0; k < adoption->count; k++)
             same += adoption->said[k].attempt == adoption->said[i].attempt &&
-                    adoption->said[k].choice == adoption->said[i].choice;
+                    adoption->said[k].choice == adoption->said[i].choice &&
+                    adoption->said[k].counter == adoption->said[i].counter;
         if (same > most) {
             most = same;
             *ret_first = i;
@@ -410,9 +415,10 @@ static hf_status adopt_it(struct rl_round *round, const struct adoption *adoptio
     hold->attempt = adoption->said[first].attempt;
     hold->choice = adoption->said[first].choice;
     hold->sent = all_nodes(conn);
+    hold->top = adoption->said[first].counter;
     for (unsigned i = 0; i < adoption->count; i++)
-        if (adoption->said[i].choice != hold->choice)
-            hold->wrong |= 1u << adoption->said[i].node;
+        if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
+            hold->counts |= 1u << adoption->said[i].node;
     claim->mode = (enum hfi_mode)adoption->mode;
     claim->capacity = (uint32_t)adoption->capacity;
     claim->permits = (uint32_t)adoption->permits;

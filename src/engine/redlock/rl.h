@@ -85,7 +85,6 @@ struct rl_round {
     void *data;        /* the caller's */
     unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
     uint64_t attempt;
-    uint64_t token;      /* a write-back's */
     uint32_t asked;      /* the nodes it was sent to ... */
     uint32_t open;       /* ... and of them those that have not answered */
     unsigned yes, no;    /* the caller's counts */
@@ -139,7 +138,8 @@ struct rl_hold {
     int64_t tid;
     uint32_t sent;     /* nodes that may have something of it */
     uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
-    uint32_t wrong;    /* nodes that granted other slots: their vote does not count */
+    uint32_t counts;   /* nodes that witness its token, as far as we know */
+    uint64_t top;              /* the last token of its block */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that said that it was broken */
 };
@@ -179,8 +179,9 @@ struct rl_wait {
     /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
      * the last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
-    /* The counter that it was about to give back when it last yielded: a message with this one is old. */
-    uint64_t yielded[HFI_NODES_MAX];
+    /* A message counts only with a counter beyond this: what the counter was when the node last said that
+     * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
+    uint64_t known[HFI_NODES_MAX];
     hf_status stop;         /* HF_OK, or what the op is to end with */
     hf_error err;           /* why a node did not vote: the last, or the most telling */
 };
@@ -277,14 +278,16 @@ void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /* the same attempt */
 void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
+/* Give back everywhere, and begin again after about `pause_ms`. */
+void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms);
 void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
                      const hf_error *err);
 /* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
 struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *owner,
                                  uint64_t attempt);
-/* A grant that nobody waits for any more: after it was won with other slots it is given back. */
+/* A grant that comes after it was won: one more node that counts, or other slots, which are given back. */
 void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
-                       unsigned node, uint64_t choice);
+                       unsigned node, uint64_t counter, uint64_t choice);
 /* A node said E or U: it has no vote, and the cluster must be looked at. */
 void hfi_rl_no_vote(struct rl_node *node);
 void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait` may be gone */

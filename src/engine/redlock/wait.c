@@ -22,6 +22,13 @@
 #include <string.h>
 
 #define EARLY_MS 5 /* past the time that a node named, so that it has come there too */
+#define FLAG_YIELD 1
+#define FLAG_BACK  2
+
+/* Nodes may see the same waiters in different orders, for they bound stamps by their own clocks and some
+ * hear of a waiter late: then everybody who holds a part is the first where he holds. After so many
+ * yields, chance decides who steps back all the same. */
+#define SPLITS_PATIENT 3
 #define YIELD_MS 4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
 
 /* A heartbeat for several waiters at one node. */
@@ -68,12 +75,17 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
                           const struct hfi_reply *reply, int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *counter = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
+    const struct hfi_ballot_node *vote = &wait->ballot.node[node];
+    uint64_t known = counter && counter->integer >= 0 ? (uint64_t)counter->integer : UINT64_MAX;
 
     if (wait->heard_ms[node] < sent_ms)
         wait->heard_ms[node] = sent_ms;
     /* A message that is newer than this answer may have come first: they are on two lines. */
-    if (wait->ballot.node[node].vote != HFI_VOTE_GRANTED)
+    if (vote->vote != HFI_VOTE_GRANTED || vote->granted <= known) {
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_QUEUED);
+        wait->known[node] = known;
+    }
     if (next && next->integer > 0 && next->integer < beat_interval_ms(wait)) {
         int64_t due_ms = hfi_now_ms() + next->integer + EARLY_MS;
 
@@ -88,7 +100,8 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
 
 /* ---- a part, and not the whole --------------------------------------------------------------- */
 
-static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
+/* `back`: also if nobody there is before us. */
+static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, bool back)
 {
     struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 4, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
@@ -113,13 +126,13 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     hfi_rl_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
     hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
-    hfi_command_add_number(&round->command, 1);
+    hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
     for (unsigned i = 0; i < conn->n; i++)
         if (nodes & 1u << i) {
             const struct hfi_ballot_node *vote = &wait->ballot.node[i];
 
             /* Not ours until it has said whether it still is. */
-            wait->yielded[i] = vote->written > vote->granted ? vote->written : vote->granted;
+            wait->known[i] = vote->written > vote->granted ? vote->written : vote->granted;
             hfi_ballot_asked(&wait->ballot, i);
         }
     hfi_rl_round_send(round, nodes);
@@ -132,12 +145,17 @@ void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     int64_t most_ms = beat_interval_ms(wait), pause_ms = YIELD_MS;
     bool was_waiting = wait->state == RL_WAIT_QUEUED;
 
+    /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
+    if ((unsigned)__builtin_popcount(nodes) >= conn->need) {
+        hfi_rl_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
+        return;
+    }
     wait->state = RL_WAIT_QUEUED;
     wait->partial = true;
     if (wait->splits == 0) {
         wait->splits = 1;
         set_due(conn, wait, hfi_now_ms() + most_ms);
-        yield(conn, wait, nodes);
+        yield(conn, wait, nodes, false);
         return;
     }
     for (unsigned i = 1; i < wait->splits && pause_ms < most_ms; i++)
@@ -157,7 +175,7 @@ static void add_beat(struct rl_round *round, const struct rl_wait *wait)
     hfi_rl_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
     hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
-    hfi_command_add_number(&round->command, 0);
+    hfi_command_add_number(&round->command, 0); /* flags */
 }
 
 static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *const waits[],
@@ -274,12 +292,19 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
 
         if (!wait)
             continue;
+        /* It may still be carried out, and take back what we are granted there from now on: this attempt is
+         * of no use any more. */
+        if (batch->items[i].yields && outcome == RL_MAYBE) {
+            hfi_rl_rest(conn, wait, YIELD_MS);
+            continue;
+        }
         if (one)
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
-        else if (outcome == RL_UNSENT && !batch->items[i].yields)
-            hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         else
-            hfi_ballot_voted(&wait->ballot, node, letter ? HFI_VOTE_OTHER : HFI_VOTE_SILENT);
+            hfi_ballot_voted(&wait->ballot, node,
+                             letter                  ? HFI_VOTE_OTHER
+                             : outcome == RL_UNSENT ? HFI_VOTE_NONE
+                                                     : HFI_VOTE_SILENT);
         if (!round->sending)
             hfi_rl_step(conn, wait);
     }
@@ -323,11 +348,11 @@ static void granted_by_message(struct rl_node *node, const unsigned char *owner,
         hfi_parse_u64(words[5], 1, HF_MS_MAX, &window_ms))
         return;
     if (!wait) {
-        hfi_rl_late_grant(conn, owner, attempt, node->index, choice);
+        hfi_rl_late_grant(conn, owner, attempt, node->index, counter, choice);
         return;
     }
     if (tokens != wait->claim->tokens_wanted || counter < tokens ||
-        counter <= wait->yielded[node->index])
+        counter <= wait->known[node->index])
         return;
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
@@ -486,7 +511,8 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait)
         out = hfi_ballot_decide(&wait->ballot, true);
         if (wait->partial && out.verdict == HFI_BALLOT_SPLIT) {
             wait->splits++;
-            yield(conn, wait, out.nodes);
+            yield(conn, wait, out.nodes,
+                  wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
         }
         return;
     case RL_WAIT_CONFIRMING:

@@ -11,7 +11,7 @@
 -- include: clock
 
 local argv = ARGV
-name, id = KEYS[2], argv[2]
+local key, id = KEYS[2], argv[2]
 local owner, field = argv[3], 'n' .. id
 local wanted, tokens, ttl, window = argv[9] + 0, argv[10] + 0, argv[11] + 0, argv[13] + 0
 local home = call('HMGET', ckey, 'm', 's', field)
@@ -24,36 +24,78 @@ if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and string.find(ho
     local top, floor = unpack('<dd', home[2])
     local max_ttl, c = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens
     if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
-    if ttl <= max_ttl and window <= max_ttl and c < TOKEN_LIMIT and call('HSETNX', name, 'm', '\2' .. owner .. ' ' ..
+    if ttl <= max_ttl and window <= max_ttl and c < TOKEN_LIMIT and call('HSETNX', key, 'm', '\2' .. owner .. ' ' ..
         argv[4] .. ' ' .. argv[10] .. ' ' .. argv[11] .. ' ' .. argv[13] .. ' ' .. argv[8] .. ' ' .. argv[14] .. ' ' ..
         argv[15] .. ' ' .. pack('<dddI4', now, c, max_ttl, #argv[16]) .. argv[1] .. argv[16] .. argv[17]) == 1 then
-        call('PEXPIRE', name, argv[11])
+        call('PEXPIRE', key, argv[11])
         call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), field, pack('<d', c))
         return c
     end
 end
 
 -- include: state
+
+local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
+
+-- The other common case: a living holder has all of it, so we stand in the queue, or are
+-- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
+if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
+    string.find(home[1], argv[1], 2, true) == 2 and byte(home[1]) == 1 then
+    local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
+        unpack(STATE, got[1])
+    local delay, flags, max_ttl = argv[12] + 0, argv[8] + 0, unpack('<d', home[1], 50)
+    if taken == capacity and mode == argv[5] + 0 and capacity == argv[6] + 0 and now <= soon and now >= seen and
+        (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl then
+        local next_change = now <= closed and closed - now + 1 or soon - now + 1
+        if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
+        local c = unpack('<d', home[3]) + tokens
+        if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
+        local stamp = argv[14] + 0
+        if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
+        if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
+            call('HSETNX', KEYS[3], owner, pack(WAITER, now, window, argv[7] + 0, tokens, ttl, delay,
+                flags % 8 >= DETACHED and DETACHED or 0, now, argv[4] + 0, stamp, argv[15] + 0, #argv[16]) ..
+                argv[1] .. argv[16] .. argv[17]) == 1 then
+            call('ZADD', KEYS[4], string.format('%.0f', stamp), owner)
+            if waiters == 0 or wexp <= now + window then
+                wexp = math.ceil(now + window + SLACK)
+                call('PEXPIREAT', KEYS[3], wexp)
+                call('PEXPIREAT', KEYS[4], wexp)
+            end
+            local need = math.max(far, closed, wexp) + SLACK
+            local moved = exp < need or exp > need + 10 * SLACK
+            if moved then exp = math.ceil(need + SLACK) end
+            call('HSET', key, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters + 1, soon, far,
+                closed, tomb, exp, wexp, sweep, now) .. sub(got[1], STATE_LEN + 1))
+            if moved then call('PEXPIREAT', key, exp) end
+            if waiters > 0 and call('ZRANGE', KEYS[4], 0, 0)[1] ~= owner then
+                return { 'Q', 0, (unpack('<d', home[3])) }
+            end
+            return { 'Q', next_change, (unpack('<d', home[3])) }
+        end
+    end
+end
+
 -- include: common
 
-wkey, qkey = KEYS[3], KEYS[4]
+n.key, n.wkey, n.qkey, n.id = key, KEYS[3], KEYS[4], id
 local attempt, want_mode, want_capacity, permits, flags = argv[4] + 0, argv[5] + 0, argv[6] + 0, argv[7] + 0, argv[8] + 0
 local delay, stamp, start, inbox, label = argv[12] + 0, argv[14] + 0, argv[15] + 0, argv[16], argv[17]
 
 if not home[1] then return { 'U' } end
-join(home[1], home[2])
-if argv[1] ~= epoch then return { 'E', epoch } end
-if math.max(ttl, window) + delay > max_ttl then return { 'T', max_ttl } end
+n.join(home[1], home[2])
+if argv[1] ~= node.epoch then return { 'E', node.epoch } end
+if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
 local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
-propose(wanted)
-local got = load(owner, true)
-set_count(home[3])
-expire()
+n.propose(wanted)
+got = n.load(owner, true, got)
+n.set_count(home[3])
+n.expire()
 
 local function answer(reply)
-    promote()
-    if dirty then save() end
+    n.promote()
+    if n.dirty then n.save() end
     return reply
 end
 
@@ -67,68 +109,68 @@ if got[2] then
     local deadline, own_ttl, own_window, c, held, tid, own_tokens, own_permits, own_delay, since, own_flags, own,
         own_stamp, own_start, limit, inbox_len, slots_len = unpack(HOLDER, got[2])
     if now <= deadline then
-        local slots = slots_of(got[2], inbox_len, slots_len)
+        local slots = n.slots_of(got[2], inbox_len, slots_len)
         if own > attempt then return answer({ 'X' }) end
         if own == attempt then
-            if sub(got[2], HOLDER_EPOCH, HOLDER_LEN) ~= epoch then return answer({ 'X' }) end
+            if sub(got[2], HOLDER_EPOCH, HOLDER_LEN) ~= node.epoch then return answer({ 'X' }) end
             if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(ttl, own_ttl) end
-            extend(owner, got[2], deadline, own_ttl, own_window, own_delay)
+            n.extend(owner, got[2], deadline, own_ttl, own_window, own_delay)
             return answer({ 'G', c, own_tokens, deadline - now, slots })
         end
-        call('HDEL', name, 'h' .. owner)
-        vacate(own_permits, slots)
+        call('HDEL', n.key, 'h' .. owner)
+        n.vacate(own_permits, slots)
         replaced = true
     end
 end
 
 -- In the queue already: alive again, in the same place.
-local mine = waiters > 0 and call('HGET', wkey, owner)
+local mine = n.waiters > 0 and call('HGET', n.wkey, owner)
 if mine then
-    local beat, w, p, n, t, d, f, since, own, own_stamp = unpack(WAITER, mine)
+    local beat, w, p, k, t, d, f, since, own, own_stamp = unpack(WAITER, mine)
     if own > attempt then return answer({ 'X' }) end
-    if wait and mode == want_mode and capacity == want_capacity then
-        queue(owner, window, permits, tokens, ttl, delay, detached, since, attempt, own_stamp, start, inbox, label)
-        touch_queue(window)
-        promote()
-        return answer(place(owner))
+    if wait and n.mode == want_mode and n.capacity == want_capacity then
+        n.queue(owner, window, permits, tokens, ttl, delay, detached, since, attempt, own_stamp, start, inbox, label)
+        n.touch_queue(window)
+        n.promote()
+        return answer(n.place(owner))
     end
-    leave(owner)
+    n.leave(owner)
 end
 
-if not replaced then promote() end
-if holders == 0 and waiters > 0 then head() end
-if holders == 0 and waiters == 0 then
-    if now > closed or wait then mode, capacity, used = want_mode, want_capacity, '' end
-elseif mode ~= want_mode or capacity ~= want_capacity then
-    return answer({ 'M', mode, capacity })
+if not replaced then n.promote() end
+if n.holders == 0 and n.waiters > 0 then n.head() end
+if n.holders == 0 and n.waiters == 0 then
+    if now > n.closed or wait then n.mode, n.capacity, n.used = want_mode, want_capacity, '' end
+elseif n.mode ~= want_mode or n.capacity ~= want_capacity then
+    return answer({ 'M', n.mode, n.capacity })
 end
 
-if now > closed and permits <= capacity - taken and (barge or replaced or waiters == 0) then
-    local c = raise(tokens)
+if now > n.closed and permits <= n.capacity - n.taken and (barge or replaced or n.waiters == 0) then
+    local c = n.raise(tokens)
     if not c then return answer({ 'F' }) end
-    local slots = hold(owner, ttl, ttl, window, c, tokens, permits, delay, detached, attempt, stamp, start, inbox,
+    local slots = n.hold(owner, ttl, ttl, window, c, tokens, permits, delay, detached, attempt, stamp, start, inbox,
         label)
-    if mode ~= 2 then return answer(c) end
+    if n.mode ~= 2 then return answer(c) end
     return answer({ 'G', c, tokens, ttl, slots })
 end
-if not wait then return answer({ 'B', next_change() }) end
-if not next_count(tokens) then return answer({ 'F' }) end
+if not wait then return answer({ 'B', n.next_change() }) end
+if not n.next_count(tokens) then return answer({ 'F' }) end
 
 -- Into the queue. A long one is first searched for the dead, who would otherwise stay until
 -- it is their turn.
-if waiters >= sweep then
-    local all, dead = call('HGETALL', wkey), {}
+if n.waiters >= n.sweep then
+    local all, dead = call('HGETALL', n.wkey), {}
     for i = 1, #all, 2 do
         local beat, w = unpack('<dd', all[i + 1])
         if now > beat + w then dead[#dead + 1] = all[i] end
     end
-    for i = 1, #dead do leave(dead[i]) end
-    sweep = math.max(SWEEP, 2 * waiters)
+    for i = 1, #dead do n.leave(dead[i]) end
+    n.sweep = math.max(SWEEP, 2 * n.waiters)
 end
-queue(owner, window, permits, tokens, ttl, delay, detached, now, attempt, believe(stamp, us), start, inbox, label)
-waiters = waiters + 1
-touch_queue(window)
-promote() -- it may be the first
-local reply = place(owner)
-save()
+n.queue(owner, window, permits, tokens, ttl, delay, detached, now, attempt, n.believe(stamp, us), start, inbox, label)
+n.waiters = n.waiters + 1
+n.touch_queue(window)
+n.promote() -- it may be the first
+local reply = n.place(owner)
+n.save()
 return reply

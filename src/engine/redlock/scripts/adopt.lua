@@ -7,16 +7,16 @@
 -- include: state
 -- include: common
 
-name = KEYS[1]
+n.key = KEYS[1]
 local owner, ttl = ARGV[1], ARGV[2] + 0
 
-local got = load(owner)
+local got = n.load(owner)
 if not (got[1] and got[2]) then return { 'N' } end
 local deadline, own_ttl, window, c, held, tid, tokens, permits, delay, since, flags, attempt, stamp, start, limit,
     inbox_len, slots_len = unpack(HOLDER, got[2])
 if ttl == 0 then ttl = own_ttl end
 if now > deadline or flags % 8 < DETACHED or ttl + delay > limit then return { 'N' } end
-call('PEXPIREAT', name, exp) -- a write that needs no memory
-extend(owner, got[2], now + ttl, ttl, window, delay)
-save()
-return { 'A', mode, capacity, permits, c, tokens, attempt, ttl, delay, slots_of(got[2], inbox_len, slots_len) }
+call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
+n.extend(owner, got[2], now + ttl, ttl, window, delay)
+n.save()
+return { 'A', n.mode, n.capacity, permits, c, tokens, attempt, ttl, delay, n.slots_of(got[2], inbox_len, slots_len) }

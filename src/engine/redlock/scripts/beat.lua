@@ -6,7 +6,8 @@
 -- epoch, whose grant must not be counted in this one.
 --
 -- Yielding: the asker holds here, but not at a majority. It goes back only behind one whose stamp is
--- earlier, and nodes agree on stamps: so of several that hold a part each, one yields to nobody.
+-- earlier, and nodes mostly agree on stamps: so of several that hold a part each, one yields to nobody. Where they
+-- do not agree, somebody must step back although he is the first: flag 2.
 
 -- include: clock
 -- include: state
@@ -14,68 +15,69 @@
 
 local home = call('HMGET', ckey, 'm', 's')
 if not home[1] then return { 'U' } end
-join(home[1], home[2])
-if ARGV[1] ~= epoch then return { 'E', epoch } end
-propose(ARGV[2] + 0)
+n.join(home[1], home[2])
+if ARGV[1] ~= node.epoch then return { 'E', node.epoch } end
+n.propose(ARGV[2] + 0)
 
 -- Whether the first waiter comes before this one.
 local function preceded(owner, stamp)
-    local first, record = head()
+    local first, record = n.head()
     if not first then return false end
     local score = unpack('<d', record, 73)
     return score < stamp or score == stamp and first < owner
 end
 
-local function one(owner, attempt, window, yield)
-    local got = load(owner)
-    expire()
+local function one(owner, attempt, window, yield, back)
+    local got = n.load(owner)
+    n.expire()
     if got[2] then
         local record = got[2]
         local deadline, ttl, own_window, c, held, tid, tokens, permits, delay, since, flags, own, stamp, start,
             limit, inbox_len, slots_len = unpack(HOLDER, record)
-        if now <= deadline and own == attempt and sub(record, HOLDER_EPOCH, HOLDER_LEN) == epoch then
-            local slots = slots_of(record, inbox_len, slots_len)
-            if window > max_ttl - delay then window = max_ttl - delay end
-            call('PEXPIREAT', name, exp) -- a write that needs no memory
-            stamp = believe(stamp, since * 1000 + 999)
-            if yield and preceded(owner, stamp) then
-                call('HDEL', name, 'h' .. owner)
-                vacate(permits, slots)
-                queue(owner, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start,
+        if now <= deadline and own == attempt and sub(record, HOLDER_EPOCH, HOLDER_LEN) == node.epoch then
+            local slots = n.slots_of(record, inbox_len, slots_len)
+            if window > node.max_ttl - delay then window = node.max_ttl - delay end
+            call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
+            stamp = n.believe(stamp, since * 1000 + 999)
+            if yield and (back and n.head() or preceded(owner, stamp)) then
+                call('HDEL', n.key, 'h' .. owner)
+                n.vacate(permits, slots)
+                if back then n.promote() end -- before we are in the queue
+                n.queue(owner, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start,
                     sub(record, HOLDER_LEN + 1, HOLDER_LEN + inbox_len),
                     sub(record, HOLDER_LEN + inbox_len + slots_len + 1))
-                waiters = waiters + 1
-                touch_queue(window)
-                promote()
-                return place(owner)
+                n.waiters = n.waiters + 1
+                n.touch_queue(window)
+                n.promote()
+                return n.place(owner)
             end
             if now + window > deadline then deadline = now + window end
-            extend(owner, record, deadline, ttl, math.max(window, own_window), delay)
-            promote()
+            n.extend(owner, record, deadline, ttl, math.max(window, own_window), delay)
+            n.promote()
             return { 'G', c, tokens, deadline - now, slots }
         end
     end
-    local mine = waiters > 0 and call('HGET', wkey, owner)
+    local mine = n.waiters > 0 and call('HGET', n.wkey, owner)
     if mine then
         local beat, w, permits, tokens, ttl, delay, flags, since, own = unpack(WAITER, mine)
-        if own == attempt and sub(mine, WAITER_EPOCH, WAITER_LEN) == epoch then
-            if window > max_ttl - delay then window = max_ttl - delay end
-            touch_queue(window, true)
-            call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
-            promote()
-            return place(owner)
+        if own == attempt and sub(mine, WAITER_EPOCH, WAITER_LEN) == node.epoch then
+            if window > node.max_ttl - delay then window = node.max_ttl - delay end
+            n.touch_queue(window, true)
+            call('HSET', n.wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
+            n.promote()
+            return n.place(owner)
         end
     end
-    promote()
+    n.promote()
     return { 'N' }
 end
 
 local replies = {}
 for i = 1, (#KEYS - 1) / 3 do
-    name, wkey, qkey = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
+    n.key, n.wkey, n.qkey = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
     local at = 5 * i - 2
-    id = ARGV[at]
-    replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1)
-    if dirty then save() end
+    n.id = ARGV[at]
+    replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)
+    if n.dirty then n.save() end
 end
 return replies

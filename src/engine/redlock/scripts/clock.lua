@@ -12,4 +12,3 @@ local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 local ckey = KEYS[1] -- the cluster's, where a script has that
-local name, id -- the key of the name at hand; its bytes: its counter is in the field 'n' .. id

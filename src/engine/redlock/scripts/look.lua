@@ -13,10 +13,10 @@
 -- include: state
 -- include: common
 
-name, wkey, qkey = KEYS[1], KEYS[2], KEYS[3]
-local all, shown, queued = call('HGETALL', name), {}, {}
+n.key, n.wkey, n.qkey = KEYS[1], KEYS[2], KEYS[3]
+local all, shown, queued = call('HGETALL', n.key), {}, {}
 if #all == 2 and byte(all[2]) == ALONE then
-    local owner, record, alone = parse(all[2])
+    local owner, record, alone = n.parse(all[2])
     all = { 'm', alone, 'h' .. owner, record }
 end
 local state
@@ -24,10 +24,10 @@ for i = 1, #all, 2 do
     if all[i] == 'm' then state = all[i + 1] end
 end
 if not state then return { 'N' } end
-open(state)
+n.open(state)
 
-local back = now < seen and seen - now or 0 -- the clock went back: as rewind() would have it
-closed = closed - back
+local back = now < n.seen and n.seen - now or 0 -- the clock went back: as rewind() would have it
+n.closed = n.closed - back
 
 local function age(since)
     return now > since and now - since or 0
@@ -39,17 +39,17 @@ for i = 1, #all, 2 do
         local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, attempt, stamp, start, limit,
             inbox_len, slots_len = unpack(HOLDER, record)
         if now > deadline then
-            close(deadline, delay)
+            n.close(deadline, delay)
         else
             shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags, age(since),
                 math.min(deadline - now, math.max(ttl, window)), ttl, delay, held, tid,
-                slots_of(record, inbox_len, slots_len), sub(record, HOLDER_LEN + inbox_len + slots_len + 1) }
+                n.slots_of(record, inbox_len, slots_len), sub(record, HOLDER_LEN + inbox_len + slots_len + 1) }
         end
     end
 end
-if waiters > 0 then
-    local records, order = {}, call('ZRANGE', qkey, 0, -1)
-    local pairs_of = call('HGETALL', wkey)
+if n.waiters > 0 then
+    local records, order = {}, call('ZRANGE', n.qkey, 0, -1)
+    local pairs_of = call('HGETALL', n.wkey)
     for i = 1, #pairs_of, 2 do records[pairs_of[i]] = pairs_of[i + 1] end
     for i = 1, #order do
         local record = records[order[i]]
@@ -63,5 +63,5 @@ if waiters > 0 then
         end
     end
 end
-if #shown == 0 and #queued == 0 and now > closed then return { 'N' } end
-return { 'L', mode, capacity, now <= closed and closed - now + 1 or 0, shown, queued }
+if #shown == 0 and #queued == 0 and now > n.closed then return { 'N' } end
+return { 'L', n.mode, n.capacity, now <= n.closed and n.closed - now + 1 or 0, shown, queued }

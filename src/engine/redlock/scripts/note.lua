@@ -9,10 +9,10 @@
 
 for i = 1, #KEYS do
     local owner, token, tid = ARGV[3 * i - 2], ARGV[3 * i - 1] + 0, ARGV[3 * i] + 0
-    name = KEYS[i]
-    local record = load(owner, true)[2]
+    n.key = KEYS[i]
+    local record = n.load(owner, true)[2]
     if record and now <= unpack('<d', record) then
-        call('HSET', name, 'h' .. owner, sub(record, 1, 32) .. pack('<dd', token, tid) .. sub(record, 49))
+        call('HSET', n.key, 'h' .. owner, sub(record, 1, 32) .. pack('<dd', token, tid) .. sub(record, 49))
     end
 end
 return { 'D' }

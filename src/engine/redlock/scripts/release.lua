@@ -18,35 +18,79 @@ end
 
 -- include: clock
 -- include: state
+
+local key, wkey, qkey, attempt, tomb_ms = KEYS[2], KEYS[3], KEYS[4], ARGV[3] + 0, ARGV[4] + 0
+local home = call('HMGET', ckey, 'm', 's', 'n' .. ARGV[1])
+local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
+
+-- The other common case: the only holder of a mutex goes, and nobody waits, or the first of the queue is alive.
+if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 and byte(home[1]) == 1 then
+    local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
+        unpack(STATE, got[1])
+    if mode == 0 and holders == 1 and tomb == 0 and now > closed and now >= seen and
+        now <= unpack('<d', got[2]) and unpack('<d', got[2], 89) <= attempt then
+        if waiters == 0 then
+            call('DEL', key)
+            return { 'R' }
+        end
+        local heir = now <= wexp and call('ZRANGE', qkey, 0, 0)[1]
+        local record = heir and call('HGET', wkey, heir)
+        if record and string.find(home[1], sub(record, WAITER_EPOCH, WAITER_LEN), 2, true) == 2 then
+            local beat, window, permits, tokens, ttl, delay, flags, since, its, stamp, start, inbox_len =
+                unpack(WAITER, record)
+            local top, floor = unpack('<dd', home[2])
+            local wanted, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
+            if wanted > c and wanted - tokens + 1 <= us + AHEAD then c = wanted end
+            if now <= beat + window and c < TOKEN_LIMIT then
+                soon, waiters = now + window, waiters - 1
+                far = soon + delay
+                if waiters == 0 then wexp, sweep = 0, SWEEP end
+                local need = math.max(far, wexp) + SLACK
+                local moved = exp < need or exp > need + 10 * SLACK
+                if moved then exp = math.ceil(need + SLACK) end
+                call('HDEL', key, 'h' .. owner)
+                call('ZREM', qkey, heir)
+                call('HDEL', wkey, heir)
+                call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), 'n' .. ARGV[1], pack('<d', c))
+                call('HSET', key, 'm', pack(STATE, VERSION, 0, capacity, permits, 1, waiters, soon, far, closed, 0, exp,
+                    wexp, sweep, now), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
+                    now, flags, its, stamp, start, unpack('<d', home[1], 50), inbox_len, 0) .. sub(record, WAITER_EPOCH))
+                if moved then call('PEXPIREAT', key, exp) end
+                redis.pcall('PUBLISH', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len), string.format(
+                    'G %s %.0f %.0f %.0f %.0f ', heir, its, c, tokens, window))
+                return { 'R' }
+            end
+        end
+    end
+end
+
 -- include: common
 
-name, wkey, qkey, id = KEYS[2], KEYS[3], KEYS[4], ARGV[1]
-local attempt, tomb_ms = ARGV[3] + 0, ARGV[4] + 0
-local home = call('HMGET', ckey, 'm', 's')
-join(home[1], home[2])
-propose(ARGV[5] + 0)
-local got = load(owner)
-expire()
+n.key, n.wkey, n.qkey, n.id = key, wkey, qkey, ARGV[1]
+n.join(home[1], home[2])
+n.propose(ARGV[5] + 0)
+n.load(owner, false, got)
+n.expire()
 
 local reply = 'N'
 if got[2] then
     local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, own, stamp, start, limit,
         inbox_len, slots_len = unpack(HOLDER, got[2])
     if now <= deadline and own <= attempt then
-        call('HDEL', name, 'h' .. owner)
-        vacate(permits, slots_of(got[2], inbox_len, slots_len))
+        call('HDEL', n.key, 'h' .. owner)
+        n.vacate(permits, n.slots_of(got[2], inbox_len, slots_len))
         reply = 'R'
     end
 end
-local mine = reply == 'N' and waiters > 0 and call('HGET', wkey, owner)
+local mine = reply == 'N' and n.waiters > 0 and call('HGET', n.wkey, owner)
 if mine then
     local beat, window, permits, tokens, ttl, delay, flags, since, own = unpack(WAITER, mine)
-    if own <= attempt then leave(owner) end
+    if own <= attempt then n.leave(owner) end
 end
 if tomb_ms > 0 then
-    if not dirty then call('HDEL', name, '') end -- a write that needs no memory
-    bury(owner, attempt, tomb_ms, got[3])
+    if not n.dirty then call('HDEL', n.key, '') end -- a write that needs no memory
+    n.bury(owner, attempt, tomb_ms, got[3])
 end
-promote()
-if dirty then save() end
+n.promote()
+if n.dirty then n.save() end
 return { reply }

@@ -7,26 +7,26 @@
 -- include: state
 -- include: common
 
-name, id = KEYS[2], ARGV[2]
+n.key, n.id = KEYS[2], ARGV[2]
 local owner, attempt, t = ARGV[3], ARGV[4] + 0, ARGV[5] + 0
-local home = call('HMGET', ckey, 'm', 's', 'n' .. id)
+local home = call('HMGET', ckey, 'm', 's', 'n' .. n.id)
 if not home[1] then return { 'U' } end
-join(home[1], home[2])
-if ARGV[1] ~= epoch then return { 'E', epoch } end
+n.join(home[1], home[2])
+if ARGV[1] ~= node.epoch then return { 'E', node.epoch } end
 
-local record = load(owner, true)[2]
+local record = n.load(owner, true)[2]
 if not record then return { 'N' } end
 local deadline, ttl, window, c, held, tid, tokens, permits, delay, since, flags, own = unpack(HOLDER, record)
-if now > deadline or own ~= attempt or sub(record, HOLDER_EPOCH, HOLDER_LEN) ~= epoch then return { 'N' } end
+if now > deadline or own ~= attempt or sub(record, HOLDER_EPOCH, HOLDER_LEN) ~= node.epoch then return { 'N' } end
 if t >= TOKEN_LIMIT then return { 'F' } end
 
-set_count(home[3])
-if t > count then
-    count = t
-    if t > top then top = t end
-    call('HSET', ckey, 's', pack('<dd', top, floor), 'n' .. id, pack('<d', t))
+n.set_count(home[3])
+if t > n.count then
+    n.count = t
+    if t > node.top then node.top = t end
+    call('HSET', ckey, 's', pack('<dd', node.top, node.floor), 'n' .. n.id, pack('<d', t))
 end
-if c ~= count then
-    call('HSET', name, 'h' .. owner, sub(record, 1, 24) .. pack('<d', count) .. sub(record, 33))
+if c ~= n.count then
+    call('HSET', n.key, 'h' .. owner, sub(record, 1, 24) .. pack('<d', n.count) .. sub(record, 33))
 end
-return { 'G', count }
+return { 'G', n.count }
