@@ -151,7 +151,7 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     wait->epoch = conn->epoch;
     wait->state = RL_WAIT_ASKING;
     wait->due_ms = now_ms + limit_ms;
-    wait->partial = wait->moved = false;
+    wait->moved = false;
     wait->splits = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
