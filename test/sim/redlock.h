@@ -187,7 +187,7 @@ struct rl_client {
     int64_t began_us;
     struct hfi_ballot ballot;
     struct rl_seat seat[RL_NODES];
-    int64_t next_ms, beat_ms, yield_ms, give_up_ms;
+    int64_t next_ms, beat_ms, yield_ms, give_up_ms, answer_ms;
     unsigned yields;
 
     unsigned win; /* HELD: its number at the judge */
@@ -247,8 +247,8 @@ struct rl_world {
     enum rl_mode mode;
     uint32_t capacity;
     int64_t ttl_ms, window_ms, max_ttl_ms, hold_ms;
-    int64_t answer_ms,
-        beat_ms; /* how long an answer is awaited; how often waiters say that they live */
+    int64_t beat_ms;  /* how often waiters say that they live */
+    unsigned patient; /* some await an answer for so many windows */
     bool proposals;
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;

@@ -85,6 +85,9 @@ static void beat(struct rl_world *world, struct rl_client *client, unsigned node
 static void start_over(struct rl_world *world, struct rl_client *client)
 {
     client->began_us = world->now_us;
+    client->answer_ms = world->window_ms / 2;
+    if (world->patient && rl_chance(world, 50))
+        client->answer_ms += (int64_t)rl_roll(world, world->patient) * world->window_ms;
     client->stamp = client->stamp ? client->stamp : wall_us(world, client);
     client->start = (unsigned)rl_roll(world, world->capacity);
     hfi_ballot_init(&client->ballot, world->n);
@@ -372,7 +375,7 @@ static void decide(struct rl_world *world, struct rl_client *client, int64_t now
 /* Nobody answers for ever. */
 static void overdue(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    int64_t limit_ms = world->answer_ms;
+    int64_t limit_ms = world->calm ? world->window_ms / 2 : client->answer_ms;
 
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_seat *seat = &client->seat[i];

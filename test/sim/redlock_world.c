@@ -106,8 +106,8 @@ static void choose_weather(struct rl_world *world, bool storm)
         .pause = storm || rl_chance(world, 50) ? 2 : 0,
         .death = rl_chance(world, 30),
         .healer = rl_chance(world, 50),
-        .every_ms = 10 + (int64_t)rl_roll(world, storm ? 60 : 200),
-        .while_ms = world->ttl_ms * (storm ? 6 : 2),
+        .every_ms = 10 + (int64_t)rl_roll(world, storm ? 80 : 200),
+        .while_ms = world->ttl_ms * (storm ? 1 + (int64_t)rl_roll(world, 6) : 2),
     };
 }
 
@@ -153,14 +153,12 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->max_ttl_ms = storm ? 2 : world->ttl_ms + world->ttl_ms / 10;
     world->proposals = !storm && rl_chance(world, 60);
     world->loose = storm || rl_chance(world, 20);
-    world->answer_ms = world->window_ms / 2;
     world->beat_ms = world->window_ms / 3;
     world->hold_ms = storm ? 8 : world->ttl_ms;
     world->waiting = storm ? 20 : 75;
-    if (storm) {
-        world->answer_ms += (int64_t)rl_roll(world, 10) * world->window_ms;
+    world->patient = storm ? 10 : 0;
+    if (storm)
         world->beat_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 3;
-    }
     choose_weather(world, storm);
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
@@ -230,7 +228,8 @@ static void post(struct rl_world *world, const struct rl_message *m, bool late)
     if (!copy)
         abort();
     *copy = *m;
-    if (!world->calm && (late || rl_chance(world, world->weather.late))) {
+    /* A look that comes late shows nothing: the next one is made then. */
+    if (!world->calm && m->verb != RL_STATUS && (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
@@ -398,7 +397,7 @@ static void fault(struct rl_world *world)
 static void calm_down(struct rl_world *world)
 {
     world->calm = true;
-    world->answer_ms = world->window_ms / 2;
+    world->patient = 0;
     world->beat_ms = world->window_ms / 3;
     memset(world->cut_us, 0, sizeof world->cut_us);
     for (unsigned i = 0; i < world->n; i++)
