@@ -13,12 +13,16 @@
 #define MUTANT_SCHEDULES 20000
 
 static const char *const mutant_text[] = {
-#define TEXT(name, text) text,
+#define TEXT(name, storm, text) text,
     RL_MUTANTS(TEXT)
+#undef TEXT
 };
 
-static const char *const fault_text[] = { RL_FAULTS(TEXT) };
+static const char *const fault_text[] = {
+#define TEXT(name, text) text,
+    RL_FAULTS(TEXT)
 #undef TEXT
+};
 
 static struct rl_world world;
 static unsigned long steps, wins, excused, faults[RL_FAULT_COUNT];

@@ -9,6 +9,12 @@
 #define REST_END_US   INT64_C(120000000)
 #define FAULTS        RL_ACTORS /* the "actor" whose timer brings the next fault */
 
+static const bool mutant_storm[] = {
+#define STORM(name, storm, text) storm,
+    RL_MUTANTS(STORM)
+#undef STORM
+};
+
 static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant);
 static void add_event(struct rl_world *world, struct rl_event event);
 static struct rl_event next_event(struct rl_world *world);
@@ -94,7 +100,7 @@ static void choose_weather(struct rl_world *world, bool storm)
 
     world->weather = (struct rl_weather){
         .lose = bad_net ? (unsigned)rl_roll(world, 4) * 5 : 0,
-        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
+        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * (storm ? 15 : 10) : 0,
         .late = (bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0) + (storm ? 20 : 0),
         .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * (storm ? 10 : 4)),
         .near_us = 1000 + (int64_t)rl_roll(world, 3) * (storm ? 2000 : 8000),
@@ -143,7 +149,9 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     for (int i = 0; i < 8; i++)
         (void)rl_roll(world, 2);
     storm = rl_chance(world, 60);
-    world->n = rl_chance(world, storm ? 70 : 50) ? 3 : 5;
+    if (mutant != RL_SOUND) /* in the weather that shows it, to save time */
+        storm = mutant_storm[mutant];
+    world->n = rl_chance(world, storm ? 70 : 50) && mutant != RL_SEAL_FEW ? 3 : 5;
     world->client_count = 2 + (unsigned)rl_roll(world, storm ? 2 : RL_CLIENTS - 1);
     world->healer_count = storm ? RL_HEALERS : 1 + (unsigned)rl_roll(world, RL_HEALERS);
     world->mode = storm ? RL_MUTEX : (enum rl_mode)rl_roll(world, 3);
@@ -155,10 +163,10 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->loose = storm || rl_chance(world, 20);
     world->beat_ms = world->window_ms / 3;
     world->hold_ms = storm ? 8 : world->ttl_ms;
-    world->waiting = storm ? 20 : 75;
+    world->waiting = storm && rl_chance(world, 60) ? 20 : 75;
     world->patient = storm ? 10 : 0;
     if (storm)
-        world->beat_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 3;
+        world->beat_ms += (int64_t)rl_roll(world, 20) * world->window_ms / 3;
     choose_weather(world, storm);
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
@@ -311,8 +319,7 @@ static unsigned worst_node(struct rl_world *world, unsigned node)
             continue;
         if (rl_chance(world, 50))
             client->paused_until_us = world->now_us + for_a_while_us(world);
-        else
-            world->cut_us[i][node] = world->now_us + for_a_while_us(world);
+        world->cut_us[i][node] = world->now_us + 2 * for_a_while_us(world);
     }
     return node;
 }
