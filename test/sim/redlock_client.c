@@ -434,6 +434,6 @@ void rl_client_step(struct rl_world *world, struct rl_client *client)
     if (client->phase == RL_ASKING && now_ms >= client->give_up_ms)
         rl_client_let_go(world, client);
     rl_set_timer(world, client->number,
-                 world->window_ms * 1000 / 8 +
+                 world->window_ms * 1000 / 4 +
                      (int64_t)rl_roll(world, 1 + (uint64_t)world->window_ms * 30));
 }

@@ -152,7 +152,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     if (mutant != RL_SOUND) /* in the weather that shows it, to save time */
         storm = mutant_storm[mutant];
     world->n = rl_chance(world, storm ? 70 : 50) && mutant != RL_SEAL_FEW ? 3 : 5;
-    world->client_count = 2 + (unsigned)rl_roll(world, storm ? 2 : RL_CLIENTS - 1);
+    world->client_count = 2 + (unsigned)rl_roll(world, storm ? 3 : RL_CLIENTS - 1);
     world->healer_count = storm ? RL_HEALERS : 1 + (unsigned)rl_roll(world, RL_HEALERS);
     world->mode = storm ? RL_MUTEX : (enum rl_mode)rl_roll(world, 3);
     world->capacity = capacities[world->mode];
@@ -168,6 +168,15 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     if (storm)
         world->beat_ms += (int64_t)rl_roll(world, 20) * world->window_ms / 3;
     choose_weather(world, storm);
+    if (mutant == RL_LATE_YIELD) {
+        world->mode = RL_MUTEX;
+        world->capacity = 1;
+        world->n = 3;
+        world->loose = false;
+        world->weather = (struct rl_weather){
+            .late = 30, .late_ms = world->ttl_ms, .near_us = 3000, .every_ms = 100
+        };
+    }
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
     empty = rl_chance(world, 10);
@@ -260,6 +269,8 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
 {
     bool cut = !at_resource(m) && world->cut_us[m->actor][m->node] > world->now_us;
 
+    if (m->reply && m->verb == RL_RELEASE)
+        return; /* nobody waits for it */
     if (cut || (!world->calm && rl_chance(world, world->weather.lose)))
         world->faults[RL_FAULT_LOST]++;
     else
