@@ -54,7 +54,7 @@ static void ask(struct rl_world *world, struct rl_client *client, unsigned node)
     struct rl_seat *seat = &client->seat[node];
     struct rl_message m;
 
-    if (world->mutant != RL_STALE_MESSAGE || seat->attempt == 0)
+    if (world->mutant != RL_STALE_MESSAGE || seat->asked_ms == 0)
         seat->attempt++;
     m = rl_client_request(world, client, node, RL_ACQUIRE);
     hfi_ballot_asked(&client->ballot, node);

@@ -68,6 +68,7 @@ static bool run_sound(void)
 
 static bool run_mutants(unsigned first, unsigned last)
 {
+    unsigned long most = number_from("SIM_SCHEDULES", MUTANT_SCHEDULES);
     unsigned caught = 0;
 
     for (unsigned mutant = first; mutant <= last; mutant++) {
@@ -75,11 +76,11 @@ static bool run_mutants(unsigned first, unsigned last)
 
         printf("mutant %u (%s): ", mutant, mutant_text[mutant]);
         fflush(stdout);
-        while (seed <= MUTANT_SCHEDULES && run(seed, (enum rl_mutant)mutant))
+        while (seed <= most && run(seed, (enum rl_mutant)mutant))
             seed++;
-        if (seed > MUTANT_SCHEDULES)
+        if (seed > most)
             printf("NOT CAUGHT\n");
-        caught += seed <= MUTANT_SCHEDULES;
+        caught += seed <= most;
     }
     printf("%u of %u mutants caught\n", caught, last - first + 1);
     return caught == last - first + 1;
