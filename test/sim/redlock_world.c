@@ -10,7 +10,7 @@
 #define FAULTS        RL_ACTORS /* the "actor" whose timer brings the next fault */
 
 static const bool mutant_storm[] = {
-#define STORM(name, storm, text) storm,
+#define STORM(name, storm, seed, text) storm,
     RL_MUTANTS(STORM)
 #undef STORM
 };
@@ -320,7 +320,7 @@ static void crash(struct rl_world *world, unsigned node)
 }
 
 /* Bad luck: one who has half of what he wants does not hear that a node forgets him. */
-static unsigned worst_node(struct rl_world *world, unsigned node)
+static void not_to_hear(struct rl_world *world, unsigned node)
 {
     for (unsigned i = 0; i < world->client_count; i++) {
         struct rl_client *client = &world->client[i];
@@ -332,7 +332,6 @@ static unsigned worst_node(struct rl_world *world, unsigned node)
             client->paused_until_us = world->now_us + for_a_while_us(world);
         world->cut_us[i][node] = world->now_us + 2 * for_a_while_us(world);
     }
-    return node;
 }
 
 /* A majority stays intact: without one nobody can go on, and there is nothing to see. */
@@ -344,7 +343,8 @@ static void lose(struct rl_world *world, unsigned node)
         intact += world->node[i].ready && i != node;
     if (intact < hfi_majority(world->n))
         return;
-    rl_node_lose(world, worst_node(world, node));
+    not_to_hear(world, node);
+    rl_node_lose(world, node);
     world->node[node].down_until_us = world->now_us + (int64_t)rl_roll(world, 20000);
     world->faults[RL_FAULT_LOSS]++;
 }
