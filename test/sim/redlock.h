@@ -76,7 +76,7 @@ enum rl_mode { RL_MUTEX, RL_RW, RL_SEMAPHORE };
 #define RL_CLIENTS 5
 #define RL_HEALERS 3
 #define RL_ACTORS  (RL_CLIENTS + RL_HEALERS)
-#define RL_RECORDS 24 /* holders, waiters or tombstones at a node */
+#define RL_RECORDS 96 /* holders, waiters or tombstones at a node */
 #define RL_WINS    512
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -208,9 +208,8 @@ struct rl_healer {
     bool viewing;
     int64_t until_us; /* what is under way is not awaited longer */
     struct hfi_node_view view[RL_NODES];
-    bool starting; /* all nodes took our marker */
-    unsigned took;
-    unsigned char marker[HFI_EPOCH_ID];
+    unsigned took;                      /* so many of its requests are answered */
+    unsigned char marker[HFI_EPOCH_ID]; /* of its last start */
     enum hfi_stuck stuck;
 };
 
@@ -220,7 +219,8 @@ struct rl_weather {
     unsigned lose, repeat, late; /* per cent */
     int64_t late_ms, near_us;
     unsigned cut, crash, loss, stop, jump, pause, death, healer; /* weights */
-    int64_t every_ms;                                            /* a fault comes about so often */
+    int64_t while_ms; /* so long a fault lasts, at most */
+    int64_t every_ms; /* a fault comes about so often */
 };
 
 struct rl_win {
@@ -241,12 +241,16 @@ struct rl_world {
     uint64_t seed, random;
     enum rl_mutant mutant;
     int64_t now_us;
-    bool calm, jumped, excused; /* excused: too much was lost for anybody to go on */
+    bool calm, excused; /* excused: too much was lost for anybody to go on */
+    bool loose;         /* clocks jump, or acquires are sent twice: only tokens exclude */
     unsigned n, client_count, healer_count;
     enum rl_mode mode;
     uint32_t capacity;
-    int64_t ttl_ms, window_ms, max_ttl_ms;
+    int64_t ttl_ms, window_ms, max_ttl_ms, hold_ms;
+    int64_t answer_ms,
+        beat_ms; /* how long an answer is awaited; how often waiters say that they live */
     bool proposals;
+    unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
     struct rl_node node[RL_NODES];
     struct rl_client client[RL_CLIENTS];

@@ -7,9 +7,9 @@
  *   IDLE --> ASKING --> HELD (redlock_held.c) --> IDLE
  *
  * Answers may come in any order, so the vote of a node is the answer to the last request to it, or a message.
- * What makes a message safe to believe: it names the attempt, which is raised at a node that said "you are
- * not here" and at one where a yield was not answered; and after a yield its counter must be
- * higher than that of the grant given up. Its time counts from the last request that found us in the queue.
+ * What makes a message safe to believe: it names the attempt, which is another one for each acquire that a node
+ * is sent; and after a yield its counter must be higher than that of the grant given up. Its time counts
+ * from the last request that found us in the queue.
  */
 #include "redlock.h"
 
@@ -47,11 +47,16 @@ struct rl_message rl_client_request(struct rl_world *world, struct rl_client *cl
                                 .proposal = world->proposals ? wall_us(world, client) : 0 };
 }
 
+/* Each time with another attempt: so one attempt is queued once at a node, and granted (but for a yield)
+ * once, and what its messages say is about that. */
 static void ask(struct rl_world *world, struct rl_client *client, unsigned node)
 {
-    struct rl_message m = rl_client_request(world, client, node, RL_ACQUIRE);
     struct rl_seat *seat = &client->seat[node];
+    struct rl_message m;
 
+    if (world->mutant != RL_STALE_MESSAGE || seat->attempt == 0)
+        seat->attempt++;
+    m = rl_client_request(world, client, node, RL_ACQUIRE);
     hfi_ballot_asked(&client->ballot, node);
     seat->number = m.number;
     seat->asked_ms = seat->base_ms = m.sent_ms;
@@ -86,10 +91,12 @@ static void start_over(struct rl_world *world, struct rl_client *client)
     if (world->mutant == RL_MINORITY)
         client->ballot.need--;
     for (unsigned i = 0; i < world->n; i++) {
-        client->seat[i] = (struct rl_seat){ .attempt = client->seat[i].attempt + 1 };
+        client->seat[i] = (struct rl_seat){ .attempt = client->seat[i].attempt };
         ask(world, client, i);
     }
-    client->beat_ms = rl_client_ms(world, client) + world->window_ms / 3;
+    client->beat_ms = rl_client_ms(world, client) + world->beat_ms;
+    client->yield_ms =
+        rl_client_ms(world, client) + (int64_t)rl_roll(world, 1 + (uint64_t)world->beat_ms);
 }
 
 static void begin(struct rl_world *world, struct rl_client *client, int64_t now_ms)
@@ -102,7 +109,7 @@ static void begin(struct rl_world *world, struct rl_client *client, int64_t now_
     if (world->mode == RL_SEMAPHORE)
         client->permits = 1 + (uint32_t)rl_roll(world, 2);
     client->tokens = 1 + (uint32_t)rl_roll(world, 2);
-    client->waits = world->calm || rl_chance(world, 75);
+    client->waits = world->calm || rl_chance(world, world->waiting);
     client->give_up_ms =
         now_ms +
         (world->calm || rl_chance(world, 80) ? INT64_C(1000000000) : (int64_t)rl_roll(world, 2000));
@@ -228,10 +235,6 @@ static void vote_came(struct rl_world *world, struct rl_client *client, const st
         break;
     case 'B':
         vote = HFI_VOTE_BUSY;
-        break;
-    case 'N':
-        if (world->mutant != RL_STALE_MESSAGE)
-            seat->attempt++; /* a message of the grant that ended may still be under way */
         break;
     case 'E':
         if (!client->viewing && hfi_epoch_compare(&m->next, &client->epoch) > 0)
@@ -369,7 +372,7 @@ static void decide(struct rl_world *world, struct rl_client *client, int64_t now
 /* Nobody answers for ever. */
 static void overdue(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    int64_t limit_ms = world->window_ms / 2;
+    int64_t limit_ms = world->answer_ms;
 
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_seat *seat = &client->seat[i];
@@ -379,21 +382,23 @@ static void overdue(struct rl_world *world, struct rl_client *client, int64_t no
             hfi_ballot_writing(&client->ballot, i, 0);
         if (at->vote != HFI_VOTE_ASKED || now_ms - seat->asked_ms <= limit_ms)
             continue;
-        hfi_ballot_voted(&client->ballot, i, HFI_VOTE_SILENT);
-        /* It may still be carried out, and take back what we are granted then. */
-        if (seat->yielding && world->mutant != RL_LATE_YIELD)
-            seat->attempt++;
+        /* A yield may still be carried out, and take back what we are granted then: this attempt is of no
+         * use any more. */
+        hfi_ballot_voted(&client->ballot, i,
+                         seat->yielding && world->mutant != RL_LATE_YIELD ? HFI_VOTE_OTHER
+                                                                          : HFI_VOTE_SILENT);
         seat->yielding = false;
     }
 }
 
 static void heartbeat(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    client->beat_ms = now_ms + world->window_ms / 3;
+    client->beat_ms = now_ms + world->beat_ms;
     for (unsigned i = 0; i < world->n; i++)
         switch (client->ballot.node[i].vote) {
         case HFI_VOTE_GRANTED:
         case HFI_VOTE_QUEUED:
+        case HFI_VOTE_SILENT: /* it may have us in its queue, or hold for us: ask it that first */
             beat(world, client, i, false);
             break;
         case HFI_VOTE_ASKED:

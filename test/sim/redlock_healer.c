@@ -52,34 +52,47 @@ static void install(struct rl_world *world, unsigned number, unsigned node,
     rl_send(world, &m);
 }
 
+/* Nobody takes a marker away that is young: else two who start would take nodes from each other for ever. */
+static bool all_old(const struct rl_world *world, const struct rl_healer *healer, int64_t old_ms)
+{
+    for (unsigned i = 0; i < world->n; i++)
+        if (healer->view[i].marked && healer->view[i].age_ms <= old_ms)
+            return false;
+    return true;
+}
+
+static bool all_mine(const struct rl_world *world, const struct rl_healer *healer)
+{
+    for (unsigned i = 0; i < world->n; i++)
+        if (!healer->view[i].marked ||
+            memcmp(healer->view[i].marker, healer->marker, HFI_EPOCH_ID) != 0)
+            return false;
+    return true;
+}
+
 /* Claim all; the next look confirms that all still carry it; then install. */
 static void start(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
     struct hfi_epoch epoch = { .number = 1 };
-    bool mine = healer->starting;
+    int64_t old_ms = 4 * world->window_ms;
 
-    for (unsigned i = 0; i < world->n; i++)
-        mine = mine && healer->view[i].marked &&
-               memcmp(healer->view[i].marker, healer->marker, HFI_EPOCH_ID) == 0;
-    healer->starting = false;
-    if (mine)
+    if (all_mine(world, healer)) {
         memcpy(epoch.id, healer->marker, HFI_EPOCH_ID);
-    else
-        rl_random_id(world, healer->marker);
+        for (unsigned i = 0; i < world->n; i++)
+            install(world, number, i, &epoch, 0, epoch.id);
+        return;
+    }
+    if (!all_old(world, healer, old_ms))
+        return;
+    rl_random_id(world, healer->marker);
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_message m = request(world, number, i, RL_MARK);
 
-        if (mine) {
-            install(world, number, i, &epoch, 0, epoch.id);
-            continue;
-        }
-        m.overwrite_ms = 2 * world->window_ms;
+        m.overwrite_ms = old_ms;
         memcpy(m.marker, healer->marker, HFI_EPOCH_ID);
         rl_send(world, &m);
     }
-    if (!mine)
-        healer->starting = true; /* if all take it: see rl_healer_message */
 }
 
 static void mark(struct rl_world *world, unsigned number, unsigned node)
@@ -190,9 +203,6 @@ void rl_healer_message(struct rl_world *world, unsigned number, const struct rl_
 
     if (m->number < healer->round)
         return;
-    if (m->verb == RL_MARK && healer->starting &&
-        (m->said != 'K' || memcmp(m->view.marker, healer->marker, HFI_EPOCH_ID) != 0))
-        healer->starting = false;
     if (m->verb == RL_STATUS && healer->viewing) {
         healer->view[m->node] = m->view;
         for (unsigned i = 0; i < world->n; i++)

@@ -63,14 +63,17 @@ static void give_back(struct rl_world *world, struct rl_client *client, unsigned
         rl_send(world, &m);
 }
 
-/* An acquire is answered after the win. A grant that witnesses the token is one more node that holds; any
+/* An acquire or a write-back is answered after the win. A grant that witnesses the token is one more node that holds; any
  * other may have come after somebody else had won and gone: a renewal there would prove nothing. */
 static void late_vote(struct rl_world *world, struct rl_client *client, const struct rl_message *m)
 {
     if (m->attempt != client->seat[m->node].attempt || client->witnesses >> m->node & 1)
         return;
-    if (m->said == 'G' && m->counter == client->token && m->slots == client->choice)
+    if (m->said == 'G' && m->counter == client->token &&
+        (m->verb == RL_WRITE || m->slots == client->choice))
         client->witnesses |= UINT32_C(1) << m->node;
+    else if (m->verb == RL_WRITE || client->ballot.node[m->node].vote == HFI_VOTE_GRANTED)
+        return; /* it holds, which is as well */
     else if (m->said == 'G' || m->said == 'Q')
         give_back(world, client, m->node);
 }
@@ -82,18 +85,19 @@ void rl_held_begin(struct rl_world *world, struct rl_client *client,
     int64_t now_ms = rl_client_ms(world, client);
 
     client->until_ms = outcome->sent_ms + without_drift(outcome->held_ms);
+    client->token = outcome->token;
+    client->choice = outcome->choice;
+    /* Tokens do not depend on clocks: what is won too late by ours must be right as well. */
+    client->win = rl_judge_won(world, client);
     if (now_ms >= client->until_ms)
         return;
     client->phase = RL_HELD;
-    client->token = outcome->token;
-    client->choice = outcome->choice;
-    client->done_ms = now_ms + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms);
+    client->done_ms = now_ms + (int64_t)rl_roll(world, (uint64_t)world->hold_ms);
     client->won_in_calm += world->calm;
-    client->win = rl_judge_won(world, client);
     client->claimed = false;
     client->witnesses = outcome->nodes;
     for (unsigned i = 0; i < world->n; i++)
-        if (!(outcome->nodes >> i & 1) && client->ballot.node[i].vote != HFI_VOTE_ASKED)
+        if (outcome->wrong >> i & 1 || client->ballot.node[i].vote == HFI_VOTE_QUEUED)
             give_back(world, client, i);
     renew(world, client, now_ms);
     if (exclusive(world, client))
@@ -141,7 +145,8 @@ void rl_held_message(struct rl_world *world, struct rl_client *client, const str
                      rl_client_ms(world, client)); /* it slept: look at the clock first */
     else if (m->verb == RL_RENEW)
         renewed(world, client, m);
-    else if (m->verb == RL_ACQUIRE || m->verb == RL_BEAT || m->verb == RL_PUSH)
+    else if (m->verb == RL_ACQUIRE || m->verb == RL_BEAT || m->verb == RL_PUSH ||
+             m->verb == RL_WRITE)
         late_vote(world, client, m);
     else if (m->verb == RL_CLAIM && m->said == 'G' && !client->claimed) {
         client->claimed = true;

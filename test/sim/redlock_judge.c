@@ -8,7 +8,7 @@
  *  - a renewal says yes only if nobody won in between who excludes it;
  *  - the resource that checks tokens never goes back and loses no update;
  *  - the epoch of a node that keeps its data only rises (redlock_node.c).
- * As long as no clock has jumped:
+ * As long as no clock has jumped (and no acquire was sent twice):
  *  - clients that say "held" by their own clock, and are awake, do not exclude each other; a
  *    semaphore's are not more than its capacity, and have slots of their own.
  * When the faults end, everybody gets it once more, unless a majority has lost its data.
@@ -87,7 +87,7 @@ void rl_judge(struct rl_world *world)
     unsigned count = 0;
     uint32_t permits = 0;
 
-    if (world->jumped)
+    if (world->loose)
         return;
     for (unsigned i = 0; i < world->client_count; i++) {
         const struct rl_client *client = &world->client[i];

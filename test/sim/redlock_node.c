@@ -276,7 +276,8 @@ static void release(struct rl_world *world, struct rl_message *m)
                               .until_ms = rl_node_ms(world, m->node) + m->tombstone_ms };
 
     m->said = 'N';
-    if ((record = held_by(world, m)) && record->attempt <= m->attempt) {
+    let_end(&node->holders, rl_node_ms(world, m->node));
+    if ((record = find(&node->holders, m->owner)) && record->attempt <= m->attempt) {
         drop(&node->holders, record);
         m->said = 'R';
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAULTS_END_US INT64_C(4000000)
+#define FAULTS_END_US INT64_C(2000000)
 #define REST_END_US   INT64_C(120000000)
 #define FAULTS        RL_ACTORS /* the "actor" whose timer brings the next fault */
 
@@ -47,7 +47,8 @@ static void carry_out(struct rl_world *world, struct rl_event event)
     struct rl_client *client = event.what < RL_CLIENTS ? &world->client[event.what] : NULL;
 
     if (client && client->paused_until_us > world->now_us) {
-        event.at_us = client->paused_until_us; /* it sleeps through this */
+        /* It sleeps through this, and reads what has come before it looks at the clock. */
+        event.at_us = client->paused_until_us + !event.message;
         add_event(world, event);
         return;
     }
@@ -85,25 +86,28 @@ bool rl_run(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     return !world->verdict[0];
 }
 
-static void choose_weather(struct rl_world *world)
+/* A storm is what brings old and new together: small counters, a name that all want at once, nodes that forget
+ * and are healed at once (so only tokens exclude) while clients sleep or cannot reach them. */
+static void choose_weather(struct rl_world *world, bool storm)
 {
-    bool bad_net = rl_chance(world, 60), bad_nodes = rl_chance(world, 60);
+    bool bad_net = storm || rl_chance(world, 60), bad_nodes = storm || rl_chance(world, 60);
 
     world->weather = (struct rl_weather){
         .lose = bad_net ? (unsigned)rl_roll(world, 4) * 5 : 0,
-        .repeat = bad_net ? (unsigned)rl_roll(world, 3) * 10 : 0,
-        .late = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
-        .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 3),
-        .near_us = 1000 + (int64_t)rl_roll(world, 3) * 8000,
+        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
+        .late = (bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0) + (storm ? 20 : 0),
+        .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * (storm ? 10 : 4)),
+        .near_us = 1000 + (int64_t)rl_roll(world, 3) * (storm ? 2000 : 8000),
         .cut = bad_net ? 2 : 0,
-        .crash = bad_nodes,
-        .loss = bad_nodes && rl_chance(world, 70) ? 4 : 0,
+        .crash = bad_nodes && !storm,
+        .loss = bad_nodes && (storm || rl_chance(world, 70)) ? 4 : 0,
         .stop = bad_nodes,
         .jump = rl_chance(world, 25) ? 2 : 0,
-        .pause = rl_chance(world, 50) ? 2 : 0,
+        .pause = storm || rl_chance(world, 50) ? 2 : 0,
         .death = rl_chance(world, 30),
         .healer = rl_chance(world, 50),
-        .every_ms = 20 + (int64_t)rl_roll(world, 300),
+        .every_ms = 10 + (int64_t)rl_roll(world, storm ? 60 : 200),
+        .while_ms = world->ttl_ms * (storm ? 6 : 2),
     };
 }
 
@@ -130,7 +134,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
 {
     static const uint32_t capacities[] = { 1, 1000, 3 };
     struct hfi_epoch epoch = { .number = 1 };
-    bool empty;
+    bool empty, storm;
 
     memset(world, 0, sizeof *world);
     world->seed = seed;
@@ -138,16 +142,26 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     for (int i = 0; i < 8; i++)
         (void)rl_roll(world, 2);
-    world->n = rl_chance(world, 50) ? 3 : 5;
-    world->client_count = 2 + (unsigned)rl_roll(world, RL_CLIENTS - 1);
-    world->healer_count = 1 + (unsigned)rl_roll(world, RL_HEALERS);
-    world->mode = (enum rl_mode)rl_roll(world, 3);
+    storm = rl_chance(world, 60);
+    world->n = rl_chance(world, storm ? 70 : 50) ? 3 : 5;
+    world->client_count = 2 + (unsigned)rl_roll(world, storm ? 2 : RL_CLIENTS - 1);
+    world->healer_count = storm ? RL_HEALERS : 1 + (unsigned)rl_roll(world, RL_HEALERS);
+    world->mode = storm ? RL_MUTEX : (enum rl_mode)rl_roll(world, 3);
     world->capacity = capacities[world->mode];
-    world->ttl_ms = 100 + (int64_t)rl_roll(world, 3) * 200;
-    world->window_ms = 60 + world->ttl_ms / 4;
-    world->max_ttl_ms = world->ttl_ms + world->ttl_ms / 10;
-    world->proposals = rl_chance(world, 40);
-    choose_weather(world);
+    world->ttl_ms = storm ? 40 : 100 + (int64_t)rl_roll(world, 3) * 100;
+    world->window_ms = storm ? 30 : 40 + world->ttl_ms / 4;
+    world->max_ttl_ms = storm ? 2 : world->ttl_ms + world->ttl_ms / 10;
+    world->proposals = !storm && rl_chance(world, 60);
+    world->loose = storm || rl_chance(world, 20);
+    world->answer_ms = world->window_ms / 2;
+    world->beat_ms = world->window_ms / 3;
+    world->hold_ms = storm ? 8 : world->ttl_ms;
+    world->waiting = storm ? 20 : 75;
+    if (storm) {
+        world->answer_ms += (int64_t)rl_roll(world, 10) * world->window_ms;
+        world->beat_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 3;
+    }
+    choose_weather(world, storm);
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
     empty = rl_chance(world, 10);
@@ -208,7 +222,7 @@ static bool at_resource(const struct rl_message *m)
     return m->verb == RL_CLAIM || m->verb == RL_STORE;
 }
 
-static void post(struct rl_world *world, const struct rl_message *m)
+static void post(struct rl_world *world, const struct rl_message *m, bool late)
 {
     struct rl_message *copy = malloc(sizeof *copy);
     int64_t takes_us = (int64_t)rl_roll(world, (uint64_t)world->weather.near_us);
@@ -216,7 +230,7 @@ static void post(struct rl_world *world, const struct rl_message *m)
     if (!copy)
         abort();
     *copy = *m;
-    if (!world->calm && rl_chance(world, world->weather.late)) {
+    if (!world->calm && (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
@@ -226,10 +240,13 @@ static void post(struct rl_world *world, const struct rl_message *m)
 }
 
 /* A second copy of a request is one that was sent again. Nobody sends these again: a marker means one
- * claim; a yield may take back the grant that came after it; a store adds one. */
-static bool sent_once(const struct rl_message *m)
+ * claim; a yield may take back the grant that came after it; a store adds one. Nor an acquire, whose attempt
+ * would be granted twice; but that does no harm to tokens, so some schedules do. */
+static bool sent_once(const struct rl_world *world, const struct rl_message *m)
 {
-    return !m->reply && (m->verb == RL_MARK || at_resource(m) || (m->verb == RL_BEAT && m->yields));
+    return (!m->reply && (m->verb == RL_MARK || (m->verb == RL_BEAT && m->yields) ||
+                          (m->verb == RL_ACQUIRE && !world->loose))) ||
+           at_resource(m);
 }
 
 void rl_send(struct rl_world *world, const struct rl_message *m)
@@ -239,10 +256,10 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
     if (cut || (!world->calm && rl_chance(world, world->weather.lose)))
         world->faults[RL_FAULT_LOST]++;
     else
-        post(world, m);
-    if (!world->calm && !cut && !sent_once(m) && rl_chance(world, world->weather.repeat)) {
+        post(world, m, false);
+    if (!world->calm && !cut && !sent_once(world, m) && rl_chance(world, world->weather.repeat)) {
         world->faults[RL_FAULT_REPEATED]++;
-        post(world, m);
+        post(world, m, rl_chance(world, 50));
     }
 }
 
@@ -275,22 +292,43 @@ static void deliver(struct rl_world *world, struct rl_event event)
 
 static int64_t for_a_while_us(struct rl_world *world)
 {
-    return (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 2000);
+    return (int64_t)rl_roll(world, (uint64_t)world->weather.while_ms * 1000);
+}
+
+static void crash(struct rl_world *world, unsigned node)
+{
+    world->node[node].down_until_us = world->now_us + for_a_while_us(world) / 4;
+    world->faults[RL_FAULT_CRASH]++;
+}
+
+/* Bad luck: one who has half of what he wants does not hear that a node forgets him. */
+static unsigned worst_node(struct rl_world *world, unsigned node)
+{
+    for (unsigned i = 0; i < world->client_count; i++) {
+        struct rl_client *client = &world->client[i];
+
+        if (client->phase != RL_ASKING || client->ballot.node[node].vote != HFI_VOTE_GRANTED ||
+            rl_chance(world, 30))
+            continue;
+        if (rl_chance(world, 50))
+            client->paused_until_us = world->now_us + for_a_while_us(world);
+        else
+            world->cut_us[i][node] = world->now_us + for_a_while_us(world);
+    }
+    return node;
 }
 
 /* A majority stays intact: without one nobody can go on, and there is nothing to see. */
-static void crash(struct rl_world *world, unsigned node, bool loses)
+static void lose(struct rl_world *world, unsigned node)
 {
     unsigned intact = 0;
 
     for (unsigned i = 0; i < world->n; i++)
         intact += world->node[i].ready && i != node;
-    world->node[node].down_until_us = world->now_us + for_a_while_us(world) / 4;
-    if (!loses || intact < hfi_majority(world->n)) {
-        world->faults[RL_FAULT_CRASH]++;
+    if (intact < hfi_majority(world->n))
         return;
-    }
-    rl_node_lose(world, node);
+    rl_node_lose(world, worst_node(world, node));
+    world->node[node].down_until_us = world->now_us + (int64_t)rl_roll(world, 20000);
     world->faults[RL_FAULT_LOSS]++;
 }
 
@@ -303,19 +341,22 @@ static void inject(struct rl_world *world, enum rl_fault kind)
     world->faults[kind] += kind != RL_FAULT_CRASH && kind != RL_FAULT_LOSS;
     switch (kind) {
     case RL_FAULT_CUT:
-        world->cut_us[rl_roll(world, RL_ACTORS)][node] = until_us;
+        world->cut_us[rl_chance(world, 80) ? client->number : rl_roll(world, RL_ACTORS)][node] =
+            until_us;
         break;
     case RL_FAULT_CRASH:
+        crash(world, node);
+        break;
     case RL_FAULT_LOSS:
-        crash(world, node, kind == RL_FAULT_LOSS);
+        lose(world, node);
         break;
     case RL_FAULT_STOP:
         world->node[node].stopped_until_us = until_us;
         break;
     case RL_FAULT_JUMP:
         world->node[node].offset_us +=
-            (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 6000) - world->ttl_ms * 2000;
-        world->jumped = true;
+            (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * 6000) - world->ttl_ms * 1000;
+        world->loose = true;
         break;
     case RL_FAULT_PAUSE:
         client->paused_until_us = until_us;
@@ -357,6 +398,8 @@ static void fault(struct rl_world *world)
 static void calm_down(struct rl_world *world)
 {
     world->calm = true;
+    world->answer_ms = world->window_ms / 2;
+    world->beat_ms = world->window_ms / 3;
     memset(world->cut_us, 0, sizeof world->cut_us);
     for (unsigned i = 0; i < world->n; i++)
         world->node[i].down_until_us = world->node[i].stopped_until_us = 0;

@@ -151,7 +151,7 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     wait->epoch = conn->epoch;
     wait->state = RL_WAIT_ASKING;
     wait->due_ms = now_ms + limit_ms;
-    wait->partial = wait->moved = false;
+    wait->moved = false;
     wait->splits = 0;
     wait->err.status = HF_OK;
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
@@ -493,6 +493,7 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
+    (void)node;
     if (!wait || wait->state != RL_WAIT_CONFIRMING)
         return;
     if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)

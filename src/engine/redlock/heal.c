@@ -18,8 +18,8 @@
 
 /* Before a first step a random part of this passes, so that not all clients take it at once. Not long, for many a
  * client lives for a moment only (`holdfast run`), and if there are no others they must heal too. */
-#define PAUSE_MS 200
-#define MARK_MS       20  /* the same before a marker is put: that does no harm, and time counts from it */
+#define PAUSE_MS      200
+#define MARK_MS       20 /* the same before a marker is put: that does no harm, and time counts from it */
 #define START_MS      50  /* the same before a start: starters meet at one node */
 #define DOUBT_MS      300 /* no more looks than one in so long for nodes that say "another epoch" */
 #define DOUBT_SPREAD  30

@@ -174,7 +174,7 @@ struct rl_wait {
     unsigned tries;         /* attempts that came to nothing, for the pauses between them */
     unsigned splits;        /* times that it yielded, likewise */
     int64_t due_ms;         /* when to act although nothing comes; HFI_NEVER */
-    bool partial;           /* some nodes hold for it, but too few: it is to yield when due */
+    int64_t beat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
     bool moved;             /* a node said that it is in another epoch */
     /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
      * the last enqueue or heartbeat answered "still waiting". */

@@ -58,17 +58,30 @@ static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
     hfi_rl_hasten(conn, due_ms);
 }
 
+static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms, int64_t yield_ms)
+{
+    wait->beat_ms = beat_ms;
+    wait->yield_ms = yield_ms;
+    set_due(conn, wait, beat_ms < yield_ms ? beat_ms : yield_ms);
+}
+
+/* It waits from now on, if it did not. */
+static void stand(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    if (wait->state == RL_WAIT_QUEUED)
+        return;
+    wait->state = RL_WAIT_QUEUED;
+    set_times(conn, wait, hfi_now_ms() + beat_interval_ms(wait), HFI_NEVER);
+}
+
 /* ---- standing in line --------------------------------------------------------------------- */
 
 void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait)
 {
-    if (wait->state == RL_WAIT_QUEUED && !wait->partial)
-        return; /* its next heartbeat is set */
-    if (wait->state != RL_WAIT_QUEUED)
-        set_due(conn, wait, hfi_now_ms() + beat_interval_ms(wait));
-    wait->state = RL_WAIT_QUEUED;
-    wait->partial = false;
+    stand(conn, wait);
     wait->splits = 0;
+    if (wait->yield_ms != HFI_NEVER)
+        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
 }
 
 void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
@@ -89,12 +102,9 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
     if (next && next->integer > 0 && next->integer < beat_interval_ms(wait)) {
         int64_t due_ms = hfi_now_ms() + next->integer + EARLY_MS;
 
-        if (wait->state != RL_WAIT_QUEUED) {
-            wait->state = RL_WAIT_QUEUED; /* answers may still be under way: they find it so */
-            set_due(conn, wait, hfi_now_ms() + beat_interval_ms(wait));
-        }
-        if (due_ms < wait->due_ms)
-            set_due(conn, wait, due_ms);
+        stand(conn, wait); /* answers may still be under way: they find it so */
+        if (due_ms < wait->beat_ms)
+            set_times(conn, wait, due_ms, wait->yield_ms);
     }
 }
 
@@ -143,18 +153,15 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
 void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
 {
     int64_t most_ms = beat_interval_ms(wait), pause_ms = YIELD_MS;
-    bool was_waiting = wait->state == RL_WAIT_QUEUED;
 
     /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
     if ((unsigned)__builtin_popcount(nodes) >= conn->need) {
         hfi_rl_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
         return;
     }
-    wait->state = RL_WAIT_QUEUED;
-    wait->partial = true;
+    stand(conn, wait);
     if (wait->splits == 0) {
         wait->splits = 1;
-        set_due(conn, wait, hfi_now_ms() + most_ms);
         yield(conn, wait, nodes, false);
         return;
     }
@@ -162,8 +169,8 @@ void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
         pause_ms *= 2;
     pause_ms = pause_ms > most_ms ? most_ms : pause_ms;
     pause_ms = hfi_now_ms() + pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)pause_ms);
-    if (!was_waiting || pause_ms < wait->due_ms)
-        set_due(conn, wait, pause_ms);
+    if (wait->yield_ms == HFI_NEVER)
+        set_times(conn, wait, wait->beat_ms, pause_ms);
 }
 
 /* ---- heartbeats -------------------------------------------------------------------------------- */
@@ -229,7 +236,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         if (!(voting & 1u << node))
             continue;
         for (struct rl_wait *wait = conn->waits; wait; wait = wait->next) {
-            if (wait->state != RL_WAIT_QUEUED || wait->due_ms > now_ms || !in_line(wait, node) ||
+            if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms || !in_line(wait, node) ||
                 hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
                 continue;
             some[count++] = wait;
@@ -245,9 +252,9 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         uint32_t unknown = 0;
 
         next = wait->next;
-        if (wait->state != RL_WAIT_QUEUED || wait->due_ms > now_ms)
+        if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms)
             continue;
-        set_due(conn, wait, now_ms + beat_interval_ms(wait));
+        set_times(conn, wait, now_ms + beat_interval_ms(wait), wait->yield_ms);
         for (unsigned node = 0; node < conn->n; node++)
             if (!in_line(wait, node) && wait->ballot.node[node].vote != HFI_VOTE_ASKED &&
                 !hfi_rl_node_silent(&conn->nodes[node], now_ms))
@@ -403,7 +410,7 @@ void hfi_rl_waits_hurry(struct hfi_conn *conn)
 {
     for (struct rl_wait *wait = conn->waits; wait; wait = wait->next)
         if (wait->state == RL_WAIT_QUEUED)
-            set_due(conn, wait, hfi_now_ms());
+            set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
 }
 
 /* All replies of the old epoch count for nothing: a new attempt. */
@@ -493,7 +500,7 @@ static void too_late(struct hfi_conn *conn, struct rl_wait *wait)
     hfi_rl_step(conn, wait);
 }
 
-static void tick_one(struct hfi_conn *conn, struct rl_wait *wait)
+static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
 {
     struct hfi_outcome out;
 
@@ -508,8 +515,11 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait)
         end_cancelled(conn, wait);
         return;
     case RL_WAIT_QUEUED:
+        if (wait->yield_ms > now_ms)
+            return;
+        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
         out = hfi_ballot_decide(&wait->ballot, true);
-        if (wait->partial && out.verdict == HFI_BALLOT_SPLIT) {
+        if (out.verdict == HFI_BALLOT_SPLIT) {
             wait->splits++;
             yield(conn, wait, out.nodes,
                   wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
@@ -532,7 +542,7 @@ void hfi_rl_waits_tick(struct hfi_conn *conn, int64_t now_ms)
         if (wait->due_ms > now_ms)
             continue;
         beats = beats || wait->state == RL_WAIT_QUEUED;
-        tick_one(conn, wait);
+        tick_one(conn, wait, now_ms);
     }
     if (beats)
         beat_all(conn, now_ms);
