@@ -18,32 +18,34 @@
 
 #include <stddef.h>
 
-#define RL_MUTANTS(X)                                                         \
-    X(SOUND, "nothing is wrong")                                              \
-    X(NO_WRITE_BACK, "a majority without one token counts as won")            \
-    X(WRITE_IGNORES, "a write-back whose answer is not looked at")            \
-    X(WRITE_ALWAYS, "a node writes back for one who does not hold")           \
-    X(MINORITY, "one node fewer than a majority is enough")                   \
-    X(REPLIES, "replies are counted, not nodes")                              \
-    X(LOSS_VOTES, "a node that lost its data votes on")                       \
-    X(NO_SEAL, "a node is healed without a seal")                             \
-    X(SEAL_FEW, "a majority of the intact nodes is sealed, not of all")       \
-    X(NO_MARKER, "an install that does not look at the marker")               \
-    X(NUMBER_ONLY, "an epoch is a number")                                    \
-    X(KEEP_REPLIES, "replies are kept when the epoch changes")                \
-    X(RENEW_RECREATES, "a renewal makes what is not there")                   \
-    X(RENEW_ANYWHERE, "a renewal counts nodes that do not witness the token") \
-    X(OWNER_TWICE, "an owner and attempt for two acquisitions")               \
-    X(NO_RETREAT, "nobody starts over when yielding does not help")           \
-    X(NO_YIELD, "nobody yields")                                              \
-    X(COUNT_PERMITS, "a semaphore counts permits, not slots")                 \
-    X(READ_FIRST, "the resource is read before the token is claimed")         \
-    X(STALE_MESSAGE, "a message is believed after the grant was taken back")  \
-    X(LATE_YIELD, "a yield without answer is forgotten")                      \
-    X(BORN_OLD, "an empty node is healed before max_ttl is over")
+/* Each with the weather that shows it (a storm, see redlock_world.c, or not), and the seed of a schedule that did:
+ * that one is tried first. Change the simulation, and the run looks for another and prints it. */
+#define RL_MUTANTS(X)                                                                  \
+    X(SOUND, 0, 0, "nothing is wrong")                                                 \
+    X(NO_WRITE_BACK, 1, 1, "a majority without one token counts as won")               \
+    X(WRITE_IGNORES, 1, 2607, "a write-back whose answer is not looked at")            \
+    X(WRITE_ALWAYS, 1, 3, "a node writes back for one who does not hold")              \
+    X(MINORITY, 0, 1, "one node fewer than a majority is enough")                      \
+    X(REPLIES, 1, 1, "replies are counted, not nodes")                                 \
+    X(LOSS_VOTES, 1, 1, "a node that lost its data votes on")                          \
+    X(NO_SEAL, 1, 127, "a node is healed without a seal")                              \
+    X(SEAL_FEW, 1, 467, "a majority of the intact nodes is sealed, not of all")        \
+    X(NO_MARKER, 1, 257, "an install that does not look at the marker")                \
+    X(NUMBER_ONLY, 1, 0, "an epoch is a number")                                       \
+    X(KEEP_REPLIES, 1, 3481, "replies are kept when the epoch changes")                \
+    X(RENEW_RECREATES, 0, 108, "a renewal makes what is not there")                    \
+    X(RENEW_ANYWHERE, 0, 1678, "a renewal counts nodes that do not witness the token") \
+    X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
+    X(NO_RETREAT, 0, 4, "nobody starts over when yielding does not help")              \
+    X(NO_YIELD, 0, 1, "nobody yields")                                                 \
+    X(COUNT_PERMITS, 0, 11, "a semaphore counts permits, not slots")                   \
+    X(READ_FIRST, 0, 493, "the resource is read before the token is claimed")          \
+    X(STALE_MESSAGE, 0, 1330, "a message is believed after the grant was taken back")  \
+    X(LATE_YIELD, 0, 67, "a yield without answer is forgotten")                        \
+    X(BORN_OLD, 0, 143, "an empty node is healed before max_ttl is over")
 
 enum rl_mutant {
-#define RL_NAME(name, text) RL_##name,
+#define RL_NAME(name, storm, seed, text) RL_##name,
     RL_MUTANTS(RL_NAME)
 #undef RL_NAME
         RL_MUTANT_COUNT
@@ -187,7 +189,7 @@ struct rl_client {
     int64_t began_us;
     struct hfi_ballot ballot;
     struct rl_seat seat[RL_NODES];
-    int64_t next_ms, beat_ms, yield_ms, give_up_ms;
+    int64_t next_ms, beat_ms, yield_ms, give_up_ms, answer_ms;
     unsigned yields;
 
     unsigned win; /* HELD: its number at the judge */
@@ -247,8 +249,8 @@ struct rl_world {
     enum rl_mode mode;
     uint32_t capacity;
     int64_t ttl_ms, window_ms, max_ttl_ms, hold_ms;
-    int64_t answer_ms,
-        beat_ms; /* how long an answer is awaited; how often waiters say that they live */
+    int64_t beat_ms;  /* how often waiters say that they live */
+    unsigned patient; /* some await an answer for so many windows */
     bool proposals;
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;

@@ -54,7 +54,7 @@ static void ask(struct rl_world *world, struct rl_client *client, unsigned node)
     struct rl_seat *seat = &client->seat[node];
     struct rl_message m;
 
-    if (world->mutant != RL_STALE_MESSAGE || seat->attempt == 0)
+    if (world->mutant != RL_STALE_MESSAGE || seat->asked_ms == 0)
         seat->attempt++;
     m = rl_client_request(world, client, node, RL_ACQUIRE);
     hfi_ballot_asked(&client->ballot, node);
@@ -85,6 +85,9 @@ static void beat(struct rl_world *world, struct rl_client *client, unsigned node
 static void start_over(struct rl_world *world, struct rl_client *client)
 {
     client->began_us = world->now_us;
+    client->answer_ms = world->window_ms / 2;
+    if (world->patient && rl_chance(world, 50))
+        client->answer_ms += (int64_t)rl_roll(world, world->patient) * world->window_ms;
     client->stamp = client->stamp ? client->stamp : wall_us(world, client);
     client->start = (unsigned)rl_roll(world, world->capacity);
     hfi_ballot_init(&client->ballot, world->n);
@@ -372,7 +375,7 @@ static void decide(struct rl_world *world, struct rl_client *client, int64_t now
 /* Nobody answers for ever. */
 static void overdue(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    int64_t limit_ms = world->answer_ms;
+    int64_t limit_ms = world->calm ? world->window_ms / 2 : client->answer_ms;
 
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_seat *seat = &client->seat[i];
@@ -431,6 +434,6 @@ void rl_client_step(struct rl_world *world, struct rl_client *client)
     if (client->phase == RL_ASKING && now_ms >= client->give_up_ms)
         rl_client_let_go(world, client);
     rl_set_timer(world, client->number,
-                 world->window_ms * 1000 / 8 +
+                 world->window_ms * 1000 / 4 +
                      (int64_t)rl_roll(world, 1 + (uint64_t)world->window_ms * 30));
 }

@@ -116,7 +116,7 @@ static void seal(struct rl_world *world, unsigned number, unsigned node,
 /* ---- mutants of the plan --------------------------------------------------------------------- */
 
 /* Install what the planner wants to seal for: at the highest epoch there is. */
-static struct hfi_heal without_seal(const struct rl_world *world, struct hfi_node_view *view,
+static struct hfi_heal without_seal(const struct rl_world *world, const struct hfi_node_view *view,
                                     struct hfi_heal heal)
 {
     struct hfi_heal copy = { .step = HFI_HEAL_INSTALL };
@@ -141,11 +141,12 @@ static struct hfi_heal without_seal(const struct rl_world *world, struct hfi_nod
     return copy.nodes ? copy : heal;
 }
 
-static struct hfi_heal plan(struct rl_world *world, unsigned number)
+static struct hfi_heal plan(const struct rl_world *world, const struct rl_healer *healer)
 {
-    struct hfi_node_view *view = world->healer[number].view;
+    struct hfi_node_view view[RL_NODES];
     struct hfi_heal heal;
 
+    memcpy(view, healer->view, sizeof view);
     for (unsigned i = 0; i < world->n && world->mutant == RL_BORN_OLD; i++)
         view[i].age_ms = world->max_ttl_ms;
     heal = hfi_heal_next(view, world->n);
@@ -159,7 +160,7 @@ static struct hfi_heal plan(struct rl_world *world, unsigned number)
 static void act(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
-    struct hfi_heal heal = plan(world, number);
+    struct hfi_heal heal = plan(world, healer);
     unsigned char cluster[HFI_EPOCH_ID] = { 0 };
 
     healer->viewing = false;

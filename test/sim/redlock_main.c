@@ -10,15 +10,22 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MUTANT_SCHEDULES 20000
+#define MUTANT_SCHEDULES 50000
 
-static const char *const mutant_text[] = {
-#define TEXT(name, text) text,
-    RL_MUTANTS(TEXT)
+static const struct {
+    unsigned long seed;
+    const char *text;
+} mutants[] = {
+#define ROW(name, storm, seed, text) { seed, text },
+    RL_MUTANTS(ROW)
+#undef ROW
 };
 
-static const char *const fault_text[] = { RL_FAULTS(TEXT) };
+static const char *const fault_text[] = {
+#define TEXT(name, text) text,
+    RL_FAULTS(TEXT)
 #undef TEXT
+};
 
 static struct rl_world world;
 static unsigned long steps, wins, excused, faults[RL_FAULT_COUNT];
@@ -62,21 +69,26 @@ static bool run_sound(void)
     return wins > 0 && excused < seed / 10;
 }
 
+static bool catch_mutant(unsigned mutant, unsigned long most)
+{
+    printf("mutant %u (%s): ", mutant, mutants[mutant].text);
+    fflush(stdout);
+    if (!run(mutants[mutant].seed, (enum rl_mutant)mutant))
+        return true;
+    for (unsigned long seed = 1; seed <= most; seed++)
+        if (!run(seed, (enum rl_mutant)mutant))
+            return true;
+    printf("NOT CAUGHT\n");
+    return false;
+}
+
 static bool run_mutants(unsigned first, unsigned last)
 {
+    unsigned long most = number_from("SIM_SCHEDULES", MUTANT_SCHEDULES);
     unsigned caught = 0;
 
-    for (unsigned mutant = first; mutant <= last; mutant++) {
-        unsigned long seed = 1;
-
-        printf("mutant %u (%s): ", mutant, mutant_text[mutant]);
-        fflush(stdout);
-        while (seed <= MUTANT_SCHEDULES && run(seed, (enum rl_mutant)mutant))
-            seed++;
-        if (seed > MUTANT_SCHEDULES)
-            printf("NOT CAUGHT\n");
-        caught += seed <= MUTANT_SCHEDULES;
-    }
+    for (unsigned mutant = first; mutant <= last; mutant++)
+        caught += catch_mutant(mutant, most);
     printf("%u of %u mutants caught\n", caught, last - first + 1);
     return caught == last - first + 1;
 }

@@ -413,8 +413,10 @@ static void seal(struct rl_world *world, struct rl_message *m)
     struct rl_node *node = &world->node[m->node];
 
     m->said = 'S';
-    if (same_epoch(world, &node->epoch, &m->next))
+    if (same_epoch(world, &node->epoch, &m->next)) {
+        node->epoch = m->next; /* as it is, or (if only numbers count) as good as it is */
         return;
+    }
     if (!same_epoch(world, &node->epoch, &m->epoch)) {
         m->said = 'E';
         return;

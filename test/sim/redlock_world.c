@@ -9,6 +9,12 @@
 #define REST_END_US   INT64_C(120000000)
 #define FAULTS        RL_ACTORS /* the "actor" whose timer brings the next fault */
 
+static const bool mutant_storm[] = {
+#define STORM(name, storm, seed, text) storm,
+    RL_MUTANTS(STORM)
+#undef STORM
+};
+
 static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant);
 static void add_event(struct rl_world *world, struct rl_event event);
 static struct rl_event next_event(struct rl_world *world);
@@ -94,7 +100,7 @@ static void choose_weather(struct rl_world *world, bool storm)
 
     world->weather = (struct rl_weather){
         .lose = bad_net ? (unsigned)rl_roll(world, 4) * 5 : 0,
-        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0,
+        .repeat = bad_net ? (unsigned)rl_roll(world, 4) * (storm ? 15 : 10) : 0,
         .late = (bad_net ? (unsigned)rl_roll(world, 4) * 10 : 0) + (storm ? 20 : 0),
         .late_ms = 1 + (int64_t)rl_roll(world, (uint64_t)world->ttl_ms * (storm ? 10 : 4)),
         .near_us = 1000 + (int64_t)rl_roll(world, 3) * (storm ? 2000 : 8000),
@@ -106,8 +112,8 @@ static void choose_weather(struct rl_world *world, bool storm)
         .pause = storm || rl_chance(world, 50) ? 2 : 0,
         .death = rl_chance(world, 30),
         .healer = rl_chance(world, 50),
-        .every_ms = 10 + (int64_t)rl_roll(world, storm ? 60 : 200),
-        .while_ms = world->ttl_ms * (storm ? 6 : 2),
+        .every_ms = 10 + (int64_t)rl_roll(world, storm ? 80 : 200),
+        .while_ms = world->ttl_ms * (storm ? 1 + (int64_t)rl_roll(world, 6) : 2),
     };
 }
 
@@ -143,8 +149,10 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     for (int i = 0; i < 8; i++)
         (void)rl_roll(world, 2);
     storm = rl_chance(world, 60);
-    world->n = rl_chance(world, storm ? 70 : 50) ? 3 : 5;
-    world->client_count = 2 + (unsigned)rl_roll(world, storm ? 2 : RL_CLIENTS - 1);
+    if (mutant != RL_SOUND) /* in the weather that shows it, to save time */
+        storm = mutant_storm[mutant];
+    world->n = rl_chance(world, storm ? 70 : 50) && mutant != RL_SEAL_FEW ? 3 : 5;
+    world->client_count = 2 + (unsigned)rl_roll(world, storm ? 3 : RL_CLIENTS - 1);
     world->healer_count = storm ? RL_HEALERS : 1 + (unsigned)rl_roll(world, RL_HEALERS);
     world->mode = storm ? RL_MUTEX : (enum rl_mode)rl_roll(world, 3);
     world->capacity = capacities[world->mode];
@@ -153,15 +161,22 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->max_ttl_ms = storm ? 2 : world->ttl_ms + world->ttl_ms / 10;
     world->proposals = !storm && rl_chance(world, 60);
     world->loose = storm || rl_chance(world, 20);
-    world->answer_ms = world->window_ms / 2;
     world->beat_ms = world->window_ms / 3;
     world->hold_ms = storm ? 8 : world->ttl_ms;
-    world->waiting = storm ? 20 : 75;
-    if (storm) {
-        world->answer_ms += (int64_t)rl_roll(world, 10) * world->window_ms;
-        world->beat_ms += (int64_t)rl_roll(world, 10) * world->window_ms / 3;
-    }
+    world->waiting = storm && rl_chance(world, 60) ? 20 : 75;
+    world->patient = storm ? 10 : 0;
+    if (storm)
+        world->beat_ms += (int64_t)rl_roll(world, 20) * world->window_ms / 3;
     choose_weather(world, storm);
+    if (mutant == RL_LATE_YIELD) {
+        world->mode = RL_MUTEX;
+        world->capacity = 1;
+        world->n = 3;
+        world->loose = false;
+        world->weather = (struct rl_weather){
+            .late = 30, .late_ms = world->ttl_ms, .near_us = 3000, .every_ms = 100
+        };
+    }
     set_up_clocks(world);
     rl_random_id(world, epoch.id);
     empty = rl_chance(world, 10);
@@ -230,7 +245,8 @@ static void post(struct rl_world *world, const struct rl_message *m, bool late)
     if (!copy)
         abort();
     *copy = *m;
-    if (!world->calm && (late || rl_chance(world, world->weather.late))) {
+    /* A look that comes late shows nothing: the next one is made then. */
+    if (!world->calm && m->verb != RL_STATUS && (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
@@ -253,6 +269,8 @@ void rl_send(struct rl_world *world, const struct rl_message *m)
 {
     bool cut = !at_resource(m) && world->cut_us[m->actor][m->node] > world->now_us;
 
+    if (m->reply && m->verb == RL_RELEASE)
+        return; /* nobody waits for it */
     if (cut || (!world->calm && rl_chance(world, world->weather.lose)))
         world->faults[RL_FAULT_LOST]++;
     else
@@ -302,7 +320,7 @@ static void crash(struct rl_world *world, unsigned node)
 }
 
 /* Bad luck: one who has half of what he wants does not hear that a node forgets him. */
-static unsigned worst_node(struct rl_world *world, unsigned node)
+static void not_to_hear(struct rl_world *world, unsigned node)
 {
     for (unsigned i = 0; i < world->client_count; i++) {
         struct rl_client *client = &world->client[i];
@@ -312,10 +330,8 @@ static unsigned worst_node(struct rl_world *world, unsigned node)
             continue;
         if (rl_chance(world, 50))
             client->paused_until_us = world->now_us + for_a_while_us(world);
-        else
-            world->cut_us[i][node] = world->now_us + for_a_while_us(world);
+        world->cut_us[i][node] = world->now_us + 2 * for_a_while_us(world);
     }
-    return node;
 }
 
 /* A majority stays intact: without one nobody can go on, and there is nothing to see. */
@@ -327,7 +343,8 @@ static void lose(struct rl_world *world, unsigned node)
         intact += world->node[i].ready && i != node;
     if (intact < hfi_majority(world->n))
         return;
-    rl_node_lose(world, worst_node(world, node));
+    not_to_hear(world, node);
+    rl_node_lose(world, node);
     world->node[node].down_until_us = world->now_us + (int64_t)rl_roll(world, 20000);
     world->faults[RL_FAULT_LOSS]++;
 }
@@ -398,7 +415,7 @@ static void fault(struct rl_world *world)
 static void calm_down(struct rl_world *world)
 {
     world->calm = true;
-    world->answer_ms = world->window_ms / 2;
+    world->patient = 0;
     world->beat_ms = world->window_ms / 3;
     memset(world->cut_us, 0, sizeof world->cut_us);
     for (unsigned i = 0; i < world->n; i++)

@@ -160,8 +160,11 @@ static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *w
         return false;
     if (unfinished_start(nodes, n, whole, heal))
         return true;
-    *heal = stuck_for(whole->ready + whole->unknown >= hfi_majority(n) ? HFI_STUCK_FEW
-                                                                       : HFI_STUCK_LOST);
+    /* Without any that is intact, those that do not answer decide whether it is a start. */
+    if (whole->ready == 0 || whole->ready + whole->unknown >= hfi_majority(n))
+        *heal = stuck_for(HFI_STUCK_FEW);
+    else
+        *heal = stuck_for(HFI_STUCK_LOST);
     return true;
 }
 

@@ -19,7 +19,7 @@ local home = call('HMGET', ckey, 'm', 's', field)
 -- The common case first, as the rules below would decide it: a mutex that nobody holds or waits for has no key, and
 -- whoever takes it is alone. (Text stays text: most of it is deleted without anybody's having read it.) The key
 -- expires with the lease; not before, since its time is taken later.
-if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and string.find(home[1], argv[1], 2, true) == 2 and
+if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and sub(home[1], 2, 25) == argv[1] and
     byte(home[1]) == 1 then
     local top, floor = unpack('<dd', home[2])
     local max_ttl, c = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens
@@ -40,7 +40,7 @@ local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 -- The other common case: a living holder has all of it, so we stand in the queue, or are
 -- refused. (HSETNX adds nothing if we are in it already, and then the rules below decide.)
 if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] and
-    string.find(home[1], argv[1], 2, true) == 2 and byte(home[1]) == 1 then
+    sub(home[1], 2, 25) == argv[1] and byte(home[1]) == 1 then
     local version, mode, capacity, taken, holders, waiters, soon, far, closed, tomb, exp, wexp, sweep, seen =
         unpack(STATE, got[1])
     local delay, flags, max_ttl = argv[12] + 0, argv[8] + 0, unpack('<d', home[1], 50)

@@ -240,16 +240,18 @@ function n.expire()
 end
 
 -- The first free slots from `start` on, going round; '' where there are none to choose. The caller has
--- seen that there are as many.
+-- seen that there are as many; looked at are no more than can be taken, so that this ends in any case.
 function n.choose(permits, start)
     if n.mode ~= 2 then return '' end
     local busy, slots, slot = {}, {}, start % n.capacity
     for s in string.gmatch(n.used, '%d+') do busy[s + 0] = true end
-    while #slots < permits do
+    for _ = 1, math.min(n.capacity, n.taken + permits) do
         if not busy[slot] then slots[#slots + 1] = slot end
+        if #slots == permits then break end
         slot = slot + 1
         if slot == n.capacity then slot = 0 end
     end
+    if #slots < permits then error('slots and permits do not agree') end
     table.sort(slots)
     local text = table.concat(slots, ',')
     n.used = n.used == '' and text or n.used .. ',' .. text
