@@ -8,31 +8,39 @@
 -- owner takes the place of the earlier one, which its client has given up. An owner with a tombstone has
 -- been released by somebody who did not know whether it would still arrive.
 
--- include: clock
-
-local argv = ARGV
-local key, id = KEYS[2], argv[2]
-local owner, field = argv[3], 'n' .. id
+local argv, ckey, key = ARGV, KEYS[1], KEYS[2]
+local owner, field = argv[3], 'n' .. argv[2]
 local wanted, tokens, ttl, window = argv[9] + 0, argv[10] + 0, argv[11] + 0, argv[13] + 0
-local home = call('HMGET', ckey, 'm', 's', field)
+local home = redis.call('HMGET', ckey, 'm', 's', field)
 
 -- The common case first, as the rules below would decide it: a mutex that nobody holds or waits for has no key, and
--- whoever takes it is alone. (Text stays text: most of it is deleted without anybody's having read it.) The key
--- expires with the lease; not before, since its time is taken later.
-if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and sub(home[1], 2, 25) == argv[1] and
-    byte(home[1]) == 1 then
+-- whoever takes it is alone. Text stays text: most of it is deleted without anybody's having read it. The key
+-- expires with the lease. The clock is asked only by a proposal that is above all that was believed before (so
+-- once a second: see STEP).
+if home[1] and home[3] and argv[5] == '0' and argv[12] == '0' and
+    string.sub(home[1], 1, 25) == '\1' .. argv[1] then
+    local call, pack, unpack = redis.call, struct.pack, struct.unpack
     local top, floor = unpack('<dd', home[2])
-    local max_ttl, c = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens
-    if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
-    if ttl <= max_ttl and window <= max_ttl and c < TOKEN_LIMIT and call('HSETNX', key, 'm', '\2' .. owner .. ' ' ..
-        argv[4] .. ' ' .. argv[10] .. ' ' .. argv[11] .. ' ' .. argv[13] .. ' ' .. argv[8] .. ' ' .. argv[14] .. ' ' ..
-        argv[15] .. ' ' .. pack('<dddI4', now, c, max_ttl, #argv[16]) .. argv[1] .. argv[16] .. argv[17]) == 1 then
+    local max_ttl, c, proposed = unpack('<d', home[1], 50), unpack('<d', home[3]) + tokens, wanted + tokens - 1
+    if proposed > c then
+        local clock = proposed > top and call('TIME')
+        if not clock or wanted <= clock[1] * 1000000 + clock[2] + 60000000 then c = proposed end
+    end
+    if ttl <= max_ttl and window <= max_ttl and c < 9007199254740992 and
+        call('HSETNX', key, 'm', '\2' .. owner .. ' ' .. argv[4] .. ' ' .. argv[10] .. ' ' .. argv[11] .. ' ' ..
+            argv[13] .. ' ' .. argv[8] .. ' ' .. argv[14] .. ' ' .. argv[15] .. ' ' ..
+            pack('<ddI4', c, max_ttl, #argv[16]) .. argv[1] .. argv[16] .. argv[17]) == 1 then
         call('PEXPIRE', key, argv[11])
-        call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), field, pack('<d', c))
+        if c > top then
+            call('HSET', ckey, field, pack('<d', c), 's', pack('<dd', math.min(c + 1000000, 9007199254740991), floor))
+        else
+            call('HSET', ckey, field, pack('<d', c))
+        end
         return c
     end
 end
 
+-- include: clock
 -- include: state
 
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
@@ -48,8 +56,8 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
         (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl then
         local next_change = now <= closed and closed - now + 1 or soon - now + 1
         if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
-        local c = unpack('<d', home[3]) + tokens
-        if wanted + tokens - 1 > c and wanted <= us + AHEAD then c = wanted + tokens - 1 end
+        local c, proposed = unpack('<d', home[3]) + tokens, wanted + tokens - 1
+        if proposed > c and (wanted <= us + AHEAD or proposed <= unpack('<d', home[2])) then c = proposed end
         local stamp = argv[14] + 0
         if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
         if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
@@ -78,7 +86,7 @@ end
 
 -- include: common
 
-n.key, n.wkey, n.qkey, n.id = key, KEYS[3], KEYS[4], id
+n.key, n.wkey, n.qkey, n.id = key, KEYS[3], KEYS[4], argv[2]
 local attempt, want_mode, want_capacity, permits, flags = argv[4] + 0, argv[5] + 0, argv[6] + 0, argv[7] + 0, argv[8] + 0
 local delay, stamp, start, inbox, label = argv[12] + 0, argv[14] + 0, argv[15] + 0, argv[16], argv[17]
 
@@ -88,7 +96,7 @@ if argv[1] ~= node.epoch then return { 'E', node.epoch } end
 if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
 local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
-n.propose(wanted)
+node.proposal = wanted
 got = n.load(owner, true, got)
 n.set_count(home[3])
 n.expire()

@@ -17,7 +17,7 @@ local home = call('HMGET', ckey, 'm', 's')
 if not home[1] then return { 'U' } end
 n.join(home[1], home[2])
 if ARGV[1] ~= node.epoch then return { 'E', node.epoch } end
-n.propose(ARGV[2] + 0)
+node.proposal = ARGV[2] + 0
 
 -- Whether the first waiter comes before this one.
 local function preceded(owner, stamp)

@@ -39,10 +39,11 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
             local beat, window, permits, tokens, ttl, delay, flags, since, its, stamp, start, inbox_len =
                 unpack(WAITER, record)
             local top, floor = unpack('<dd', home[2])
-            local wanted, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
-            if wanted > c and wanted - tokens + 1 <= us + AHEAD then c = wanted end
+            local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
+            if proposed > c and (ARGV[5] + 0 <= us + AHEAD or proposed <= top) then c = proposed end
             if now <= beat + window and c < TOKEN_LIMIT then
                 soon, waiters = now + window, waiters - 1
+                if c > top then top = math.min(c + STEP, TOKEN_LIMIT - 1) end
                 far = soon + delay
                 if waiters == 0 then wexp, sweep = 0, SWEEP end
                 local need = math.max(far, wexp) + SLACK
@@ -51,7 +52,7 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 call('HDEL', key, 'h' .. owner)
                 call('ZREM', qkey, heir)
                 call('HDEL', wkey, heir)
-                call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), 'n' .. ARGV[1], pack('<d', c))
+                call('HSET', ckey, 's', pack('<dd', top, floor), 'n' .. ARGV[1], pack('<d', c))
                 call('HSET', key, 'm', pack(STATE, VERSION, 0, capacity, permits, 1, waiters, soon, far, closed, 0, exp,
                     wexp, sweep, now), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
                     now, flags, its, stamp, start, unpack('<d', home[1], 50), inbox_len, 0) .. sub(record, WAITER_EPOCH))
@@ -68,7 +69,7 @@ end
 
 n.key, n.wkey, n.qkey, n.id = key, wkey, qkey, ARGV[1]
 n.join(home[1], home[2])
-n.propose(ARGV[5] + 0)
+node.proposal = ARGV[5] + 0
 n.load(owner, false, got)
 n.expire()
 
