@@ -98,6 +98,10 @@ static int parse_operand(struct parser *parser, char *word)
     if (cli->args.name && operand == OPERAND_COMMAND)
         return usage_error(cli, "'%s' is one argument too many: put -- before the command",
                            shown(word));
+    if (cli->args.name && operand == OPERAND_ACTION && !cli->args.node) {
+        cli->args.node = word;
+        return EXIT_FINE;
+    }
     if (cli->args.name)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
 

@@ -54,10 +54,11 @@ struct args {
     bool json, quiet, verbose, help, version;
     int color;
 
-    const char *name; /* the operand: NAME, GLOB, URL, SHELL or VERB */
+    const char *name; /* the operand: NAME, GLOB, URL, SHELL, VERB or ACTION */
+    const char *node; /* the one behind ACTION */
     char **command;   /* what stands after --, NULL-terminated; NULL: there was no -- */
 
-    bool nonblock, shared, exclusive, names_only;
+    bool nonblock, shared, exclusive, names_only, force;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token;
     int on_lost;

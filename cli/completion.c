@@ -86,6 +86,8 @@ static void bash_verb(const struct verb *verb)
         puts("    [[ $cur == -* ]] || words=$(" NAMES ")");
     else if (verb->operand == OPERAND_SHELL)
         puts("    [[ $cur == -* ]] || words='bash zsh fish'");
+    else if (verb->operand == OPERAND_ACTION)
+        puts("    [[ $cur == -* ]] || words='status join'");
     else if (verb->operand == OPERAND_VERB)
         puts("    [[ $cur == -* ]] || words=$verbs");
     puts("    ;;");
@@ -181,6 +183,9 @@ static void zsh_verb(const struct verb *verb)
     case OPERAND_SHELL:
         puts("    '1:shell:(bash zsh fish)'");
         break;
+    case OPERAND_ACTION:
+        puts("    '1:action:(status join)' '::node:'");
+        break;
     case OPERAND_VERB:
         puts("    '::verb:_holdfast_verbs'");
         break;
@@ -248,9 +253,10 @@ static void fish_option(const struct verb *verb, const struct option_def *option
 
 static void fish_verb(const struct verb *verb)
 {
-    const char *words = takes_names(verb)                ? "(" NAMES ")"
-                        : verb->operand == OPERAND_SHELL ? "bash zsh fish"
-                                                         : NULL;
+    const char *words = takes_names(verb)                 ? "(" NAMES ")"
+                        : verb->operand == OPERAND_SHELL  ? "bash zsh fish"
+                        : verb->operand == OPERAND_ACTION ? "status join"
+                                                          : NULL;
 
     printf("complete -c holdfast -n __fish_use_subcommand -a %s -d '%s'\n", verb->name,
            verb->summary);

@@ -19,6 +19,7 @@ int exit_of(hf_status status)
         return EXIT_MISMATCH;
 
     case HF_LOST:
+    case HF_FENCED: /* somebody holds it after us */
         return EXIT_LOST;
 
     case HF_INVALID:

@@ -104,6 +104,10 @@ static const struct option_def break_options[] = {
            "the token of the lease to end, as `show` tells it"),
 };
 
+static const struct option_def redlock_options[] = {
+    FLAG(0, "force", force, "join: go on although too few nodes remember the tokens given out"),
+};
+
 /* ---- verbs ---------------------------------------------------------------------- */
 
 #define NO_OPTIONS    NULL, 0
@@ -141,6 +145,12 @@ const struct verb verbs[] = {
     { "doctor", OPERAND_URL, "[URL|PROFILE]", "is this store safe for what it promises?",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", NO_OPTIONS, verb_doctor },
     { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
+    { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
+      "look at the nodes of a Redlock store, and heal them",
+      "status  one line a node: is it part of the cluster, does it vote, its epoch and counters\n"
+      "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
+      "        any more that it forgot. Clients do the same by themselves while they are open.\n",
+      OPTIONS(redlock_options), verb_redlock },
     { "bench", OPERAND_RAW, "[ARG...]", "measure speed against hand-written loops",
       "Runs the program holdfast-bench with these arguments; `holdfast bench --help` lists them.\n",
       NO_OPTIONS, verb_bench },

@@ -34,6 +34,7 @@ enum operand {
     OPERAND_URL,     /* optional */
     OPERAND_SHELL,   /* needed */
     OPERAND_VERB,    /* optional */
+    OPERAND_ACTION,  /* status or join, needed; then optionally a node */
     OPERAND_COMMAND, /* one name, then -- and a command, both needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };
@@ -66,6 +67,7 @@ int verb_watch(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);
+int verb_redlock(struct cli *cli);
 int verb_bench(struct cli *cli);
 int verb_completion(struct cli *cli);
 int verb_help(struct cli *cli);

@@ -20,7 +20,8 @@
  *
  * CAVEATS
  *  - A paused process can always wake up past its lease. Only a resource that
- *    checks tokens (accept >= highest seen, claim before reading) is safe then.
+ *    checks tokens (accept >= highest seen, claim before reading) is safe then:
+ *    hf_guard_claim() and hf_guard_write() make one.
  *  - The token of a shared or semaphore lease is an id and not a fence: holders
  *    overlap.
  *  - After fork() the child may not use the parent's handles: every call says
@@ -84,7 +85,8 @@ HF_API const char *hf_version(void);
     X(TOO_SHORT, 17, "granted, but with too little validity left")   \
     X(FULL, 18, "the store is full")                                 \
     X(VERSION, 19, "the store was made by another version")          \
-    X(INTERNAL, 20, "internal error")
+    X(INTERNAL, 20, "internal error")                                \
+    X(FENCED, 21, "a later token has been there")
 
 typedef enum hf_status {
 #define HF_STATUS_ENUM(name, number, text) HF_##name = number,
@@ -330,6 +332,46 @@ HF_API hf_status hf_lease_handle(hf_lease *lease, char ret_text[HF_HANDLE_MAX]);
 HF_API hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
                           int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err);
 
+/* ---- guarding a resource -------------------------------------------------- */
+
+#define HF_GUARD_MAX 65536 /* bytes of one guarded thing */
+
+/*
+ * The token of a lease as a fence for the two calls below. HF_UNSUPPORTED: it is
+ * none: the lease is one of several that may overlap (a reader, some permits of
+ * a semaphore), or its engine gives no tokens. HF_LOST: too late to begin.
+ */
+HF_API hf_status hf_guard_token(hf_lease *lease, uint64_t *ret_token, hf_error *err);
+
+/*
+ * A guarded thing is a few bytes under a name in a store with HF_CAP_CELLS, which
+ * remembers the highest token that it has seen and refuses every lower one
+ * (HF_FENCED). So a holder that was paused past its lease, or a second holder that
+ * the store of the lock let in by mistake, changes nothing. The tokens of one thing
+ * must all be of one lock name in one store, which may be another store than `at`.
+ *
+ * hf_guard_claim() presents the token and reads, in one step: from then on no
+ * lower token is accepted. Claim before reading: who reads first and claims then
+ * may work on what an older holder still changed in between. HF_OK: *ret_bytes,
+ * to be freed by hf_guard_free(), are the thing as the last write left it, with a
+ * NUL behind them that *ret_len does not count; never written: *ret_bytes is NULL
+ * and *ret_len 0. Both may be NULL: claim only.
+ *
+ * hf_guard_write() replaces the bytes if no higher token has been seen until
+ * then, checking and writing in one step, and presents the token as a claim does.
+ *
+ * HF_FENCED: a higher token was there; nothing is changed; stop, for the lease is
+ * no longer ours. HF_UNKNOWN: it may have been done, or not; the same call with the
+ * same token may be made again. HF_BUSY: others changed the thing all the time.
+ * HF_MISMATCH: the name's cell is something else. HF_UNSUPPORTED: without
+ * HF_CAP_CELLS. A thing stays for ever: with it the highest token would go.
+ */
+HF_API hf_status hf_guard_claim(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                                void **ret_bytes, size_t *ret_len, hf_error *err);
+HF_API hf_status hf_guard_write(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                                const void *bytes, size_t len, hf_error *err);
+HF_API void hf_guard_free(void *bytes); /* NULL is fine */
+
 /* ---- asynchronous use --------------------------------------------------- */
 
 typedef struct hf_op hf_op;
@@ -440,6 +482,20 @@ typedef void hf_finding_fn(hf_level level, const char *topic, const char *text, 
 
 /* Is this store safe for what it promises? Reports findings one by one. */
 HF_API hf_status hf_doctor(hf_store *store, hf_finding_fn *finding, void *arg, hf_error *err);
+
+/*
+ * Administer the store at `url` without opening it (it may be in no state to be opened): what an
+ * engine has to look after beyond locks. `words` is a command and its arguments, ended by NULL:
+ *
+ *   redlock   "status"                           what every node is
+ *             "join" ["--force"] [NODE]          heal what can be healed; wait for what must pass first
+ *
+ * holdfast-redlock(1) says what they do. Of "status" the text of a finding is words of the form
+ * key=value, and its topic the node. May block, for join as long as max_ttl. Any thread.
+ * HF_UNSUPPORTED: that engine has nothing of the kind. HF_INVALID: no such command, or not so.
+ */
+HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err);
 
 /* ---- engines ------------------------------------------------------------ */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_break(), hf_wait_change(), hf_doctor(): for whoever looks after a store. */
+/* hf_break(), hf_wait_change(), hf_doctor(), hf_manage(): for whoever looks after a store. */
 #include "core/op.h"
+#include "core/registry.h"
 #include "core/request.h"
 #include "core/store.h"
 #include "core/thread.h"
+#include "core/url.h"
 #include "core/wait.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -153,5 +155,49 @@ hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_erro
     status =
         status == HF_OK ? hfi_ok(err) : hfi_store_error(store, "doctor", NULL, status, &inner, err);
     hfi_store_leave(store);
+    return status;
+}
+
+/* ---- manage ---------------------------------------------------------------------------------- */
+
+static hf_status manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                        void *arg, hf_error *err)
+{
+    const struct hfi_engine *engine;
+    hf_status status = hfi_registry_find(url->scheme, &engine, err);
+    char *shown;
+
+    if (status != HF_OK)
+        return status;
+    if (!engine->manage)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
+                             engine->info.name);
+    status = engine->manage(url, words, finding, arg, err);
+    if (status != HF_OK && status != HF_INVALID) {
+        shown = hfi_url_redacted(url);
+        hfi_error_wrap(err, "%s", shown ? shown : url->scheme);
+        hfi_free(shown);
+    }
+    return status;
+}
+
+hf_status hf_manage(const char *text, const char *const *words, hf_finding_fn *finding, void *arg,
+                    hf_error *err)
+{
+    struct hfi_url url;
+    hf_status status;
+
+    if (!text || !*text)
+        return hfi_error_set(err, HF_INVALID, 0, "url: NULL or empty");
+    if (!words || !words[0])
+        return hfi_error_set(err, HF_INVALID, 0, "words: NULL or empty");
+    if (!finding)
+        return hfi_error_set(err, HF_INVALID, 0, "finding: NULL");
+    hfi_ok(err);
+    status = hfi_url_parse(text, &url, err);
+    if (status != HF_OK)
+        return status;
+    status = manage(&url, words, finding, arg, err);
+    hfi_url_done(&url);
     return status;
 }

@@ -12,6 +12,9 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+/* How long after its end by our clock a lost lease with a lock_delay is still left alone. */
+#define UNCLEAN_MS 1000
+
 static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
                              hf_error *err);
 static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
@@ -97,13 +100,14 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_end *ret_end)
 /*
  * A lease that our clock ended is still there in the store for a moment. If it has
  * a lock_delay that must run: a release now would look like a clean end and open
- * the name at once.
+ * the name at once. The store began to count when it got the request, which we do not know: so
+ * a while later than it can have been on a slow line.
  */
 static int64_t not_before(const struct hfi_lease *lease)
 {
     if (atomic_load(&lease->gone) || lease->claim.lock_delay_ms == 0)
         return 0;
-    return lease->term.sent_ms + lease->term.granted_ms;
+    return hfi_after_ms(lease->term.sent_ms + lease->term.granted_ms, UNCLEAN_MS);
 }
 
 void hfi_release_lost_claim(struct hfi_lease *lease, bool sole)

@@ -2,6 +2,8 @@
 /* Shared and exclusive, semaphores, barging, and one meaning per name. */
 #include "contract.h"
 
+#include <string.h>
+
 static hf_request rw_request(hf_kind kind, int64_t wait_ms)
 {
     hf_request request = mutex_request("rw");
@@ -10,6 +12,8 @@ static hf_request rw_request(hf_kind kind, int64_t wait_ms)
     request.wait_ms = wait_ms;
     return request;
 }
+
+#define MODEST_CAPACITY 1000 /* every engine with semaphores takes so many at once */
 
 static hf_request slots_request(uint32_t capacity, uint32_t permits, int64_t wait_ms)
 {
@@ -147,7 +151,15 @@ static void large_semaphore(void **state)
     (void)state;
     NEEDS(HF_CAP_SEMAPHORE);
     store = open_store();
-    a = take(store, &most);
+    if (hf_acquire(store, &most, &a, &contract_error) == HF_UNSUPPORTED) {
+        /* An engine may have a bound for one lease, if it names it. */
+        CHECK(strstr(contract_error.text, "permits"));
+        most = slots_request(MODEST_CAPACITY, MODEST_CAPACITY - 1, 0);
+        one = slots_request(MODEST_CAPACITY, 1, 0);
+        a = take(store, &most);
+    } else {
+        EXPECT(HF_OK, contract_error.status);
+    }
     b = take(store, &one);
     EXPECT(HF_BUSY, probe(store, &one));
     give(a);

@@ -60,10 +60,10 @@ static void clocks(void **state)
     (void)state;
     examine(store);
     CHECK(found(HF_FINE, "clock", "ours"));
-    clock_jump_ms(HOUR_MS);
+    clock_jump_ms(server, HOUR_MS);
     examine(store);
     CHECK(found(HF_WARNING, "clock", "ahead of ours"));
-    clock_jump_ms(-2 * HOUR_MS);
+    clock_jump_ms(server, -2 * HOUR_MS);
     examine(store);
     CHECK(found(HF_WARNING, "clock", "behind ours"));
     close_store(store);

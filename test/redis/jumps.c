@@ -18,7 +18,7 @@ static void forward(void **state)
 
     (void)state;
     EXPECT(HF_BUSY, probe(other, &trying));
-    clock_jump_ms(HOUR_MS);
+    clock_jump_ms(server, HOUR_MS);
     his = take(other, &trying);
     CHECK(hf_token(his) > token);
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
@@ -46,7 +46,7 @@ static void forward_and_back(void **state)
         token = hf_token(lease);
         attempt_start(&attempt, i % 2 ? other : store, &waiting);
         AWAIT(count_waiters(store, "n") == 1);
-        clock_jump_ms(i % 2 ? -HOUR_MS : HOUR_MS);
+        clock_jump_ms(server, i % 2 ? -HOUR_MS : HOUR_MS);
         hf_release(lease, NULL);
         EXPECT(HF_OK, attempt_join(&attempt));
         CHECK(hf_token(attempt.lease) > token);
@@ -66,7 +66,7 @@ static void back(void **state)
     int64_t until_ms = now_ms() + 4000;
 
     (void)state;
-    clock_jump_ms(-HOUR_MS);
+    clock_jump_ms(server, -HOUR_MS);
     EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
     while (now_ms() < until_ms) {
         CHECK(probe(other, &trying) == HF_BUSY || hf_lease_state(lease) == HF_STATE_LOST);
@@ -85,7 +85,7 @@ static void idle_names(void **state)
     uint64_t token = gets_free(store, "n", 0);
 
     (void)state;
-    clock_jump_ms(25 * HOUR_MS);
+    clock_jump_ms(server, 25 * HOUR_MS);
     AWAIT(server_do(server, "DBSIZE") == 0);
     gets_free(store, "n", token);
     close_store(store);

@@ -20,7 +20,7 @@ static void back_after_a_death(void **state)
     peer_begin(&holder, 0, &request);
     EXPECT(HF_OK, peer_join(&holder, 0, &token));
     peer_kill(&holder);
-    clock_jump_ms(-HOUR_MS);
+    clock_jump_ms(server, -HOUR_MS);
     gets_free(other, "n", token);
     close_store(other);
 }

@@ -90,13 +90,13 @@ static void clock_jumps(void **state)
     long long before = server_seconds(server);
 
     (void)state;
-    clock_jump_ms(3600 * 1000);
+    clock_jump_ms(server, 3600 * 1000);
     assert_in_range(server_seconds(server) - before, 3600, 3700);
-    clock_jump_ms(-7200 * 1000);
+    clock_jump_ms(server, -7200 * 1000);
     assert_in_range(before - server_seconds(server), 3500, 3600);
     /* What expires by the wall clock expires by its jump. */
     server_do(server, "SET k v PX 60000");
-    clock_jump_ms(100000);
+    clock_jump_ms(server, 100000);
     assert_int_equal(server_do(server, "EXISTS k"), 0);
     server_free(server);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -106,7 +107,7 @@ uint16_t free_port(void)
 
 struct server *server_start(const char *const *options)
 {
-    return server_start_with(options, NULL);
+    return server_start_with(options, NULL, NULL);
 }
 
 static void free_all(void)
@@ -147,7 +148,8 @@ static char *expand(const struct server *server, const char *text)
     return result;
 }
 
-struct server *server_start_with(const char *const *options, const char *environment)
+struct server *server_start_with(const char *const *options, const char *environment,
+                                 void (*prepare)(struct server *server))
 {
     struct server *server = calloc(1, sizeof *server);
     const char *tmp = getenv("TMPDIR");
@@ -167,6 +169,8 @@ struct server *server_start_with(const char *const *options, const char *environ
         server->tls |= strcmp(options[i], "--tls-cert-file") == 0;
     }
     server->options[SERVER_OPTIONS - 1] = environment ? expand(server, environment) : NULL;
+    if (prepare)
+        prepare(server);
     launch(server);
     await_answer(server);
     return server;
@@ -176,14 +180,12 @@ struct server *server_start_with(const char *const *options, const char *environ
 static void become_server(const struct server *server, char *const *args, pid_t parent)
 {
     char *environment = server->options[SERVER_OPTIONS - 1];
-    char *clock = getenv("HOLDFAST_TEST_CLOCK");
     char clock_text[SERVER_PATH_ROOM + 32] = "HOLDFAST_TEST_CLOCK=";
     char *env[] = { (char *)"PATH=/usr/bin:/bin", clock_text, environment, NULL };
     sigset_t none;
     int null = open("/dev/null", O_RDWR);
 
-    if (clock)
-        strncat(clock_text, clock, SERVER_PATH_ROOM);
+    strcat(strcat(clock_text, server->dir), "/clock"); /* clock.h makes it */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
@@ -352,6 +354,8 @@ void server_free(struct server *server)
         }
     server_kill(server);
     nftw(server->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (server->clock_us)
+        munmap((void *)server->clock_us, sizeof *server->clock_us);
     for (size_t i = 0; i < SERVER_OPTIONS; i++)
         free(server->options[i]);
     free(server);

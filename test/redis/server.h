@@ -35,7 +35,8 @@ struct server {
     char *options[SERVER_OPTIONS]; /* as given, copied; NULL at the end */
     char user[64], password[64];   /* for server_do() */
     redisContext *raw;
-    struct server *next; /* of all of this process */
+    _Atomic int64_t *clock_us; /* clock.h: how far its clock is off; NULL: it has the real one */
+    struct server *next;       /* of all of this process */
 };
 
 /*
@@ -44,8 +45,10 @@ struct server {
  * "{dir}" becomes the server's directory and "{port}" its port.
  */
 struct server *server_start(const char *const *options);
-/* The same, with a program's environment variable set for the server alone ("NAME=value"). */
-struct server *server_start_with(const char *const *options, const char *environment);
+/* The same, with a program's environment variable set for the server alone ("NAME=value"), and after
+ * `prepare` (may be NULL) was called for it, when its directory is there and it does not run yet. */
+struct server *server_start_with(const char *const *options, const char *environment,
+                                 void (*prepare)(struct server *server));
 /* SIGKILL, and wait for its end. What it had in memory is gone. */
 void server_kill(struct server *server);
 /* Start it again as it was: same port, same options, same directory. */

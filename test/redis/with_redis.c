@@ -9,12 +9,13 @@
  *   -x         through the Unix socket
  *   -S         a master and two replicas, watched by three sentinels
  *   -C         a cluster of three nodes
+ *   -R N       N servers that know nothing of each other, for Redlock (with -p, -t, -o, -q)
  *   -f SEED    through a network that fails at random (chaos.h), and a server that does
  *   -o OPTION  one more option for the server (-o --maxmemory -o 100mb)
  *   -q QUERY   more of the URL (wire=plain)
  *
  * {id} in the URL is for the contract suite, which gives every case a prefix of its own.
- * HOLDFAST_TEST_PORT is the server's port (not -S, -C) and HOLDFAST_TEST_SOCKET its Unix socket, at
+ * HOLDFAST_TEST_PORT is the server's port (not -S, -C, -R) and HOLDFAST_TEST_SOCKET its Unix socket, at
  * which no user is needed for -u.
  */
 #include "chaos.h"
@@ -30,12 +31,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define URL_ROOM 512
-#define SECRET   "sesame"
+#define URL_ROOM  1024
+#define SECRET    "sesame"
+#define NODES_MAX 9
 
 struct wish {
     bool password, tls, by_socket, sentinel, cluster;
     const char *rules, *query, *seed;
+    int nodes;
     const char *options[SERVER_OPTIONS];
     size_t option_count;
 };
@@ -110,23 +113,48 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 /* ---- the URL ---------------------------------------------------------------------------------- */
 
+/* What TLS needs in a URL. */
+static void tls_query(const struct wish *wish, char tls[4 * SERVER_PATH_ROOM])
+{
+    tls[0] = 0;
+    if (wish->tls)
+        snprintf(tls, 4 * SERVER_PATH_ROOM, "&ca=%s/ca.crt&cert=%s/client.crt&key=%s/client.key",
+                 certificates, certificates, certificates);
+}
+
 static void make_url(const struct wish *wish, const struct server *server, uint16_t port,
                      char url[URL_ROOM])
 {
-    char login[128] = "", tls[4 * SERVER_PATH_ROOM] = "";
+    char login[128] = "", tls[4 * SERVER_PATH_ROOM];
 
     if (wish->rules)
         snprintf(login, sizeof login, "app:%s@", SECRET);
     else if (wish->password)
         snprintf(login, sizeof login, ":%s@", SECRET);
-    if (wish->tls)
-        snprintf(tls, sizeof tls, "&ca=%s/ca.crt&cert=%s/client.crt&key=%s/client.key",
-                 certificates, certificates, certificates);
+    tls_query(wish, tls);
     if (wish->by_socket)
         snprintf(url, URL_ROOM, "redis+unix://%s%s?prefix=hf:{id}:", login, server->socket);
     else
         snprintf(url, URL_ROOM, "redis%s://%s127.0.0.1:%u?prefix=hf:{id}:%s", wish->tls ? "s" : "",
                  login, (unsigned)port, tls);
+}
+
+/* Redlock: start the nodes, which server.h ends with us, and make their URL. */
+static void start_nodes(const struct wish *wish, char url[URL_ROOM])
+{
+    char tls[4 * SERVER_PATH_ROOM];
+    int len;
+
+    tls_query(wish, tls);
+    len = snprintf(url, URL_ROOM, "redlock%s://%s", wish->tls ? "s" : "",
+                   wish->password ? ":" SECRET "@" : "");
+    for (int i = 0; i < wish->nodes; i++) {
+        const struct server *server = server_start(wish->options);
+
+        len += snprintf(url + len, URL_ROOM - (size_t)len, "%s127.0.0.1:%u", i ? "," : "",
+                        (unsigned)server->port);
+    }
+    snprintf(url + len, URL_ROOM - (size_t)len, "?prefix=hf:{id}:%s", tls);
 }
 
 static void add_query(const struct wish *wish, char url[URL_ROOM])
@@ -188,7 +216,7 @@ static struct wish parse(int argc, char **argv)
     struct wish wish = { 0 };
     int option;
 
-    while ((option = getopt(argc, argv, "+pu:txSCf:o:q:")) != -1) {
+    while ((option = getopt(argc, argv, "+pu:txSCR:f:o:q:")) != -1) {
         switch (option) {
         case 'p':
             wish.password = true;
@@ -210,6 +238,11 @@ static struct wish parse(int argc, char **argv)
         case 'C':
             wish.cluster = true;
             break;
+        case 'R':
+            wish.nodes = atoi(optarg);
+            if (wish.nodes < 1 || wish.nodes > NODES_MAX)
+                give_up("with_redis: -R: 1 to %d", NODES_MAX);
+            break;
         case 'f':
             wish.seed = optarg;
             break;
@@ -224,9 +257,8 @@ static struct wish parse(int argc, char **argv)
         }
     }
     if (optind >= argc)
-        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-f SEED] [-o OPTION] [-q "
-                "QUERY] "
-                "COMMAND...");
+        give_up("usage: with_redis [-p] [-u RULES] [-t] [-x] [-S] [-C] [-R N] [-f SEED] "
+                "[-o OPTION] [-q QUERY] COMMAND...");
     return wish;
 }
 
@@ -249,6 +281,8 @@ int main(int argc, char **argv)
     } else if (wish.cluster) {
         cluster = cluster_start(wish.options);
         snprintf(url, sizeof url, "%s", cluster_url(cluster, "?prefix=hf:{id}:"));
+    } else if (wish.nodes) {
+        start_nodes(&wish, url);
     } else {
         server = server_start(wish.options);
         if (wish.password)

@@ -155,11 +155,11 @@ class Model:
     def held(self, h):
         return ['G', h.c, h.tokens, h.deadline - self.now, h.slots]
 
-    def place(self, n, owner):
+    def place(self, key, n, owner):
         if owner in n.holders:
             return self.held(n.holders[owner])
         first = self.living(n)[0].owner == owner
-        return ['Q', self.next(n) if first else 0]
+        return ['Q', self.next(n) if first else 0, self.counter(key)]
 
     # -- scripts
 
@@ -205,7 +205,7 @@ class Model:
                 want.stamp, want.since = mine.stamp, mine.since
                 self.enqueue(n, want)
                 self.promote(key, n, proposal)
-                return self.place(n, owner)
+                return self.place(key, n, owner)
         if not replaced:
             self.promote(key, n, proposal)
         if not n.holders and not self.living(n):
@@ -226,7 +226,7 @@ class Model:
         want.stamp = self.believed(want.stamp, self.us)
         self.enqueue(n, want)
         self.promote(key, n, proposal)
-        return self.place(n, owner)
+        return self.place(key, n, owner)
 
     def write(self, key, epoch, owner, attempt, t):
         if self.epoch is None:
@@ -290,31 +290,33 @@ class Model:
             window = min(window, self.max_ttl - h.delay)
             stamp = self.believed(h.stamp, h.since * 1000 + 999)
             first = next(iter(self.living(n)), None)
-            if flags & 1 and first and (first.stamp, first.owner) < (stamp, owner):
+            if flags & 1 and first and (flags & 2 or (first.stamp, first.owner) < (stamp, owner)):
                 del n.holders[owner]
+                if flags & 2:
+                    self.promote(key, n, proposal)
                 self.enqueue(n, Record(
                     owner=owner, attempt=attempt, permits=h.permits, tokens=h.tokens, ttl=h.ttl, delay=h.delay,
                     window=window, stamp=stamp, start=h.start, inbox=h.inbox, label=h.label, flags=h.flags,
                     since=h.since, beat=self.now, epoch=h.epoch))
                 self.promote(key, n, proposal)
-                return self.place(n, owner)
+                return self.place(key, n, owner)
             h.deadline = max(h.deadline, self.now + window)
             h.window = max(h.window, window)
             return self.held(h)
         if mine and mine.attempt == attempt and mine.epoch == self.epoch:
             mine.beat, mine.window = self.now, min(window, self.max_ttl - mine.delay)
             self.promote(key, n, proposal)
-            return self.place(n, owner)
+            return self.place(key, n, owner)
         return ['N']
 
-    def renew(self, key, owner, attempt, ttl, token):
+    def renew(self, key, owner, attempt, ttl):
         n = self.name(key)
         self.expire(n)
         h = n.holders.get(owner)
         if not h or h.attempt != attempt or ttl + h.delay > h.limit:
             return 0
-        h.deadline, h.ttl, h.c = self.now + ttl, ttl, token or h.c
-        return 1
+        h.deadline, h.ttl = self.now + ttl, ttl
+        return h.c
 
     def adopt(self, key, owner, ttl):
         n = self.name(key)

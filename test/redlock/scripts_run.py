@@ -229,10 +229,10 @@ class Run:
             n.waiters.remove(mine)
 
     def check(self, what, answer, expected):
-        kind = expected[0] if isinstance(expected, list) else 'c' if what == 'acquire' else expected
+        kind = expected[0] if isinstance(expected, list) else 'c' if expected and what in ('acquire', 'renew') else expected
         self.counts['%s %s' % (what, kind)] = self.counts.get('%s %s' % (what, kind), 0) + 1
         if isinstance(expected, list) and expected[0] in 'QB' and expected[1] > 0:
-            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and len(answer) == 2:
+            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and answer[2:] == expected[2:]:
                 return
         if answer != expected:
             raise Mismatch('%s answered %r and not %r' % (what, answer, expected))
@@ -274,7 +274,7 @@ class Run:
         answer = self.call('acquire', [CLUSTER] + keys_of(name), args[0], name, *args[1:])
         expected = self.model.acquire(name, *args)
         waiters = self.model.name(name).waiters
-        if answer == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner:
+        if isinstance(answer, list) and answer[:2] == ['Q', 0] and expected[0] == 'Q' and answer[2:] == expected[2:] and waiters[0].owner != owner:
             expected = answer  # the dead before it may not have been noticed yet
         self.check('acquire', answer, expected)
 
@@ -316,7 +316,7 @@ class Run:
             r.shuffle(beats)
         if not beats:
             return
-        beats = [(k, o, self.attempt_of(k, o), window, r.choice([0, 1])) for k, o, window in beats]
+        beats = [(k, o, self.attempt_of(k, o), window, r.choice([0, 1, 3])) for k, o, window in beats]
         for b in beats:
             self.settle(b[0], b[1])
         epoch, proposal = self.some_epoch(), self.proposal()
@@ -343,7 +343,7 @@ class Run:
         if r.random() < 0.5:
             items += [(k, o, r.choice([30, 100, h.ttl])) for k, n in self.model.names.items()
                       for o, h in n.holders.items()]
-        items = [(k, o, self.attempt_of(k, o), t, r.choice([0, 0, self.model.us])) for k, o, t in items]
+        items = [(k, o, self.attempt_of(k, o), t) for k, o, t in items]
         self.trace.append(('renew', items))
         answers = self.call('renew', [keys_of(i[0])[0] for i in items], *[x for i in items for x in i[1:]])
         for item, answer in zip(items, answers):

@@ -64,8 +64,8 @@ class Case:
     def beat(self, owner, name='n', attempt=1, window=500, flags=0, proposal=0, epoch=EPOCH):
         return self.call('beat', [CLUSTER] + keys_of(name), epoch, proposal, name, owner, attempt, window, flags)[0]
 
-    def renew(self, owner, ttl=1000, name='n', attempt=1, token=0):
-        return self.call('renew', keys_of(name)[:1], owner, attempt, ttl, token)[0]
+    def renew(self, owner, ttl=1000, name='n', attempt=1):
+        return self.call('renew', keys_of(name)[:1], owner, attempt, ttl)[0]
 
     def adopt(self, owner, ttl=0, name='n'):
         return self.call('adopt', keys_of(name)[:1], owner, ttl)
@@ -162,7 +162,7 @@ def tokens_end(case):
         case.set_counter(limit - 65, kind['name'])
         equal(case.release('a', kind['name']), ['R'])
         equal(case.who(kind['name']), ([], ['b']))
-        equal(case.beat('b', kind['name']), ['Q', 0])
+        equal(case.beat('b', kind['name'])[:2], ['Q', 0])
         equal(case.release('b', kind['name']), ['N'])
         equal(case.counter(kind['name']), limit - 65)
 
@@ -222,8 +222,7 @@ def write_backs(case):
     equal(case.look()[4][0][2], 50)
     equal(case.status()[5:7], [1000001, 0])
     equal(case.adopt('a')[4], 50)
-    equal(case.renew('a', token=60), 1)  # says what the client has won with; the counter is another matter
-    equal((case.look()[4][0][2], case.counter()), (60, 50))
+    equal(case.renew('a'), 50)  # what it witnesses
     case.pass_ms(1001)
     equal(case.write('a', 70), ['N'])
     equal(case.acquire('b'), 51)
@@ -238,9 +237,9 @@ def slots(case):
     equal(case.acquire('c', permits=2, flags=0, **kind), ['B', 1001])
     equal(case.acquire('c', start=4, **kind), ['G', 3, 1, 1000, '2'])
     equal(case.acquire('c', start=4, **kind), ['G', 3, 1, 1000, '2'])
-    equal(case.acquire('d', start=2, permits=2, **kind), ['Q', 1001])
+    equal(case.acquire('d', start=2, permits=2, **kind)[:2], ['Q', 1001])
     equal(case.release('b'), ['R'])
-    equal(case.beat('d'), ['Q', 1001])
+    equal(case.beat('d')[:2], ['Q', 1001])
     equal(case.release('c'), ['R'])
     equal(case.beat('d'), ['G', 4, 1, 500, '1,2'])
     # Other slots, please: a later attempt gives back what it has first.
@@ -273,14 +272,14 @@ def attempts(case):
     equal(case.renew('a', attempt=3), 0)
     equal(case.beat('a', attempt=1), ['N'])
     equal(case.who(), (['a'], []))
-    equal(case.acquire('b', attempt=5), ['Q', 1001])
+    equal(case.acquire('b', attempt=5)[:2], ['Q', 1001])
     equal(case.acquire('b', attempt=4), ['X'])
     equal(case.beat('b', attempt=4), ['N'])
     equal(case.release('b', attempt=4), ['N'])
     equal(case.who(), (['a'], ['b']))
     case.acquire('c', stamp=case.us + 1)
     case.pass_ms(1)
-    equal(case.acquire('b', attempt=6, tokens=9), ['Q', 1000])  # keeps its place
+    equal(case.acquire('b', attempt=6, tokens=9)[:2], ['Q', 1000])  # keeps its place
     equal(case.acquire('a', attempt=3), 2)  # a new grant, in the place of the old one
     equal(case.release('a', attempt=4), ['R'])  # whatever was before 4
     equal(case.who(), (['b'], ['c']))
@@ -328,13 +327,13 @@ def stamps(case):
         case.acquire(owner, stamp=stamp)
     equal(case.who()[1], ['liar', 'old', 'c', 'd', 'future', 'late'])
     equal([w[6] - us for w in case.look()[5]], [-100000, -100000, -50000, -50000, 0, 0])
-    equal(case.beat('c'), ['Q', 0])
-    equal(case.beat('liar'), ['Q', 1001])
+    equal(case.beat('c')[:2], ['Q', 0])
+    equal(case.beat('liar')[:2], ['Q', 1001])
     # One that comes before all who wait, and fits, need not wait for somebody to look.
     kind = dict(mode=2, capacity=3, name='s')
     case.acquire('h', permits=2, **kind)
     equal(case.acquire('big', permits=2, **kind)[0], 'Q')
-    equal(case.acquire('later', stamp=us, **kind), ['Q', 0])
+    equal(case.acquire('later', stamp=us, **kind)[:2], ['Q', 0])
     equal(case.acquire('before', stamp=us - 5, **kind), ['G', 2, 1, 500, '2'])
     equal(case.acquire('pushy', flags=3, **kind)[0], 'Q')
     case.release('before', name='s')
@@ -475,7 +474,7 @@ def epochs(case):
     equal(case.acquire('a', epoch=NEXT), ['X'])
     equal(case.renew('a'), 1)
     equal(case.acquire('c', epoch=NEXT)[0], 'Q')
-    equal(case.beat('c', epoch=NEXT), ['Q', 1001])  # b, which was before it, does not count
+    equal(case.beat('c', epoch=NEXT)[:2], ['Q', 1001])  # b, which was before it, does not count
     equal(case.release('a'), ['R'])
     equal(case.who(), (['c'], []))
     equal(case.acquire('b', attempt=2, epoch=NEXT)[0], 'Q')
@@ -559,7 +558,7 @@ def clock_set_back(case):
     equal(case.who(), (['a'], ['d', 'c', 'b']))
     case.acquire('z', window=5000)
     equal(case.who(), (['a'], ['d', 'c', 'b', 'z']))
-    equal(case.beat('c', window=20000), ['Q', 0])
+    equal(case.beat('c', window=20000)[:2], ['Q', 0])
     case.pass_ms(1001)
     equal(case.acquire('x', flags=0)[0], 'B')
     case.pass_ms(4000)
@@ -580,7 +579,7 @@ def clock_set_back(case):
     case.acquire('b', name='m', window=5000)
     case.pass_ms(-2)
     equal(case.renew('a', 5000, name='m'), 1)
-    equal(case.beat('b', 'm'), ['Q', 5001])
+    equal(case.beat('b', 'm')[:2], ['Q', 5001])
     equal(case.release('a', 'm'), ['R'])
     equal(case.who('m'), (['b'], []))
 
@@ -606,7 +605,7 @@ def jumping_clock(case):
         elif op == 4:
             case.release(owner, name, tomb=r.choice([0, 0, 0, 20]))
         elif op == 5:
-            case.beat(owner, name, window=50, flags=r.randrange(2))
+            case.beat(owner, name, window=50, flags=r.randrange(4))
         elif op == 6:
             case.renew(owner, 100, name)
         else:
@@ -720,7 +719,7 @@ def full_server(case):
         equal([case.redis('HGETALL', key) for key in (keys_of('n')[0], keys_of('m1')[0], CLUSTER)], before)
         equal(case.redis('EXISTS', *(keys_of('new') + keys_of('new2'))), 0)
         equal(case.beat('b')[0], 'Q')
-        equal(case.call('renew', keys_of('n')[:1] + keys_of('m1')[:1], 'a', 1, 6000, 0, 'a', 1, 6000, 9), [1, 1])
+        equal(case.call('renew', keys_of('n')[:1] + keys_of('m1')[:1], 'a', 1, 6000, 'a', 1, 6000), [1, 1])
         equal(case.beat('a', 'm2')[0], 'G')
         equal(case.broken('a', 'm3', tomb=100), ['R'])
         equal(case.release('a', 'm4', tomb=100), ['R'])

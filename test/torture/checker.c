@@ -192,7 +192,9 @@ static void check_exclusion(struct checker *c, struct lease *held, size_t count)
             }
         n = kept;
         c->verdict.overlaps += n > 0;
-        if (taken > capacity(c, &held[i]))
+        if (taken > capacity(c, &held[i]) && c->history->doubles)
+            c->verdict.exclusion++;
+        else if (taken > capacity(c, &held[i]))
             complain(c, &c->verdict.exclusion, "too many hold", &held[i], n ? now[n - 1] : NULL);
         if (n < sizeof now / sizeof now[0])
             now[n++] = &held[i];
@@ -226,6 +228,34 @@ static void check_tokens(struct checker *c, struct lease *held, size_t count)
     }
 }
 
+/*
+ * Without exclusion: who had the first before anybody asked for the second has the smaller token.
+ * `held` is sorted by token, the largest first; of each kind of weight the one that was granted
+ * earliest is remembered.
+ */
+static void check_tokens_asked(struct checker *c, struct lease *const *held, size_t count)
+{
+    const struct lease *earliest[4] = { 0 };
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lease *l = held[i];
+        uint32_t kind = weight(l) > 3 ? 3 : weight(l) - 1;
+
+        if (l->token == 0 || l->token >= TOKEN_LIMIT)
+            complain(c, &c->verdict.tokens, "not a token", l, NULL);
+        for (int k = 0; k < 4; k++) {
+            if (!earliest[k] || !conflict(c, earliest[k], l))
+                continue;
+            c->verdict.compared++;
+            if (earliest[k]->got_ns < l->ask_ns)
+                complain(c, &c->verdict.tokens, "asked for later, and a smaller token", l,
+                         earliest[k]);
+        }
+        if (!earliest[kind] || l->got_ns < earliest[kind]->got_ns)
+            earliest[kind] = l;
+    }
+}
+
 /* ---- order ---------------------------------------------------------------------------------- */
 
 static int by_name_and_token(const void *x, const void *y)
@@ -235,6 +265,13 @@ static int by_name_and_token(const void *x, const void *y)
     if (a->name != b->name)
         return a->name < b->name ? -1 : 1;
     return (a->token > b->token) - (a->token < b->token);
+}
+
+static int by_token_down(const void *x, const void *y)
+{
+    const struct lease *a = *(struct lease *const *)x, *b = *(struct lease *const *)y;
+
+    return (a->token < b->token) - (a->token > b->token);
 }
 
 static bool queues(const struct lease *l)
@@ -287,7 +324,8 @@ static void check_order(struct checker *c)
         struct lease *l = sorted[i];
 
         if (i + 1 < count && sorted[i + 1]->name == l->name) {
-            if (sorted[i + 1]->token == l->token)
+            if (sorted[i + 1]->token == l->token &&
+                (!c->history->ties || conflict(c, l, sorted[i + 1])))
                 complain(c, &c->verdict.tokens, "the same token twice", l, sorted[i + 1]);
         } else {
             earliest = NULL;
@@ -300,6 +338,19 @@ static void check_order(struct checker *c)
         if (l->seen_ns != NOT_SEEN && (!earliest || l->seen_ns < earliest->seen_ns))
             earliest = l;
     }
+    free(sorted);
+}
+
+static void check_asked(struct checker *c, struct lease *held, size_t count)
+{
+    struct lease **sorted = calloc(count, sizeof *sorted);
+
+    if (!sorted)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        sorted[count - 1 - i] = &held[i];
+    qsort(sorted, count, sizeof *sorted, by_token_down);
+    check_tokens_asked(c, sorted, count);
     free(sorted);
 }
 
@@ -327,7 +378,10 @@ struct verdict check_history(const struct history *history, FILE *out)
         for (end = i; end < count && held[end].name == held[i].name; end++)
             ;
         check_exclusion(&c, held + i, end - i);
-        check_tokens(&c, held + i, end - i);
+        if (history->doubles)
+            check_asked(&c, held + i, end - i);
+        else
+            check_tokens(&c, held + i, end - i);
     }
 
     free(held);

@@ -284,6 +284,32 @@ static void lost_without_a_ttl(void **state)
     expect(0, 0, 0, 1);
 }
 
+/* Where two may hold at once: who began later counts, not who was seen to hold later. */
+static void with_doubles_asking_counts(void **state)
+{
+    (void)state;
+    history->doubles = true;
+    lease(0, mutex(), 0, 50, 100, 1); /* granted early, and told late */
+    lease(1, mutex(), 20, 30, 90, 2);
+    lease(2, mutex(), 60, 70, 80, 3);
+    expect(2, 0, 0, 0);
+    lease(3, mutex(), 81, 110, 120, 2); /* 3 was there when it asked; and 2 is used */
+    expect(2, 2, 0, 0);
+}
+
+static void ties_only_where_nothing_is_excluded(void **state)
+{
+    (void)state;
+    lease(0, base(RW, HF_SHARED, 1), 0, 10, 20, 5);
+    lease(1, base(RW, HF_SHARED, 1), 0, 12, 22, 5);
+    expect(0, 1, 0, 0);
+    history->ties = true;
+    expect(0, 0, 0, 0);
+    lease(2, base(RW, HF_EXCLUSIVE, 1), 30, 40, 50, 6);
+    lease(3, base(RW, HF_EXCLUSIVE, 1), 52, 60, 70, 6);
+    expect(0, 2, 0, 0); /* twice, and it did not grow */
+}
+
 int main(void)
 {
 #define CASE(function) cmocka_unit_test_setup_teardown(function, begin, end)
@@ -305,6 +331,8 @@ int main(void)
         CASE(overtaken_in_the_queue),
         CASE(overtaken_by_a_latecomer),
         CASE(lost_without_a_ttl),
+        CASE(with_doubles_asking_counts),
+        CASE(ties_only_where_nothing_is_excluded),
     };
 
     return cmocka_run_group_tests_name("torture_checker", tests, NULL, NULL);

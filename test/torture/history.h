@@ -64,6 +64,8 @@ struct history {
     _Atomic int stop; /* finish what you are at, and go */
     uint32_t lanes;
     uint32_t capacities[NAMES_MAX]; /* 0: no such name */
+    bool ties;    /* leases that do not exclude one another may have the same token */
+    bool doubles; /* clocks are wrong: two may hold what only one should (tokens are right still) */
     struct lane lane[LANES_MAX];
 };
 

@@ -31,6 +31,7 @@ static void numbers_never_change(void **state)
     assert_int_equal(HF_FULL, 18);
     assert_int_equal(HF_VERSION, 19);
     assert_int_equal(HF_INTERNAL, 20);
+    assert_int_equal(HF_FENCED, 21);
 }
 
 static void names_and_texts(void **state)

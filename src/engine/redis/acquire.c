@@ -267,7 +267,7 @@ static void ask(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_command_add_number(command, hfi_rd_window_ms(claim->ttl_ms));
     hfi_command_add_number(command, (int64_t)wait->attempt);
     hfi_command_add(command, conn->inbox_name, conn->inbox_len);
-    hfi_command_add_text(command, claim->label ? claim->label : conn->host->label);
+    hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
     hfi_rd_call_send(call);
 }
 
@@ -414,7 +414,7 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
     wait = claim->engine[RD_CLAIM_WAIT];
     if (payload[0] == 'L' && !wait && number(&at, &token) && token >= claim->token &&
         token < claim->token + claim->tokens) {
-        hfi_rd_lost(conn, claim, "it was broken");
+        hfi_pump_lost(&conn->pump, claim, "it was broken");
         return;
     }
     if (payload[0] != 'G' || !wait || !number(&at, &attempt) || !number(&at, &token) ||

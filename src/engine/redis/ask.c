@@ -22,6 +22,8 @@ struct hfi_ask {
     int epoll_fd;
     struct hfi_sent sent;
     bool answered;
+    hfi_ask_take_fn *take; /* NULL: as text */
+    void *take_arg;
     char *text;   /* the answer; NULL: an error, which is in `err` */
     hf_error why; /* the link went down */
     hf_error err;
@@ -32,6 +34,7 @@ static void down(struct hfi_link *link, hf_status status, const char *why);
 static void message(struct hfi_link *link, const char *channel, size_t channel_len,
                     const char *payload, size_t len);
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static char *await_answer(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err);
 static void turn(struct hfi_ask *ask);
 
 static const struct hfi_link_owner owner = { .up = up, .down = down, .message = message };
@@ -138,6 +141,24 @@ char *hfi_ask(struct hfi_ask *ask, const char *const *words, hf_error *err)
 
 char *hfi_ask_command(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err)
 {
+    ask->take = NULL;
+    return await_answer(ask, command, err);
+}
+
+bool hfi_ask_reply(struct hfi_ask *ask, const struct hfi_command *command, hfi_ask_take_fn *take,
+                   void *arg, hf_error *err)
+{
+    char *text;
+
+    ask->take = take;
+    ask->take_arg = arg;
+    text = await_answer(ask, command, err);
+    hfi_free(text);
+    return text != NULL;
+}
+
+static char *await_answer(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err)
+{
     if (command->failed) {
         hfi_error_memory(err);
         return NULL;
@@ -198,7 +219,30 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
         (void)hfi_reply_status(reply, &ask->err);
         return;
     }
-    ask->text = as_text(reply);
+    if (ask->take)
+        ask->take(reply, ask->take_arg);
+    ask->text = ask->take ? hfi_strdup("") : as_text(reply);
     if (!ask->text)
         hfi_error_memory(&ask->err);
+}
+
+/* ---- INFO ------------------------------------------------------------------------------------- */
+
+const char *hfi_info(const char *info, const char *key, char *value, size_t size)
+{
+    size_t key_len = strlen(key);
+
+    *value = 0;
+    for (const char *line = info; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
+            continue;
+        line += key_len + 1;
+        snprintf(value, size, "%.*s", (int)strcspn(line, "\r\n"), line);
+        for (char *c = value; *c; c++)
+            if (*c < 0x20 || *c == 0x7f)
+                *c = '?';
+        break;
+    }
+    return value;
 }

@@ -25,5 +25,12 @@ const struct hfi_server *hfi_ask_server(const struct hfi_ask *ask);
 char *hfi_ask(struct hfi_ask *ask, const char *const *words, hf_error *err);
 /* The same for a command that is built already. */
 char *hfi_ask_command(struct hfi_ask *ask, const struct hfi_command *command, hf_error *err);
+/* The same, the answer as it came: for `take`, during the call. false: as NULL above. */
+typedef void hfi_ask_take_fn(const struct hfi_reply *reply, void *arg);
+bool hfi_ask_reply(struct hfi_ask *ask, const struct hfi_command *command, hfi_ask_take_fn *take,
+                   void *arg, hf_error *err);
+
+/* The value of "key:value" in what INFO said, "" if there is none. */
+const char *hfi_info(const char *info, const char *key, char *value, size_t size);
 
 #endif

@@ -432,7 +432,7 @@ static void use_map(struct hfi_conn *conn)
         struct rd_node *node = conn->nodes[i];
 
         if (node->serves && !node->in_map) {
-            conn->doubt = true; /* its place was taken: what it had not passed on is lost */
+            hfi_rd_doubt(conn); /* its place was taken: what it had not passed on is lost */
             hfi_rd_waits_hurry(conn);
         }
         if (!node->in_map && !node->gone)

@@ -16,9 +16,6 @@ struct hfi_report {
 __attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *r, hf_level level,
                                                       const char *topic, const char *format, ...);
 
-/* The value of "key:value" in what INFO said, "" if there is none. */
-const char *hfi_info(const char *info, const char *key, char *value, size_t size);
-
 /* Everything about the server at the other end. */
 void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
                        const struct hfi_address *address);

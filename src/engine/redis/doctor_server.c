@@ -73,25 +73,6 @@ void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-const char *hfi_info(const char *info, const char *key, char *value, size_t size)
-{
-    size_t key_len = strlen(key);
-
-    *value = 0;
-    for (const char *line = info; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
-            continue;
-        line += key_len + 1;
-        snprintf(value, size, "%.*s", (int)strcspn(line, "\r\n"), line);
-        for (char *c = value; *c; c++)
-            if (*c < 0x20 || *c == 0x7f)
-                *c = '?';
-        break;
-    }
-    return value;
-}
-
 static long long info_number(const char *info, const char *key)
 {
     char value[VALUE_ROOM];

@@ -11,15 +11,51 @@
 #include "util/random.h"
 #include "util/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
+
+/* ---- the pump's owner --------------------------------------------------------------- */
+
+static void flush(struct hfi_pump *pump)
+{
+    hfi_rd_net_flush((struct hfi_conn *)pump);
+}
+
+static void tick(struct hfi_pump *pump, int64_t now_ms)
+{
+    struct hfi_conn *conn = (struct hfi_conn *)pump;
+
+    hfi_rd_net_tick(conn, now_ms);
+    hfi_rd_waits_tick(conn, now_ms);
+    if (conn->note_ms <= now_ms)
+        hfi_rd_notes_send(conn);
+}
+
+/* When something must be done although nothing comes. */
+static int64_t next_ms(struct hfi_pump *pump)
+{
+    struct hfi_conn *conn = (struct hfi_conn *)pump;
+    int64_t next = hfi_rd_net_next_ms(conn);
+
+    next = conn->beat_ms < next ? conn->beat_ms : next;
+    return conn->note_ms < next ? conn->note_ms : next;
+}
+
+static struct hfi_link *busy(struct hfi_pump *pump, bool *ret_listens)
+{
+    struct hfi_conn *conn = (struct hfi_conn *)pump;
+
+    *ret_listens = conn->beat_ms != HFI_NEVER;
+    return hfi_rd_net_busy(conn);
+}
+
+static const struct hfi_pump_owner work = {
+    .flush = flush, .tick = tick, .next_ms = next_ms, .busy = busy
+};
 
 /* ---- open and close --------------------------------------------------------------- */
 
@@ -31,7 +67,6 @@ static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = -1;
     status = hfi_conf_parse(url, host->label, &conn->conf, err);
     if (status == HF_OK && conn->conf->sync > 0 && conn->conf->way == HFI_WAY_CLUSTER)
         status = hfi_error_set(err, HF_CONFIG, 0, "sync: not with redis+cluster");
@@ -57,14 +92,9 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 {
     unsigned char id[RD_INBOX_ID_LEN / 2];
     char hex[RD_INBOX_ID_LEN + 1];
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
-    pthread_mutex_init(&conn->lock, NULL);
-    conn->host = host;
     conn->location = conn->conf->location;
-    conn->told_ms = INT64_MIN;
     conn->parked_end = &conn->parked;
-    conn->done_end = &conn->done;
     conn->beat_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
@@ -76,43 +106,29 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     hfi_hex(id, sizeof id, hex);
     conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
                                        conn->conf->prefix, hex);
-    conn->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (conn->epoll_fd < 0 || conn->kick_fd < 0 ||
-        epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
-        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
-                             strerror(errno));
-    return HF_OK;
+    return hfi_pump_init(&conn->pump, host, &work, err);
 }
 
 static void destroy(struct hfi_conn *conn)
 {
     struct rd_call *call;
-    struct rd_loss *loss;
 
     hfi_free(conn->reserve);
     while ((call = conn->pool)) {
         conn->pool = call->next;
         hfi_free(call);
     }
-    while ((loss = conn->losses)) {
-        conn->losses = loss->next;
-        hfi_free(loss);
-    }
-    if (conn->epoll_fd >= 0)
-        close(conn->epoll_fd);
-    if (conn->kick_fd >= 0)
-        close(conn->kick_fd);
+    hfi_pump_done(&conn->pump);
     hfi_conf_free(conn->conf);
     hfi_free(conn);
 }
 
 static void rd_close(struct hfi_conn *conn)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_pump_enter(&conn->pump);
     conn->closing = true;
     hfi_rd_net_close(conn);
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&conn->pump.lock);
     destroy(conn);
 }
 
@@ -121,8 +137,8 @@ static void rd_close(struct hfi_conn *conn)
 static void rd_abandon(struct hfi_conn *conn)
 {
     hfi_rd_net_abandon(conn);
-    close(conn->epoll_fd);
-    close(conn->kick_fd);
+    close(conn->pump.epoll_fd);
+    close(conn->pump.kick_fd);
 }
 
 static const char *rd_location(struct hfi_conn *conn)
@@ -166,75 +182,27 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void rd_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_pump_enter(&conn->pump);
     submit(conn, op);
-    hfi_rd_leave(conn);
+    hfi_pump_leave(&conn->pump);
 }
 
 static void rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    pthread_mutex_lock(&conn->lock);
+    hfi_pump_enter(&conn->pump);
     hfi_rd_cancel(conn, op, status);
-    hfi_rd_leave(conn);
+    hfi_pump_leave(&conn->pump);
 }
 
 void hfi_rd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    if (status != HF_OK) {
-        if (err && err->text[0])
-            hfi_error_set(&op->error, status, err->native, "%s", err->text);
-        else
-            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
-    }
     op->engine[RD_OP_WAIT] = NULL;
-    op->engine[RD_OP_NEXT] = NULL;
-    op->engine[RD_OP_STATUS] = (void *)(intptr_t)status;
-    *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[RD_OP_NEXT];
+    hfi_pump_finish(&conn->pump, op, status, err);
 }
 
-void hfi_rd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void hfi_rd_doubt(struct hfi_conn *conn)
 {
-    struct rd_loss *loss = hfi_malloc(sizeof *loss);
-
-    if (!loss)
-        return; /* the next renewal will find out */
-    loss->claim = claim;
-    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
-    loss->why = why;
-    loss->next = conn->losses;
-    conn->losses = loss;
-}
-
-void hfi_rd_leave(struct hfi_conn *conn)
-{
-    struct hfi_op *op = conn->done, *next;
-    struct rd_loss *loss = conn->losses, *after;
-    struct hfi_host *host = conn->host;
-    bool doubt = conn->doubt, wake;
-
-    conn->done = NULL;
-    conn->done_end = &conn->done;
-    conn->losses = NULL;
-    conn->doubt = false;
-    if (!conn->corked)
-        hfi_rd_net_flush(conn);
-    wake = hfi_rd_hurry(conn);
-    pthread_mutex_unlock(&conn->lock);
-
-    if (wake)
-        host->wake(host);
-    if (doubt && host->doubt)
-        host->doubt(host, "the server, or its data, is another one now");
-    for (; loss; loss = after) {
-        after = loss->next;
-        host->lost(host, loss->claim, loss->owner, loss->why);
-        hfi_free(loss);
-    }
-    for (; op; op = next) {
-        next = op->engine[RD_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[RD_OP_STATUS]);
-    }
+    conn->pump.doubt = "the server, or its data, is another one now";
 }
 
 /* ---- claims by owner --------------------------------------------------------------------- */
@@ -304,13 +272,46 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
     return claim;
 }
 
+/* ---- driving --------------------------------------------------------------------------------- */
+
+static int rd_fd(struct hfi_conn *conn)
+{
+    return conn->pump.epoll_fd;
+}
+
+static int rd_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+{
+    return hfi_pump_timeout_ms(&conn->pump, now_ms);
+}
+
+static void rd_process(struct hfi_conn *conn, int64_t now_ms)
+{
+    (void)now_ms;
+    hfi_pump_process(&conn->pump);
+}
+
+static void rd_turn(struct hfi_conn *conn, int64_t until_ms)
+{
+    hfi_pump_turn(&conn->pump, until_ms);
+}
+
+static void rd_kick(struct hfi_conn *conn)
+{
+    hfi_pump_kick(&conn->pump);
+}
+
+static void rd_cork(struct hfi_conn *conn, bool on)
+{
+    hfi_pump_cork(&conn->pump, on);
+}
+
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 #define CALLS                                                                                   \
     .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = RD_TTL_MS, .min_ttl_ms = 1000, \
     .open = rd_open, .close = rd_close, .abandon = rd_abandon, .location = rd_location,         \
-    .submit = rd_submit, .cancel = rd_cancel, .fd = hfi_rd_fd, .timeout_ms = hfi_rd_timeout_ms, \
-    .process = hfi_rd_process, .turn = hfi_rd_drive, .kick = hfi_rd_kick, .cork = hfi_rd_cork,  \
+    .submit = rd_submit, .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms, \
+    .process = rd_process, .turn = rd_turn, .kick = rd_kick, .cork = rd_cork,  \
     .doctor = hfi_rd_doctor
 
 #define SCHEMES \

@@ -307,9 +307,9 @@ void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op)
  */
 void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    bool wake = false;
+    bool sooner = false;
 
-    pthread_mutex_lock(&conn->lock);
+    hfi_pump_enter(&conn->pump);
     if ((uintptr_t)claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_LISTED) { /* else it is being released */
         claim->engine[RD_CLAIM_TOKEN] = (void *)(uintptr_t)token;
         claim->engine[RD_CLAIM_TID] = (void *)(uintptr_t)tid;
@@ -319,12 +319,10 @@ void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t toke
         }
         if (conn->note_ms == HFI_NEVER) {
             conn->note_ms = hfi_now_ms() + RD_NOTE_MS;
-            wake = hfi_rd_hurry(conn);
+            sooner = true;
         }
     }
-    pthread_mutex_unlock(&conn->lock); /* not leave(): core may hold locks of its own here */
-    if (wake)
-        conn->host->wake(conn->host);
+    hfi_pump_slip(&conn->pump, sooner);
 }
 
 /* Nobody waits for the answer: a note that is lost is followed by another. */

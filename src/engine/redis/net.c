@@ -52,7 +52,7 @@ static bool aim(struct rd_node *node, const struct hfi_address *address)
     struct hfi_conn *conn = node->conn;
     bool is_inbox = node == &conn->inbox;
     struct hfi_address *copy = hfi_address_copy(address);
-    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, conn->epoll_fd,
+    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, conn->pump.epoll_fd,
                                                 is_inbox ? &inbox_owner : &node_owner, node)
                                  : NULL;
 
@@ -163,7 +163,7 @@ const struct rd_topology hfi_rd_single = {
 
 hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->host->open_deadline_ms;
+    int64_t until_ms = conn->pump.host->open_deadline_ms;
     const struct rd_topology *topology = conn->conf->way == HFI_WAY_SENTINEL  ? &hfi_rd_sentinel
                                          : conn->conf->way == HFI_WAY_CLUSTER ? &hfi_rd_cluster
                                                                               : &hfi_rd_single;
@@ -175,7 +175,7 @@ hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
     if (status == HF_OK)
         while (!topology->ready(conn) && !(why = topology->why(conn, true)) &&
                hfi_now_ms() < until_ms)
-            hfi_rd_drive(conn, until_ms);
+            hfi_pump_turn(&conn->pump, until_ms);
     if (status == HF_OK && topology->ready(conn))
         return HF_OK;
 
@@ -187,10 +187,10 @@ hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
                      : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
                                      conn->conf->addresses[0].shown);
     }
-    pthread_mutex_lock(&conn->lock);
+    hfi_pump_enter(&conn->pump);
     conn->closing = true;
     hfi_rd_net_close(conn);
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_unlock(&conn->pump.lock);
     return status;
 }
 
@@ -335,7 +335,7 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
         hfi_link_send(node->link, &call->command, &call->sent);
-    if (!conn->looping)
+    if (!conn->pump.looping)
         hfi_link_flush_if(node->link, EAGER);
 }
 
@@ -501,7 +501,7 @@ static void node_up(struct hfi_link *link)
     }
     if (node->was_up &&
         (strcmp(node->run_id, server->run_id) != 0 || strcmp(node->replid, server->replid) != 0))
-        conn->doubt = true;
+        hfi_rd_doubt(conn);
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;

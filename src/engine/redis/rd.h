@@ -3,7 +3,7 @@
  * The redis engine, inside.
  *
  *   engine.c    the table; open, close, submit, cancel
- *   drive.c     being driven: reading, timers, finishing
+ *   pump.c      being driven: reading, timers, finishing (shared with redlock)
  *   net.c       which server gets a command: connect, reconnect, park
  *   sentinel.c  redis+sentinel: which server that is
  *   cluster.c   redis+cluster: which of many, and redirections
@@ -15,15 +15,14 @@
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
  *
- * Everything is under conn->lock, but for reading from a socket, which the one
- * thread that drives does without it. Ops are finished, and core is called, with
- * the lock dropped: whoever leaves with hfi_rd_leave() finishes what is due.
+ * Everything is under pump.lock (pump.h).
  */
 #ifndef HFI_RD_H
 #define HFI_RD_H
 
 #include "engine/engine.h"
 #include "engine/redis/link.h"
+#include "engine/redis/pump.h"
 #include "engine/redis/scripts.h"
 
 #include <pthread.h>
@@ -125,19 +124,10 @@ struct rd_node {
 };
 
 struct hfi_conn {
-    pthread_mutex_t lock;
-    struct hfi_host *host;
+    struct hfi_pump pump; /* first: they are one address */
     struct hfi_redis_conf *conf;
     const struct rd_way *way; /* which wire */
-
-    int epoll_fd, kick_fd;
-    bool napping;         /* the driver is in epoll_wait(), or about to be ... */
-    int64_t nap_until_ms; /* ... until then */
-    int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
-    unsigned corked;      /* somebody is at work and will flush */
-    bool looping;         /* ... and it is the caller's loop that runs its callbacks */
     bool closing;
-    int64_t looked_ms; /* when the driver last asked epoll */
 
     const struct rd_topology *topology;
     struct rd_node **nodes; /* single and sentinel: one. Never NULL, but their links may be */
@@ -159,9 +149,6 @@ struct hfi_conn {
     struct rd_call *pool;
     unsigned pool_count;
     struct rd_call *reserve; /* without memory a cancel or release must still leave; NULL: in use */
-    struct hfi_op *done, **done_end; /* ops to finish, through op->engine[RD_OP_NEXT] */
-    struct rd_loss *losses;          /* claims to report as lost */
-    bool doubt;                      /* a server's identity changed: core must be told */
 
     struct rd_wait *waits;
     int64_t beat_ms; /* no wait has anything to do before */
@@ -177,9 +164,7 @@ struct hfi_conn {
 
 /* op->engine[] */
 enum {
-    RD_OP_NEXT,   /* in conn->done */
-    RD_OP_STATUS, /* what it is finished with */
-    RD_OP_WAIT,   /* an acquire: its struct rd_wait, until it is to be finished */
+    RD_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct rd_wait, until it is to be finished */
     RD_OP_DATA,   /* look.c */
     RD_OP_LEFT    /* a renewal: how many commands of it are under way */
 };
@@ -219,34 +204,12 @@ extern const struct rd_way hfi_rd_native, hfi_rd_plain, hfi_rd_redisson;
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
 void hfi_rd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
-/* Tell core, when the lock is dropped, that a claim is lost. */
-void hfi_rd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-/* Flush unless corked, drop the lock, finish what is due. */
-void hfi_rd_leave(struct hfi_conn *conn);
-
-/* A claim that is no longer ours, until core has been told. */
-struct rd_loss {
-    struct rd_loss *next;
-    struct hfi_claim *claim;
-    unsigned char owner[HFI_OWNER_LEN];
-    const char *why; /* static */
-};
+/* Some server, or its data, is another one now: core is told when the lock is dropped. */
+void hfi_rd_doubt(struct hfi_conn *conn);
 
 void hfi_rd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
 void hfi_rd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
 struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *owner);
-
-/* ---- drive.c ------------------------------------------------------------------- */
-
-int hfi_rd_fd(struct hfi_conn *conn);
-int hfi_rd_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void hfi_rd_process(struct hfi_conn *conn, int64_t now_ms);
-void hfi_rd_drive(struct hfi_conn *conn, int64_t until_ms);
-void hfi_rd_kick(struct hfi_conn *conn);
-void hfi_rd_cork(struct hfi_conn *conn, bool on);
-/* Something may have become due earlier: a driver that naps past it is kicked. true: core must be
- * told too (host->wake), for a caller's own loop sleeps longer than it should. With the lock. */
-bool hfi_rd_hurry(struct hfi_conn *conn);
 
 /* ---- net.c ----------------------------------------------------------------------- */
 

@@ -104,7 +104,7 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
     member->learnt = learnt;
     member->address = hfi_address_copy(address);
     member->link = member->address ? hfi_link_new(conn->conf, member->address, false,
-                                                  conn->epoll_fd, &member_owner, member)
+                                                  conn->pump.epoll_fd, &member_owner, member)
                                    : NULL;
     if (!member->link) {
         hfi_address_free(member->address);

@@ -33,8 +33,8 @@ unsigned hfi_majority(unsigned n);
 /* ---- one acquisition ----------------------------------------------------------------- */
 
 enum hfi_vote {
-    HFI_VOTE_NONE,    /* not asked, or it cannot be asked now */
-    HFI_VOTE_ASKED,   /* an answer is awaited: it may have granted, and may be about to take it back */
+    HFI_VOTE_NONE,  /* not asked, or it cannot be asked now */
+    HFI_VOTE_ASKED, /* an answer is awaited: it may have granted, and may be about to take it back */
     HFI_VOTE_GRANTED, /* it holds the name for us */
     HFI_VOTE_QUEUED,  /* it has us in its queue */
     HFI_VOTE_BUSY,    /* it refused: somebody else holds */
@@ -47,7 +47,7 @@ enum hfi_vote {
 struct hfi_ballot_node {
     enum hfi_vote vote;
     uint64_t granted; /* GRANTED: the counter just after the grant */
-    uint64_t written; /* GRANTED: the counter just after the last write-back that we know of; 0: none */
+    uint64_t written; /* GRANTED: the counter just after the last write-back known; 0: none */
     uint64_t choice;  /* GRANTED: which slots (a number for the set of them); 0: none */
     int64_t sent_ms;  /* GRANTED: read before that was sent which ... */
     int64_t held_ms;  /* ... gave it to us for so long */
@@ -67,29 +67,30 @@ void hfi_ballot_granted(struct hfi_ballot *ballot, unsigned node, uint64_t count
                         int64_t sent_ms, int64_t held_ms);
 /* Anything else that a node said: its grant, if there was one, is gone. */
 void hfi_ballot_voted(struct hfi_ballot *ballot, unsigned node, enum hfi_vote vote);
-/* A write-back: sent; answered with the counter just after it; answered "you do not hold" (0). */
+/* A write-back: sent (0: not awaited any more, its answer is overdue); answered with the counter just after
+ * it; answered "you do not hold" (0: OTHER then). */
 void hfi_ballot_writing(struct hfi_ballot *ballot, unsigned node, uint64_t token);
 void hfi_ballot_wrote(struct hfi_ballot *ballot, unsigned node, uint64_t counter);
 
 enum hfi_verdict {
-    HFI_BALLOT_OPEN,    /* answers that are under way may decide it */
-    HFI_BALLOT_WON,     /* `token` at `nodes`; until the time that follows from sent_ms and held_ms */
+    HFI_BALLOT_OPEN, /* answers that are under way may decide it */
+    HFI_BALLOT_WON, /* `token`, which `nodes` witness; until the time that follows from sent_ms and held_ms */
     HFI_BALLOT_WRITE,   /* hold a majority, but not with one token: write back `token` at `nodes` */
-    HFI_BALLOT_WAITING, /* nothing under way: as many as needed have us in the queue, or hold for us */
-    HFI_BALLOT_SPLIT,   /* as WAITING, but some hold for us and others do not: yield at `nodes` */
-    HFI_BALLOT_BUSY,    /* a majority cannot be had: somebody else holds (`nodes`: where we were granted) */
-    HFI_BALLOT_KIND,
-    HFI_BALLOT_FULL,
-    HFI_BALLOT_FEW      /* too few nodes answer, or vote at all */
+    HFI_BALLOT_WAITING, /* nothing under way can win it; as many as needed have us in the queue */
+    HFI_BALLOT_SPLIT, /* ... or hold for us, but too few do, or with different slots: yield at `nodes` */
+    HFI_BALLOT_BUSY, /* a majority cannot be had: somebody else holds (`nodes`: where we were granted) */
+    HFI_BALLOT_KIND, /* ... and so many say that the name is of another kind that the others are too few */
+    HFI_BALLOT_FULL, /* ... and so many are full that the others are too few */
+    HFI_BALLOT_FEW   /* too few nodes answer, or vote at all */
 };
 
 struct hfi_outcome {
     enum hfi_verdict verdict;
-    uint64_t token;   /* WON: the last of the block. WRITE: what to write back */
-    uint64_t choice;  /* WON: the slots */
+    uint64_t token;  /* WON: the last of the block. WRITE: what to write back */
+    uint64_t choice; /* WON: the slots */
     uint32_t nodes;
-    uint32_t wrong;   /* WON: nodes that granted other slots: to be given back there */
-    int64_t sent_ms;  /* WON: a majority holds at least until sent_ms + held_ms, by its own clocks */
+    uint32_t wrong;  /* WON: nodes that granted other slots: to be given back there */
+    int64_t sent_ms; /* WON: a majority holds at least until sent_ms + held_ms, by its own clocks */
     int64_t held_ms;
 };
 
@@ -126,20 +127,22 @@ struct hfi_node_view {
 };
 
 enum hfi_heal_step {
-    HFI_HEAL_NOTHING,  /* all that answer are in one epoch */
-    HFI_HEAL_START,    /* all n are empty: mark all with one fresh marker (overwriting old ones), confirm, install */
-    HFI_HEAL_MARK,     /* put a marker on `nodes`, or take note of the one there */
-    HFI_HEAL_AGE,      /* an empty node must stay so until `wait_ms` from now */
-    HFI_HEAL_SEAL,     /* `nodes`: from the epoch each is in to `epoch` */
-    HFI_HEAL_INSTALL,  /* `nodes` (one): `epoch`, `floor`, by its marker */
-    HFI_HEAL_LIFT,     /* `nodes` lag behind: from the epoch each is in to `epoch` */
-    HFI_HEAL_STUCK     /* `why`: only a person can decide */
+    HFI_HEAL_NOTHING, /* all that answer are in one epoch */
+    /* All n are empty: mark all with one fresh marker (overwriting old ones), confirm that all n carry it,
+     * install epoch 1 with it as id. Who dies on the way is followed up by INSTALL. */
+    HFI_HEAL_START,
+    HFI_HEAL_MARK,    /* put a marker on `nodes`, or take note of the one there */
+    HFI_HEAL_AGE,     /* an empty node must stay so until `wait_ms` from now */
+    HFI_HEAL_SEAL,    /* `nodes`: from the epoch each is in to `epoch` */
+    HFI_HEAL_INSTALL, /* `nodes` (one): `epoch`, `floor`, by its marker */
+    HFI_HEAL_LIFT,    /* `nodes` lag behind: from the epoch each is in to `epoch` */
+    HFI_HEAL_STUCK    /* `why`: only a person can decide */
 };
 
 enum hfi_stuck {
     HFI_STUCK_NO,
-    HFI_STUCK_FEW,      /* too few nodes are reachable to know: wait */
-    HFI_STUCK_LOST,     /* all are reachable or it does not matter: fewer than a majority are intact */
+    HFI_STUCK_FEW,  /* too few nodes are reachable to know: wait */
+    HFI_STUCK_LOST, /* all are reachable or it does not matter: fewer than a majority are intact */
     HFI_STUCK_CLUSTERS, /* nodes belong to different clusters */
     HFI_STUCK_COUNT     /* a node says that it is one of another number of nodes */
 };
@@ -155,11 +158,13 @@ struct hfi_heal {
 
 /*
  * The next step towards a whole cluster, from what all nodes said of themselves; all of it, so that a
- * healer may die anywhere and another goes on. Epochs of a node only rise.
+ * healer may die anywhere and another goes on. Epochs of a node only rise. A node that refuses a step
+ * again and again is to be shown as UNKNOWN, or it stops all the steps that come after.
  */
 struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n);
 
-/* The epoch to use: the one that a majority of all n is in. false: there is none. */
+/* The epoch to use: the one that a majority of all n is in. false: there is none. No other may be
+ * named in a request, wherever it was heard of (heal_plan.c says why); the views must be of one round. */
 bool hfi_epoch_current(const struct hfi_node_view *nodes, unsigned n, struct hfi_epoch *ret_epoch);
 
 #endif

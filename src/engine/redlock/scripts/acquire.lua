@@ -76,8 +76,10 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
             call('HSET', key, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters + 1, soon, far,
                 closed, tomb, exp, wexp, sweep, now) .. sub(got[1], STATE_LEN + 1))
             if moved then call('PEXPIREAT', key, exp) end
-            if waiters > 0 and call('ZRANGE', KEYS[4], 0, 0)[1] ~= owner then return { 'Q', 0 } end
-            return { 'Q', next_change }
+            if waiters > 0 and call('ZRANGE', KEYS[4], 0, 0)[1] ~= owner then
+                return { 'Q', 0, (unpack('<d', home[3])) }
+            end
+            return { 'Q', next_change, (unpack('<d', home[3])) }
         end
     end
 end

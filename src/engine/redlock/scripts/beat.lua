@@ -6,7 +6,8 @@
 -- epoch, whose grant must not be counted in this one.
 --
 -- Yielding: the asker holds here, but not at a majority. It goes back only behind one whose stamp is
--- earlier, and nodes agree on stamps: so of several that hold a part each, one yields to nobody.
+-- earlier, and nodes mostly agree on stamps: so of several that hold a part each, one yields to nobody. Where they
+-- do not agree, somebody must step back although he is the first: flag 2.
 
 -- include: clock
 -- include: state
@@ -26,7 +27,7 @@ local function preceded(owner, stamp)
     return score < stamp or score == stamp and first < owner
 end
 
-local function one(owner, attempt, window, yield)
+local function one(owner, attempt, window, yield, back)
     local got = n.load(owner)
     n.expire()
     if got[2] then
@@ -38,9 +39,10 @@ local function one(owner, attempt, window, yield)
             if window > node.max_ttl - delay then window = node.max_ttl - delay end
             call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
             stamp = n.believe(stamp, since * 1000 + 999)
-            if yield and preceded(owner, stamp) then
+            if yield and (back and n.head() or preceded(owner, stamp)) then
                 call('HDEL', n.key, 'h' .. owner)
                 n.vacate(permits, slots)
+                if back then n.promote() end -- before we are in the queue
                 n.queue(owner, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start,
                     sub(record, HOLDER_LEN + 1, HOLDER_LEN + inbox_len),
                     sub(record, HOLDER_LEN + inbox_len + slots_len + 1))
@@ -75,7 +77,7 @@ for i = 1, (#KEYS - 1) / 3 do
     n.key, n.wkey, n.qkey = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
     local at = 5 * i - 2
     n.id = ARGV[at]
-    replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1)
+    replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)
     if n.dirty then n.save() end
 end
 return replies

@@ -380,8 +380,9 @@ end
 -- What to answer to one that waits, or has just been served: `next` is for the first one only.
 function n.place(owner)
     if n.won[owner] then return n.won[owner] end
-    if n.waiters > 1 and n.head() ~= owner then return { 'Q', 0 } end
-    return { 'Q', n.next_change() }
+    if not n.count then n.set_count(call('HGET', ckey, 'n' .. n.id)) end
+    if n.waiters > 1 and n.head() ~= owner then return { 'Q', 0, n.count } end
+    return { 'Q', n.next_change(), n.count }
 end
 
 -- Leave a tombstone: acquires of this owner up to this attempt are refused. `old`: the one that is there.

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_words.c (what is
+ * said to a node, and what a person is told) and manage.c (`holdfast redlock`) share.
+ */
+#ifndef HFI_RL_HEAL_H
+#define HFI_RL_HEAL_H
+
+#include "engine/redlock/rl.h"
+
+#define RL_START_STALE_MS 3000 /* a starter's marker that is older may be written over */
+#define RL_START_LIMIT_MS 1000 /* no install later than this after the first mark was sent */
+
+/*
+ *          tick                all have answered       a plan
+ *   idle --------> looking ------------------> decide ----------> step --+
+ *    ^               ^                           |                       |
+ *    +---------------|---- nothing to do, stuck -+                       |
+ *                    +---------------------------------------------------+
+ */
+struct rl_healing {
+    unsigned looks;    /* rounds of status under way */
+    unsigned steps;    /* rounds of a step under way: nothing is decided meanwhile */
+    bool eager;        /* our turn: the random pause before the first step is over */
+    int64_t look_ms;   /* look at all nodes then; HFI_NEVER */
+    int64_t looked_ms; /* when all were last asked */
+    int64_t lost_ms;   /* since when they look lost for good; 0: they do not */
+    unsigned failures; /* looks that led no further, for the pauses after them */
+    unsigned streak;   /* steps since there was nothing to do */
+    enum hfi_heal_step last;
+    /* A start that is under way: its marker, since when, and which nodes carry it. */
+    unsigned char marker[HFI_EPOCH_ID];
+    int64_t start_ms;
+    uint32_t mine;
+};
+
+/* ---- heal_words.c -------------------------------------------------------------------------- */
+
+/* What `status` said. */
+struct rl_told {
+    struct hfi_node_view view;
+    uint64_t floor, names;
+};
+
+/* Arguments of the scripts, behind their key. */
+void hfi_rl_say_mark(struct hfi_command *command, const unsigned char *marker,
+                     int64_t overwrite_ms);
+void hfi_rl_say_seal(struct hfi_command *command, const struct hfi_epoch *expected,
+                     const struct hfi_epoch *epoch);
+void hfi_rl_say_install(struct hfi_command *command, const unsigned char *marker,
+                        const struct hfi_node_view *as, const struct hfi_epoch *epoch,
+                        uint64_t floor);
+/* false: it is not an answer of ours. */
+bool hfi_rl_read_status(const struct hfi_reply *reply, struct rl_told *ret_told);
+/* The marker that is there now, of what `mark` said; NULL: it is initialised, or no answer of ours. */
+const unsigned char *hfi_rl_read_marker(const struct hfi_reply *reply);
+
+/*
+ * The install of a start that its starter did not finish: to a node that still carries the marker of
+ * an epoch (1, marker), in which another node is already. See heal_start.c. false: there is none.
+ */
+bool hfi_rl_start_rest(const struct hfi_node_view *views, unsigned n, unsigned *ret_node,
+                       const struct hfi_node_view **ret_as);
+
+/* What a person must know of a plan that is STUCK. `whys`: of nodes that do not answer; NULL: not known. */
+hf_status hfi_rl_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
+                            unsigned n, enum hfi_stuck why, const hf_error *const *whys,
+                            hf_error *err);
+
+/* ---- heal.c --------------------------------------------------------------------------------- */
+
+/* Look at all nodes again: in `from_ms` to `from_ms + spread_ms` from now, or earlier. */
+void hfi_rl_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms);
+void hfi_rl_heal_again(struct hfi_conn *conn); /* after a pause that grows */
+/* A step's round; unless `over` is changed, all nodes are looked at when the last is over. */
+struct rl_round *hfi_rl_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
+                                   rl_answer_fn *answer);
+/* An answer that needs nothing but to be there; the end of a round (or of what counted as one). */
+void hfi_rl_heal_answered(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                          const struct hfi_reply *reply, const hf_error *err);
+void hfi_rl_heal_stepped(struct hfi_conn *conn);
+void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view *ret_views);
+
+/* ---- heal_start.c ----------------------------------------------------------------------------- */
+
+void hfi_rl_start(struct hfi_conn *conn); /* all nodes are up and empty */
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Epochs, and the next step towards a whole cluster. Pure: any thread. Stateless: all that a healer
+ * knows is what the nodes say, so one that dies is followed by any other.
+ *
+ * Why tokens survive it. An epoch whose id is the marker M was made after the node that carries M had
+ * lost its data, and install wants a majority S of all nodes in it, each intact. Take an acquisition that
+ * was won at a majority W in an earlier epoch, with the lost node in W. W and S share an intact node;
+ * what happened there for W was before it was sealed, so its counter, read afterwards, is at least the
+ * token, and the floor is more. So the node comes back knowing (a bound of) all that it forgot.
+ *
+ * Why a node that was installed with an epoch that is not the highest any more may be lifted. What was
+ * won in the epochs between was won at majorities without it, for it was empty; every later majority shares
+ * with each of those a node that remembers, or one that was itself healed by the argument above.
+ *
+ * Both need that a node's epoch only rises (each step below goes to a higher one, and nodes compare and
+ * set), and that clients vote only in an epoch that they saw a majority in (hfi_epoch_current): a node that
+ * was sealed alone and then lost its data takes the knowledge of that epoch with it.
+ */
+#include "quorum.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* What the views say together. */
+struct whole {
+    unsigned ready, empty, unknown;
+    const struct hfi_node_view *highest; /* of the READY: the highest epoch */
+    unsigned highest_count;              /* so many are in it */
+    int64_t max_ttl_ms;
+};
+
+static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *whole,
+                  struct hfi_heal *heal);
+static const struct hfi_node_view *first_ripe(const struct hfi_node_view *nodes, unsigned n,
+                                              int64_t max_ttl_ms);
+static void below(const struct hfi_node_view *nodes, unsigned n, const struct hfi_epoch *epoch,
+                  enum hfi_heal_step step, struct hfi_heal *heal);
+static void install(const struct hfi_node_view *nodes, unsigned n, unsigned empty,
+                    const struct whole *whole, struct hfi_heal *heal);
+static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
+                             const struct whole *whole, struct hfi_heal *heal);
+static void mark(const struct hfi_node_view *nodes, unsigned n, struct hfi_heal *heal);
+static void age(const struct hfi_node_view *nodes, unsigned n, const struct whole *whole,
+                struct hfi_heal *heal);
+
+int hfi_epoch_compare(const struct hfi_epoch *a, const struct hfi_epoch *b)
+{
+    int ids;
+
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    ids = memcmp(a->id, b->id, HFI_EPOCH_ID);
+    return (ids > 0) - (ids < 0);
+}
+
+static unsigned count_in(const struct hfi_node_view *nodes, unsigned n,
+                         const struct hfi_epoch *epoch)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        count += nodes[i].state == HFI_NODE_READY && hfi_epoch_compare(&nodes[i].epoch, epoch) == 0;
+    return count;
+}
+
+bool hfi_epoch_current(const struct hfi_node_view *nodes, unsigned n, struct hfi_epoch *ret_epoch)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_READY &&
+            count_in(nodes, n, &nodes[i].epoch) >= hfi_majority(n)) {
+            *ret_epoch = nodes[i].epoch;
+            return true;
+        }
+    return false;
+}
+
+/*
+ * Seal, lift, mark, install, age: what gives clients a majority in one epoch comes before what gives it one
+ * more node. A lift that a seal is about to make needless is left out, for each change of epoch makes
+ * clients start over. If laggards were not lifted before an install that fails again and again, they would
+ * cost their votes for ever.
+ */
+struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n)
+{
+    struct hfi_heal heal = { .step = HFI_HEAL_NOTHING };
+    const struct hfi_node_view *ripe;
+    struct hfi_epoch target;
+    struct whole whole = { .highest = NULL };
+
+    assert(n > 0 && n <= HFI_NODES_MAX);
+    if (stuck(nodes, n, &whole, &heal))
+        return heal;
+    target = whole.highest->epoch;
+    ripe = first_ripe(nodes, n, whole.max_ttl_ms);
+    if (ripe && memcmp(target.id, ripe->marker, HFI_EPOCH_ID) != 0) {
+        target.number++;
+        memcpy(target.id, ripe->marker, HFI_EPOCH_ID);
+        below(nodes, n, &target, HFI_HEAL_SEAL, &heal);
+    } else if (ripe && whole.highest_count < hfi_majority(n))
+        below(nodes, n, &target, HFI_HEAL_SEAL, &heal); /* half sealed: go on with that */
+    else
+        below(nodes, n, &target, HFI_HEAL_LIFT, &heal);
+    if (heal.step == HFI_HEAL_NOTHING)
+        mark(nodes, n, &heal);
+    if (heal.step == HFI_HEAL_NOTHING && ripe)
+        install(nodes, n, (unsigned)(ripe - nodes), &whole, &heal);
+    if (heal.step == HFI_HEAL_NOTHING)
+        age(nodes, n, &whole, &heal);
+    return heal;
+}
+
+static struct hfi_heal stuck_for(enum hfi_stuck why)
+{
+    return (struct hfi_heal){ .step = HFI_HEAL_STUCK, .why = why };
+}
+
+static void look(const struct hfi_node_view *nodes, unsigned n, struct whole *whole)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct hfi_node_view *at = &nodes[i];
+
+        whole->ready += at->state == HFI_NODE_READY;
+        whole->empty += at->state == HFI_NODE_EMPTY;
+        whole->unknown += at->state == HFI_NODE_UNKNOWN;
+        if (at->state != HFI_NODE_READY)
+            continue;
+        if (at->max_ttl_ms > whole->max_ttl_ms)
+            whole->max_ttl_ms = at->max_ttl_ms;
+        if (!whole->highest || hfi_epoch_compare(&at->epoch, &whole->highest->epoch) > 0)
+            whole->highest = at;
+    }
+    if (whole->highest)
+        whole->highest_count = count_in(nodes, n, &whole->highest->epoch);
+}
+
+/* Nothing to plan: there is no cluster yet (or only the beginning of one), or a person must look. */
+static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *whole,
+                  struct hfi_heal *heal)
+{
+    look(nodes, n, whole);
+    for (unsigned i = 0; i < n; i++) {
+        if (nodes[i].state != HFI_NODE_READY)
+            continue;
+        if (memcmp(nodes[i].cluster, whole->highest->cluster, HFI_EPOCH_ID) != 0) {
+            *heal = stuck_for(HFI_STUCK_CLUSTERS);
+            return true;
+        }
+        if (nodes[i].n != n) {
+            *heal = stuck_for(HFI_STUCK_COUNT);
+            return true;
+        }
+    }
+    if (whole->empty == n) {
+        heal->step = HFI_HEAL_START;
+        heal->nodes = (UINT32_C(1) << n) - 1;
+        return true;
+    }
+    if (whole->ready >= hfi_majority(n))
+        return false;
+    if (unfinished_start(nodes, n, whole, heal))
+        return true;
+    /* Without any that is intact, those that do not answer decide whether it is a start. */
+    if (whole->ready == 0 || whole->ready + whole->unknown >= hfi_majority(n))
+        *heal = stuck_for(HFI_STUCK_FEW);
+    else
+        *heal = stuck_for(HFI_STUCK_LOST);
+    return true;
+}
+
+/*
+ * One who starts a cluster saw all n empty with his marker before he installed the first, and may have died
+ * after that. A node that still carries the marker, which is the id of the first epoch, has not voted since:
+ * it has forgotten nothing, and needs neither age nor seal. (A marker is sent once to each node, and
+ * used up by the install: it is never there a second time.)
+ */
+static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
+                             const struct whole *whole, struct hfi_heal *heal)
+{
+    if (!whole->highest || whole->highest->epoch.number != 1)
+        return false;
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_EMPTY && nodes[i].marked &&
+            memcmp(nodes[i].marker, whole->highest->epoch.id, HFI_EPOCH_ID) == 0) {
+            install(nodes, n, i, whole, heal);
+            return true;
+        }
+    return false;
+}
+
+/* An empty node that has been so for as long as anything can be held that it granted and forgot. */
+static const struct hfi_node_view *first_ripe(const struct hfi_node_view *nodes, unsigned n,
+                                              int64_t max_ttl_ms)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_EMPTY && nodes[i].marked && nodes[i].age_ms >= max_ttl_ms)
+            return &nodes[i];
+    return NULL;
+}
+
+static void below(const struct hfi_node_view *nodes, unsigned n, const struct hfi_epoch *epoch,
+                  enum hfi_heal_step step, struct hfi_heal *heal)
+{
+    uint32_t lower = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_READY && hfi_epoch_compare(&nodes[i].epoch, epoch) < 0)
+            lower |= UINT32_C(1) << i;
+    if (lower)
+        *heal = (struct hfi_heal){ .step = step, .nodes = lower, .epoch = *epoch };
+}
+
+/* All that answer are in the epoch with its marker by now, and they are a majority of all n. */
+static void install(const struct hfi_node_view *nodes, unsigned n, unsigned empty,
+                    const struct whole *whole, struct hfi_heal *heal)
+{
+    uint64_t top = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_READY && nodes[i].top > top)
+            top = nodes[i].top;
+    *heal = (struct hfi_heal){ .step = HFI_HEAL_INSTALL,
+                               .nodes = UINT32_C(1) << empty,
+                               .epoch = whole->highest->epoch,
+                               .floor = top + 1 };
+}
+
+static void mark(const struct hfi_node_view *nodes, unsigned n, struct hfi_heal *heal)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (nodes[i].state == HFI_NODE_EMPTY && !nodes[i].marked)
+            heal->nodes |= UINT32_C(1) << i;
+    if (heal->nodes)
+        heal->step = HFI_HEAL_MARK;
+}
+
+static void age(const struct hfi_node_view *nodes, unsigned n, const struct whole *whole,
+                struct hfi_heal *heal)
+{
+    for (unsigned i = 0; i < n; i++) {
+        int64_t left_ms = whole->max_ttl_ms - nodes[i].age_ms;
+
+        if (nodes[i].state != HFI_NODE_EMPTY)
+            continue;
+        heal->nodes |= UINT32_C(1) << i;
+        if (heal->step != HFI_HEAL_AGE || left_ms < heal->wait_ms)
+            heal->wait_ms = left_ms;
+        heal->step = HFI_HEAL_AGE;
+    }
+}

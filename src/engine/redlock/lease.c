@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What happens to a claim after it was won: release, renewal, adoption, notes of local
+ * passes. Each goes to all nodes and is decided by a majority of them; what a node could not be
+ * told of a release it is told when it is back (debts). With the lock.
+ */
+#include "engine/redlock/rl.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <string.h>
+
+#define ATTEMPT_ANY ((uint64_t)HFI_TOKEN_LIMIT - 1)
+
+static struct rl_hold *hold_of(const struct hfi_claim *claim)
+{
+    return claim->engine[RL_CLAIM_HOLD];
+}
+
+static uint32_t all_nodes(const struct hfi_conn *conn)
+{
+    return (1u << conn->n) - 1;
+}
+
+static unsigned count_nodes(uint32_t nodes)
+{
+    return (unsigned)__builtin_popcount(nodes);
+}
+
+/* ---- release ------------------------------------------------------------------------------ */
+
+struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
+                                      const unsigned char *owner, uint64_t attempt, int64_t ttl_ms,
+                                      bool tombstone, rl_answer_fn *answer)
+{
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_release, 4, answer);
+
+    if (!round)
+        return NULL;
+    memcpy(round->owner, owner, HFI_OWNER_LEN);
+    round->attempt = attempt;
+    round->ttl_ms = ttl_ms;
+    hfi_rl_add_cluster(round);
+    hfi_rl_add_name(round, name);
+    hfi_rl_add_queue(round, name);
+    hfi_command_add(&round->command, name->bytes, name->len);
+    round->name_at = (uint32_t)(round->command.len - name->len - 2); /* before its "\r\n" */
+    round->name_len = name->len;
+    hfi_rl_add_owner(round, owner);
+    hfi_command_add_number(&round->command, (int64_t)attempt);
+    hfi_command_add_number(&round->command, tombstone ? ttl_ms : 0);
+    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+    return round;
+}
+
+/* A node that did not hear of it, or may not have, is told later: with a tombstone, for the acquire
+ * may be behind it by then. */
+static void owe(struct rl_round *round, unsigned node)
+{
+    struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
+                             .len = round->name_len };
+
+    if (!round->command.failed)
+        hfi_rl_owe(&round->conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+}
+
+static void given_back(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                       const struct hfi_reply *reply, const hf_error *err)
+{
+    (void)reply;
+    (void)err;
+    if (outcome != RL_ANSWERED)
+        owe(round, node);
+}
+
+void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,
+                      uint32_t nodes)
+{
+    struct rl_round *round;
+
+    if (!nodes)
+        return;
+    round = hfi_rl_release_round(conn, &claim->name, claim->owner, hold->attempt, claim->ttl_ms,
+                                 (hold->unsure & nodes) != 0, given_back);
+    hold->sent &= ~nodes;
+    hold->unsure &= ~nodes;
+    if (round)
+        hfi_rl_round_send(round, nodes);
+}
+
+void hfi_rl_pay_debts(struct rl_node *node)
+{
+    struct rl_debt *debt = node->debts, *next;
+    int64_t now_ms = hfi_now_ms();
+
+    node->debts = NULL;
+    node->debts_end = &node->debts;
+    node->debt_count = 0;
+    for (; debt; debt = next) {
+        struct hfi_name name = { .bytes = debt->name, .len = debt->name_len };
+        int64_t left_ms = debt->until_ms - now_ms;
+        struct rl_round *round =
+            left_ms > 0 ? hfi_rl_release_round(node->conn, &name, debt->owner, debt->attempt,
+                                               left_ms, true, given_back)
+                        : NULL;
+
+        next = debt->next;
+        if (round)
+            hfi_rl_round_send(round, 1u << node->index);
+        hfi_free(debt);
+    }
+}
+
+/* One more node has, or has not, released. */
+static void tally_release(struct rl_round *round)
+{
+    struct hfi_conn *conn = round->conn;
+    struct hfi_op *op = round->op;
+    struct rl_hold *hold;
+
+    if (!op)
+        return;
+    hold = hold_of(op->claim);
+    switch (hfi_tally(conn->n, round->yes, round->no, count_nodes(round->open))) {
+    case HFI_TALLY_OPEN:
+        return;
+    case HFI_TALLY_YES:
+    case HFI_TALLY_NO:
+        if (hold)
+            hfi_rl_hold_free(conn, hold);
+        hfi_rl_finish(conn, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
+        break;
+    case HFI_TALLY_UNKNOWN:
+        hfi_rl_finish(conn, op, HF_UNKNOWN, NULL);
+        break;
+    }
+    round->op = NULL; /* the rest is for the nodes' sake */
+}
+
+static void released(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                     const struct hfi_reply *reply, const hf_error *err)
+{
+    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    struct rl_hold *hold = round->op ? hold_of(round->op->claim) : NULL;
+
+    (void)err;
+    if (letter == 'R' && (!hold || hold->counts & 1u << node)) {
+        round->yes++;
+        if (hold)
+            hold->released |= 1u << node;
+    } else if (letter == 'N' || letter == 'R') {
+        round->no++;
+    } else {
+        owe(round, node);
+    }
+    if (!round->sending)
+        tally_release(round);
+}
+
+void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    const struct hfi_claim *claim = op->claim;
+    struct rl_hold *hold = hold_of(claim);
+    uint32_t sent = hold ? hold->sent : all_nodes(conn);
+    uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
+    int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
+    struct rl_round *round = hfi_rl_release_round(
+        conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY, ttl_ms,
+        !hold || (hold->unsure & sent) != 0, released);
+
+    if (!round) {
+        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    round->op = op;
+    round->yes = count_nodes(before);
+    round->no = conn->n - count_nodes(sent);
+    round->depth++; /* all may be answered at once: it is decided here */
+    hfi_rl_round_send(round, left);
+    tally_release(round);
+    round->depth--;
+    if (!round->open && !round->depth)
+        hfi_rl_round_free(round);
+}
+
+/* ---- renewal --------------------------------------------------------------------------------- */
+
+/* Up to RL_BATCH renewals of one op, in one round. */
+struct renewal {
+    struct hfi_renewal *items; /* the op's: not touched once round->op is NULL */
+    size_t count, left;        /* `left` are undecided */
+    struct {
+        uint8_t yes, no;
+        bool decided;
+    } tally[RL_BATCH];
+};
+
+static void renewal_over(struct rl_round *round)
+{
+    hfi_free(round->data);
+}
+
+static void decide_renewal(struct rl_round *round, struct renewal *renewal, size_t index)
+{
+    struct hfi_conn *conn = round->conn;
+    struct hfi_renewal *item = &renewal->items[index];
+
+    switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
+                      count_nodes(round->open))) {
+    case HFI_TALLY_OPEN:
+        return;
+    case HFI_TALLY_YES:
+        item->status = HF_OK;
+        item->claim->granted_ttl_ms = item->ttl_ms;
+        item->claim->sent_ms = round->sent_ms;
+        break;
+    case HFI_TALLY_NO:
+        item->status = HF_LOST;
+        break;
+    case HFI_TALLY_UNKNOWN:
+        item->status = round->asked & hfi_rl_nodes_up(conn) ? HF_UNKNOWN : HF_UNAVAILABLE;
+        break;
+    }
+    renewal->tally[index].decided = true;
+    renewal->left--;
+}
+
+static void decide_renewals(struct rl_round *round)
+{
+    struct renewal *renewal = round->data;
+    struct hfi_op *op = round->op;
+    intptr_t rounds;
+
+    if (!op)
+        return;
+    for (size_t i = 0; i < renewal->count; i++)
+        if (!renewal->tally[i].decided)
+            decide_renewal(round, renewal, i);
+    if (renewal->left)
+        return;
+    round->op = NULL;
+    rounds = (intptr_t)op->engine[RL_OP_LEFT] - 1;
+    op->engine[RL_OP_LEFT] = (void *)rounds;
+    if (rounds == 0)
+        hfi_rl_finish(round->conn, op, HF_OK, NULL);
+}
+
+static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
+{
+    struct renewal *renewal = round->data;
+
+    (void)err;
+    if (!round->op)
+        return;
+    for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
+        const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
+        struct rl_hold *hold = hold_of(renewal->items[i].claim);
+
+        /* A node that holds for us with another counter may have granted it after somebody else had won and
+         * gone: its renewal proves nothing. */
+        if (answer && hold && (uint64_t)answer->integer == hold->top) {
+            renewal->tally[i].yes++;
+            hold->counts |= 1u << node;
+        } else if (answer) {
+            renewal->tally[i].no++;
+        }
+    }
+    if (!round->sending)
+        decide_renewals(round);
+}
+
+static void fail_renewals(struct hfi_renewal *items, size_t count, hf_status status)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i].status = status;
+}
+
+static void add_renewals(struct rl_round *round, const struct hfi_renewal *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hfi_rl_add_name(round, &items[i].claim->name);
+    for (size_t i = 0; i < count; i++) {
+        const struct hfi_claim *claim = items[i].claim;
+        const struct rl_hold *hold = hold_of(claim);
+
+        hfi_rl_add_owner(round, claim->owner);
+        hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
+        hfi_command_add_number(&round->command, items[i].ttl_ms);
+    }
+}
+
+static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
+                       size_t count)
+{
+    struct rl_round *round =
+        hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
+    struct renewal *renewal = hfi_calloc(1, sizeof *renewal);
+
+    if (!round || !renewal) {
+        if (round)
+            hfi_rl_round_free(round);
+        hfi_free(renewal);
+        fail_renewals(items, count, HF_NO_MEMORY);
+        op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] - 1);
+        return;
+    }
+    renewal->items = items;
+    renewal->count = renewal->left = count;
+    for (size_t i = 0; i < count; i++)
+        if (items[i].ttl_ms > conn->max_ttl_ms) { /* a node that forgot it would re-grant too soon */
+            items[i].status = HF_INVALID;
+            renewal->tally[i].decided = true;
+            renewal->left--;
+        }
+    round->op = op;
+    round->data = renewal;
+    round->over = renewal_over;
+    add_renewals(round, items, count);
+    round->depth++;
+    hfi_rl_round_send(round, all_nodes(conn));
+    decide_renewals(round);
+    round->depth--;
+    if (!round->open && !round->depth) {
+        renewal_over(round);
+        hfi_rl_round_free(round);
+    }
+}
+
+void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    size_t count = op->u.renew.count, rounds = (count + RL_BATCH - 1) / RL_BATCH;
+
+    /* One more than there are: it is not finished before all have been sent. */
+    op->engine[RL_OP_LEFT] = (void *)(intptr_t)(rounds + 1);
+    for (size_t i = 0; i < count; i += RL_BATCH)
+        renew_some(conn, op, op->u.renew.items + i, count - i < RL_BATCH ? count - i : RL_BATCH);
+    op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] - 1);
+    if (!op->engine[RL_OP_LEFT])
+        hfi_rl_finish(conn, op, HF_OK, NULL);
+}
+
+/* ---- adoption ------------------------------------------------------------------------------------ */
+
+/* What a majority says of a lease that another process acquired. */
+struct adoption {
+    unsigned count;
+    struct {
+        uint64_t attempt, choice, counter;
+        unsigned node;
+    } said[HFI_NODES_MAX];
+    int64_t mode, capacity, permits, tokens, ttl_ms, delay_ms;
+};
+
+static void adoption_over(struct rl_round *round)
+{
+    hfi_free(round->data);
+}
+
+static bool take_adoption(struct adoption *adoption, unsigned node, const struct hfi_reply *reply)
+{
+    const struct hfi_reply *number[9], *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
+
+    for (size_t i = 1; i <= 8; i++) {
+        number[i] = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
+        if (!number[i] || number[i]->integer < 0)
+            return false;
+    }
+    if (!slots)
+        return false;
+    adoption->said[adoption->count].attempt = (uint64_t)number[6]->integer;
+    adoption->said[adoption->count].choice = hfi_rl_choice(slots->text, slots->len);
+    adoption->said[adoption->count].counter = (uint64_t)number[4]->integer;
+    adoption->said[adoption->count].node = node;
+    adoption->count++;
+    adoption->mode = number[1]->integer;
+    adoption->capacity = number[2]->integer;
+    adoption->permits = number[3]->integer;
+    adoption->tokens = number[5]->integer;
+    adoption->ttl_ms = number[7]->integer;
+    adoption->delay_ms = number[8]->integer;
+    return true;
+}
+
+/* The largest group that agrees on the attempt, the slots and the counter; its first member. */
+static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
+{
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < adoption->count; i++) {
+        unsigned same = 0;
+
+        for (unsigned k = 0; k < adoption->count; k++)
+            same += adoption->said[k].attempt == adoption->said[i].attempt &&
+                    adoption->said[k].choice == adoption->said[i].choice &&
+                    adoption->said[k].counter == adoption->said[i].counter;
+        if (same > most) {
+            most = same;
+            *ret_first = i;
+        }
+    }
+    return most;
+}
+
+static hf_status adopt_it(struct rl_round *round, const struct adoption *adoption, unsigned first)
+{
+    struct hfi_conn *conn = round->conn;
+    struct hfi_claim *claim = round->op->claim;
+    struct rl_hold *hold = hfi_rl_hold_new(conn, claim);
+
+    if (!hold)
+        return HF_NO_MEMORY;
+    hold->attempt = adoption->said[first].attempt;
+    hold->choice = adoption->said[first].choice;
+    hold->sent = all_nodes(conn);
+    hold->top = adoption->said[first].counter;
+    for (unsigned i = 0; i < adoption->count; i++)
+        if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
+            hold->counts |= 1u << adoption->said[i].node;
+    claim->mode = (enum hfi_mode)adoption->mode;
+    claim->capacity = (uint32_t)adoption->capacity;
+    claim->permits = (uint32_t)adoption->permits;
+    claim->tokens = (uint32_t)adoption->tokens;
+    claim->lock_delay_ms = adoption->delay_ms;
+    claim->ttl_ms = adoption->ttl_ms;
+    claim->granted_ttl_ms = adoption->ttl_ms;
+    claim->sent_ms = round->sent_ms;
+    return HF_OK;
+}
+
+static void decide_adoption(struct rl_round *round)
+{
+    struct hfi_conn *conn = round->conn;
+    const struct adoption *adoption = round->data;
+    struct hfi_op *op = round->op;
+    unsigned first = 0;
+    hf_status status;
+
+    if (!op)
+        return;
+    switch (hfi_tally(conn->n, agree(adoption, &first), round->no, count_nodes(round->open))) {
+    case HFI_TALLY_OPEN:
+        return;
+    case HFI_TALLY_YES:
+        status = adopt_it(round, adoption, first);
+        break;
+    case HFI_TALLY_NO:
+        status = HF_NOT_FOUND;
+        break;
+    default:
+        status = HF_UNAVAILABLE;
+    }
+    round->op = NULL;
+    hfi_rl_finish(conn, op, status, NULL);
+}
+
+static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
+{
+    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+
+    (void)err;
+    if (letter == 'N')
+        round->no++;
+    else if (letter == 'A')
+        (void)take_adoption(round->data, node, reply);
+    if (!round->sending)
+        decide_adoption(round);
+}
+
+void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
+    struct adoption *adoption = hfi_calloc(1, sizeof *adoption);
+
+    if (!round || !adoption) {
+        if (round)
+            hfi_rl_round_free(round);
+        hfi_free(adoption);
+        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    round->op = op;
+    round->data = adoption;
+    round->over = adoption_over;
+    hfi_rl_add_name(round, &op->claim->name);
+    hfi_rl_add_owner(round, op->claim->owner);
+    hfi_command_add_number(&round->command, op->claim->ttl_ms);
+    round->depth++;
+    hfi_rl_round_send(round, all_nodes(conn));
+    decide_adoption(round);
+    round->depth--;
+    if (!round->open && !round->depth) {
+        adoption_over(round);
+        hfi_rl_round_free(round);
+    }
+}
+
+/* ---- notes of local passes ---------------------------------------------------------------------- */
+
+bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+{
+    struct rl_hold *hold = hold_of(claim);
+
+    if (!hold)
+        return false;
+    hold->token_now = token;
+    hold->tid = tid;
+    if (hold->noted)
+        return false;
+    hold->noted = conn->noted ? conn->noted : hold;
+    conn->noted = hold;
+    if (conn->note_ms != HFI_NEVER)
+        return false;
+    conn->note_ms = hfi_now_ms() + RL_NOTE_MS;
+    return true;
+}
+
+static void noted(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                  const struct hfi_reply *reply, const hf_error *err)
+{
+    (void)round;
+    (void)node;
+    (void)outcome;
+    (void)reply;
+    (void)err; /* a note for people: who holds now, not whether */
+}
+
+static void send_notes(struct hfi_conn *conn, struct rl_hold *const some[], size_t count)
+{
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_note, (uint32_t)count, noted);
+
+    if (!round)
+        return;
+    for (size_t i = 0; i < count; i++)
+        hfi_rl_add_name(round, &some[i]->claim->name);
+    for (size_t i = 0; i < count; i++) {
+        hfi_rl_add_owner(round, some[i]->owner);
+        hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
+        hfi_command_add_number(&round->command, some[i]->tid);
+    }
+    hfi_rl_round_send(round, hfi_rl_nodes_voting(conn, hfi_now_ms()));
+}
+
+void hfi_rl_notes_send(struct hfi_conn *conn)
+{
+    struct rl_hold *some[RL_BATCH], *hold = conn->noted, *next;
+    size_t count = 0;
+
+    conn->noted = NULL;
+    conn->note_ms = HFI_NEVER;
+    for (; hold; hold = next) {
+        next = hold->noted == hold ? NULL : hold->noted;
+        hold->noted = NULL;
+        some[count++] = hold;
+        if (count == RL_BATCH) {
+            send_notes(conn, some, count);
+            count = 0;
+        }
+    }
+    if (count)
+        send_notes(conn, some, count);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redlock engine, inside: N independent Redis servers, each asked at once, decided by
+ * majority. No node knows of another.
+ *
+ *   engine.c    the table; open, close, submit, cancel; claims by owner
+ *   node.c      one server: its links, what it owes, what we owe it
+ *   round.c     one command to several nodes, and their answers
+ *   quorum.c    what the answers mean (pure)
+ *   heal_plan.c what a cluster that is not whole needs next (pure)
+ *   acquire.c   an acquisition: ballot, write-back, winning, giving back
+ *   wait.c      its waiting: heartbeats, yielding, messages, trying again
+ *   lease.c     release, renew, adopt, break, notes of local passes
+ *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
+ *   look.c      inspect and break; look_merge.c: what the nodes say, put together
+ *   survey.c    asking all nodes one by one, for who may block: doctor.c, manage.c
+ *   doctor.c    what these servers mean for the promises
+ *   manage.c    `holdfast redlock`
+ *
+ * Everything is under pump.lock (engine/redis/pump.h). scripts/README.md says what a node does.
+ */
+#ifndef HFI_RL_H
+#define HFI_RL_H
+
+#include "engine/engine.h"
+#include "engine/redis/link.h"
+#include "engine/redis/pump.h"
+#include "engine/redlock/quorum.h"
+#include "engine/redlock/scripts.h"
+
+#define RL_TTL_MS        30000
+#define RL_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
+#define RL_MAX_TTL_LEAST 3000
+#define RL_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
+#define RL_WINDOW_MAX_MS 10000
+#define RL_BEAT_MIN_MS   1000
+#define RL_BATCH         256 /* names in one renewal or heartbeat */
+#define RL_NOTE_MS       20  /* how late the nodes hear of a local pass */
+#define RL_SILENT_MS     200 /* a node that owes an answer for so long gets no new acquires */
+#define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
+#define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
+#define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
+#define RL_SLOTS_MAX     4096 /* permits of one lease of a semaphore */
+#define RL_SCRIPTS_MAX   24
+#define RL_BUCKETS       1024
+#define RL_KEY_MAX       (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
+#define RL_EPOCH_LEN     24 /* as the scripts have it: number (double, little-endian), id */
+#define RL_INBOX_ID_LEN  32
+
+struct rl_node;
+struct rl_round;
+struct rl_wait;
+
+/* What became of a command at one node. */
+enum rl_outcome {
+    RL_ANSWERED, /* `reply` is there, and is not an error */
+    RL_REFUSED,  /* the node said no, and did nothing: `err` says why */
+    RL_UNSENT,   /* it never left */
+    RL_MAYBE     /* it may have been done, or may still be */
+};
+
+typedef void rl_answer_fn(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                          const struct hfi_reply *reply, const hf_error *err);
+typedef void rl_over_fn(struct rl_round *round);
+
+/* One command to one node. */
+struct rl_leg {
+    struct hfi_sent sent;
+    struct rl_round *round;
+    unsigned node;
+};
+
+/*
+ * One command to several nodes. From hfi_rl_round_new(); `answer` comes exactly once for every node that it
+ * was sent to, possibly from within hfi_rl_round_send(); when none is left `over` is called, if there is one, and it
+ * is freed. So it never outlives its last answer, and whoever is interested must look things up: the op or claim that it
+ * was sent for may have ended long before.
+ */
+struct rl_round {
+    struct hfi_conn *conn;
+    struct rl_round *next; /* in the pool */
+    rl_answer_fn *answer;
+    rl_over_fn *over;
+    struct hfi_op *op; /* of a release, renew, ...; NULL: none, or it has been finished */
+    void *data;        /* the caller's */
+    unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
+    uint64_t attempt;
+    uint32_t asked;      /* the nodes it was sent to ... */
+    uint32_t open;       /* ... and of them those that have not answered */
+    unsigned yes, no;    /* the caller's counts */
+    uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
+    int64_t sent_ms;     /* read before the first byte could leave */
+    int64_t ttl_ms;      /* release: how long a late acquire of it is to be refused */
+    bool sending;        /* within hfi_rl_round_send(): who sent decides afterwards */
+    unsigned depth;      /* not over before we are out of it */
+    struct hfi_command command;
+    struct rl_leg legs[HFI_NODES_MAX];
+};
+
+/* A release that a node has not heard of. Sent with a tombstone when it can be reached again. */
+struct rl_debt {
+    struct rl_debt *next;
+    unsigned char owner[HFI_OWNER_LEN];
+    uint64_t attempt;
+    int64_t until_ms; /* of no use later: the lease has expired there */
+    uint32_t name_len;
+    unsigned char name[];
+};
+
+struct rl_node {
+    struct hfi_conn *conn;
+    unsigned index;
+    struct hfi_link *link, *inbox; /* commands; messages */
+    unsigned failures, inbox_failures;
+    int64_t open_ms, inbox_open_ms;
+    bool inbox_up;
+    bool shun; /* it is of no use (a replica, a twin): closed at the next tick */
+    struct hfi_sent inbox_sent;
+    char run_id[48];
+    hf_error why; /* it is not up */
+    const struct hfi_script *scripts[RL_SCRIPTS_MAX];
+    int64_t heard_ms; /* when it last answered, or was first asked after it owed nothing */
+    struct hfi_node_view view; /* heal.c: what it said of itself */
+    struct rl_debt *debts, **debts_end;
+    unsigned debt_count;
+};
+
+/* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
+struct rl_hold {
+    struct hfi_claim *claim;   /* core's; may be gone once the store is being closed */
+    unsigned char owner[HFI_OWNER_LEN];
+    struct rl_hold *next;      /* in its bucket */
+    struct rl_wait *wait;      /* while it is being acquired */
+    struct rl_hold *noted;     /* next that has something to note; itself: last; NULL: not in the list */
+    uint64_t attempt;          /* the last one */
+    uint64_t choice;           /* which slots it was granted */
+    uint64_t token_now;        /* of the last local pass; 0: none */
+    int64_t tid;
+    uint32_t sent;     /* nodes that may have something of it */
+    uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
+    uint32_t counts;   /* nodes that witness its token, as far as we know */
+    uint64_t top;              /* the last token of its block */
+    uint32_t released; /* nodes that have released it */
+    uint32_t broken;   /* nodes that said that it was broken */
+};
+
+/*
+ *            ask all nodes             a majority, one token
+ *   ASKING ------------------> open --------------------------> won --> (CONFIRMING) --> granted
+ *     ^                         |  ^                             ^
+ *     | after a pause           |  | heartbeats, messages        |
+ *   RESTING <-- given back -----+  +--- QUEUED ------------------+
+ *                               |         | cancel
+ *                               +---------+---> CANCELLING --> given back
+ */
+enum rl_wait_state {
+    RL_WAIT_ASKING,     /* answers are under way */
+    RL_WAIT_QUEUED,     /* enough nodes have it in their queues, or hold for it */
+    RL_WAIT_RESTING,    /* until the next attempt */
+    RL_WAIT_CONFIRMING, /* won, but for too short: a renewal is under way */
+    RL_WAIT_CANCELLING  /* its release is under way */
+};
+
+struct rl_wait {
+    struct rl_wait *next, *prev; /* in conn->waits */
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct rl_hold *hold;
+    enum rl_wait_state state;
+    struct hfi_ballot ballot;
+    struct hfi_epoch epoch; /* of this attempt */
+    uint64_t stamp;         /* microseconds: its place among waiters */
+    uint32_t start;         /* semaphore: from which slot on it looks for free ones */
+    unsigned tries;         /* attempts that came to nothing, for the pauses between them */
+    unsigned splits;        /* times that it yielded, likewise */
+    int64_t due_ms;         /* when to act although nothing comes; HFI_NEVER */
+    int64_t beat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
+    bool moved;             /* a node said that it is in another epoch */
+    /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
+     * the last enqueue or heartbeat answered "still waiting". */
+    int64_t heard_ms[HFI_NODES_MAX];
+    /* A message counts only with a counter beyond this: what the counter was when the node last said that
+     * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
+    uint64_t known[HFI_NODES_MAX];
+    hf_status stop;         /* HF_OK, or what the op is to end with */
+    hf_error err;           /* why a node did not vote: the last, or the most telling */
+};
+
+struct hfi_conn {
+    struct hfi_pump pump; /* first: they are one address */
+    struct hfi_redis_conf *conf;
+    unsigned n, need;
+    struct rl_node nodes[HFI_NODES_MAX];
+    char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
+    size_t prefix_len;
+    char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + RL_INBOX_ID_LEN];
+    size_t inbox_len;
+    bool closing, even_ok;
+
+    /* heal.c */
+    bool has_epoch; /* a majority is in `epoch` */
+    struct hfi_epoch epoch;
+    int64_t max_ttl_ms; /* of the cluster; before there is one, of the one to be made */
+    bool may_start;     /* a fresh cluster may be made */
+    struct rl_healing *healing;
+    hf_error stuck; /* why there is no epoch; HF_OK: not known */
+
+    struct rl_round *pool;
+    unsigned pool_count;
+    struct rl_round *reserve; /* without memory a release must still leave; NULL: in use */
+    struct rl_wait *waits;
+    int64_t due_ms; /* no wait has anything to do before */
+    struct rl_hold *holds[RL_BUCKETS];
+    struct rl_hold *noted;
+    int64_t note_ms;
+    uint64_t last_proposal;
+    const char *location;
+};
+
+/* op->engine[], behind the pump's own */
+enum {
+    RL_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct rl_wait */
+    RL_OP_LEFT                  /* renew: rounds that are not decided */
+};
+/* claim->engine[] */
+enum { RL_CLAIM_HOLD };
+
+/* ---- engine.c -------------------------------------------------------------------------- */
+
+/* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
+hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err);
+struct rl_hold *hfi_rl_hold_new(struct hfi_conn *conn, struct hfi_claim *claim); /* NULL: memory */
+void hfi_rl_hold_free(struct hfi_conn *conn, struct rl_hold *hold);
+struct rl_hold *hfi_rl_hold_find(struct hfi_conn *conn, const unsigned char *owner);
+void hfi_rl_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+void hfi_rl_hasten(struct hfi_conn *conn, int64_t due_ms); /* a wait has something to do then */
+/* Microseconds of this machine's clock, rising: what a client proposes. */
+uint64_t hfi_rl_proposal(struct hfi_conn *conn);
+
+/* ---- node.c ------------------------------------------------------------------------------ */
+
+hf_status hfi_rl_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
+void hfi_rl_nodes_close(struct hfi_conn *conn);
+void hfi_rl_nodes_abandon(struct hfi_conn *conn);
+void hfi_rl_nodes_flush(struct hfi_conn *conn);
+void hfi_rl_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_rl_nodes_next_ms(const struct hfi_conn *conn);
+bool hfi_rl_node_up(const struct rl_node *node);
+bool hfi_rl_node_silent(const struct rl_node *node, int64_t now_ms);
+uint32_t hfi_rl_nodes_up(const struct hfi_conn *conn);
+/* Those that an acquire goes to: up, in our epoch, not silent (or too few are). */
+uint32_t hfi_rl_nodes_voting(const struct hfi_conn *conn, int64_t now_ms);
+void hfi_rl_owe(struct rl_node *node, const struct hfi_name *name, const unsigned char *owner,
+                uint64_t attempt, int64_t ttl_ms);
+
+/* ---- round.c ------------------------------------------------------------------------------ */
+
+/* A call of a script on `key_count` keys; append keys and arguments to round->command, then send. NULL:
+ * out of memory. script NULL: a plain command. */
+struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                  uint32_t key_count, rl_answer_fn *answer);
+/* To those of `nodes` that are up; the others are answered RL_UNSENT. It may be gone on return. */
+void hfi_rl_round_send(struct rl_round *round, uint32_t nodes);
+void hfi_rl_round_free(struct rl_round *round); /* one that was not sent */
+/* Append keys. cluster: "P cluster"; name: "P{T}"; queue: "P{T}:w", "P{T}:q". */
+void hfi_rl_add_cluster(struct rl_round *round);
+void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name);
+void hfi_rl_add_queue(struct rl_round *round, const struct hfi_name *name);
+void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner);
+void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch);
+bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
+/* The letter of a scripted reply; 0: it is not one of ours. */
+char hfi_rl_letter(const struct hfi_reply *reply);
+
+/* ---- acquire.c ------------------------------------------------------------------------------ */
+
+void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /* the same attempt */
+void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
+/* Give back everywhere, and begin again after about `pause_ms`. */
+void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms);
+void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
+                     const hf_error *err);
+/* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
+struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+                                 uint64_t attempt);
+/* A grant that comes after it was won: one more node that counts, or other slots, which are given back. */
+void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+                       unsigned node, uint64_t counter, uint64_t choice);
+/* A node said E or U: it has no vote, and the cluster must be looked at. */
+void hfi_rl_no_vote(struct rl_node *node);
+void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait` may be gone */
+/* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
+bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
+                       int64_t sent_ms);
+int64_t hfi_rl_window_ms(int64_t ttl_ms);
+uint64_t hfi_rl_choice(const char *slots, size_t len); /* 0: none */
+
+/* ---- wait.c ---------------------------------------------------------------------------------- */
+
+void hfi_rl_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait); /* it waits from now on */
+void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes);
+void hfi_rl_message(struct rl_node *node, const char *payload, size_t len);
+/* A node said that we are in its queue, or still are: as of `sent_ms`. */
+void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
+                          const struct hfi_reply *reply, int64_t sent_ms);
+void hfi_rl_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
+
+/* ---- lease.c ---------------------------------------------------------------------------------- */
+
+void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op);
+/* true: a note is due sooner than anything was. */
+bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void hfi_rl_notes_send(struct hfi_conn *conn);
+/* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is owed. */
+void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,
+                      uint32_t nodes);
+/* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
+struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
+                                      const unsigned char *owner, uint64_t attempt,
+                                      int64_t ttl_ms, bool tombstone, rl_answer_fn *answer);
+void hfi_rl_pay_debts(struct rl_node *node);
+
+/* ---- heal.c: with the lock --------------------------------------------------------------------- */
+
+hf_status hfi_rl_heal_open(struct hfi_conn *conn, hf_error *err);
+void hfi_rl_heal_close(struct hfi_conn *conn); /* no node is there any more */
+void hfi_rl_heal_node_up(struct rl_node *node);   /* ask it what it is */
+void hfi_rl_heal_node_down(struct rl_node *node);
+void hfi_rl_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
+void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn);
+
+/* ---- look.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
+
+void hfi_rl_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rl_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
+hf_status hfi_rl_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status hfi_rl_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* One command to several nodes: built once, sent to each, answered exactly once by each. With the
+ * lock; answers come from the driver, or from within the sending where a node cannot be reached. */
+#include "engine/redlock/rl.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define POOL_MAX 64 /* rounds kept for use again */
+
+static void send_leg(struct rl_round *round, unsigned node);
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void end_leg(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err);
+
+struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                  uint32_t key_count, rl_answer_fn *answer)
+{
+    struct rl_round *round = conn->pool;
+
+    if (round) {
+        conn->pool = round->next;
+        conn->pool_count--;
+    } else {
+        round = hfi_malloc(sizeof *round);
+    }
+    if (!round && script == &hfi_rl_script_release) {
+        round = conn->reserve;
+        conn->reserve = NULL;
+    }
+    if (!round)
+        return NULL;
+    memset(round, 0, offsetof(struct rl_round, command));
+    round->conn = conn;
+    round->answer = answer;
+    if (script)
+        hfi_command_init_script(&round->command, script, key_count);
+    else
+        hfi_command_init(&round->command);
+    return round;
+}
+
+void hfi_rl_round_free(struct rl_round *round)
+{
+    struct hfi_conn *conn = round->conn;
+
+    hfi_command_done(&round->command);
+    if (!conn->reserve) {
+        conn->reserve = round;
+        return;
+    }
+    if (conn->pool_count >= POOL_MAX) {
+        hfi_free(round);
+        return;
+    }
+    round->next = conn->pool;
+    conn->pool = round;
+    conn->pool_count++;
+}
+
+static void over(struct rl_round *round)
+{
+    if (round->over)
+        round->over(round);
+    hfi_rl_round_free(round);
+}
+
+void hfi_rl_round_send(struct rl_round *round, uint32_t nodes)
+{
+    hf_error err;
+
+    round->asked = round->open = nodes;
+    round->sent_ms = hfi_now_ms();
+    round->sending = true;
+    round->depth++; /* not over before all have been sent */
+    for (unsigned i = 0; i < round->conn->n; i++) {
+        if (!(nodes & 1u << i))
+            continue;
+        if (round->command.failed) {
+            hfi_error_memory(&err);
+            end_leg(round, i, RL_UNSENT, NULL, &err);
+        } else {
+            send_leg(round, i);
+        }
+    }
+    round->sending = false;
+    round->depth--;
+    if (!round->open && !round->depth)
+        over(round);
+}
+
+/* Has this node been sent the script's text since we connected? From now on it has: so commands
+ * are executed in the order in which they were sent, and NOSCRIPT is rare (SCRIPT FLUSH). */
+static bool knows_script(struct rl_node *node, const struct hfi_script *script)
+{
+    for (size_t i = 0; i < RL_SCRIPTS_MAX; i++) {
+        if (node->scripts[i] == script)
+            return true;
+        if (!node->scripts[i]) {
+            node->scripts[i] = script;
+            return false;
+        }
+    }
+    return false;
+}
+
+static void send_leg(struct rl_round *round, unsigned index)
+{
+    struct rl_node *node = &round->conn->nodes[index];
+    struct rl_leg *leg = &round->legs[index];
+    hf_error err;
+
+    if (!hfi_rl_node_up(node)) {
+        hfi_error_set(&err, node->why.status != HF_OK ? node->why.status : HF_UNAVAILABLE, 0, "%s",
+                      node->why.text[0] ? node->why.text : "not connected");
+        end_leg(round, index, RL_UNSENT, NULL, &err);
+        return;
+    }
+    leg->round = round;
+    leg->node = index;
+    leg->sent.answered = answered;
+    if (round->command.script)
+        round->command.whole = !knows_script(node, round->command.script);
+    if (hfi_link_in_flight(node->link) == 0)
+        node->heard_ms = round->sent_ms;
+    hfi_link_send(node->link, &round->command, &leg->sent);
+}
+
+static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct rl_leg *leg = (struct rl_leg *)((char *)sent - offsetof(struct rl_leg, sent));
+    struct rl_round *round = leg->round;
+    struct rl_node *node = &round->conn->nodes[leg->node];
+    hf_error err;
+
+    if (!reply) {
+        hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: the connection broke before the answer came",
+                      hfi_link_address(node->link)->shown);
+        end_leg(round, leg->node, maybe ? RL_MAYBE : RL_UNSENT, NULL, &err);
+        return;
+    }
+    node->heard_ms = hfi_now_ms();
+    if (reply->type != HFI_REPLY_ERROR) {
+        end_leg(round, leg->node, RL_ANSWERED, reply, NULL);
+        return;
+    }
+    if (round->command.script && hfi_reply_is_error(reply, "NOSCRIPT")) {
+        memset(node->scripts, 0, sizeof node->scripts); /* SCRIPT FLUSH: all are gone */
+        send_leg(round, leg->node);
+        return;
+    }
+    (void)hfi_reply_status(reply, &err);
+    hfi_error_wrap(&err, "%s", hfi_link_address(node->link)->shown);
+    if (hfi_reply_is_error(reply, "READONLY")) {
+        node->why = err;
+        node->shun = true; /* it was made a replica: its vote would count twice */
+    }
+    /* An error that we do not know may have struck in the middle of a script. */
+    end_leg(round, leg->node, err.status == HF_CORRUPT ? RL_MAYBE : RL_REFUSED, NULL, &err);
+}
+
+static void end_leg(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
+{
+    round->open &= ~(1u << node);
+    round->depth++;
+    round->answer(round, node, outcome, reply, err);
+    round->depth--;
+    if (!round->open && !round->depth)
+        over(round);
+}
+
+/* ---- keys and arguments --------------------------------------------------------------- */
+
+void hfi_rl_add_cluster(struct rl_round *round)
+{
+    char key[sizeof round->conn->prefix + sizeof "cluster"];
+    size_t len = round->conn->prefix_len;
+
+    memcpy(key, round->conn->prefix, len);
+    memcpy(key + len, "cluster", 7);
+    hfi_command_add(&round->command, key, len + 7);
+}
+
+/* "P{T}" into ret_key; returns its length. */
+static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                       char ret_key[RL_KEY_MAX])
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t len = conn->prefix_len;
+
+    memcpy(ret_key, conn->prefix, len);
+    ret_key[len++] = '{';
+    for (uint32_t i = 0; i < name->len; i++) {
+        unsigned char byte = name->bytes[i];
+
+        if (byte == '%' || byte == '{' || byte == '}') {
+            ret_key[len++] = '%';
+            ret_key[len++] = digits[byte >> 4];
+            ret_key[len++] = digits[byte & 15];
+        } else {
+            ret_key[len++] = (char)byte;
+        }
+    }
+    ret_key[len++] = '}';
+    return len;
+}
+
+void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name)
+{
+    char key[RL_KEY_MAX];
+
+    hfi_command_add(&round->command, key, name_key(round->conn, name, key));
+}
+
+void hfi_rl_add_queue(struct rl_round *round, const struct hfi_name *name)
+{
+    char key[RL_KEY_MAX];
+    size_t len = name_key(round->conn, name, key);
+
+    memcpy(key + len, ":w", 2);
+    hfi_command_add(&round->command, key, len + 2);
+    memcpy(key + len, ":q", 2);
+    hfi_command_add(&round->command, key, len + 2);
+}
+
+void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner)
+{
+    char hex[2 * HFI_OWNER_LEN + 1];
+
+    hfi_hex(owner, HFI_OWNER_LEN, hex);
+    hfi_command_add(&round->command, hex, 2 * HFI_OWNER_LEN);
+}
+
+/* ---- epochs on the wire ------------------------------------------------------------------ */
+
+void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch)
+{
+    double number = (double)epoch->number; /* far below 2^53: exact */
+    uint64_t bits;
+    unsigned char bytes[RL_EPOCH_LEN];
+
+    memcpy(&bits, &number, sizeof bits);
+    for (unsigned i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(bits >> 8 * i);
+    memcpy(bytes + 8, epoch->id, HFI_EPOCH_ID);
+    hfi_command_add(&round->command, bytes, sizeof bytes);
+}
+
+bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch)
+{
+    uint64_t bits = 0;
+    double number;
+
+    if (!reply || reply->type != HFI_REPLY_TEXT || reply->len != RL_EPOCH_LEN)
+        return false;
+    for (unsigned i = 0; i < 8; i++)
+        bits |= (uint64_t)(unsigned char)reply->text[i] << 8 * i;
+    memcpy(&number, &bits, sizeof number);
+    if (!(number >= 1 && number < (double)HFI_TOKEN_LIMIT))
+        return false;
+    ret_epoch->number = (uint64_t)number;
+    memcpy(ret_epoch->id, reply->text + 8, HFI_EPOCH_ID);
+    return true;
+}
+
+char hfi_rl_letter(const struct hfi_reply *reply)
+{
+    const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
+
+    return first && first->len == 1 ? first->text[0] : 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* All nodes, one after the other, by somebody who may block. See survey.h. */
+#include "engine/redlock/survey.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void hfi_rl_survey_init(struct rl_survey *survey, const struct hfi_redis_conf *conf)
+{
+    memset(survey, 0, sizeof *survey);
+    survey->conf = conf;
+    survey->n = (unsigned)conf->address_count;
+    snprintf(survey->key, sizeof survey->key, "%srl:cluster", conf->prefix);
+}
+
+void hfi_rl_survey_done(struct rl_survey *survey)
+{
+    for (unsigned i = 0; i < survey->n; i++)
+        hfi_ask_close(survey->nodes[i].ask);
+}
+
+const char *hfi_rl_survey_name(const struct rl_survey *survey, unsigned node)
+{
+    return survey->conf->addresses[node].shown;
+}
+
+void hfi_rl_survey_views(const struct rl_survey *survey, struct hfi_node_view *ret_views)
+{
+    for (unsigned i = 0; i < survey->n; i++)
+        ret_views[i] = survey->nodes[i].told.view;
+}
+
+void hfi_rl_survey_begin(const struct rl_survey *survey, struct hfi_command *command,
+                         const struct hfi_script *script)
+{
+    hfi_command_init_script(command, script, 1);
+    command->whole = true; /* it is sent once */
+    hfi_command_add_text(command, survey->key);
+}
+
+/* A connection that broke is made anew by the next look. */
+static void drop_broken(struct rl_surveyed *node, const hf_error *err)
+{
+    if (err->status != HF_UNAVAILABLE)
+        return;
+    hfi_ask_close(node->ask);
+    node->ask = NULL;
+}
+
+static void take_letter(const struct hfi_reply *reply, void *arg)
+{
+    char *letter = arg;
+
+    *letter = hfi_rl_letter(reply);
+}
+
+char hfi_rl_survey_send(struct rl_survey *survey, unsigned index, struct hfi_command *command,
+                        hf_error *err)
+{
+    struct rl_surveyed *node = &survey->nodes[index];
+    char letter = 0;
+
+    hfi_error_clear(err);
+    if (!node->ask)
+        hfi_error_set(err, HF_UNAVAILABLE, 0, "%s", node->why.text);
+    else if (!hfi_ask_reply(node->ask, command, take_letter, &letter, err))
+        drop_broken(node, err);
+    else if (!letter)
+        hfi_error_set(err, HF_CORRUPT, 0, "an answer that is not one of ours");
+    hfi_command_done(command);
+    return letter;
+}
+
+static void take_status(const struct hfi_reply *reply, void *arg)
+{
+    struct rl_surveyed *node = arg;
+
+    if (!hfi_rl_read_status(reply, &node->told))
+        hfi_error_set(&node->why, HF_CORRUPT, 0, "it says something about itself that is not ours");
+}
+
+static void look_at(struct rl_survey *survey, unsigned index)
+{
+    struct rl_surveyed *node = &survey->nodes[index];
+    struct hfi_command command;
+    hf_error err;
+
+    memset(&node->told, 0, sizeof node->told);
+    hfi_error_clear(&node->why);
+    if (!node->ask)
+        (void)hfi_ask_open(survey->conf, &survey->conf->addresses[index], false, &node->ask,
+                           &node->why);
+    if (!node->ask)
+        return;
+    if (hfi_ask_server(node->ask)->is_replica) {
+        hfi_error_set(&node->why, HF_CONFIG, 0, "it is a replica: it has no vote of its own");
+        return;
+    }
+    hfi_rl_survey_begin(survey, &command, &hfi_rl_script_status);
+    if (!hfi_ask_reply(node->ask, &command, take_status, node, &err)) {
+        node->why = err;
+        drop_broken(node, &err);
+    }
+    hfi_command_done(&command);
+}
+
+void hfi_rl_survey_look(struct rl_survey *survey)
+{
+    for (unsigned i = 0; i < survey->n; i++)
+        look_at(survey, i);
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting: a place in the queue of every node, kept by heartbeats; grants that come as
+ * messages; yielding, when several hold a part each; giving up. With the lock.
+ *
+ * Every node serves its own queue, in the order of the waiters' stamps, so they all hand over to the
+ * same one as far as they know the same ones: a release is then followed by a message from each node to one
+ * winner, and no further command. Where they differ, nobody may have a majority. Then everybody who holds a
+ * part asks the nodes that it holds to give it to an earlier waiter, if there is one there: so the
+ * earliest gets all of them. (scripts/README.md, "Yielding".)
+ */
+#include "engine/redlock/rl.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EARLY_MS 5 /* past the time that a node named, so that it has come there too */
+#define FLAG_YIELD 1
+#define FLAG_BACK  2
+
+/* Nodes may see the same waiters in different orders, for they bound stamps by their own clocks and some
+ * hear of a waiter late: then everybody who holds a part is the first where he holds. After so many
+ * yields, chance decides who steps back all the same. */
+#define SPLITS_PATIENT 3
+#define YIELD_MS 4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
+
+/* A heartbeat for several waiters at one node. */
+struct batch {
+    size_t count;
+    struct {
+        unsigned char owner[HFI_OWNER_LEN];
+        uint64_t attempt;
+        bool yields;
+    } items[];
+};
+
+static void beat_all(struct hfi_conn *conn, int64_t now_ms);
+static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err);
+
+static int64_t beat_interval_ms(const struct rl_wait *wait)
+{
+    int64_t ms = hfi_rl_window_ms(wait->claim->ttl_ms) / 3;
+
+    return ms < RL_BEAT_MIN_MS ? RL_BEAT_MIN_MS : ms;
+}
+
+static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
+{
+    wait->due_ms = due_ms;
+    hfi_rl_hasten(conn, due_ms);
+}
+
+static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms, int64_t yield_ms)
+{
+    wait->beat_ms = beat_ms;
+    wait->yield_ms = yield_ms;
+    set_due(conn, wait, beat_ms < yield_ms ? beat_ms : yield_ms);
+}
+
+/* It waits from now on, if it did not. */
+static void stand(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    if (wait->state == RL_WAIT_QUEUED)
+        return;
+    wait->state = RL_WAIT_QUEUED;
+    set_times(conn, wait, hfi_now_ms() + beat_interval_ms(wait), HFI_NEVER);
+}
+
+/* ---- standing in line --------------------------------------------------------------------- */
+
+void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    stand(conn, wait);
+    wait->splits = 0;
+    if (wait->yield_ms != HFI_NEVER)
+        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
+}
+
+void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
+                          const struct hfi_reply *reply, int64_t sent_ms)
+{
+    const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *counter = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
+    const struct hfi_ballot_node *vote = &wait->ballot.node[node];
+    uint64_t known = counter && counter->integer >= 0 ? (uint64_t)counter->integer : UINT64_MAX;
+
+    if (wait->heard_ms[node] < sent_ms)
+        wait->heard_ms[node] = sent_ms;
+    /* A message that is newer than this answer may have come first: they are on two lines. */
+    if (vote->vote != HFI_VOTE_GRANTED || vote->granted <= known) {
+        hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_QUEUED);
+        wait->known[node] = known;
+    }
+    if (next && next->integer > 0 && next->integer < beat_interval_ms(wait)) {
+        int64_t due_ms = hfi_now_ms() + next->integer + EARLY_MS;
+
+        stand(conn, wait); /* answers may still be under way: they find it so */
+        if (due_ms < wait->beat_ms)
+            set_times(conn, wait, due_ms, wait->yield_ms);
+    }
+}
+
+/* ---- a part, and not the whole --------------------------------------------------------------- */
+
+/* `back`: also if nobody there is before us. */
+static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, bool back)
+{
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 4, beaten);
+    struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
+
+    if (!round || !batch) {
+        if (round)
+            hfi_rl_round_free(round);
+        hfi_free(batch);
+        return; /* the next time */
+    }
+    batch->count = 1;
+    memcpy(batch->items[0].owner, wait->claim->owner, HFI_OWNER_LEN);
+    batch->items[0].attempt = wait->hold->attempt;
+    batch->items[0].yields = true;
+    round->data = batch;
+    hfi_rl_add_cluster(round);
+    hfi_rl_add_name(round, &wait->claim->name);
+    hfi_rl_add_queue(round, &wait->claim->name);
+    hfi_rl_add_epoch(round, &wait->epoch);
+    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+    hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
+    hfi_rl_add_owner(round, wait->claim->owner);
+    hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
+    hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
+    hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
+    for (unsigned i = 0; i < conn->n; i++)
+        if (nodes & 1u << i) {
+            const struct hfi_ballot_node *vote = &wait->ballot.node[i];
+
+            /* Not ours until it has said whether it still is. */
+            wait->known[i] = vote->written > vote->granted ? vote->written : vote->granted;
+            hfi_ballot_asked(&wait->ballot, i);
+        }
+    hfi_rl_round_send(round, nodes);
+}
+
+/* At once the first time, for whoever else holds a part finds out now too; then at growing intervals:
+ * most likely there is a holder, and ours is a part that it does not need. */
+void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
+{
+    int64_t most_ms = beat_interval_ms(wait), pause_ms = YIELD_MS;
+
+    /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
+    if ((unsigned)__builtin_popcount(nodes) >= conn->need) {
+        hfi_rl_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
+        return;
+    }
+    stand(conn, wait);
+    if (wait->splits == 0) {
+        wait->splits = 1;
+        yield(conn, wait, nodes, false);
+        return;
+    }
+    for (unsigned i = 1; i < wait->splits && pause_ms < most_ms; i++)
+        pause_ms *= 2;
+    pause_ms = pause_ms > most_ms ? most_ms : pause_ms;
+    pause_ms = hfi_now_ms() + pause_ms / 2 + (int64_t)(hfi_random_u64() % (uint64_t)pause_ms);
+    if (wait->yield_ms == HFI_NEVER)
+        set_times(conn, wait, wait->beat_ms, pause_ms);
+}
+
+/* ---- heartbeats -------------------------------------------------------------------------------- */
+
+/* In the order of README: for each name, owner, attempt, window, flags. */
+static void add_beat(struct rl_round *round, const struct rl_wait *wait)
+{
+    hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
+    hfi_rl_add_owner(round, wait->claim->owner);
+    hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
+    hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
+    hfi_command_add_number(&round->command, 0); /* flags */
+}
+
+static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *const waits[],
+                       size_t count)
+{
+    struct rl_round *round =
+        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + 3 * count), beaten);
+    struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
+
+    if (!round || !batch) {
+        if (round)
+            hfi_rl_round_free(round);
+        hfi_free(batch);
+        return; /* the next heartbeat */
+    }
+    batch->count = count;
+    round->data = batch;
+    hfi_rl_add_cluster(round);
+    for (size_t i = 0; i < count; i++) {
+        hfi_rl_add_name(round, &waits[i]->claim->name);
+        hfi_rl_add_queue(round, &waits[i]->claim->name);
+    }
+    hfi_rl_add_epoch(round, &waits[0]->epoch);
+    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+    for (size_t i = 0; i < count; i++) {
+        memcpy(batch->items[i].owner, waits[i]->claim->owner, HFI_OWNER_LEN);
+        batch->items[i].attempt = waits[i]->hold->attempt;
+        batch->items[i].yields = false;
+        add_beat(round, waits[i]);
+    }
+    hfi_rl_round_send(round, 1u << node);
+}
+
+static bool in_line(const struct rl_wait *wait, unsigned node)
+{
+    enum hfi_vote vote = wait->ballot.node[node].vote;
+
+    return vote == HFI_VOTE_QUEUED || vote == HFI_VOTE_GRANTED;
+}
+
+/* One command for each node, for all whose heartbeat is due; nodes that do not know of a waiter
+ * (they were away, or forgot it) are asked anew. */
+static void beat_all(struct hfi_conn *conn, int64_t now_ms)
+{
+    uint32_t voting = hfi_rl_nodes_voting(conn, now_ms);
+    struct rl_wait *some[RL_BATCH], *next;
+
+    for (unsigned node = 0; node < conn->n; node++) {
+        size_t count = 0;
+
+        if (!(voting & 1u << node))
+            continue;
+        for (struct rl_wait *wait = conn->waits; wait; wait = wait->next) {
+            if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms || !in_line(wait, node) ||
+                hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
+                continue;
+            some[count++] = wait;
+            if (count == RL_BATCH) {
+                send_batch(conn, node, some, count);
+                count = 0;
+            }
+        }
+        if (count)
+            send_batch(conn, node, some, count);
+    }
+    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+        uint32_t unknown = 0;
+
+        next = wait->next;
+        if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms)
+            continue;
+        set_times(conn, wait, now_ms + beat_interval_ms(wait), wait->yield_ms);
+        for (unsigned node = 0; node < conn->n; node++)
+            if (!in_line(wait, node) && wait->ballot.node[node].vote != HFI_VOTE_ASKED &&
+                !hfi_rl_node_silent(&conn->nodes[node], now_ms))
+                unknown |= 1u << node;
+        hfi_rl_ask(conn, wait, unknown & voting);
+    }
+}
+
+static void beat_answer(struct hfi_conn *conn, struct rl_wait *wait, unsigned node, bool yields,
+                        const struct hfi_reply *reply, int64_t sent_ms)
+{
+    switch (hfi_rl_letter(reply)) {
+    case 'Q':
+        hfi_rl_still_waiting(conn, wait, node, reply, sent_ms);
+        break;
+    case 'G':
+        if (wait->ballot.node[node].vote == HFI_VOTE_GRANTED || yields ||
+            wait->ballot.node[node].vote == HFI_VOTE_QUEUED)
+            (void)hfi_rl_take_grant(wait, node, reply, sent_ms);
+        break;
+    default: /* it does not know us (any more): ask again */
+        hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
+        hfi_rl_ask(conn, wait, 1u << node);
+    }
+}
+
+static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err)
+{
+    struct hfi_conn *conn = round->conn;
+    struct batch *batch = round->data;
+    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+
+    (void)err;
+    if (letter == 'E' || letter == 'U')
+        hfi_rl_no_vote(&conn->nodes[node]);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct rl_wait *wait =
+            hfi_rl_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
+        const struct hfi_reply *one =
+            outcome == RL_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
+
+        if (!wait)
+            continue;
+        /* It may still be carried out, and take back what we are granted there from now on: this attempt is
+         * of no use any more. */
+        if (batch->items[i].yields && outcome == RL_MAYBE) {
+            hfi_rl_rest(conn, wait, YIELD_MS);
+            continue;
+        }
+        if (one)
+            beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
+        else
+            hfi_ballot_voted(&wait->ballot, node,
+                             letter                  ? HFI_VOTE_OTHER
+                             : outcome == RL_UNSENT ? HFI_VOTE_NONE
+                                                     : HFI_VOTE_SILENT);
+        if (!round->sending)
+            hfi_rl_step(conn, wait);
+    }
+    if (!round->open) {
+        hfi_free(batch);
+        round->data = NULL;
+    }
+}
+
+/* ---- messages ------------------------------------------------------------------------------------- */
+
+#define WORDS_MAX 7
+
+/* Split at spaces, in place of nothing: words point into `text`, which ends with a NUL. */
+static unsigned split_words(char *text, char *ret_words[WORDS_MAX])
+{
+    unsigned count = 0;
+    char *at = text;
+
+    while (count < WORDS_MAX) {
+        ret_words[count++] = at;
+        at = strchr(at, ' ');
+        if (!at)
+            break;
+        *at++ = 0;
+    }
+    return count;
+}
+
+static void granted_by_message(struct rl_node *node, const unsigned char *owner, uint64_t attempt,
+                               char *const words[], unsigned count)
+{
+    struct hfi_conn *conn = node->conn;
+    struct rl_wait *wait = hfi_rl_wait_find(conn, owner, attempt);
+    uint64_t counter, tokens, window_ms;
+    const char *slots = count > 6 ? words[6] : "";
+    uint64_t choice = hfi_rl_choice(slots, strlen(slots));
+
+    if (count < 6 || hfi_parse_u64(words[3], 1, HFI_TOKEN_LIMIT, &counter) ||
+        hfi_parse_u64(words[4], 1, UINT32_MAX, &tokens) ||
+        hfi_parse_u64(words[5], 1, HF_MS_MAX, &window_ms))
+        return;
+    if (!wait) {
+        hfi_rl_late_grant(conn, owner, attempt, node->index, counter, choice);
+        return;
+    }
+    if (tokens != wait->claim->tokens_wanted || counter < tokens ||
+        counter <= wait->known[node->index])
+        return;
+    hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
+                       (int64_t)window_ms);
+    hfi_rl_step(conn, wait);
+}
+
+static void broken_by_message(struct rl_node *node, const unsigned char *owner, uint64_t attempt)
+{
+    struct hfi_conn *conn = node->conn;
+    struct rl_hold *hold = hfi_rl_hold_find(conn, owner);
+
+    if (!hold || hold->wait || hold->attempt != attempt)
+        return;
+    hold->broken |= 1u << node->index;
+    if ((unsigned)__builtin_popcount(hold->broken) == conn->n - conn->need + 1)
+        hfi_pump_lost(&conn->pump, hold->claim, "broken by an operator");
+}
+
+/* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
+ * there: what is not ours is ignored. */
+void hfi_rl_message(struct rl_node *node, const char *payload, size_t len)
+{
+    unsigned char owner[HFI_OWNER_LEN];
+    char *words[WORDS_MAX], *copy;
+    uint64_t attempt;
+    unsigned count;
+
+    if (memchr(payload, 0, len))
+        return;
+    copy = hfi_malloc(len + 1);
+    if (!copy)
+        return; /* a message that was lost */
+    memcpy(copy, payload, len);
+    copy[len] = 0;
+    count = split_words(copy, words);
+    if (count >= 4 && strlen(words[1]) == (size_t)2 * HFI_OWNER_LEN &&
+        hfi_unhex(words[1], (size_t)2 * HFI_OWNER_LEN, owner, sizeof owner) &&
+        !hfi_parse_u64(words[2], 1, HFI_TOKEN_LIMIT, &attempt)) {
+        if (strcmp(words[0], "G") == 0)
+            granted_by_message(node, owner, attempt, words, count);
+        else if (strcmp(words[0], "L") == 0)
+            broken_by_message(node, owner, attempt);
+    }
+    hfi_free(copy);
+}
+
+void hfi_rl_waits_hurry(struct hfi_conn *conn)
+{
+    for (struct rl_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->state == RL_WAIT_QUEUED)
+            set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
+}
+
+/* All replies of the old epoch count for nothing: a new attempt. */
+void hfi_rl_waits_restart(struct hfi_conn *conn)
+{
+    struct rl_wait *next;
+
+    if (!conn->has_epoch || conn->closing)
+        return;
+    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+        next = wait->next;
+        if (wait->state == RL_WAIT_RESTING)
+            set_due(conn, wait, hfi_now_ms());
+        else if ((wait->state == RL_WAIT_ASKING || wait->state == RL_WAIT_QUEUED) &&
+                 hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
+            hfi_rl_begin(conn, wait);
+    }
+}
+
+/* ---- giving up --------------------------------------------------------------------------------------- */
+
+static void end_cancelled(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    hfi_rl_wait_end(conn, wait, wait->stop, NULL);
+}
+
+static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
+{
+    struct hfi_conn *conn = round->conn;
+    struct rl_hold *hold = hfi_rl_hold_find(conn, round->owner);
+    struct rl_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
+    struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
+                             .len = round->name_len };
+
+    (void)reply;
+    (void)err;
+    if (outcome != RL_ANSWERED)
+        hfi_rl_owe(&conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+    if (wait && wait->state == RL_WAIT_CANCELLING && !round->sending &&
+        (unsigned)__builtin_popcount(round->open) <= conn->n - conn->need)
+        end_cancelled(conn, wait);
+}
+
+/*
+ * Who gives up holds nothing, whatever the nodes say: the grant of a majority counts only once it is seen here,
+ * and from now on it is not. So this needs nobody's consent; but it waits a moment for a majority to have
+ * forgotten it, so that who asks next finds no trace.
+ */
+void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    struct rl_wait *wait = op->engine[RL_OP_WAIT];
+    struct rl_round *round;
+    uint32_t sent;
+
+    if (!wait || wait->stop != HF_OK)
+        return;
+    wait->stop = status;
+    if (wait->state == RL_WAIT_CONFIRMING)
+        return; /* it was granted first */
+    sent = wait->hold->sent;
+    round = sent && wait->state != RL_WAIT_RESTING
+                ? hfi_rl_release_round(conn, &wait->claim->name, wait->claim->owner,
+                                       wait->hold->attempt, wait->claim->ttl_ms,
+                                       (wait->hold->unsure & sent) != 0, cancelled)
+                : NULL;
+    wait->state = RL_WAIT_CANCELLING;
+    if (!round) {
+        end_cancelled(conn, wait);
+        return;
+    }
+    set_due(conn, wait, hfi_now_ms() + RL_CANCEL_MS);
+    hfi_rl_round_send(round, sent);
+    if (!(sent & hfi_rl_nodes_up(conn)))
+        end_cancelled(conn, wait);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------ */
+
+/* Nodes that have not answered in time are without a vote in this attempt. */
+static void too_late(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    for (unsigned i = 0; i < conn->n; i++)
+        if (wait->ballot.node[i].vote == HFI_VOTE_ASKED || wait->ballot.node[i].asked)
+            hfi_ballot_voted(&wait->ballot, i, HFI_VOTE_SILENT);
+    wait->due_ms = HFI_NEVER;
+    hfi_rl_step(conn, wait);
+}
+
+static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
+{
+    struct hfi_outcome out;
+
+    switch (wait->state) {
+    case RL_WAIT_ASKING:
+        too_late(conn, wait);
+        return;
+    case RL_WAIT_RESTING:
+        hfi_rl_begin(conn, wait);
+        return;
+    case RL_WAIT_CANCELLING:
+        end_cancelled(conn, wait);
+        return;
+    case RL_WAIT_QUEUED:
+        if (wait->yield_ms > now_ms)
+            return;
+        set_times(conn, wait, wait->beat_ms, HFI_NEVER);
+        out = hfi_ballot_decide(&wait->ballot, true);
+        if (out.verdict == HFI_BALLOT_SPLIT) {
+            wait->splits++;
+            yield(conn, wait, out.nodes,
+                  wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
+        }
+        return;
+    case RL_WAIT_CONFIRMING:
+        return;
+    }
+}
+
+void hfi_rl_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct rl_wait *next;
+    bool beats = false;
+
+    if (conn->due_ms > now_ms)
+        return;
+    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+        next = wait->next;
+        if (wait->due_ms > now_ms)
+            continue;
+        beats = beats || wait->state == RL_WAIT_QUEUED;
+        tick_one(conn, wait, now_ms);
+    }
+    if (beats)
+        beat_all(conn, now_ms);
+    conn->due_ms = HFI_NEVER;
+    for (struct rl_wait *wait = conn->waits; wait; wait = wait->next)
+        hfi_rl_hasten(conn, wait->due_ms);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where Redlock lets two in, made to happen each time: the clocks of a majority jump, or the holder
+ * is stopped past its ttl. Two holders read a counter, and both write it back. The plain counter is
+ * seen to lose an update; the guarded one refuses the late holder, for the later one has the larger token.
+ */
+#include "nodes.h"
+
+#include <signal.h>
+
+#define HOUR_MS (INT64_C(3600) * 1000)
+
+static struct vault vault;
+
+static int setup(void **state)
+{
+    nodes_setup(state);
+    vault_open(&vault, server_start(NULL));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    vault_close(&vault);
+    server_free(vault.server);
+    return nodes_teardown(state);
+}
+
+/* `first` has read before `second` came, and writes after it. */
+static void late_write(struct counting first, uint64_t second)
+{
+    struct counting counting;
+
+    CHECK(second > first.token);
+    EXPECT(HF_OK, first.status);
+    counting = count_begin(&vault, second);
+    EXPECT(HF_OK, counting.status);
+    EXPECT(HF_OK, count_end(&vault, counting));
+    EXPECT(HF_FENCED, count_end(&vault, first));
+    CHECK(vault_plain(&vault) == 1);   /* raised twice: an update is lost */
+    CHECK(vault_guarded(&vault) == 1); /* raised once, and the other one knows that it did not */
+    print_message(
+        "plain counter: 2 updates, 1 lost; guarded counter: 1 update, 1 refused, 0 lost\n");
+}
+
+static void clocks_of_a_majority_jump(void **state)
+{
+    hf_store *ours = open_at(nodes_url("")), *theirs = open_at(nodes_url(""));
+    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_lease *lease, *second;
+    struct counting first;
+
+    (void)state;
+    request.flags = HF_NO_RENEW;
+    lease = take(ours, &request);
+    first = count_begin(&vault, hf_token(lease));
+    clock_jump_ms(nodes[0], HOUR_MS);
+    clock_jump_ms(nodes[3], HOUR_MS);
+    EXPECT(HF_BUSY, probe(theirs, &request)); /* two clocks are not enough */
+    clock_jump_ms(nodes[4], HOUR_MS);
+    second = take(theirs, &request);
+
+    CHECK(hf_remaining_ms(lease) > 0 && hf_lease_state(lease) != HF_STATE_LOST);
+    CHECK(hf_remaining_ms(second) > 0 && hf_lease_state(second) != HF_STATE_LOST);
+    late_write(first, hf_token(second));
+    close_hard(theirs);
+    close_hard(ours);
+}
+
+static void the_holder_is_stopped(void **state)
+{
+    hf_store *store = open_at(nodes_url(""));
+    hf_request request = with_ttl(mutex_request("name"), contract_info.min_ttl_ms);
+    hf_request wait = waiting_request("name");
+    struct counting first;
+    struct peer peer;
+    hf_lease *lease;
+    uint64_t token;
+
+    (void)state;
+    aim(nodes_url(""));
+    peer_start(&peer);
+    peer_begin(&peer, 0, &request);
+    EXPECT(HF_OK, peer_join(&peer, 0, &token));
+    first = count_begin(&vault, token); /* what it read and will write, when it wakes up */
+    peer_signal(&peer, SIGSTOP);
+    lease = take(store, &wait);
+    late_write(first, hf_token(lease));
+    peer_signal(&peer, SIGCONT);
+    CHECK(peer_state(&peer, 0) == HF_STATE_LOST); /* whoever asks is told */
+    peer_stop(&peer);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+/* Tokens rise although all clocks went back by an hour, and forth again. */
+static void tokens_do_not_follow_clocks(void **state)
+{
+    hf_store *store = open_at(nodes_url(""));
+    uint64_t token = gets_free(store, "name", 0);
+
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        clock_jump_ms(nodes[i], -HOUR_MS);
+    for (int i = 0; i < 3; i++)
+        token = gets_free(store, "name", token);
+    for (unsigned i = 0; i < NODES; i++) {
+        clock_jump_ms(nodes[i], 2 * HOUR_MS);
+        token = gets_free(store, "name", token);
+    }
+    close_store(store);
+}
+
+#define FENCE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FENCE_TEST(clocks_of_a_majority_jump),
+        FENCE_TEST(the_holder_is_stopped),
+        FENCE_TEST(tokens_do_not_follow_clocks),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Epochs on real servers: starting a cluster, nodes that come back with their data and without, healers that die anywhere, and
+ * what only a person can decide. What a healer leaves behind when it dies is written by hand here, state by state; that
+ * no state is forgotten is the simulator's business (test/sim/redlock_main.c).
+ */
+#include "nodes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SHORT   "?max_ttl=3s"
+#define ID      16
+#define STATE   57 /* bytes of the field m */
+#define RACERS  8
+#define HEALERS 4
+#define HIGH    (UINT64_C(1) << 52) /* a counter that no clock explains */
+
+static int servers_setup(void **state)
+{
+    (void)state;
+    nodes_start();
+    aim(nodes_url("?prefix=bed:"));
+    return 0;
+}
+
+static int servers_teardown(void **state)
+{
+    contract_teardown(state);
+    for (unsigned i = 0; i < NODES; i++) {
+        server_free(nodes[i]);
+        nodes[i] = NULL;
+    }
+    return 0;
+}
+
+#define SERVERS_TEST(f) cmocka_unit_test_setup_teardown(f, servers_setup, servers_teardown)
+
+/* ---- looking at nodes, and doing things to them -------------------------------------------- */
+
+struct look {
+    bool ready;
+    unsigned char bytes[STATE]; /* version, epoch, cluster, n, max_ttl */
+};
+
+static struct look look_at(unsigned node)
+{
+    redisReply *reply = server_ask(nodes[node], "HGET hf:rl:cluster m");
+    struct look look = { .ready = reply->type == REDIS_REPLY_STRING };
+
+    if (look.ready) {
+        CHECK(reply->len == STATE);
+        memcpy(look.bytes, reply->str, STATE);
+    }
+    freeReplyObject(reply);
+    return look;
+}
+
+static double epoch_number(const struct look *look)
+{
+    double number;
+
+    memcpy(&number, look->bytes + 1, sizeof number);
+    return number;
+}
+
+static bool all_the_same(void)
+{
+    struct look first = look_at(0);
+
+    for (unsigned i = 0; i < NODES; i++) {
+        struct look other = look_at(i);
+
+        if (!other.ready || memcmp(first.bytes, other.bytes, STATE) != 0)
+            return false;
+    }
+    return true;
+}
+
+static double await_same(void)
+{
+    struct look look;
+
+    AWAIT(all_the_same());
+    look = look_at(0);
+    return epoch_number(&look);
+}
+
+/* The node as a healer leaves it: in an epoch that another one began ... */
+static void set_epoch(unsigned node, double number, const char *id)
+{
+    server_do(nodes[node], "EVAL %s 1 hf:rl:cluster %f %b",
+              "local m = redis.call('HGET', KEYS[1], 'm'); "
+              "redis.call('HSET', KEYS[1], 'm', '\\1' .. struct.pack('<d', ARGV[1] + 0) .. "
+              "ARGV[2] .. string.sub(m, 26)); return 1",
+              number, id, (size_t)ID);
+}
+
+/* ... or empty, with a marker that has been there for a minute; with `cluster`: just installed by it. */
+static void set_marked(unsigned node, const char *marker)
+{
+    server_do(
+        nodes[node], "EVAL %s 1 hf:rl:cluster %b",
+        "local t = redis.call('TIME'); redis.call('DEL', KEYS[1]); "
+        "redis.call('HSET', KEYS[1], 'k', ARGV[1] .. struct.pack('<d', t[1] * 1000 - 60000)); "
+        "return 1",
+        marker, (size_t)ID);
+}
+
+static void set_installed(unsigned node, const char *marker)
+{
+    server_do(nodes[node], "EVAL %s 1 hf:rl:cluster %b",
+              "redis.call('DEL', KEYS[1]); "
+              "redis.call('HSET', KEYS[1], 'm', '\\1' .. struct.pack('<d', 1) .. ARGV[1] .. "
+              "'just one cluster' .. struct.pack('<dd', 5, 3000), 's', struct.pack('<dd', 0, 0)); "
+              "return 1",
+              marker, (size_t)ID);
+}
+
+static void raise_counter(unsigned node, const char *name, uint64_t to)
+{
+    server_do(nodes[node], "EVAL %s 1 hf:rl:cluster n%s %s",
+              "local c = struct.pack('<d', ARGV[2] + 0); redis.call('HSET', KEYS[1], ARGV[1], c, "
+              "'s', c .. string.sub(redis.call('HGET', KEYS[1], 's'), 9)); return 1",
+              name, "4503599627370496");
+    CHECK(to == HIGH);
+}
+
+static void forget(unsigned node)
+{
+    server_do(nodes[node], "FLUSHALL");
+}
+
+/* A store that is driven all the time, because it holds something. */
+struct healer {
+    hf_store *store;
+    hf_lease *lease;
+};
+
+static struct healer healer_open(const char *own)
+{
+    struct healer healer = { .store = open_at(nodes_url(SHORT)) };
+    hf_request request = with_ttl(waiting_request(own), 3000);
+
+    healer.lease = take(healer.store, &request);
+    return healer;
+}
+
+static void healer_close(struct healer *healer)
+{
+    hf_release(healer->lease, NULL); /* it may be lost */
+    close_hard(healer->store);
+}
+
+static uint64_t token_of(hf_store *store, const char *name)
+{
+    hf_request request = with_ttl(waiting_request(name), 3000);
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+
+    give(lease);
+    return token;
+}
+
+/* ---- in processes of their own ------------------------------------------------------------------ */
+
+/* Waits for the end of `gate`, opens, acquires once, and with `stays` holds on until it is killed. */
+static pid_t spawn(const int gate[2], int number, bool stays)
+{
+    hf_request request;
+    char own[32], byte;
+    hf_store *store = NULL;
+    hf_lease *lease = NULL;
+    hf_error err;
+    pid_t pid = fork();
+
+    CHECK(pid >= 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(gate[1]);
+    while (read(gate[0], &byte, 1) > 0)
+        ;
+    snprintf(own, sizeof own, "own %d", number);
+    request = with_ttl(waiting_request(own), 3000);
+    if (hf_open(nodes_url(SHORT), NULL, &store, &err) != HF_OK ||
+        hf_acquire(store, &request, &lease, &err) != HF_OK) {
+        fprintf(stderr, "process %d: %s\n", number, err.text);
+        _exit(1);
+    }
+    while (stays)
+        pause();
+    hf_release(lease, NULL);
+    hf_close(store, HF_CLOSE_RELEASE);
+    _exit(0);
+}
+
+static void start_raced_by_many(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        pid_t racers[RACERS];
+        int gate[2], status;
+
+        for (unsigned i = 0; i < NODES; i++)
+            forget(i);
+        CHECK(pipe(gate) == 0);
+        for (int i = 0; i < RACERS; i++)
+            racers[i] = spawn(gate, i, false);
+        close(gate[0]);
+        close(gate[1]);
+        for (int i = 0; i < RACERS; i++) {
+            CHECK(waitpid(racers[i], &status, 0) == racers[i]);
+            CHECK(status == 0);
+        }
+        CHECK(await_same() == 1); /* one start, and nobody healed anything */
+    }
+}
+
+/* Two nodes are emptied again and again under clients that are killed while they heal. */
+static void healers_that_are_killed(void **state)
+{
+    pid_t healers[HEALERS];
+    int gate[2], status;
+    struct healer last;
+    double epoch;
+
+    (void)state;
+    CHECK(pipe(gate) == 0);
+    last = healer_open("last");
+    AWAIT(all_the_same());
+    healer_close(&last);
+    for (int i = 0; i < HEALERS; i++)
+        healers[i] = spawn(gate, i, true);
+    close(gate[0]);
+    close(gate[1]);
+    forget(1);
+    forget(3);
+    nap_ms(2900); /* just before they may heal: from now on one dies every few milliseconds */
+    for (int i = 0; i < HEALERS; i++) {
+        nap_ms(rand() % 100);
+        kill(healers[i], SIGKILL);
+        CHECK(waitpid(healers[i], &status, 0) == healers[i]);
+    }
+    last = healer_open("last");
+    epoch = await_same();
+    CHECK(epoch == 2 || epoch == 3); /* one epoch for both losses, or one for each */
+    healer_close(&last);
+}
+
+/* ---- loss and return -------------------------------------------------------------------------------- */
+
+static void with_its_data_it_votes_again(void **state)
+{
+    struct healer healer = healer_open("own");
+
+    (void)state;
+    AWAIT(all_the_same());
+    for (unsigned i = 0; i < NODES; i++) {
+        node_restart(i, true);
+        token_of(healer.store, "name");
+    }
+    CHECK(await_same() == 1); /* nothing had to be healed */
+    healer_close(&healer);
+}
+
+/*
+ * All nodes lose their data, two at a time, and in the end those vote that have nothing but what they were
+ * installed with. The counter is far ahead of every clock: only the floor can have told them.
+ */
+static void tokens_survive_all_nodes(void **state)
+{
+    struct healer healers[HEALERS];
+    uint64_t before;
+
+    (void)state;
+    for (int i = 0; i < HEALERS; i++) {
+        char own[32];
+
+        snprintf(own, sizeof own, "own %d", i);
+        healers[i] = healer_open(own);
+    }
+    AWAIT(all_the_same());
+    for (unsigned i = 0; i < NODES; i++)
+        raise_counter(i, "name", HIGH);
+    before = token_of(healers[0].store, "name");
+    CHECK(before > HIGH);
+    node_restart(0, false);
+    forget(1); /* without the connection noticing */
+    CHECK(await_same() >= 2);
+    node_restart(2, false);
+    node_restart(3, false);
+    CHECK(await_same() >= 3);
+    server_kill(nodes[4]); /* the last that remembers */
+    CHECK(token_of(healers[1].store, "name") > before);
+    for (int i = 0; i < HEALERS; i++)
+        healer_close(&healers[i]);
+}
+
+/* ---- what a dead healer leaves ------------------------------------------------------------------------ */
+
+static void another_goes_on(void **state)
+{
+    static const char x[] = "marker x........", y[] = "marker y........";
+    struct healer healer = healer_open("own");
+
+    (void)state;
+    AWAIT(all_the_same());
+    healer_close(&healer);
+
+    set_marked(4, x); /* one of four is sealed */
+    set_epoch(0, 2, x);
+    healer = healer_open("own");
+    CHECK(await_same() == 2);
+    healer_close(&healer);
+
+    set_marked(4, y); /* all are sealed, nothing is installed */
+    for (unsigned i = 0; i < 4; i++)
+        set_epoch(i, 3, y);
+    healer = healer_open("own");
+    CHECK(await_same() == 3);
+    healer_close(&healer);
+
+    set_marked(3, x); /* two losses, and one of three is sealed for the first */
+    set_marked(4, y);
+    set_epoch(1, 4, x);
+    healer = healer_open("own");
+    CHECK(await_same() >= 4);
+    healer_close(&healer);
+
+    for (unsigned i = 0; i < 4; i++) /* one was not there when the others were sealed */
+        set_epoch(i, 9, x);
+    healer = healer_open("own");
+    CHECK(await_same() == 9);
+    healer_close(&healer);
+}
+
+static void another_finishes_a_start(void **state)
+{
+    static const char m[] = "marker m........", other[] = "marker of others";
+    struct healer healer;
+    struct look look;
+
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        set_marked(i, m);
+    set_installed(2, m);
+    healer = healer_open("own");
+    CHECK(await_same() == 1);
+    look = look_at(0);
+    CHECK(memcmp(look.bytes + 9, m, ID) == 0); /* that start, and no other */
+    healer_close(&healer);
+
+    for (unsigned i = 0; i < NODES; i++) /* it died before it could install anything */
+        set_marked(i, i < 3 ? m : other);
+    healer = healer_open("own");
+    CHECK(await_same() == 1);
+    look = look_at(0);
+    CHECK(memcmp(look.bytes + 9, m, ID) != 0);
+    healer_close(&healer);
+
+    for (unsigned i = 0; i < NODES;
+         i++) /* its marker is on one node only that is not installed: not its start */
+        set_marked(i, i == 1 ? m : other);
+    set_installed(2, m);
+    EXPECT(HF_CORRUPT, hf_open(nodes_url(SHORT), NULL, &healer.store, &contract_error));
+}
+
+/* ---- what only a person can decide ---------------------------------------------------------------------- */
+
+static void said(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)level, (void)arg;
+    print_message("%s: %s\n", topic, text);
+}
+
+static hf_status manage(const char *word, const char *option)
+{
+    const char *words[] = { word, option, NULL };
+
+    return hf_manage(nodes_url(SHORT), words, said, NULL, &contract_error);
+}
+
+static bool says(const char *word)
+{
+    if (strstr(contract_error.text, word))
+        return true;
+    print_error("'%s' is not in: %s\n", word, contract_error.text);
+    return false;
+}
+
+static bool says_node(unsigned node)
+{
+    char shown[32];
+
+    snprintf(shown, sizeof shown, "127.0.0.1:%u", (unsigned)nodes[node]->port);
+    return says(shown);
+}
+
+static void a_node_of_another_cluster_is_named(void **state)
+{
+    hf_store *store = open_at(nodes_url(SHORT));
+
+    (void)state;
+    await_same();
+    close_store(store);
+    set_installed(4, "marker z........");
+    EXPECT(HF_CONFIG, hf_open(nodes_url(SHORT), NULL, &store, &contract_error));
+    CHECK(says_node(4) && says("another cluster"));
+    EXPECT(HF_CONFIG, manage("join", "--force")); /* nor does force mix them */
+    CHECK(says_node(4));
+}
+
+static void force_goes_on_with_larger_tokens(void **state)
+{
+    hf_store *store = open_at(nodes_url(SHORT)), *late = NULL;
+    uint64_t before;
+
+    (void)state;
+    await_same();
+    for (unsigned i = 0; i < NODES; i++)
+        raise_counter(i, "name", HIGH);
+    before = token_of(store, "name");
+    close_store(store);
+    for (unsigned i = 0; i < MAJORITY; i++)
+        forget(i);
+    EXPECT(HF_CORRUPT, hf_open(nodes_url(SHORT), NULL, &late, &contract_error));
+    CHECK(says_node(0) && says_node(1) && says_node(2) && says("holdfast redlock join --force"));
+    EXPECT(HF_CORRUPT, manage("status", NULL));
+    EXPECT(HF_CORRUPT, manage("join", NULL)); /* it explains, and does nothing */
+    CHECK(says("--force") && !node_votes(0));
+    server_kill(nodes[3]);
+    EXPECT(HF_UNAVAILABLE, manage("join", "--force")); /* it could have what is missed */
+    CHECK(says_node(3) && !node_votes(0));
+    node_restart(3, true);
+    EXPECT(HF_OK, manage("join", "--force"));
+    CHECK(await_same() > 1);
+    store = open_at(nodes_url(SHORT));
+    server_kill(nodes[3]); /* those that remember are not there */
+    server_kill(nodes[4]);
+    CHECK(token_of(store, "name") > before);
+    close_hard(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SERVERS_TEST(start_raced_by_many),
+        SERVERS_TEST(healers_that_are_killed),
+        SERVERS_TEST(with_its_data_it_votes_again),
+        SERVERS_TEST(tokens_survive_all_nodes),
+        SERVERS_TEST(another_goes_on),
+        SERVERS_TEST(another_finishes_a_start),
+        SERVERS_TEST(a_node_of_another_cluster_is_named),
+        SERVERS_TEST(force_goes_on_with_larger_tokens),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}
