@@ -251,6 +251,9 @@ def slots(case):
     equal(case.acquire('e', start=4, flags=0, permits=2, **kind), ['G', 7, 1, 1000, '1,2'])
     equal(case.adopt('a'), ['N'])
     fails('too many slots', case.acquire, 'x', mode=2, capacity=10 ** 9, permits=4097, name='big')
+    equal(case.acquire('a', mode=2, capacity=5000, permits=4096, name='many')[0], 'G')
+    equal(case.acquire('b', mode=2, capacity=5000, permits=904, name='many')[4], ','.join(str(i) for i in range(4096, 5000)))
+    fails('too many slots', case.acquire, 'x', mode=2, capacity=5000, permits=4097, name='many')
     equal(case.acquire('x', mode=2, capacity=10 ** 9, permits=2, start=10 ** 9 - 1, name='big')[4], '0,999999999')
 
 
