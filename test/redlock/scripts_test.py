@@ -361,6 +361,13 @@ def yielding(case):
     c = case.counter('n1')
     equal(case.beat('a', 'n1', flags=1)[:2], ['G', c])  # it yields to nobody, and keeps what it has
     equal(case.counter('n1'), c)
+    for node in ('n1', 'n2'):  # unless it is asked to step back, and somebody is there
+        equal(case.beat('a', node, flags=3)[0], 'Q')
+        equal(case.who(node), (['b'], ['a', 'c']))
+        case.release('b', node)
+        equal(case.who(node), (['a'], ['c']))
+        case.release('c', node)
+        equal(case.beat('a', node, flags=3)[0], 'G')
     # It went back as it was; what it gets then is a new grant.
     equal(case.look('n3')[5], [['b', 1, 1, 0, 0, 10 ** 6, us - 10, 'x'], ['c', 1, 1, 0, 0, 10 ** 6, us - 5, 'x']])
     equal(case.counter('n3'), 2)
