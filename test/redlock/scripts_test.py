@@ -49,20 +49,20 @@ class Case:
 
     def acquire(self, owner, name='n', attempt=1, mode=0, capacity=1, permits=1, flags=1, proposal=0, tokens=1, ttl=1000,
                 delay=0, window=500, stamp=None, start=0, epoch=EPOCH, label='x'):
-        return self.call('acquire', [CLUSTER] + keys_of(name), epoch, name, owner, attempt, mode, capacity, permits, flags,
+        return self.call('acquire', [CLUSTER] + keys_of(name)[:1], epoch, name, owner, attempt, mode, capacity, permits, flags,
                          proposal, tokens, ttl, delay, window, self.us if stamp is None else stamp, start, INBOX, label)
 
     def write(self, owner, t, name='n', attempt=1, epoch=EPOCH):
         return self.call('write', [CLUSTER] + keys_of(name)[:1], epoch, name, owner, attempt, t)
 
     def release(self, owner, name='n', attempt=1, tomb=0, proposal=0):
-        return self.call('release', [CLUSTER] + keys_of(name), name, owner, attempt, tomb, proposal)
+        return self.call('release', [CLUSTER] + keys_of(name)[:1], name, owner, attempt, tomb, proposal)
 
     def broken(self, owner, name='n', attempt=1, tomb=0, proposal=0):
-        return self.call('break', [CLUSTER] + keys_of(name), name, owner, attempt, tomb, proposal)
+        return self.call('break', [CLUSTER] + keys_of(name)[:1], name, owner, attempt, tomb, proposal)
 
     def beat(self, owner, name='n', attempt=1, window=500, flags=0, proposal=0, epoch=EPOCH):
-        return self.call('beat', [CLUSTER] + keys_of(name), epoch, proposal, name, owner, attempt, window, flags)[0]
+        return self.call('beat', [CLUSTER] + keys_of(name)[:1], epoch, proposal, name, owner, attempt, window, flags)[0]
 
     def renew(self, owner, ttl=1000, name='n', attempt=1):
         return self.call('renew', keys_of(name)[:1], owner, attempt, ttl)[0]
@@ -71,7 +71,7 @@ class Case:
         return self.call('adopt', keys_of(name)[:1], owner, ttl)
 
     def look(self, name='n'):
-        return self.call('look', keys_of(name))
+        return self.call('look', keys_of(name)[:1])
 
     def who(self, name='n'):
         """The owners that hold, and those that wait."""
@@ -477,7 +477,7 @@ def epochs(case):
         equal(case.acquire('c', epoch=wrong), ['E', f])
         equal(case.acquire('c', name='free', epoch=wrong), ['E', f])
     equal(case.write('a', 9), ['E', f])
-    equal(case.call('beat', [CLUSTER] + keys_of('n'), EPOCH, 0, 'n', 'b', 1, 500, 0), ['E', f])
+    equal(case.call('beat', [CLUSTER] + keys_of('n')[:1], EPOCH, 0, 'n', 'b', 1, 500, 0), ['E', f])
     equal(case.write('a', 9, epoch=NEXT), ['N'])
     equal(case.beat('a', epoch=NEXT), ['N'])
     equal(case.beat('b', epoch=NEXT), ['N'])
@@ -511,7 +511,7 @@ def uninitialised(case):
     equal(case.acquire('d', name='new'), ['U'])
     equal(case.acquire('a'), ['U'])
     equal(case.write('a', 5), ['U'])
-    equal(case.call('beat', [CLUSTER] + keys_of('n'), EPOCH, 0, 'n', 'b', 1, 500, 0), ['U'])
+    equal(case.call('beat', [CLUSTER] + keys_of('n')[:1], EPOCH, 0, 'n', 'b', 1, 500, 0), ['U'])
     equal(case.call('seal', [CLUSTER], EPOCH, NEXT), ['U'])
     equal(case.renew('a'), 1)
     equal(case.adopt('a')[0], 'A')
@@ -697,7 +697,7 @@ def many_at_once(case):
     kind = dict(mode=1, capacity=1 << 30)
 
     def many(prefix, window):
-        case.redis.many([case.call.command('acquire', [CLUSTER] + keys_of('n'), [
+        case.redis.many([case.call.command('acquire', [CLUSTER] + keys_of('n')[:1], [
             EPOCH, 'n', '%s%d' % (prefix, i), 1, 1, 1 << 30, 1, 1, 0, 1, 1000, 0, window, case.us, 0, INBOX, 'x'])
             for i in range(3000)])
 

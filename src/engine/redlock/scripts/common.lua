@@ -28,18 +28,18 @@ function n.open(state)
     n.used = sub(state, STATE_LEN + 1)
 end
 
--- The holder of a name who is alone: its owner and record, and the state that goes with them. (Text, where
--- acquire had text: see there. When it was granted follows from when it ends.)
+-- The holder of a name who is alone: its owner and record, and the state that goes with them. (The request as it
+-- came: see acquire. When it was granted follows from when it ends.)
 function n.parse(m)
-    local owner, attempt, tokens, ttl, window, flags, stamp, start, at = string.match(m,
-        '^.(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ()')
-    local c, limit, inbox_len = unpack('<ddI4', m, at)
+    local owner, at = string.match(m, '^.(%S+) ()')
+    local attempt, mode, capacity, permits, flags, wanted, tokens, ttl, delay, window, stamp, start, c, limit,
+        inbox_len = unpack('<ddddddddddddddI4', m, at)
     local left = call('PTTL', n.key)
-    if left < 0 or left > ttl + 0 then left = ttl end -- more: the clock went back
+    if left < 0 or left > ttl then left = ttl end -- more: the clock went back
     local deadline = now + left
     local since = deadline - ttl
-    local record = pack(HOLDER, deadline, ttl + 0, window + 0, c, 0, 0, tokens + 0, 1, 0, since,
-        flags % 8 >= DETACHED and DETACHED or 0, attempt + 0, stamp + 0, start + 0, limit, inbox_len, 0) .. sub(m, at + 20)
+    local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, since,
+        flags % 8 >= DETACHED and DETACHED or 0, attempt, stamp, start, limit, inbox_len, 0) .. sub(m, at + 116)
     return owner, record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0, deadline + 2 * SLACK, 0,
         SWEEP, now)
 end

@@ -11,7 +11,7 @@ local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
 
 -- The common case first: it holds, and is alone (state.lua).
 if m and ARGV[4] == '0' and string.byte(m) == 2 and
-    string.find(m, owner .. ' ' .. ARGV[3] .. ' ', 2, true) == 2 then
+    string.find(m, owner .. ' ', 2, true) == 2 and struct.unpack('<d', m, #owner + 3) == ARGV[3] + 0 then
     redis.call('DEL', KEYS[2])
     return { 'R' }
 end
@@ -19,7 +19,8 @@ end
 -- include: clock
 -- include: state
 
-local key, wkey, qkey, attempt, tomb_ms = KEYS[2], KEYS[3], KEYS[4], ARGV[3] + 0, ARGV[4] + 0
+local key, attempt, tomb_ms = KEYS[2], ARGV[3] + 0, ARGV[4] + 0
+local wkey, qkey = key .. ':w', key .. ':q'
 local home = call('HMGET', ckey, 'm', 's', 'n' .. ARGV[1])
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
