@@ -187,13 +187,15 @@ static void act(struct rl_world *world, unsigned number)
 void rl_healer_step(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
+    /* Some look for a long time, and act on what was long ago. */
+    int64_t times = world->calm || rl_chance(world, 85) ? 1 : 8;
 
     if (healer->viewing)
         act(world, number);
     else
         look(world, number);
     rl_set_timer(world, RL_CLIENTS + number,
-                 world->window_ms * 500 +
+                 times * world->window_ms * 500 +
                      (int64_t)rl_roll(world, (uint64_t)world->window_ms * 1000));
 }
 

@@ -245,8 +245,9 @@ static void post(struct rl_world *world, const struct rl_message *m, bool late)
     if (!copy)
         abort();
     *copy = *m;
-    /* A look that comes late shows nothing: the next one is made then. */
-    if (!world->calm && m->verb != RL_STATUS && (late || rl_chance(world, world->weather.late))) {
+    /* Most looks are of one moment, or nothing would ever be healed. */
+    if (!world->calm && (m->verb != RL_STATUS || rl_chance(world, 20)) &&
+        (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
