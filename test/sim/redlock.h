@@ -252,6 +252,7 @@ struct rl_world {
     int64_t beat_ms;  /* how often waiters say that they live */
     unsigned patient; /* some await an answer for so many windows */
     bool proposals;
+    bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
     struct rl_node node[RL_NODES];

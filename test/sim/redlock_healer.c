@@ -187,9 +187,11 @@ static void act(struct rl_world *world, unsigned number)
 void rl_healer_step(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
-    /* Some look for a long time, and act on what was long ago. */
-    int64_t times = world->calm || rl_chance(world, 85) ? 1 : 8;
+    int64_t times = 1;
 
+    /* Some look for a long time, and act on what was long ago. */
+    if (!world->calm && (world->stale ? number == 0 : !rl_chance(world, 85)))
+        times = world->stale ? 16 : 8;
     if (healer->viewing)
         act(world, number);
     else
