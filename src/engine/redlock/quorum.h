@@ -70,6 +70,7 @@ struct hfi_ballot {
  *  - Yielding alone may not end a SPLIT, for nodes bound stamps by their own clocks and so may differ in who is
  *    first, and one may hold different slots that nobody wants back: after a few, release all, and start
  *    over after a time left to chance.
+ *  - Won: out of the queues of the others, and back with what is `wrong`; else they grant it later.
  */
 void hfi_ballot_init(struct hfi_ballot *ballot, unsigned n);
 void hfi_ballot_asked(struct hfi_ballot *ballot, unsigned node);
