@@ -273,7 +273,7 @@ static void sniff(struct connection *c, const char *bytes, size_t len)
 static void take_in(struct proxy *p, struct connection *c, enum proxy_way way)
 {
     int from = c->fd[1 - way];
-    static char bytes[READ_SIZE];
+    static _Thread_local char bytes[READ_SIZE]; /* a test may have several proxies */
     ssize_t n;
 
     while (from >= 0 && (n = recv(from, bytes, sizeof bytes, 0)) > 0) {

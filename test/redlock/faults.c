@@ -162,8 +162,16 @@ static void pause_worker(void)
     if (continue_ms[i])
         return;
     kill(workers[i], SIGSTOP);
-    continue_ms[i] = now_ms() + (chance(&dice, 3) ? 30 + chance(&dice, 300) : TTL_MS + 2500);
+    continue_ms[i] = now_ms() + (chance(&dice, 5) ? 10 + chance(&dice, 100) : TTL_MS + 2500);
     pauses++;
+}
+
+/* One that ended by itself has said why. */
+static bool all_alive(void)
+{
+    for (unsigned i = 0; i < WORKERS; i++)
+        CHECK(waitpid(workers[i], NULL, WNOHANG) == 0);
+    return true;
 }
 
 /* ---- the run ------------------------------------------------------------------------------------- */
@@ -172,7 +180,7 @@ static void torment(int64_t for_ms)
 {
     int64_t end_ms = now_ms() + for_ms;
 
-    while (now_ms() < end_ms) {
+    while (now_ms() < end_ms && all_alive()) {
         unsigned i = chance(&dice, NODES);
 
         if (tend_nodes() < DOWN_MAX && state[i].kind == FINE && chance(&dice, 4) == 0)
@@ -215,7 +223,7 @@ static void end_workers(void)
     for (unsigned i = 0; i < WORKERS; i++)
         before[i] = faults->history->lane[i].progress;
     for (unsigned i = 0; i < WORKERS; i++)
-        AWAIT(faults->history->lane[i].progress > before[i] + 2);
+        AWAIT(all_alive() && faults->history->lane[i].progress > before[i] + 2);
     faults->history->stop = 1;
     for (unsigned i = 0; i < WORKERS; i++) {
         CHECK(waitpid(workers[i], &status, 0) == workers[i]);
@@ -242,7 +250,7 @@ static void set_up(uint64_t seed)
     lines_start();
     snprintf(faults->url, sizeof faults->url, "%s", lines_url(MAX_TTL));
     faults->go = 1;
-    AWAIT(faults->go == 1 + WORKERS); /* all have opened it */
+    AWAIT(all_alive() && faults->go == 1 + WORKERS); /* all have opened it */
 }
 
 static void report(const struct verdict *v, long long plain, long long guarded)
@@ -299,7 +307,7 @@ int main(int argc, char **argv)
 
     store = open_at(faults->url); /* and nothing is left over */
     for (unsigned i = 0; i < LOCKS; i++) {
-        hf_request request = mutex_request(lock_names[i]);
+        hf_request request = with_ttl(mutex_request(lock_names[i]), TTL_MS);
 
         AWAIT(probe(store, &request) == HF_OK);
     }

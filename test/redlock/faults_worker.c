@@ -119,8 +119,11 @@ static void once(struct worker *w)
     status = hf_acquire(w->store, &request, &lease, &contract_error);
     atomic_fetch_add(&history->lane[w->index].progress, 1);
     if (status != HF_OK) {
-        if (!refused_honestly(status))
-            EXPECT(HF_BUSY, status); /* shows what it was */
+        if (!refused_honestly(status)) {
+            fprintf(stderr, "worker %u: %s: %s\n", w->index, hf_status_name(status),
+                    contract_error.text);
+            FAIL("an acquire that is refused for a reason that is none");
+        }
         w->faults->failed[status]++;
         return;
     }

@@ -78,6 +78,7 @@ static void the_holder_is_stopped(void **state)
     uint64_t token;
 
     (void)state;
+    aim(nodes_url(""));
     peer_start(&peer);
     peer_begin(&peer, 0, &request);
     EXPECT(HF_OK, peer_join(&peer, 0, &token));

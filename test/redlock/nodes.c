@@ -45,7 +45,8 @@ int nodes_setup(void **state)
     (void)state;
     nodes_start();
     lines_start();
-    aim(nodes_url(""));
+    aim(nodes_url(
+        "?prefix=bed:")); /* a cluster apart: that of a case is made as the case wants it */
     return 0;
 }
 
@@ -152,7 +153,7 @@ void client_open(struct client *client, const char *rest)
         ports[i] = proxy_port(client->lines[i]);
     }
     client->store = open_at(list_url(ports, rest));
-    client_settle(client, ALL);
+    settle(client->store, ALL);
 }
 
 void client_reach(struct client *client, unsigned reached)
@@ -174,7 +175,7 @@ static unsigned granting(const char *name)
     return found;
 }
 
-void client_settle(struct client *client, unsigned wanted)
+void settle(hf_store *store, unsigned wanted)
 {
     static unsigned turn;
     int64_t until_ms = now_ms() + LIMIT_MS;
@@ -186,8 +187,8 @@ void client_settle(struct client *client, unsigned wanted)
         hf_lease *lease;
 
         snprintf(name, sizeof name, "settle %u", turn++);
-        request = waiting_request(name);
-        lease = take(client->store, &request);
+        request = with_ttl(waiting_request(name), 3000); /* the shortest max_ttl */
+        lease = take(store, &request);
         nap_ms(5); /* a majority is enough for it, and the others come a little later */
         found = granting(name);
         give(lease);

@@ -39,6 +39,11 @@ unsigned nodes_holding(const char *name);
 /* Wait until every node votes. */
 void await_whole(void);
 
+#define NODE(i) (1u << (i))
+#define ALL     ((1u << NODES) - 1)
+/* Wait until an acquire at the store is granted by exactly these nodes. */
+void settle(hf_store *store, unsigned wanted);
+
 /* ---- clients with lines of their own ---------------------------------------------------------------- */
 
 /* A store behind proxies that nobody else uses: what one client cannot reach another can. */
@@ -47,15 +52,10 @@ struct client {
     hf_store *store;
 };
 
-#define NODE(i) (1u << (i))
-#define ALL     ((1u << NODES) - 1)
-
 /* Open it, and wait until it takes from all nodes. `rest`: more of the URL. */
 void client_open(struct client *client, const char *rest);
 /* It reaches these nodes from now on, and no others: their connections are cut, and new ones refused. */
 void client_reach(struct client *client, unsigned nodes);
-/* Wait until an acquire of it is granted by exactly these nodes. */
-void client_settle(struct client *client, unsigned nodes);
 void client_close(struct client *client);
 
 /* ---- a counter that is guarded, and one that is not ---------------------------------------------- */
