@@ -475,17 +475,11 @@ static bool is_joined(const struct manager *m)
 
 static hf_status join(struct manager *m, hf_error *err)
 {
-    const struct hfi_node_view *as;
     hf_status result = HF_OK;
     struct hfi_heal plan;
-    unsigned rest;
 
     for (int step = 0; result == HF_OK && step < STEPS_MAX; step++) {
         look(m);
-        if (hfi_rl_start_rest(m->views, m->survey.n, &rest, &as)) {
-            result = install(m, rest, as, &as->epoch, 0, err);
-            continue;
-        }
         plan = hfi_heal_next(m->views, m->survey.n);
         if (is_joined(m)) {
             say(m, HF_FINE, name_of(m, (unsigned)m->node), "it votes");
