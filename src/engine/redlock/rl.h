@@ -262,11 +262,12 @@ struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script
 /* To those of `nodes` that are up; the others are answered RL_UNSENT. It may be gone on return. */
 void hfi_rl_round_send(struct rl_round *round, uint32_t nodes);
 void hfi_rl_round_free(struct rl_round *round); /* one that was not sent */
-/* Append keys. cluster: "P cluster"; name: "P{T}"; queue: "P{T}:w", "P{T}:q". */
+/* Append keys. cluster: "P cluster"; name: "P{T}". */
 void hfi_rl_add_cluster(struct rl_round *round);
 void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name);
-void hfi_rl_add_queue(struct rl_round *round, const struct hfi_name *name);
 void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner);
+/* A number as the scripts have it: a little-endian double. */
+void hfi_rl_put_number(unsigned char ret_bytes[8], uint64_t value);
 void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch);
 bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
 /* The letter of a scripted reply; 0: it is not one of ours. */

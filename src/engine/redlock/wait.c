@@ -113,7 +113,7 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
 /* `back`: also if nobody there is before us. */
 static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, bool back)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 4, beaten);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 2, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
 
     if (!round || !batch) {
@@ -129,7 +129,6 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
     round->data = batch;
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, &wait->claim->name);
-    hfi_rl_add_queue(round, &wait->claim->name);
     hfi_rl_add_epoch(round, &wait->epoch);
     hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
@@ -189,7 +188,7 @@ static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *con
                        size_t count)
 {
     struct rl_round *round =
-        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + 3 * count), beaten);
+        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + count), beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
 
     if (!round || !batch) {
@@ -201,10 +200,8 @@ static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *con
     batch->count = count;
     round->data = batch;
     hfi_rl_add_cluster(round);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         hfi_rl_add_name(round, &waits[i]->claim->name);
-        hfi_rl_add_queue(round, &waits[i]->claim->name);
-    }
     hfi_rl_add_epoch(round, &waits[0]->epoch);
     hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
     for (size_t i = 0; i < count; i++) {
