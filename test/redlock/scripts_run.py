@@ -571,7 +571,7 @@ def random_runs(server, scripts, seed, seconds):
     while True:
         run = Run(server, scripts, seed)
         try:
-            for _ in range(600):
+            for _ in range(300):
                 run.step()
                 steps += 1
             run.finish()

@@ -54,7 +54,8 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
         unpack(STATE, got[1])
     local max_ttl = unpack('<d', home[1], 50)
     if taken == capacity and mode == want_mode and capacity == want_capacity and now <= soon and now >= seen and
-        (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl then
+        (tomb == 0 or now <= tomb) and ttl + delay <= max_ttl and window + delay <= max_ttl and
+        (mode ~= 2 or permits <= SLOTS_MAX) then
         local next_change = now <= closed and closed - now + 1 or soon - now + 1
         if flags % 2 < 1 and waiters == 0 then return { 'B', next_change } end
         local c, proposed = unpack('<d', home[3]) + tokens, wanted + tokens - 1
