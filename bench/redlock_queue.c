@@ -23,19 +23,28 @@ struct waits {
     float us[WAITS_MAX];
 };
 
+/* Changed by who holds the name, and so by one at a time. */
+struct turns {
+    _Atomic size_t last; /* who held it last */
+    _Atomic uint64_t changes;
+};
+
 struct scene {
     struct redlock_nodes *nodes;
+    struct turns *turns; /* shared */
     struct crew *crew;
     struct waits *waits; /* of each worker; shared */
     struct team team;
     size_t rounds; /* the first warms up */
-    double p50[STATS_MAX + 1], p99[STATS_MAX + 1], commands[STATS_MAX + 1];
+    double p50[STATS_MAX + 1], p99[STATS_MAX + 1], commands[STATS_MAX + 1], changes[STATS_MAX + 1];
 };
 
 struct worker {
     hf_store *store;
     hf_request request;
     struct waits *waits;
+    struct turns *turns;
+    size_t index;
 };
 
 static void *enter(size_t index, void *arg)
@@ -48,6 +57,8 @@ static void *enter(size_t index, void *arg)
     worker->store = ours_open_url(scene->nodes->url);
     worker->request = ours_request(OURS_NAME, 0);
     worker->waits = &scene->waits[index];
+    worker->turns = scene->turns;
+    worker->index = index;
     return worker;
 }
 
@@ -59,6 +70,9 @@ static void step(void *self, int64_t hold_ns)
 
     if (worker->waits->count < WAITS_MAX)
         worker->waits->us[worker->waits->count++] = (float)(bench_ns() - since) / 1e3f;
+    if (worker->turns->last != worker->index)
+        worker->turns->changes++;
+    worker->turns->last = worker->index;
     crew_hold(hold_ns);
     ours_release(lease);
 }
@@ -89,7 +103,7 @@ static double scene_round(void *arg, double seconds)
 {
     struct scene *scene = arg;
     double commands = redlock_nodes_commands(scene->nodes), rate;
-    uint64_t steps = crew_steps(scene->crew);
+    uint64_t steps = crew_steps(scene->crew), changes = scene->turns->changes;
 
     for (size_t i = 0; i < WORKERS; i++)
         scene->waits[i].count = 0;
@@ -98,6 +112,8 @@ static double scene_round(void *arg, double seconds)
         steps = crew_steps(scene->crew) - steps;
         scene->commands[scene->rounds] =
             (redlock_nodes_commands(scene->nodes) - commands) / (double)steps;
+        scene->changes[scene->rounds] =
+            rate * (double)(scene->turns->changes - changes) / (double)steps;
         look_at_waits(scene);
         scene->rounds++;
     }
@@ -121,12 +137,15 @@ void measure_redlock_queue(struct bench *bench)
 
     scene.nodes = redlock_nodes_start(bench);
     scene.waits = crew_shared(WORKERS * sizeof *scene.waits);
+    scene.turns = crew_shared(sizeof *scene.turns);
     ours_close(ours_open_url(scene.nodes->url)); /* make the cluster */
     scene.crew = crew_start(CREW_PROCESSES, WORKERS, enter, &scene);
     scene.team = (struct team){ .crew = scene.crew, .step = step, .hold_ns = HOLD_NS };
     rounds_run(bench, 1, bench->quick ? QUICK_ROUND_S : ROUND_S, &contender, 1, &rounds);
-    report(bench, UNIT_PER_SECOND, "16 processes, five nodes, 1 ms: hand-offs",
+    report(bench, UNIT_PER_SECOND, "16 processes, five nodes, 1 ms: acquisitions",
            rounds_rate(&rounds, 0), rounds.count);
+    report(bench, UNIT_PER_SECOND, "  hand-offs to another process",
+           stats_median(scene.changes + 1, rounds.count), rounds.count);
     report(bench, UNIT_PLAIN, "  fairness (Jain)", team_jain(&scene.team), rounds.count);
     report(bench, UNIT_MICROSECONDS, "  wait, p50", stats_median(scene.p50 + 1, rounds.count),
            rounds.count);
