@@ -60,6 +60,9 @@ hf_status hfi_rl_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_
                             unsigned n, enum hfi_stuck why, const hf_error *const *whys,
                             hf_error *err);
 
+/* The text of `why` without the node's address before it. */
+const char *hfi_rl_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why);
+
 /* ---- heal.c --------------------------------------------------------------------------------- */
 
 /* Look at all nodes again: in `from_ms` to `from_ms + spread_ms` from now, or earlier. */
