@@ -7,12 +7,12 @@ CMAKE_FLAGS ?=
 
 # Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
 TEST_LABELS ?=
-ASAN_LABELS ?= unit|sim|contract|redis|wire|oom|cli|example
+ASAN_LABELS ?= unit|sim|contract|redis|redlock|wire|oom|cli|example
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
 
-.PHONY: help build demo test lint format bench install clean asan tsan interop-npm interop-redisson
+.PHONY: help build demo test lint format bench install clean asan tsan interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -22,7 +22,7 @@ help:
 	@echo 'make interop-npm, interop-redisson   with real clients that npm or Maven fetch'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
-	@echo 'make bench    speed, as ratios to raw loops'
+	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
 	@echo 'make clean'
 
@@ -74,6 +74,12 @@ bench: build
 	@$(call configure,$(BUILD),)
 	@cmake --build $(BUILD)
 	@$(BUILD)/bin/holdfast bench $(BENCH_ARGS)
+
+bench-redlock-npm:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),)
+	@cmake --build $(BUILD)
+	@bench/redlock_npm.sh $(BUILD)
 
 install: build
 	@cmake --install $(BUILD)

@@ -18,5 +18,9 @@ const struct measure measures[] = {
     { "redis", "redis-quiet", "what a waiting process does while it waits", measure_redis_quiet },
     { "redis", "redis-renew", "very many leases kept alive by one process", measure_redis_renew },
     { "redis", "redis-passes", "sixteen threads of one process on one name", measure_redis_passes },
+    { "redlock", "redlock-pair", "uncontended acquire+release on five nodes, one thread",
+      measure_redlock_pair },
+    { "redlock", "redlock-queue", "sixteen processes on one name on five nodes",
+      measure_redlock_queue },
     { 0 },
 };

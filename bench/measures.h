@@ -17,6 +17,8 @@ void measure_async(struct bench *bench);
 void measure_redis_pair(struct bench *bench);
 void measure_redis_parallel(struct bench *bench);
 void measure_redis_passes(struct bench *bench);
+void measure_redlock_pair(struct bench *bench);
+void measure_redlock_queue(struct bench *bench);
 void measure_redis_queue(struct bench *bench);
 void measure_redis_quiet(struct bench *bench); /* in quiet.c */
 void measure_redis_renew(struct bench *bench);

@@ -57,7 +57,10 @@ static uint64_t dice;
 static void begin_fault(unsigned i)
 {
     enum kind kind = (enum kind)(KILLED + chance(&dice, DELAYED - KILLED + 1));
-    int64_t for_ms = 20 + chance(&dice, chance(&dice, 4) ? 150 : 1200);
+    int64_t for_ms = 10 + chance(&dice, chance(&dice, 6) ? 100 : 1200);
+
+    if (kind == EMPTIED && chance(&dice, 3)) /* an empty node is one for long */
+        kind = KILLED;
 
     switch (kind) {
     case KILLED:
@@ -131,11 +134,26 @@ static unsigned tend_nodes(void)
     return down;
 }
 
+/* Somebody who has read and not written yet, where a fault hurts most; or anybody. */
+static unsigned somebody_inside(void)
+{
+    unsigned first = chance(&dice, WORKERS);
+
+    for (int tries = 0; tries < 100; tries++) {
+        for (unsigned i = 0; i < WORKERS; i++)
+            if (faults->inside[(first + i) % WORKERS] && !continue_ms[(first + i) % WORKERS])
+                return (first + i) % WORKERS;
+        usleep(200);
+    }
+    return first;
+}
+
 static void jump_clock(void)
 {
     unsigned first = chance(&dice, NODES), many = 1 + chance(&dice, MAJORITY);
     int64_t ms = (int64_t)chance(&dice, 2 * JUMP_MS) - JUMP_MS;
 
+    (void)somebody_inside();
     for (unsigned i = 0; i < many; i++)
         clock_jump_ms(nodes[(first + i) % NODES], ms);
     jumps += many;
@@ -152,17 +170,14 @@ static void tend_workers(bool all)
         }
 }
 
-/* Best where it hurts: one who has read and not written yet. */
 static void pause_worker(void)
 {
-    unsigned i = chance(&dice, WORKERS);
+    unsigned i = somebody_inside();
 
-    for (unsigned tries = 0; tries < WORKERS && !faults->inside[i]; tries++)
-        i = (i + 1) % WORKERS;
     if (continue_ms[i])
         return;
     kill(workers[i], SIGSTOP);
-    continue_ms[i] = now_ms() + (chance(&dice, 5) ? 10 + chance(&dice, 100) : TTL_MS + 2500);
+    continue_ms[i] = now_ms() + (chance(&dice, 4) ? 10 + chance(&dice, 50) : TTL_MS + 2500);
     pauses++;
 }
 

@@ -74,8 +74,8 @@ static void think(struct worker *w)
 {
     unsigned how = chance(&w->chance, 10);
 
-    if (how > 3)
-        usleep(chance(&w->chance, how > 8 ? 5000 : 600));
+    if (how > 2)
+        usleep(chance(&w->chance, how > 8 ? 8000 : 1000));
 }
 
 static void count(struct worker *w, hf_lease *lease)

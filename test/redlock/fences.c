@@ -112,6 +112,42 @@ static void tokens_do_not_follow_clocks(void **state)
     close_store(store);
 }
 
+/*
+ * Nodes whose clocks are an hour behind do not take what clients propose, so their counters are small.
+ * Whoever meets one large counter and two small ones must raise the small ones before it is through: the
+ * next meets only these.
+ */
+static void a_token_is_written_back(void **state)
+{
+    struct client first, second;
+    hf_request request = mutex_request("name");
+    uint64_t tokens[2] = { 0 };
+
+    (void)state;
+    for (unsigned i = 0; i < NODES; i++)
+        clock_jump_ms(nodes[i], i == 2 ? 0 : -HOUR_MS);
+    client_open(&first, "");
+    client_open(&second, "");
+    client_reach(&first, NODE(2) | NODE(3) | NODE(4));
+    client_reach(&second, NODE(0) | NODE(3) | NODE(4));
+    settle(first.store, NODE(2) | NODE(3) | NODE(4));
+    settle(second.store, NODE(0) | NODE(3) | NODE(4));
+    for (int i = 0; i < 6; i++) {
+        hf_lease *lease = take((i % 2 ? &second : &first)->store, &request);
+
+        CHECK(hf_token(lease) > tokens[1]);
+        tokens[1] = hf_token(lease);
+        if (i == 0)
+            tokens[0] = tokens[1];
+        give(lease);
+        AWAIT(nodes_holding("name") == 0); /* the other one must not find it held still */
+    }
+    CHECK(tokens[0] >
+          UINT64_C(1000000)); /* the clock's, so that there was something to write back */
+    client_close(&second);
+    client_close(&first);
+}
+
 #define FENCE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
@@ -120,6 +156,7 @@ int main(int argc, char **argv)
         FENCE_TEST(clocks_of_a_majority_jump),
         FENCE_TEST(the_holder_is_stopped),
         FENCE_TEST(tokens_do_not_follow_clocks),
+        FENCE_TEST(a_token_is_written_back),
     };
 
     bed_main(argc, argv);

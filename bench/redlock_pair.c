@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread takes and gives back one name on five nodes, with tokens; against a loop by hand without
+ * them. How many grants needed one round trip only. And the same with one node stopped, and with
+ * two: they must cost nothing.
+ */
+#include "measures.h"
+#include "ours.h"
+#include "redlock_nodes.h"
+#include "rounds.h"
+
+#include <math.h>
+#include <signal.h>
+
+#define ROUND_S  0.1
+#define STRIDE   8
+#define COUNTED  2000
+#define PER_PAIR (2.0 * REDLOCK_NODES) /* commands: acquire and release, at each node */
+#define SETTLE   50                    /* pairs after a node was continued */
+
+struct pair {
+    struct redlock_nodes *nodes;
+    hf_store *store;
+    hf_request request;
+    struct raw_redlock *raw;
+    int stopped; /* how many nodes, in this contender's rounds */
+};
+
+static void step_ours(void *arg)
+{
+    struct pair *pair = arg;
+
+    ours_release(ours_acquire(pair->store, &pair->request));
+}
+
+static void step_raw(void *arg)
+{
+    raw_redlock_pair(((struct pair *)arg)->raw);
+}
+
+static double round_raw(void *arg, double seconds)
+{
+    return rounds_loop(step_raw, arg, seconds, STRIDE);
+}
+
+/* Stopped for this round only; then all get back to where they were. */
+static double round_ours(void *arg, double seconds)
+{
+    struct pair *pair = arg;
+    double rate;
+
+    for (int i = 0; i < pair->stopped; i++)
+        kill(pair->nodes->servers[i]->pid, SIGSTOP);
+    rate = rounds_loop(step_ours, pair, seconds, STRIDE);
+    for (int i = 0; i < pair->stopped; i++)
+        kill(pair->nodes->servers[i]->pid, SIGCONT);
+    for (int i = 0; pair->stopped && i < SETTLE; i++)
+        step_ours(pair);
+    return rate;
+}
+
+/*
+ * Whatever a grant needs beyond its two commands at each node is a command more: so of the grants that
+ * needed a second round trip there were at most as many.
+ */
+static void report_share(struct bench *bench, struct pair *pair)
+{
+    struct row *row =
+        bench_row(bench, UNIT_PLAIN, "grants in one round trip, share (at least)", "");
+    double commands = redlock_nodes_commands(pair->nodes), more;
+
+    for (int i = 0; i < COUNTED; i++)
+        step_ours(pair);
+    bench_sleep(0.05); /* the last answers, and the last releases */
+    commands = redlock_nodes_commands(pair->nodes) - commands;
+    more = commands > COUNTED * PER_PAIR ? commands - COUNTED * PER_PAIR : 0;
+    row->measured = floor(1e4 * (1 - more / COUNTED)) / 1e4;
+    row->target = (struct target){ AT_LEAST, 0.95, 0, true };
+    row = bench_row(bench, UNIT_PLAIN, "commands to all nodes, a pair", "");
+    row->measured = round(100 * commands / COUNTED) / 100;
+}
+
+void measure_redlock_pair(struct bench *bench)
+{
+    enum { OURS, RAW, ONE, TWO, COUNT };
+    static struct rounds rounds;
+    struct pair pair = { .nodes = redlock_nodes_start(bench) }, one, two;
+    const struct contender contenders[COUNT] = {
+        { round_ours, &pair }, { round_raw, &pair }, { round_ours, &one }, { round_ours, &two }
+    };
+
+    pair.store = ours_open_url(pair.nodes->url);
+    pair.request = ours_request(OURS_NAME, 0);
+    pair.raw = raw_redlock_open(pair.nodes, "bench-name-raw00");
+    one = two = pair;
+    one.stopped = 1;
+    two.stopped = 2;
+    for (int i = 0; i < COUNTED / 10; i++)
+        step_ours(&pair);
+    report_share(bench, &pair);
+    rounds_run(bench, 0.5, ROUND_S, contenders, RAW + 1, &rounds);
+    rounds_rates(bench, &rounds, OURS, "acquire+release, five nodes, with tokens", RAW,
+                 "SET NX and delete, by hand", (struct target){ AT_LEAST, 0.8, 0, false });
+    rounds_run(bench, 0.5, 5 * ROUND_S, contenders, COUNT, &rounds);
+    rounds_rates(bench, &rounds, ONE, "  one node stopped", OURS, "none stopped",
+                 (struct target){ AT_LEAST, 0.9, 0, false });
+    rounds_rates(bench, &rounds, TWO, "  two nodes stopped", OURS, "none stopped",
+                 (struct target){ AT_LEAST, 0.9, 0, false });
+    ours_close(pair.store);
+    raw_redlock_close(pair.raw);
+    redlock_nodes_stop(pair.nodes);
+}
