@@ -2,16 +2,11 @@
  *
  * Nodes lose their data and are healed, while clients go on.
  *
- * A node that lost its data has no epoch (UNINIT) and has no vote. What lost data can take along differs: all, or the
- * counters alone while the lock's key survives. Losses come at any time and at any node, also during a heal, up to
- * LOSSES in a run; more at once than a minority leave no majority to seal, and nothing moves.
+ * A node that lost its data has no epoch (UNINIT) and has no vote. Losses come at any time and at any node, also during
+ * a heal, up to LOSSES in a run; more at once than a minority leave no majority to seal, and nothing moves.
  *
- * A client is bound to the epoch with which it began: every acquire and write-back carries it. One that meets another
- * drops everything and starts again with a new owner id, and is a new acquisition to this model; the old one never
- * completes.
+ * Healers work by themselves and may stop for ever anywhere: nothing makes them go on.
  */
-#include "common.pml"
-
 #ifndef LOSSES
 #define LOSSES 2
 #endif
@@ -23,20 +18,8 @@
 #define NUMBERS LOSSES /* how high epochs go */
 #endif
 
-/* An epoch is a pair, number and id, compared whole. The id is the marker of the loss that it heals. */
-#define UNINIT 255
-#define NUMBER(e) ((e) >> 3)
-#ifdef MUTANT_EPOCH_NUMBER
-#define EPOCH(number, id) ((number) << 3)
-#else
-#define EPOCH(number, id) (((number) << 3) | (id))
-#endif
+#include "epoch.pml"
 
-byte epoch[N];
-byte marker[N]; /* on an empty node; 0: none */
-byte e[A + 1];  /* the epoch that an acquisition carries */
-byte losses;
-byte lost; /* how many different nodes did */
 byte markers; /* how many there were: the next is fresh */
 
 typedef healer {
@@ -48,111 +31,71 @@ typedef healer {
 };
 healer h[HEALERS + 1];
 
-#define OPEN (q[1].phase < HOLDS || q[2].phase < HOLDS) /* else nothing is left to go wrong */
 #define TARGET(i) EPOCH(h[i].number, h[i].m)
 
-/* ---- clients, as in token.pml, with the epoch ---- */
+/* ---- clients that do not start again ---- */
 
-#define ACQUIRE(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] == e[a] && owner[n] == 0 && c[n] < K -> \
-        owner[n] = a; \
-        rise(n); \
-        printf("node %d grants to %d: %d\n", n, a, c[n]); \
-        if \
-        :: hear(a, n, c[n]) \
-        :: true \
-        fi }
-#define WRITE_BACK(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] == e[a] && owner[n] == a -> \
-        lift(n, q[a].t); \
-        printf("node %d is written to by %d: %d\n", n, a, c[n]); \
-        if \
-        :: hear(a, n, c[n]) \
-        :: true \
-        fi }
-/* A client may have learnt of the epoch long before it begins. */
-#define LEARN(a, n) \
-    :: atomic { OPEN && q[a].phase == IDLE && epoch[n] != UNINIT && epoch[n] != e[a] -> e[a] = epoch[n] }
-#define CLIENT(a) \
-    :: atomic { q[a].phase == IDLE && (a == 1 || q[1].phase != IDLE) -> \
-        begin(a); \
-        printf("%d has epoch %d.%d\n", a, NUMBER(e[a]), e[a] & 7) } \
-    :: atomic { q[a].phase == ASKS && COMPLETE(a) -> complete(a) }
 #if defined(MUTANT_KEEP_REPLIES)
 #define MEET(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] != UNINIT && epoch[n] != e[a] -> \
+    :: atomic { q[a].phase == ASKS && e[a] != UNINIT && epoch[n] != UNINIT && epoch[n] != e[a] -> \
         e[a] = epoch[n]; \
         printf("%d goes on in epoch %d.%d\n", a, NUMBER(e[a]), e[a] & 7) }
 #elif defined(KEEP_ID)
 #define MEET(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] != UNINIT && epoch[n] != e[a] -> \
+    :: atomic { q[a].phase == ASKS && e[a] != UNINIT && epoch[n] != UNINIT && epoch[n] != e[a] -> \
         e[a] = epoch[n]; q[a].t = 0; q[a].W = 0; \
         printf("%d starts again in epoch %d.%d, with its old id\n", a, NUMBER(e[a]), e[a] & 7) }
 #else
 #define MEET(a, n)
 #endif
 
-#define EXPIRE(n) \
-    :: atomic { OPEN && owner[n] != 0 -> printf("node %d: key of %d is gone\n", n, owner[n]); owner[n] = 0 }
-#define STRANGER(n) \
-    :: atomic { OPEN && epoch[n] != UNINIT && owner[n] == 0 && c[n] < K -> \
-        rise(n); \
-        printf("node %d: strangers, %d\n", n, c[n]) }
-
-/* ---- losses ---- */
-
-#ifdef MUTANT_LOSS_VOTES
-#define FORGET(n) c[n] = 0
-#else
-#define FORGET(n) c[n] = 0; epoch[n] = UNINIT; marker[n] = 0
-#endif
-/* Nodes are alike, so the first to lose its data may be called 0, and the next other one 1. */
-#define NAMED(n) (n <= lost)
-#define LOSE(n) \
-    :: atomic { OPEN && losses < LOSSES && NAMED(n) -> \
-        losses++; \
-        if \
-        :: n == lost -> lost++ \
-        :: else \
-        fi; \
-        FORGET(n); \
-        if \
-        :: owner[n] = 0 \
-        :: owner[n] != 0 \
-        fi; \
-        printf("node %d loses its data; key of %d survives\n", n, owner[n]) }
-
 /* ---- heal ---- */
 
-/* Which number is free: one above that of some node, seen at some time, perhaps long before the rest. (A real healer
- * asks all and takes the largest.) A healer that starts over starts here. */
-#define LOOK(i, n) \
-    :: atomic { OPEN && epoch[n] != UNINIT && NUMBER(epoch[n]) < NUMBERS && \
-            (h[i].m != 0 || h[i].number != NUMBER(epoch[n]) + 1) -> \
-        h[i].number = NUMBER(epoch[n]) + 1; \
-        h[i].z = 0; h[i].m = 0; h[i].S = 0; h[i].f = 0 }
-
-/* 1. A fresh marker on the empty node, or the one that is there. */
+/* 1. A fresh marker on the empty node, or the one that is there. A healer that starts over starts here. The second is
+ * the one that began later: they are alike. */
 #define MARK(i, n) \
-    :: atomic { OPEN && h[i].number != 0 && h[i].m == 0 && epoch[n] == UNINIT -> \
+    :: atomic { OPEN && epoch[n] == UNINIT && (marker[n] == 0 || marker[n] != h[i].m) && (i == 1 || h[1].m != 0) -> \
         if \
         :: marker[n] == 0 -> markers++; marker[n] = markers \
         :: else \
         fi; \
-        h[i].z = n; h[i].m = marker[n]; \
+        h[i].z = n; h[i].m = marker[n]; h[i].number = 0; h[i].S = 0; h[i].f = 0; \
         printf("healer %d: node %d has marker %d\n", i, n, h[i].m) }
 
-/* 2. Seal an intact node. Compare-and-set: what it has must be older by number. Also how a laggard is lifted later. */
+/* 2. Seal an intact node. Compare-and-set: what it has must be older by number. Also how a laggard is lifted later.
+ *
+ * The number is one above what the healer saw on some node at some time, perhaps long before: that can be any, and is
+ * chosen when it first matters. (A real healer asks all and takes the largest.) */
+inline choose_number(i, least)
+{
+    if
+    :: h[i].number == 0 ->
+        h[i].number = least;
+        do
+        :: h[i].number < NUMBERS -> h[i].number++
+        :: break
+        od
+    :: else
+    fi
+}
 #ifdef MUTANT_NO_SEAL
 #define SEAL(i, n)
 #define SEALED(i, n) (epoch[n] != UNINIT)
-#define INSTALLED(i) EPOCH(h[i].number - 1, 0)
+#define INSTALLED(i) 0
 #else
 #define SEAL(i, n) \
-    :: atomic { OPEN && h[i].m != 0 && epoch[n] != UNINIT && NUMBER(epoch[n]) < h[i].number -> \
+    :: atomic { OPEN && h[i].m != 0 && epoch[n] != UNINIT && \
+            (h[i].number == 0 && NUMBER(epoch[n]) < NUMBERS || NUMBER(epoch[n]) < h[i].number) -> \
+        choose_number(i, NUMBER(epoch[n]) + 1); \
         epoch[n] = TARGET(i); \
         printf("healer %d: node %d sealed at %d.%d\n", i, n, h[i].number, h[i].m) }
-#define SEALED(i, n) (epoch[n] == TARGET(i))
+#ifdef MUTANT_EPOCH_NUMBER
+#define IS_MINE(i, n) (NUMBER(epoch[n]) > 0)
+#else
+#define IS_MINE(i, n) ((epoch[n] & 7) == h[i].m)
+#endif
+/* Sealed by me, or by another for the same loss. */
+#define SEALED(i, n) (epoch[n] != UNINIT && IS_MINE(i, n) && (h[i].number == 0 || epoch[n] == TARGET(i)))
 #define INSTALLED(i) TARGET(i)
 #endif
 
@@ -160,14 +103,20 @@ healer h[HEALERS + 1];
 #ifdef MUTANT_NO_MARKER
 #define MARKED(i) true
 #define POINT(i) true
-#define FORGOTTEN(i) skip
+#define FORGOTTEN(n)
 #else
 #define MARKED(i) (marker[h[i].z] == h[i].m)
 #define POINT(i) (epoch[h[i].z] == UNINIT && MARKED(i))
-#define FORGOTTEN(i) h[i].S = 0; h[i].f = 0
+#define FORGOTTEN_BY(i, n) if :: h[i].z == n -> h[i].S = 0; h[i].f = 0 :: else fi
+#if HEALERS > 1
+#define FORGOTTEN(n) FORGOTTEN_BY(1, n); FORGOTTEN_BY(2, n);
+#else
+#define FORGOTTEN(n) FORGOTTEN_BY(1, n);
+#endif
 #endif
 #define ASK(i, n) \
     :: atomic { OPEN && h[i].m != 0 && POINT(i) && SEALED(i, n) && !HAS(h[i].S, n) && n != h[i].z -> \
+        h[i].number = NUMBER(epoch[n]); \
         h[i].S = h[i].S | BIT(n); \
         if \
         :: c[n] > h[i].f -> h[i].f = c[n] \
@@ -193,16 +142,14 @@ healer h[HEALERS + 1];
         c[h[i].z] = FLOOR(i); \
         marker[h[i].z] = 0; \
         printf("healer %d: node %d installed at %d.%d with %d\n", i, h[i].z, h[i].number, h[i].m, c[h[i].z]); \
-        FORGOTTEN(i) }
+        FORGOTTEN(h[i].z) }
 
 #define ALL(a) \
     CLIENT(a) \
     EACH2(ACQUIRE, a) \
     EACH2(WRITE_BACK, a) \
-    EACH2(LEARN, a) \
     EACH2(MEET, a)
 #define HEAL(i) \
-    EACH2(LOOK, i) \
     EACH2(MARK, i) \
     EACH2(SEAL, i) \
     EACH2(ASK, i) \
@@ -210,6 +157,22 @@ healer h[HEALERS + 1];
 
 active proctype world()
 {
+    d_step {
+        e[1] = UNINIT; e[2] = UNINIT;
+#ifdef AGAIN
+        /* A shorter way into the second loss: node 0 was healed, to epoch 1.1, by another; healer 1 was about to, has
+         * all that it needs for it, and does not know. */
+        losses = 1; lost = 1; markers = 1;
+        epoch[0] = EPOCH(1, 1); epoch[1] = EPOCH(1, 1); epoch[2] = EPOCH(1, 1);
+        c[0] = 1;
+        h[1].z = 0; h[1].m = 1; h[1].number = 1; h[1].S = BIT(1) | BIT(2)
+#elif N == 5
+        /* Five nodes are many: begin where two of them granted to 1, told it, and then lost their data. */
+        losses = 2; lost = 2;
+        epoch[0] = UNINIT; epoch[1] = UNINIT;
+        q[1].phase = ASKS; e[1] = 0; q[1].t = K; q[1].W = BIT(0) | BIT(1)
+#endif
+    }
 end:
     do
     ALL(1)

@@ -54,7 +54,7 @@ row way[A + 1];
 /* write back: if owner, c = max(c, t); return c. With a t that changes nothing it is also the answer to an acquire that
  * comes again while the key is there. */
 #ifdef MUTANT_WB_ANYONE
-#define MAY_WRITE(a, n) true
+#define MAY_WRITE(a, n) (q[a].t > 0)
 #else
 #define MAY_WRITE(a, n) (owner[n] == ID(a))
 #endif
