@@ -12,7 +12,7 @@ TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
 
-.PHONY: help build demo test lint format bench install clean asan tsan interop-npm interop-redisson
+.PHONY: help build demo test lint format bench model install clean asan tsan interop-npm interop-redisson
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -23,6 +23,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops'
+	@echo 'make model    larger searches of the models than make test does; minutes, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
 	@echo 'make clean'
 
@@ -74,6 +75,10 @@ bench: build
 	@$(call configure,$(BUILD),)
 	@cmake --build $(BUILD)
 	@$(BUILD)/bin/holdfast bench $(BENCH_ARGS)
+
+model:
+	@tools/packages.sh test
+	@python3 -B model/run.py --large
 
 install: build
 	@cmake --install $(BUILD)
