@@ -6,7 +6,7 @@
 #ifndef HFI_REDIS_TLS_H
 #define HFI_REDIS_TLS_H
 
-#include "engine/redis/buffer.h"
+#include "util/buffer.h"
 #include "engine/redis/conf.h"
 
 struct hfi_tls;
