@@ -40,7 +40,7 @@ static void planned_schemes(void **state)
     static const char *const absent[][2] = {
         { "redlock", "redlock" }, { "postgresql", "postgres" }, { "postgres", "postgres" },
         { "mysql", "mariadb" },   { "mariadb", "mariadb" },     { "zk", "zookeeper" },
-        { "etcd", "etcd" },       { "etcds", "etcd" },          { "memcached", "memcached" },
+        { "etcd", "etcd" },       { "etcds", "etcd" },
     };
     const struct hfi_engine *engine = &first;
     hf_error err;

@@ -275,10 +275,10 @@ hf_status hfi_mc_net_open(struct hfi_conn *conn, hf_error *err)
     if (conn->link->state == MC_LINK_UP)
         return HF_OK;
 
-    status = conn->why.status != HF_OK
-                 ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
-                 : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                                 conn->conf->shown);
+    status =
+        conn->why.status != HF_OK
+            ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
+            : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time", conn->conf->shown);
     pthread_mutex_lock(&conn->lock);
     conn->closing = true;
     hfi_mc_net_close(conn);
@@ -360,9 +360,8 @@ hf_status hfi_mc_trouble(const struct hfi_conn *conn, enum mc_outcome outcome, b
     if (outcome == MC_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
                              "%s: the connection broke before the answer came", conn->conf->shown);
-    return hfi_error_set(ret_err,
-                         conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0, "%s",
-                         conn->why.text[0] ? conn->why.text : "not connected");
+    return hfi_error_set(ret_err, conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0,
+                         "%s", conn->why.text[0] ? conn->why.text : "not connected");
 }
 
 hf_status hfi_mc_read(const struct hfi_mc_reply *reply, const struct hfi_name *name,
@@ -371,8 +370,7 @@ hf_status hfi_mc_read(const struct hfi_mc_reply *reply, const struct hfi_name *n
     if (!hfi_mc_record_read(reply->text, reply->len, ret_record))
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
                              "the name's key holds something that is no lease of Holdfast");
-    if (ret_record->name_len != name->len ||
-        memcmp(ret_record->name, name->bytes, name->len) != 0)
+    if (ret_record->name_len != name->len || memcmp(ret_record->name, name->bytes, name->len) != 0)
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
                              "another name has the same hash, and its lease is in the way");
     return HF_OK;

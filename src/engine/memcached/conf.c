@@ -92,8 +92,8 @@ static hf_status parse(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *
         status = hfi_url_take_duration(url, "connect_timeout", LIMIT_MIN_MS, LIMIT_MAX_MS,
                                        &conf->connect_ms, err);
     if (status == HF_OK)
-        status = hfi_url_take_duration(url, "op_timeout", LIMIT_MIN_MS, LIMIT_MAX_MS, &conf->op_ms,
-                                       err);
+        status =
+            hfi_url_take_duration(url, "op_timeout", LIMIT_MIN_MS, LIMIT_MAX_MS, &conf->op_ms, err);
     if (status == HF_OK)
         status = hfi_url_take_duration(url, "poll", 1, LIMIT_MAX_MS, &conf->poll_ms, err);
     if (status != HF_OK)
@@ -109,8 +109,8 @@ static hf_status parse(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *
 
 /* ---- what stands before the '?' -------------------------------------------------------- */
 
-static hf_status wrong(const struct hfi_url *url, const char *at, const char *what,
-                       const char *why, hf_error *err)
+static hf_status wrong(const struct hfi_url *url, const char *at, const char *what, const char *why,
+                       hf_error *err)
 {
     return hfi_error_set(err, HF_CONFIG, 0, "store URL: %s at byte %zu %s", what,
                          strlen(url->scheme) + 1 + (size_t)(at - url->rest), why);
@@ -265,8 +265,7 @@ static hf_status parse_socket(struct hfi_mc_conf *conf, const struct hfi_url *ur
         return wrong(url, from, "the path", "of the socket is missing", err);
     if (strlen(conf->path) > PATH_MOST)
         return wrong(url, from, "the path", "is too long for a Unix socket", err);
-    conf->shown =
-        hfi_strdup(hfi_quote_name(conf->path, strlen(conf->path), shown, sizeof shown));
+    conf->shown = hfi_strdup(hfi_quote_name(conf->path, strlen(conf->path), shown, sizeof shown));
     return conf->shown ? HF_OK : hfi_error_memory(err);
 }
 
@@ -293,7 +292,8 @@ static hf_status read_secret(const struct hfi_url *url, const char *path, char *
     if (fd >= 0)
         close(fd);
     if (got < 0)
-        return wrong_param(url, "password_file", HF_DENIED, "names a file that cannot be read", err);
+        return wrong_param(url, "password_file", HF_DENIED, "names a file that cannot be read",
+                           err);
     text[strcspn(text, "\r\n")] = 0;
     *ret_secret = hfi_strdup(text);
     explicit_bzero(text, sizeof text);

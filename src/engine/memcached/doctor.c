@@ -154,8 +154,8 @@ static void ask_stats(struct ask *ask, const char *command, bool settings)
 }
 
 /* All facts, and the version. The link's own time limits end every wait. */
-static hf_status learn(const struct hfi_mc_conf *conf, struct facts *ret_facts, char ret_version[32],
-                       hf_error *err)
+static hf_status learn(const struct hfi_mc_conf *conf, struct facts *ret_facts,
+                       char ret_version[32], hf_error *err)
 {
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct ask ask = { .facts = ret_facts };
@@ -192,7 +192,8 @@ static void judge_memory(const struct report *report, const struct facts *facts)
     if (may_evict)
         say(report, facts->evictions ? HF_BAD : HF_WARNING, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
-            "forgets items, leases included, and lets somebody else in; a holder notices at its next "
+            "forgets items, leases included, and lets somebody else in; a holder notices at its "
+            "next "
             "renewal (a third of the ttl). Give locks a server of their own",
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");
     else
@@ -228,15 +229,17 @@ static void judge_rest(const struct report *report, const struct facts *facts)
     say(report, HF_WARNING, "waiting",
         "by polling: no order among waiters, and nobody can list them");
     if (strcmp(facts->cas_enabled, "no") == 0)
-        say(report, HF_BAD, "cas", "off (-C): nothing can be renewed or released. Start it without");
+        say(report, HF_BAD, "cas",
+            "off (-C): nothing can be renewed or released. Start it without");
     if (strcmp(facts->lru_crawler, "no") == 0)
         say(report, HF_WARNING, "ls", "the LRU crawler is off: names cannot be listed");
     if (facts->rejected_connections)
         say(report, HF_WARNING, "connections", "%" PRIu64 " were refused: -c is too small",
             facts->rejected_connections);
     else
-        say(report, HF_FINE, "connections", "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads",
-            facts->curr_connections, facts->max_connections, facts->threads);
+        say(report, HF_FINE, "connections",
+            "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads", facts->curr_connections,
+            facts->max_connections, facts->threads);
 }
 
 hf_status hfi_mc_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)

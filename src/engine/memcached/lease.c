@@ -168,8 +168,7 @@ void hfi_mc_renew(struct hfi_conn *conn, struct hfi_op *op)
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
         const struct mc_hold *hold = hfi_mc_hold_of(item->claim);
-        struct mc_call *call =
-            hold ? hfi_mc_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
+        struct mc_call *call = hold ? hfi_mc_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
 
         item->status = hold ? HF_NO_MEMORY : HF_LOST;
         if (!call)
@@ -233,8 +232,7 @@ static void renew_swapped(struct mc_call *call, enum mc_outcome outcome,
     hold->epoch = 0;
     if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NF)
         renew_end(call, HF_LOST);
-    else if (outcome == MC_ANSWERED &&
-             (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
+    else if (outcome == MC_ANSWERED && (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
              call->tries++ < TRIES_MAX)
         hfi_mc_call_go(call, MC_GET, renew_looked);
     else

@@ -33,8 +33,8 @@ char *hfi_mc_link_room(struct mc_link *link, size_t size)
     char *to = link->failed == HF_OK ? hfi_buffer_reserve(&link->out, size) : NULL;
 
     if (!to && link->out.len + size > HFI_BUFFER_MAX)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "the server does not read: %zu bytes wait to be sent",
-                         link->out.len);
+        hfi_mc_link_fail(link, HF_UNAVAILABLE,
+                         "the server does not read: %zu bytes wait to be sent", link->out.len);
     else if (!to)
         hfi_mc_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
     return to;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inspect. One name is one get. For a pattern the server's own lister of keys is asked, `lru_crawler
- * metadump`, then every key of ours is read. The dump shows all that the server has, also what is not
- * ours, so it has a connection of its own: commands behind it would have to wait. The server does one
- * dump at a time, and who comes second asks again. A key that is being changed at the very moment
- * may be left out.
+ * metadump hash`, then every key of ours is read. (It walks the hash table. `all` would walk the LRU
+ * lists, between which items move, also because they are read: it leaves some out.) The dump shows all
+ * that the server has, also what is not ours, so it has a connection of its own: commands behind it
+ * would have to wait. The server does one dump at a time, and who comes second asks again.
  */
 #include "engine/memcached/mc.h"
 
@@ -21,7 +21,7 @@
 #define ASK_MAX 64 /* names asked about at a time */
 #define BUSY_MS 30 /* until we ask again for a dump */
 
-static const char dump_command[] = "lru_crawler metadump all\r\n";
+static const char dump_command[] = "lru_crawler metadump hash\r\n";
 
 enum stage { DUMPING, READING, OVER };
 

@@ -167,8 +167,7 @@ static enum hfi_mc_result take_value(const char *bytes, size_t len, const char *
         return HFI_MC_BAD;
     at++;
     word = next_word(&at, end);
-    if (!hfi_mc_number(word.text, word.len, HFI_MC_VALUE_MAX, &size) ||
-        !take_flags(at, end, reply))
+    if (!hfi_mc_number(word.text, word.len, HFI_MC_VALUE_MAX, &size) || !take_flags(at, end, reply))
         return HFI_MC_BAD;
     if (len - line < size + 2)
         return HFI_MC_MORE;

@@ -15,21 +15,21 @@
 #define HFI_MC_VALUE_MAX (8u << 20) /* one value; the server's own limit is 1 MB unless told */
 
 enum hfi_mc_kind {
-    HFI_MC_HD,       /* done */
-    HFI_MC_VA,       /* done, and a value */
-    HFI_MC_EN,       /* get: no such key */
-    HFI_MC_NS,       /* not stored: it is there */
-    HFI_MC_EX,       /* the CAS number is another one */
-    HFI_MC_NF,       /* no such key */
-    HFI_MC_MN,       /* to mn */
-    HFI_MC_ERROR,    /* SERVER_ERROR: this command was not done, and the next reply is the next's */
-    HFI_MC_REFUSED,  /* ERROR, CLIENT_ERROR: what we said was not understood, or not allowed */
-    HFI_MC_STORED,   /* to set */
-    HFI_MC_VERSION,  /* text: the version */
-    HFI_MC_STAT,     /* text: "name value" */
-    HFI_MC_END,      /* after STATs, or after the lines of a dump */
-    HFI_MC_DUMPED,   /* text: one line of lru_crawler metadump */
-    HFI_MC_BUSY      /* to lru_crawler: another one is under way */
+    HFI_MC_HD,      /* done */
+    HFI_MC_VA,      /* done, and a value */
+    HFI_MC_EN,      /* get: no such key */
+    HFI_MC_NS,      /* not stored: it is there */
+    HFI_MC_EX,      /* the CAS number is another one */
+    HFI_MC_NF,      /* no such key */
+    HFI_MC_MN,      /* to mn */
+    HFI_MC_ERROR,   /* SERVER_ERROR: this command was not done, and the next reply is the next's */
+    HFI_MC_REFUSED, /* ERROR, CLIENT_ERROR: what we said was not understood, or not allowed */
+    HFI_MC_STORED,  /* to set */
+    HFI_MC_VERSION, /* text: the version */
+    HFI_MC_STAT,    /* text: "name value" */
+    HFI_MC_END,     /* after STATs, or after the lines of a dump */
+    HFI_MC_DUMPED,  /* text: one line of lru_crawler metadump */
+    HFI_MC_BUSY     /* to lru_crawler: another one is under way */
 };
 
 struct hfi_mc_reply {

@@ -132,8 +132,9 @@ bool hfi_mc_record_read(const char *text, size_t len, struct hfi_mc_record *ret_
 size_t hfi_mc_cell_head(const struct hfi_mc_cell *cell,
                         char ret_text[HFI_MC_HEAD_MAX + HF_NAME_MAX])
 {
-    size_t len = (size_t)snprintf(ret_text, HFI_MC_HEAD_MAX, CELL_MAGIC " %" PRIu64 " %" PRIu32 "\n",
-                                  cell->version, cell->name_len);
+    size_t len =
+        (size_t)snprintf(ret_text, HFI_MC_HEAD_MAX, CELL_MAGIC " %" PRIu64 " %" PRIu32 "\n",
+                         cell->version, cell->name_len);
 
     memcpy(ret_text + len, cell->name, cell->name_len);
     return len + cell->name_len;
