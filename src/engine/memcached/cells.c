@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cells: bytes and a version, read and compare-and-swap. The version is in the value and is our own:
- * the server's CAS number would come again after a restart. It begins at a random number, so that a
- * cell that was deleted, or forgotten, and made anew has none of its old versions; and the CAS
+ * the server's CAS number would come again after a restart. It begins at the time in microseconds, so
+ * that a cell that was deleted, or forgotten, and made anew has none of its old versions; and the CAS
  * number ties the comparison to the change. A swap is a get and a swap by the number it brought.
  */
 #include "engine/memcached/mc.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/random.h"
 
 #include <string.h>
+#include <time.h>
 
 #define TRIES_MAX 8
 
@@ -140,13 +140,21 @@ static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
                    cell_changed);
 }
 
+static uint64_t first_version(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 void hfi_mc_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct mc_call *call = hfi_mc_call_new(conn, 'c', &op->u.cell.name, op);
 
     if (!call)
         return;
-    call->cell = (struct hfi_mc_cell){ .version = 1 + hfi_random_u64() % (HFI_TOKEN_LIMIT / 2),
+    call->cell = (struct hfi_mc_cell){ .version = first_version(),
                                        .name = op->u.cell.name.bytes,
                                        .name_len = op->u.cell.name.len,
                                        .bytes = op->u.cell.bytes,
