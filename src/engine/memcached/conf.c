@@ -152,11 +152,11 @@ static hf_status parse_place(struct hfi_mc_conf *conf, const struct hfi_url *url
     }
     if (is_socket && from != end)
         return wrong(url, from, "the path", "must begin with '/'", err);
+    if (strchr(end, '@')) /* it may be the end of a password */
+        return wrong(url, strchr(end, '@'), "an '@'",
+                     "after a '/': a '/' in a password is written %2F, an '@' in a path %40", err);
     if (is_socket)
         return parse_socket(conf, url, end, err);
-    if (strchr(end, '@'))
-        return wrong(url, strchr(end, '@'), "an '@'",
-                     "after a '/': a '/' in a password is written %2F", err);
     if (*end && end[1])
         return wrong(url, end, "a path", "has no meaning here (a socket: memcached+unix:)", err);
     if (memchr(from, ',', (size_t)(end - from)))
