@@ -248,6 +248,57 @@ static void stopped_server(void **state)
     settle();
 }
 
+/*
+ * memcached executes what came while it was stopped before its clock ticks again: what it stores then
+ * ends early, by as long as it was stopped. We must not count on it: whenever the item is gone, the
+ * lease is known to be lost.
+ */
+static void *renew_shorter(void *arg)
+{
+    (void)hf_renew(arg, 3000, &contract_error);
+    return NULL;
+}
+
+static void never_held_without_item(hf_lease *lease, const char *name)
+{
+    hf_state state_now;
+
+    do {
+        bool there = is_there(name); /* first: what is gone now was gone before we ask */
+
+        state_now = hf_lease_state(lease);
+        CHECK(there || state_now == HF_STATE_LOST);
+        nap_ms(20);
+    } while (state_now != HF_STATE_LOST);
+    hf_release(lease, NULL);
+}
+
+static void clock_stands_still(void **state)
+{
+    hf_store *patient = open_at(cache_url(cache->port, "?op_timeout=1m&connect_timeout=1m"));
+    hf_request request = with_ttl(mutex_request("renewed"), LONG_MS);
+    hf_lease *lease;
+    struct attempt attempt;
+    pthread_t renewer;
+
+    (void)state;
+    request.flags = HF_NO_RENEW;
+    lease = take(patient, &request);
+    request = with_ttl(mutex_request("taken"), 3000);
+    request.flags = HF_NO_RENEW;
+    cache_pause(cache);
+    nap_ms(3500); /* its clock is late by so much */
+    attempt_start(&attempt, patient, &request);
+    CHECK(pthread_create(&renewer, NULL, renew_shorter, lease) == 0);
+    nap_ms(1000); /* longer than MC_STALL_MS, shorter than what we asked for */
+    cache_continue(cache);
+    pthread_join(renewer, NULL);
+    if (attempt_join(&attempt) == HF_OK)
+        never_held_without_item(attempt.lease, "taken");
+    never_held_without_item(lease, "renewed");
+    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_RELEASE));
+}
+
 /* A cancel ends a wait while the server is stopped, and before anything else would. */
 static void cancelled_while_stopped(void **state)
 {
@@ -289,10 +340,10 @@ static void nobody_there(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(cut_acquire),  TEST(cut_release),    TEST(cut_renew),
-        TEST(cut_wait),     TEST(late_add),       TEST(late_release),
-        TEST(late_renewal), TEST(stopped_server), TEST(cancelled_while_stopped),
-        TEST(nobody_there),
+        TEST(cut_acquire),        TEST(cut_release),    TEST(cut_renew),
+        TEST(cut_wait),           TEST(late_add),       TEST(late_release),
+        TEST(late_renewal),       TEST(stopped_server), TEST(cancelled_while_stopped),
+        TEST(clock_stands_still), TEST(nobody_there),
     };
 
     if (argc > 1)

@@ -5,18 +5,18 @@
  *            add: it is there                  somebody else's
  *   ASKING --------------------> LOOKING -----------------------> RESTING
  *     |  ^   or: cut off           |  |                              |
- *     |  |                         |  +--> ours: granted             | a pause, with jitter
+ *     |  |                         |  +--> ours: CONFIRMING          | a pause, with jitter
  *     |  +-------------------------+ <-------------------------------+
  *     |        it is gone
- *     +--> stored: granted
+ *     +--> stored: granted; or CONFIRMING first, if the answer was slow, or a look found it
  *
  * There is nothing to wait on in memcached: who waits looks again, after pauses that grow up to
  * `poll`. It looks with a get and adds only what is not there, because an add that the server has no
  * memory for deletes what was under the key (seen with 1.6, -M), and that is somebody's lease.
  *
  * An add whose reply was lost is settled by a get: if the owner in the record is ours, we have it, and
- * count from the send of the first such add. If not, another add may follow: it has the same owner,
- * so whichever is executed is ours. An add that was cut off may be executed late, when the server
+ * renew it, so that its time counts from a send that we know of. If not, another add may follow: it has
+ * the same owner, so whichever is executed is ours. An add that was cut off may be executed late, when the server
  * comes to read what is left of the old connection. By then nobody may want it: see ghost.c.
  */
 #include "engine/memcached/mc.h"
@@ -30,9 +30,12 @@
 #include <time.h>
 
 #define PAUSE_FIRST_MS 2
+#define CONFIRMS_MAX   3 /* on a line that is always slow it ends there */
+#define FINDS_MAX      8 /* somebody changes it all the time: not our business */
 
 static void ask(struct mc_hold *hold);
 static void look(struct mc_hold *hold);
+static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms);
 static void asked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
 static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
 
@@ -101,18 +104,24 @@ static void end(struct hfi_conn *conn, struct mc_hold *hold, hf_status status, c
     hfi_free(hold);
 }
 
-static void grant(struct hfi_conn *conn, struct mc_hold *hold, const struct hfi_mc_reply *reply,
-                  int64_t sent_ms, int64_t granted_ms)
+/* The server has stored it, by an add or by a renewal. */
+static void stored(struct mc_call *call, struct mc_hold *hold, const struct hfi_mc_reply *reply)
 {
+    int64_t delay_ms = hfi_mc_settles_in_ms(call);
     struct hfi_claim *claim = hold->claim;
 
+    hold->ours = true;
+    if (delay_ms >= 0 && reply->has_cas && call->tries++ < CONFIRMS_MAX) {
+        confirm(hold, reply->cas, delay_ms);
+        return;
+    }
     hold->cas = reply->cas;
-    hold->epoch = reply->has_cas && reply->cas ? conn->epoch : 0;
+    hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
     claim->token = 0;
     claim->tokens = 1;
-    claim->granted_ttl_ms = granted_ms;
-    claim->sent_ms = sent_ms;
-    end(conn, hold, HF_OK, NULL);
+    claim->granted_ttl_ms = call->granted_ms;
+    claim->sent_ms = call->sent.sent_ms;
+    end(call->conn, hold, HF_OK, NULL);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -133,6 +142,30 @@ static void look(struct mc_hold *hold)
         hold->beat_ms = HFI_NEVER;
     hold->call->give_up_ms = hold->give_up_ms;
     hfi_mc_call_go(hold->call, MC_GET, looked);
+}
+
+/* By the number that has just come. If it comes to nothing, a look tells why. */
+static void confirmed(struct mc_call *call, enum mc_outcome outcome,
+                      const struct hfi_mc_reply *reply)
+{
+    struct mc_hold *hold = call->data;
+
+    if (!hold)
+        return;
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD)
+        stored(call, hold, reply);
+    else
+        look(hold);
+}
+
+static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms)
+{
+    hold->state = MC_CONFIRMING;
+    hold->call->cas = cas;
+    if (delay_ms > 0)
+        hfi_mc_call_later(hold->call, delay_ms, confirmed);
+    else
+        hfi_mc_call_go(hold->call, MC_SWAP, confirmed);
 }
 
 /* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
@@ -157,7 +190,7 @@ static void no_answer(struct hfi_conn *conn, struct mc_hold *hold, enum mc_outco
     hf_error err;
 
     status = hfi_mc_trouble(conn, outcome, hold->unsure, reply, &err);
-    if (hold->unsure && outcome != MC_ANSWERED)
+    if ((hold->unsure && outcome != MC_ANSWERED) || hold->ours)
         status = HF_UNKNOWN;
     if (hold->stop != HF_OK && status != HF_UNKNOWN)
         end(conn, hold, hold->stop, NULL);
@@ -172,15 +205,12 @@ static void asked(struct mc_call *call, enum mc_outcome outcome, const struct hf
 
     if (!hold)
         return; /* nobody waits for it any more */
-    if (outcome == MC_MAYBE) {
+    if (outcome == MC_MAYBE)
         hold->unsure = true;
-        if (!hold->first_ms)
-            hold->first_ms = call->sent.sent_ms;
-    }
     if (outcome == MC_MAYBE && hold->stop == HF_OK)
         look(hold);
     else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD)
-        grant(conn, hold, reply, call->sent.sent_ms, call->granted_ms);
+        stored(call, hold, reply);
     else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NS && hold->stop != HF_OK &&
              !hold->unsure)
         end(conn, hold, hold->stop, NULL);
@@ -202,15 +232,25 @@ static void busy(struct hfi_conn *conn, struct mc_hold *hold)
 }
 
 /* It is nobody's. Who does not wait has been told that it is there: it was busy. But an add that was
- * cut off told him nothing. */
+ * cut off told him nothing; and what could not be confirmed was his, and has ended. */
 static void vacant(struct hfi_conn *conn, struct mc_hold *hold)
 {
     if (hold->stop != HF_OK)
         end(conn, hold, hold->stop, NULL);
-    else if (hold->op->may_wait || hold->unsure)
+    else if (hold->op->may_wait || hold->unsure || hold->call->tries > 0)
         ask(hold);
     else
         end(conn, hold, HF_BUSY, NULL);
+}
+
+/* Ours: an add that was cut off, or what could not be confirmed yet. */
+static void found(struct mc_call *call, struct mc_hold *hold, const struct hfi_mc_reply *reply)
+{
+    hold->ours = true;
+    if (reply->has_cas && call->tries++ < FINDS_MAX)
+        confirm(hold, reply->cas, 0);
+    else
+        end(call->conn, hold, HF_UNKNOWN, NULL);
 }
 
 static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
@@ -226,15 +266,13 @@ static void looked(struct mc_call *call, enum mc_outcome outcome, const struct h
         no_answer(conn, hold, outcome, reply);
         return;
     }
-    if (reply->kind == HFI_MC_EN) {
+    hold->ours = false;
+    if (reply->kind == HFI_MC_EN)
         vacant(conn, hold);
-        return;
-    }
-    if (hfi_mc_read(reply, &hold->claim->name, &record, &err) != HF_OK)
+    else if (hfi_mc_read(reply, &hold->claim->name, &record, &err) != HF_OK)
         end(conn, hold, HF_MISMATCH, &err);
     else if (memcmp(record.owner, hold->claim->owner, HFI_OWNER_LEN) == 0)
-        /* An add that was cut off, and we do not know which: the first counts. */
-        grant(conn, hold, reply, hold->first_ms, call->granted_ms);
+        found(call, hold, reply);
     else
         busy(conn, hold);
 }
@@ -252,11 +290,12 @@ static void let_go(struct hfi_conn *conn, struct mc_hold *hold)
         hfi_mc_call_free(call); /* it was cut off, and must not leave again */
     } else {
         hold->unsure = hold->unsure || hold->state == MC_ASKING;
+        call->dropped = true;
         call->data = NULL;
         call->hold = NULL;
     }
     hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", conn->conf->shown);
-    end(conn, hold, hold->unsure ? HF_UNKNOWN : hold->stop, &err);
+    end(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
 }
 
 void hfi_mc_waits_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -285,7 +324,7 @@ void hfi_mc_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     hold->stop = status;
     call = hold->call;
     if (hold->state == MC_RESTING || hfi_mc_unsend(conn, call)) {
-        hf_status said = hold->unsure ? HF_UNKNOWN : status;
+        hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;
 
         end(conn, hold, said, NULL);
         hfi_mc_call_free(call);

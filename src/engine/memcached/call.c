@@ -22,6 +22,7 @@
 
 static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe);
 static void park(struct hfi_conn *conn, struct mc_call *call);
+static void note_time(struct hfi_conn *conn, int64_t sent_ms);
 static void link_up(struct mc_link *link);
 static void link_down(struct mc_link *link, hf_status status, const char *why);
 
@@ -50,8 +51,10 @@ struct mc_call *hfi_mc_call_new(struct hfi_conn *conn, char kind, const struct h
     call->op = op;
     call->data = NULL;
     call->give_up_ms = hfi_now_ms() + conn->conf->op_ms;
-    call->busy = call->was_sent = call->doomed = false;
+    call->busy = call->was_sent = call->doomed = call->dropped = false;
     call->tries = 0;
+    call->from_ms = 0;
+    call->from_epoch = 0;
     call->cas = 0;
     call->ttl_ms = call->granted_ms = 0;
     call->hold = NULL;
@@ -82,13 +85,35 @@ static void end(struct mc_call *call, enum mc_outcome outcome, const struct hfi_
         hfi_mc_call_free(call);
 }
 
+/* An answer that took long: the server may have been stopped, and its clock not have ticked yet. */
+static void note_time(struct hfi_conn *conn, int64_t sent_ms)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    if (now_ms - sent_ms > MC_STALL_MS)
+        conn->settled_ms = now_ms + MC_SETTLE_MS;
+}
+
+int64_t hfi_mc_settles_in_ms(const struct mc_call *call)
+{
+    const struct hfi_conn *conn = call->conn;
+    int64_t left_ms = conn->settled_ms - hfi_now_ms();
+
+    if (call->sent.sent_ms >= conn->settled_ms)
+        return -1;
+    return left_ms > 0 ? left_ms : 0;
+}
+
 static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
 {
     struct mc_call *call = (struct mc_call *)((char *)sent - offsetof(struct mc_call, sent));
     struct hfi_conn *conn = call->conn;
 
+    if (reply)
+        note_time(conn, call->sent.sent_ms);
     /* What has done nothing, and can be done on any connection, waits for the next one. */
-    if (!reply && !conn->closing && (call->verb == MC_GET || (call->verb == MC_ADD && !maybe)))
+    if (!reply && !conn->closing && !call->dropped &&
+        (call->verb == MC_GET || (call->verb == MC_ADD && !maybe)))
         park(conn, call);
     else
         end(call, reply ? MC_ANSWERED : maybe ? MC_MAYBE : MC_UNSENT, reply);
@@ -202,7 +227,7 @@ bool hfi_mc_fresh(const struct hfi_conn *conn, const struct mc_hold *hold)
 
 static void park(struct hfi_conn *conn, struct mc_call *call)
 {
-    int64_t end_ms = call->doomed ? 0 : call->give_up_ms;
+    int64_t end_ms = call->doomed ? 0 : call->from_ms ? call->from_ms : call->give_up_ms;
 
     call->next = NULL;
     *conn->parked_end = call;
@@ -226,6 +251,28 @@ void hfi_mc_call_go(struct mc_call *call, enum mc_verb verb, mc_answer_fn *answe
     park(conn, call);
 }
 
+void hfi_mc_call_later(struct mc_call *call, int64_t delay_ms, mc_answer_fn *answer)
+{
+    call->busy = true;
+    call->verb = MC_SWAP;
+    call->answer = answer;
+    call->from_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
+    call->from_epoch = call->conn->epoch;
+    park(call->conn, call);
+}
+
+/* One that was to wait: its time has come, or its connection is gone, and with it its number. */
+static bool is_due(const struct hfi_conn *conn, struct mc_call *call, int64_t now_ms)
+{
+    bool here = is_up(conn) && call->from_epoch == conn->epoch;
+
+    if (here && call->from_ms > now_ms)
+        return false;
+    call->from_ms = 0;
+    call->doomed = !here;
+    return true;
+}
+
 void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
 {
     struct mc_call *call = conn->parked, *next;
@@ -234,14 +281,19 @@ void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
     conn->parked_end = &conn->parked;
     conn->parked_ms = HFI_NEVER;
     for (; call; call = next) {
+        bool waited = call->from_ms != 0;
+
         next = call->next;
-        if (call->doomed || call->give_up_ms <= now_ms) {
+        if (waited && !is_due(conn, call, now_ms)) {
+            park(conn, call);
+        } else if (call->doomed || (call->give_up_ms <= now_ms && !waited)) {
             call->doomed = false;
             end(call, MC_UNSENT, NULL);
-        } else if (is_up(conn))
+        } else if (is_up(conn)) {
             write_call(call);
-        else
+        } else {
             park(conn, call);
+        }
     }
 }
 
@@ -309,6 +361,7 @@ static void link_up(struct mc_link *link)
     conn->start_s = link->server.start_s;
     conn->failures = 0;
     conn->why = (hf_error){ .status = HF_OK };
+    note_time(conn, link->server.asked_ms);
     hfi_mc_unpark(conn, hfi_now_ms());
 }
 

@@ -43,6 +43,18 @@ static bool is_get_answer(enum mc_outcome outcome, const struct hfi_mc_reply *re
     return outcome == MC_ANSWERED && (reply->kind == HFI_MC_VA || reply->kind == HFI_MC_EN);
 }
 
+/* Stored, but by a clock that may have been late: the same again, when it is right. */
+static bool again(struct mc_call *call, const struct hfi_mc_reply *reply, mc_answer_fn *answer)
+{
+    int64_t delay_ms = hfi_mc_settles_in_ms(call);
+
+    if (delay_ms < 0 || !reply->has_cas || call->tries++ >= TRIES_MAX)
+        return false;
+    call->cas = reply->cas;
+    hfi_mc_call_later(call, delay_ms, answer);
+    return true;
+}
+
 static void drop(struct hfi_conn *conn, struct mc_hold *hold)
 {
     if (!hold)
@@ -195,6 +207,7 @@ static void renew_trouble(struct mc_call *call, enum mc_outcome outcome, bool ch
     renew_end(call, hfi_mc_trouble(call->conn, outcome, changed, reply, &err));
 }
 
+/* It is there, for the ttl that we asked for; or once more, if that took too long to be believed. */
 static void renewed(struct mc_call *call, const struct hfi_mc_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
@@ -203,6 +216,8 @@ static void renewed(struct mc_call *call, const struct hfi_mc_reply *reply)
     hold->cas = reply->cas;
     hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
     hold->ttl_ms = call->ttl_ms;
+    if (again(call, reply, renew_swapped))
+        return;
     item->claim->granted_ttl_ms = call->granted_ms;
     item->claim->sent_ms = call->sent.sent_ms;
     renew_end(call, HF_OK);
@@ -303,6 +318,8 @@ static void adopt_swapped(struct mc_call *call, enum mc_outcome outcome,
     struct hfi_claim *claim = call->op->claim;
     struct mc_hold *hold = hfi_mc_hold_of(claim);
 
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD && again(call, reply, adopt_swapped))
+        return;
     if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD) {
         hold->cas = reply->cas;
         hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;

@@ -22,7 +22,11 @@
  *
  * The server's clock ticks once a second, so an item may end up to a second early: that is the
  * engine's guard (MC_GUARD_MS). The tick itself may be late, on a busy machine: MC_LATE_S more is
- * asked for than is counted on.
+ * asked for than is counted on. A server that was stopped executes what has come meanwhile before its
+ * clock ticks again, and what it stores then ends early by as long as it was stopped. So when a reply
+ * took longer than MC_STALL_MS, no grant and no renewal counts that left before MC_SETTLE_MS have
+ * passed: it is renewed once more then. (What is sent in the last moments of a stop, and nothing
+ * before it, is not noticed. That is a limit of this engine.)
  *
  * Everything is under conn->lock, but for reading from a socket, which the one thread that drives
  * does without it. Ops are finished, and core is called, with the lock dropped: whoever leaves with
@@ -43,6 +47,8 @@
 #define MC_LATE_S     1                      /* how late that tick may be */
 #define MC_RELATIVE_S (60 * 60 * 24 * 30)    /* longer times are absolute ones to memcached */
 #define MC_CANCEL_MS  1000                   /* how long who wants to leave waits for an answer */
+#define MC_STALL_MS   500                    /* a reply that took longer is not trusted with time */
+#define MC_SETTLE_MS  1000                   /* ... nor is what was sent for so long after it */
 #define MC_GHOST_MS   60000                  /* how long we look for an add that was cut off */
 #define MC_HEAD_ROOM  (HFI_MC_KEY_MAX + 128) /* a command without its value */
 
@@ -77,8 +83,11 @@ struct mc_call {
     int64_t give_up_ms; /* parked no longer than this */
     bool busy;          /* it was sent again */
     bool doomed;        /* parked: it cannot be sent any more */
+    bool dropped;       /* nobody waits for its answer: it must not be sent again */
     bool was_sent;      /* lease.c: a change of it may have been made */
-    unsigned tries;     /* lease.c: how often the CAS number was another one */
+    int64_t from_ms;    /* parked: not to be sent before; 0: at once */
+    uint64_t from_epoch;
+    unsigned tries; /* lease.c: how often the CAS number was another one */
 
     enum mc_verb verb;
     struct hfi_mc_key key;
@@ -91,10 +100,11 @@ struct mc_call {
 
 /* An acquire under way. */
 enum mc_state {
-    MC_ASKING,  /* its add is under way */
-    MC_LOOKING, /* its get is: who has it? */
-    MC_RESTING, /* until the next look */
-    MC_HELD     /* it is over: the lease is held, or core is to release it */
+    MC_ASKING,     /* its add is under way */
+    MC_LOOKING,    /* its get is: who has it? */
+    MC_CONFIRMING, /* it is ours, and is being renewed before anybody hears of it */
+    MC_RESTING,    /* until the next look */
+    MC_HELD        /* it is over: the lease is held, or core is to release it */
 };
 
 /* Our side of a claim, from submit of the acquire (or adopt) until its release. */
@@ -112,7 +122,7 @@ struct mc_hold {
     struct mc_call *call;
     enum mc_state state;
     bool unsure;        /* an add of it may still be executed late */
-    int64_t first_ms;   /* when the first add left of which we do not know; 0: none */
+    bool ours;          /* the server has it, but nobody has been told */
     int64_t give_up_ms; /* who does not wait gives up then */
     int64_t beat_ms;    /* RESTING: when to look; stopped: when to stop waiting for an answer */
     int64_t pause_ms;
@@ -139,6 +149,7 @@ struct hfi_conn {
     hf_error why;    /* it went down */
     bool was_up;
     uint64_t pid, start_s; /* which process the server was */
+    int64_t settled_ms;    /* from here on its clock is right again */
 
     struct mc_call *parked, **parked_end;
     int64_t parked_ms; /* none of them gives up before */
@@ -192,6 +203,11 @@ void hfi_mc_call_free(struct mc_call *call);
 /* Send it. SWAP and DELETE only if call->cas is of this connection: the caller has looked at
  * hfi_mc_fresh(), or has just got it; if there is none any more the answer is MC_UNSENT. */
 void hfi_mc_call_go(struct mc_call *call, enum mc_verb verb, mc_answer_fn *answer);
+/* A SWAP by a number that has just come, after a while. */
+void hfi_mc_call_later(struct mc_call *call, int64_t delay_ms, mc_answer_fn *answer);
+/* Was it executed when the server's clock may not have been right? In how many ms it surely is; -1: it
+ * was right. */
+int64_t hfi_mc_settles_in_ms(const struct mc_call *call);
 /* Is the number of `hold` known on the connection that is up? */
 bool hfi_mc_fresh(const struct hfi_conn *conn, const struct mc_hold *hold);
 void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms);
