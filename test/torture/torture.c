@@ -380,6 +380,7 @@ int main(int argc, char **argv)
         perror("history");
         return 2;
     }
+    torture.history->tokenless = torture.mutexes;
     torture.history->lanes = process_count * torture.threads + 1;
     for (unsigned i = 0; i < lock_count; i++)
         torture.history->capacities[i] = torture.mutexes              ? 1
@@ -401,10 +402,8 @@ int main(int argc, char **argv)
         look_for_leases();
 
     verdict = check_history(torture.history, stdout);
-    if (!ordered || torture.mutexes)
+    if (!ordered)
         verdict.order = 0;
-    if (torture.mutexes)
-        verdict.tokens = 0;
     bad += violations(&verdict);
     printf("%u leases (%u of them shared with others), %u tokens compared, %u looks at queues; "
            "killed %u times, stopped %u times\n",
