@@ -209,8 +209,8 @@ static void judge_life(const struct report *report, const struct facts *facts)
 {
     say(report, HF_WARNING, "restart",
         "up for %" PRIu64 " s. A restart forgets all leases at once: others get in while holders "
-        "still hold, until their next renewal. A server that is stopped for a while may end leases "
-        "early by as long",
+        "still hold, until their next renewal. What reaches a server just before it is "
+        "continued from a stop may end early",
         facts->uptime);
     if (facts->cmd_flush)
         say(report, HF_BAD, "flush_all",
