@@ -106,16 +106,24 @@ static void looked(struct mc_call *call, enum mc_outcome outcome, const struct h
     struct hfi_op *op = call->op;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct hfi_mc_record record;
-    hf_status status = HF_OK;
-    hf_error err = { .status = HF_OK };
+    hf_status status;
+    hf_error err;
 
-    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN))
+    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
         status = hfi_mc_trouble(call->conn, outcome, false, reply, &err);
-    else if (reply->kind == HFI_MC_VA)
-        status = hfi_mc_read(reply, &name, &record, &err);
-    if (status == HF_OK && reply->kind == HFI_MC_VA && !emit(op->u.inspect.sink, &record, reply))
-        status = HF_NO_MEMORY;
-    hfi_mc_finish(call->conn, op, status, &err);
+        hfi_mc_finish(call->conn, op, status, &err);
+        return;
+    }
+    if (reply->kind == HFI_MC_EN) {
+        hfi_mc_finish(call->conn, op, HF_OK, NULL); /* nobody's: no entry */
+        return;
+    }
+    status = hfi_mc_read(reply, &name, &record, &err);
+    if (status != HF_OK)
+        hfi_mc_finish(call->conn, op, status, &err);
+    else
+        hfi_mc_finish(call->conn, op,
+                      emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
 /* ---- a pattern: the dump ------------------------------------------------------------------------ */
