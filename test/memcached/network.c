@@ -325,6 +325,26 @@ static void cancelled_while_stopped(void **state)
     EXPECT(HF_OK, hf_cancel_free(cancel));
 }
 
+/* The answer was slow, so the grant is to be renewed before it counts; meanwhile its time is up. */
+static void timed_out_before_it_counts(void **state)
+{
+    hf_store *patient = open_at(cache_url(cache->port, "?op_timeout=1m&connect_timeout=1m"));
+    hf_request waiting = with_wait(with_ttl(mutex_request("n"), LONG_MS), 1100);
+    struct attempt attempt;
+
+    (void)state;
+    cache_pause(cache);
+    attempt_start(&attempt, patient, &waiting);
+    nap_ms(700); /* longer than MC_STALL_MS */
+    cache_continue(cache);
+    if (attempt_join(&attempt) == HF_OK) /* on a machine that stalls itself */
+        give(attempt.lease);
+    else
+        CHECK(attempt.status == HF_TIMEOUT || attempt.status == HF_UNKNOWN);
+    is_free_again("n");
+    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_RELEASE));
+}
+
 /* A server that is not there: opening says so, and in time. */
 static void nobody_there(void **state)
 {
@@ -353,6 +373,7 @@ int main(int argc, char **argv)
         TEST(stopped_server),
         TEST(cancelled_while_stopped),
         TEST(nobody_there),
+        TEST(timed_out_before_it_counts),
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) /* it is long, and of no use there */
         TEST(clock_stands_still),

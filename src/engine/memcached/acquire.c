@@ -36,6 +36,7 @@
 static void ask(struct mc_hold *hold);
 static void look(struct mc_hold *hold);
 static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms);
+static void give_back(struct mc_hold *hold, uint64_t cas);
 static void asked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
 static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
 
@@ -112,7 +113,10 @@ static void stored(struct mc_call *call, struct mc_hold *hold, const struct hfi_
 
     hold->ours = true;
     if (delay_ms >= 0 && reply->has_cas && call->tries++ < CONFIRMS_MAX) {
-        confirm(hold, reply->cas, delay_ms);
+        if (hold->stop == HF_OK)
+            confirm(hold, reply->cas, delay_ms);
+        else
+            give_back(hold, reply->cas);
         return;
     }
     hold->cas = reply->cas;
@@ -166,6 +170,29 @@ static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms)
         hfi_mc_call_later(hold->call, delay_ms, confirmed);
     else
         hfi_mc_call_go(hold->call, MC_SWAP, confirmed);
+}
+
+static void given_back(struct mc_call *call, enum mc_outcome outcome,
+                       const struct hfi_mc_reply *reply)
+{
+    struct mc_hold *hold = call->data;
+
+    if (!hold)
+        return;
+    if (outcome == MC_ANSWERED && (reply->kind == HFI_MC_HD || reply->kind == HFI_MC_NF)) {
+        hold->ours = false;
+        end(call->conn, hold, hold->stop, NULL);
+    } else {
+        end(call->conn, hold, HF_UNKNOWN, NULL); /* core tries it by owner id */
+    }
+}
+
+/* It is ours, but nobody waits for it any more, and it was not confirmed. */
+static void give_back(struct mc_hold *hold, uint64_t cas)
+{
+    hold->state = MC_CONFIRMING;
+    hold->call->cas = cas;
+    hfi_mc_call_go(hold->call, MC_DELETE, given_back);
 }
 
 /* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
@@ -323,7 +350,10 @@ void hfi_mc_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
         return; /* it is over, or ends already */
     hold->stop = status;
     call = hold->call;
-    if (hold->state == MC_RESTING || hfi_mc_unsend(conn, call)) {
+    if (hold->state == MC_CONFIRMING && hfi_mc_unsend(conn, call)) {
+        call->from_ms = 0;
+        give_back(hold, call->cas);
+    } else if (hold->state == MC_RESTING || hfi_mc_unsend(conn, call)) {
         hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;
 
         end(conn, hold, said, NULL);

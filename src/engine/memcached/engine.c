@@ -230,8 +230,9 @@ static const struct hfi_engine engine = {
               .tokens = HF_TOKENS_NONE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; nothing fences: there are no tokens",
-              .on_clock_jump = "no effect; but what reaches a stopped server just before it goes on "
-                               "may end early",
+              .on_clock_jump =
+                  "no effect; but what reaches a stopped server just before it goes on "
+                  "may end early",
               .on_server_loss = "a restart, a flush or an eviction forgets leases while they are "
                                 "held: noticed at the next renewal only",
               .on_partition = "unavailable on the far side; LOST by our own clock before the lease "

@@ -46,7 +46,7 @@
 #define MC_GUARD_MS   1000                   /* one tick of the server's clock */
 #define MC_LATE_S     1                      /* how late that tick may be */
 #define MC_RELATIVE_S (60 * 60 * 24 * 30)    /* longer times are absolute ones to memcached */
-#define MC_CANCEL_MS  1000                   /* how long who wants to leave waits for an answer */
+#define MC_CANCEL_MS  2000                   /* how long who wants to leave waits for an answer */
 #define MC_STALL_MS   500                    /* a reply that took longer is not trusted with time */
 #define MC_SETTLE_MS  1000                   /* ... nor is what was sent for so long after it */
 #define MC_GHOST_MS   60000                  /* how long we look for an add that was cut off */
