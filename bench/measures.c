@@ -22,5 +22,7 @@ const struct measure measures[] = {
       measure_redlock_pair },
     { "redlock", "redlock-queue", "sixteen processes on one name on five nodes",
       measure_redlock_queue },
+    { "memcached", "memcached-pair", "uncontended acquire+release on memcached, one thread",
+      measure_memcached_pair },
     { 0 },
 };

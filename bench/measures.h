@@ -23,4 +23,7 @@ void measure_redis_queue(struct bench *bench);
 void measure_redis_quiet(struct bench *bench); /* in quiet.c */
 void measure_redis_renew(struct bench *bench);
 
+/* On a memcached of our own. */
+void measure_memcached_pair(struct bench *bench);
+
 #endif

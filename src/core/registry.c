@@ -57,7 +57,7 @@ static struct entry table[] = {
     { .name = "mariadb", .schemes = "mysql mariadb" },
     { .name = "zookeeper", .schemes = "zk" },
     { .name = "etcd", .schemes = "etcd etcds" },
-    { .name = "memcached", .schemes = "memcached" },
+    { .name = "memcached", .schemes = "memcached memcached+unix" },
 };
 #define TABLE_SIZE (sizeof table / sizeof *table)
 

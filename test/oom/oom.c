@@ -318,7 +318,7 @@ static const struct scenario {
     { "opening", do_open, false, 0 },
     { "closing", do_close, false, 0 },
     { "acquiring", do_acquire, true, 0 },
-    { "kinds", do_kinds, true, 0 },
+    { "kinds", do_kinds, true, HF_CAP_SHARED },
     { "ttls", do_ttl, true, HF_CAP_TTL },
     { "waiting", do_wait, true, 0 },
     { "timing_out", do_time_out, true, 0 },

@@ -62,6 +62,7 @@ struct lane {
 
 struct history {
     _Atomic int stop; /* finish what you are at, and go */
+    bool tokenless;   /* the store has none, and no order: only exclusion and loss are checked */
     uint32_t lanes;
     uint32_t capacities[NAMES_MAX]; /* 0: no such name */
     bool ties;    /* leases that do not exclude one another may have the same token */

@@ -3,10 +3,11 @@
  * Torture: many processes take, hold, are killed, stopped and continued at random, for a
  * bounded time; then a checker goes through what they wrote down.
  *
- *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-T TTL_MS] [URL]
+ *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-m] [-T TTL_MS] [URL]
  *
  * -q: nobody is killed or stopped; -c: that happens N times less often. -o: order is not
- * checked (a network that fails makes the store pass over who waits). -T: all leases have this ttl,
+ * checked (a network that fails makes the store pass over who waits). -m: mutexes only, and neither
+ * order nor tokens are checked, for stores that have nothing else. -T: all leases have this ttl,
  * for stores in which they do not end with their process. URL '': what
  * HOLDFAST_TEST_URL says. The seed decides what is tried, not how it interleaves: a run
  * that failed is repeated with its seed until it fails again. Exit status 0: no rule was broken,
@@ -340,7 +341,7 @@ int main(int argc, char **argv)
     process_count = 10;
     torture.threads = 2;
     torture.seed = (uint64_t)history_now_ns() % 1000000;
-    while ((option = getopt(argc, argv, "s:p:t:r:qc:oT:")) != -1) {
+    while ((option = getopt(argc, argv, "s:p:t:r:qc:omT:")) != -1) {
         if (option == 's')
             seconds = (unsigned)atoi(optarg);
         else if (option == 'p')
@@ -355,6 +356,8 @@ int main(int argc, char **argv)
             calm = (unsigned)atoi(optarg);
         else if (option == 'o')
             ordered = false;
+        else if (option == 'm')
+            torture.mutexes = true;
         else if (option == 'T')
             torture.ttl_ms = atoi(optarg);
         else
@@ -377,10 +380,12 @@ int main(int argc, char **argv)
         perror("history");
         return 2;
     }
+    torture.history->tokenless = torture.mutexes;
     torture.history->lanes = process_count * torture.threads + 1;
     for (unsigned i = 0; i < lock_count; i++)
-        torture.history->capacities[i] =
-            locks[i].kind == HF_SHARED ? UINT32_MAX : locks[i].capacity;
+        torture.history->capacities[i] = torture.mutexes              ? 1
+                                         : locks[i].kind == HF_SHARED ? UINT32_MAX
+                                                                      : locks[i].capacity;
     printf("seed %llu: %u processes of %u threads, %u s\n", (unsigned long long)torture.seed,
            process_count, torture.threads, seconds);
     fflush(stdout);

@@ -11,6 +11,7 @@ struct torture {
     uint64_t seed;
     unsigned threads; /* of each process */
     int64_t ttl_ms;   /* of all leases; 0: as each lock has it */
+    bool mutexes;     /* all locks are mutexes, without tokens: the store has nothing else */
     bool suicide;     /* workers also end themselves without a release */
 };
 

@@ -100,6 +100,11 @@ static void make_request(struct thread *t, struct try *try, unsigned index, bool
     r->flags = lock->flags;
     if (lock->barge && rng_below(&t->rng, 2))
         r->flags |= HF_BARGE;
+    if (t->torture->mutexes) {
+        r->kind = HF_MUTEX;
+        r->capacity = r->permits = 0;
+        r->flags &= ~HF_BARGE;
+    }
     r->ttl_ms = t->torture->ttl_ms ? t->torture->ttl_ms : lock->ttl_ms;
     r->wait_ms = !may_wait || how == 0 ? 0 : how < 3 ? 1 + rng_below(&t->rng, 30) : HF_FOREVER;
     try->index = index;

@@ -14,10 +14,10 @@
 #ifndef HFI_REDIS_LINK_PARTS_H
 #define HFI_REDIS_LINK_PARTS_H
 
-#include "engine/redis/buffer.h"
 #include "engine/redis/link.h"
-#include "engine/redis/resolve.h"
 #include "engine/redis/tls.h"
+#include "util/buffer.h"
+#include "util/resolve.h"
 
 #include <stdatomic.h>
 

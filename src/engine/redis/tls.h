@@ -6,8 +6,8 @@
 #ifndef HFI_REDIS_TLS_H
 #define HFI_REDIS_TLS_H
 
-#include "engine/redis/buffer.h"
 #include "engine/redis/conf.h"
+#include "util/buffer.h"
 
 struct hfi_tls;
 

@@ -3,7 +3,7 @@
  * Bytes that wait to be sent. The usual life of it: something is appended and eaten as a whole, so
  * that the next begins at the front again, and nothing is ever moved.
  */
-#include "engine/redis/buffer.h"
+#include "util/buffer.h"
 
 #include "util/alloc.h"
 

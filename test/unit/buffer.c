@@ -2,8 +2,8 @@
 /* The bytes that wait to be sent: in order whatever comes and goes, bounded, and wiped. */
 #include "unit.h"
 
-#include "engine/redis/buffer.h"
 #include "util/alloc.h"
+#include "util/buffer.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Bytes that wait to be sent: one piece of memory that grows at its end, up to a bound, and is
  * eaten from its front. What was eaten, or outgrown, is wiped: it may have been a password.
  */
-#ifndef HFI_REDIS_BUFFER_H
-#define HFI_REDIS_BUFFER_H
+#ifndef HFI_BUFFER_H
+#define HFI_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>

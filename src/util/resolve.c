@@ -4,7 +4,7 @@
  * to let go frees it. The thread writes the result, then sets `finished`, then rings; nothing is
  * written after that.
  */
-#include "engine/redis/resolve.h"
+#include "util/resolve.h"
 
 #include "util/alloc.h"
 

@@ -4,8 +4,8 @@
  * own, so for names it runs on a thread of its own, which belongs to the lookup and not to whoever
  * asked: the asker may go away at any time.
  */
-#ifndef HFI_REDIS_RESOLVE_H
-#define HFI_REDIS_RESOLVE_H
+#ifndef HFI_RESOLVE_H
+#define HFI_RESOLVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

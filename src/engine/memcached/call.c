@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One command under way, and the one connection it goes through. A link that goes down is opened
+ * again after a pause; what cannot be sent meanwhile is parked, in order, for as long as its caller
+ * wants to wait. Nothing is sent twice from here: what a cut connection means is the caller's to
+ * decide (MC_MAYBE). A command with a CAS number is not parked at all: on another connection the
+ * number means nothing.
+ */
+#include "engine/memcached/mc.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define POOL_MAX 256 /* calls kept for use again */
+
+static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe);
+static void park(struct hfi_conn *conn, struct mc_call *call);
+static void note_time(struct hfi_conn *conn, int64_t sent_ms);
+static void link_up(struct mc_link *link);
+static void link_down(struct mc_link *link, hf_status status, const char *why);
+
+static const struct mc_link_owner owner = { .up = link_up, .down = link_down };
+
+/* ---- a call's life ------------------------------------------------------------------------ */
+
+struct mc_call *hfi_mc_call_new(struct hfi_conn *conn, char kind, const struct hfi_name *name,
+                                struct hfi_op *op)
+{
+    struct mc_call *call = conn->pool;
+
+    if (call) {
+        conn->pool = call->next;
+        conn->pool_count--;
+    } else {
+        call = hfi_malloc(sizeof *call);
+    }
+    if (!call) {
+        if (op)
+            hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        return NULL;
+    }
+    call->next = NULL;
+    call->conn = conn;
+    call->op = op;
+    call->data = NULL;
+    call->give_up_ms = hfi_now_ms() + conn->conf->op_ms;
+    call->busy = call->was_sent = call->doomed = call->dropped = false;
+    call->tries = 0;
+    call->from_ms = 0;
+    call->from_epoch = 0;
+    call->cas = 0;
+    call->ttl_ms = call->granted_ms = 0;
+    call->hold = NULL;
+    call->sent.lines = false;
+    call->sent.answered = answered;
+    hfi_mc_key(conn->conf->prefix, kind, name, &call->key);
+    return call;
+}
+
+void hfi_mc_call_free(struct mc_call *call)
+{
+    struct hfi_conn *conn = call->conn;
+
+    if (conn->pool_count >= POOL_MAX) {
+        hfi_free(call);
+        return;
+    }
+    call->next = conn->pool;
+    conn->pool = call;
+    conn->pool_count++;
+}
+
+static void end(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+{
+    call->busy = false;
+    call->answer(call, outcome, reply);
+    if (!call->busy)
+        hfi_mc_call_free(call);
+}
+
+/* An answer that took long: the server may have been stopped, and its clock not have ticked yet. */
+static void note_time(struct hfi_conn *conn, int64_t sent_ms)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    if (now_ms - sent_ms > MC_STALL_MS)
+        conn->settled_ms = now_ms + MC_SETTLE_MS;
+}
+
+int64_t hfi_mc_settles_in_ms(const struct mc_call *call)
+{
+    const struct hfi_conn *conn = call->conn;
+    int64_t left_ms = conn->settled_ms - hfi_now_ms();
+
+    if (call->sent.sent_ms >= conn->settled_ms)
+        return -1;
+    return left_ms > 0 ? left_ms : 0;
+}
+
+static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
+{
+    struct mc_call *call = (struct mc_call *)((char *)sent - offsetof(struct mc_call, sent));
+    struct hfi_conn *conn = call->conn;
+
+    if (reply)
+        note_time(conn, call->sent.sent_ms);
+    /* What has done nothing, and can be done on any connection, waits for the next one. */
+    if (!reply && !conn->closing && !call->dropped &&
+        (call->verb == MC_GET || (call->verb == MC_ADD && !maybe)))
+        park(conn, call);
+    else
+        end(call, reply ? MC_ANSWERED : maybe ? MC_MAYBE : MC_UNSENT, reply);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+/*
+ * How the server is to be told of a time: seconds from now, or past 30 days, which it would take
+ * for a date, a date by its own clock. That clock is read at the greeting and never set back, nor
+ * forward: memcached counts it from its start.
+ */
+static int64_t expiry(const struct mc_link *link, int64_t ttl_ms, int64_t *ret_granted_ms)
+{
+    const struct mc_server *server = &link->server;
+    int64_t ttl_s = (ttl_ms + 999) / 1000 + MC_GUARD_MS / 1000 + MC_LATE_S;
+    int64_t at_s;
+
+    *ret_granted_ms = (ttl_s - MC_LATE_S) * 1000;
+    if (ttl_s <= MC_RELATIVE_S)
+        return ttl_s;
+    at_s = (int64_t)server->time_s + 1 + (hfi_now_ms() - server->asked_ms + 999) / 1000 + ttl_s;
+    if (at_s > INT32_MAX) { /* 2038: it knows no later date */
+        *ret_granted_ms -= (at_s - INT32_MAX) * 1000;
+        at_s = INT32_MAX;
+    }
+    return at_s;
+}
+
+static void record_of(const struct mc_hold *hold, int64_t ttl_ms, struct hfi_mc_record *ret_record)
+{
+    memcpy(ret_record->owner, hold->claim->owner, HFI_OWNER_LEN);
+    ret_record->detached = hold->detached;
+    ret_record->ttl_ms = ttl_ms;
+    ret_record->since_ms = hold->since_ms;
+    ret_record->name = hold->claim->name.bytes;
+    ret_record->name_len = hold->claim->name.len;
+    ret_record->label = hold->label;
+    ret_record->label_len = hold->label_len;
+}
+
+/* "ms <key> <size> <how> T<when> c O<number>\r\n<value>\r\n" */
+static size_t write_set(struct mc_call *call, struct mc_link *link)
+{
+    char value[HFI_MC_RECORD_MAX], how[24] = "ME";
+    struct hfi_mc_record record;
+    size_t head, body = 0, len;
+    int64_t when = 0;
+    char *to;
+
+    if (call->hold) {
+        record_of(call->hold, call->ttl_ms, &record);
+        head = hfi_mc_record_write(&record, value);
+        when = expiry(link, call->ttl_ms, &call->granted_ms);
+    } else {
+        head = hfi_mc_cell_head(&call->cell, value);
+        body = call->cell.len;
+    }
+    if (call->verb == MC_SWAP)
+        snprintf(how, sizeof how, "C%" PRIu64, call->cas);
+    to = hfi_mc_link_room(link, MC_HEAD_ROOM + head + body + 2);
+    if (!to)
+        return 0;
+    len = (size_t)snprintf(to, MC_HEAD_ROOM, "ms %.*s %zu %s T%" PRId64 " c O%" PRIu64 "\r\n",
+                           (int)call->key.len, call->key.text, head + body, how, when,
+                           call->sent.opaque);
+    memcpy(to + len, value, head);
+    len += head;
+    if (body)
+        memcpy(to + len, call->cell.bytes, body);
+    len += body;
+    memcpy(to + len, "\r\n", 2);
+    return len + 2;
+}
+
+static size_t write_short(const struct mc_call *call, struct mc_link *link)
+{
+    char *to = hfi_mc_link_room(link, MC_HEAD_ROOM);
+
+    if (!to)
+        return 0;
+    if (call->verb == MC_GET)
+        return (size_t)snprintf(to, MC_HEAD_ROOM, "mg %.*s v c t O%" PRIu64 "\r\n",
+                                (int)call->key.len, call->key.text, call->sent.opaque);
+    return (size_t)snprintf(to, MC_HEAD_ROOM, "md %.*s C%" PRIu64 " O%" PRIu64 "\r\n",
+                            (int)call->key.len, call->key.text, call->cas, call->sent.opaque);
+}
+
+static void write_call(struct mc_call *call)
+{
+    struct mc_link *link = call->conn->link;
+
+    call->sent.opaque = ++link->last_opaque;
+    hfi_mc_link_sent(link,
+                     call->verb == MC_ADD || call->verb == MC_SWAP ? write_set(call, link)
+                                                                   : write_short(call, link),
+                     &call->sent);
+}
+
+/* ---- sending and parking ------------------------------------------------------------------------ */
+
+static bool is_up(const struct hfi_conn *conn)
+{
+    return conn->link && conn->link->state == MC_LINK_UP && conn->link->failed == HF_OK;
+}
+
+bool hfi_mc_fresh(const struct hfi_conn *conn, const struct mc_hold *hold)
+{
+    return hold && hold->epoch != 0 && hold->epoch == conn->epoch && is_up(conn);
+}
+
+static void park(struct hfi_conn *conn, struct mc_call *call)
+{
+    int64_t end_ms = call->doomed ? 0 : call->from_ms ? call->from_ms : call->give_up_ms;
+
+    call->next = NULL;
+    *conn->parked_end = call;
+    conn->parked_end = &call->next;
+    if (end_ms < conn->parked_ms)
+        conn->parked_ms = end_ms;
+}
+
+void hfi_mc_call_go(struct mc_call *call, enum mc_verb verb, mc_answer_fn *answer)
+{
+    struct hfi_conn *conn = call->conn;
+
+    call->busy = true;
+    call->verb = verb;
+    call->answer = answer;
+    if (is_up(conn)) {
+        write_call(call);
+        return;
+    }
+    call->doomed = verb == MC_SWAP || verb == MC_DELETE; /* told at the next turn */
+    park(conn, call);
+}
+
+void hfi_mc_call_later(struct mc_call *call, int64_t delay_ms, mc_answer_fn *answer)
+{
+    call->busy = true;
+    call->verb = MC_SWAP;
+    call->answer = answer;
+    call->from_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
+    call->from_epoch = call->conn->epoch;
+    park(call->conn, call);
+}
+
+/* One that was to wait: its time has come, or its connection is gone, and with it its number. */
+static bool is_due(const struct hfi_conn *conn, struct mc_call *call, int64_t now_ms)
+{
+    bool here = is_up(conn) && call->from_epoch == conn->epoch;
+
+    if (here && call->from_ms > now_ms)
+        return false;
+    call->from_ms = 0;
+    call->doomed = !here;
+    return true;
+}
+
+void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct mc_call *call = conn->parked, *next;
+
+    conn->parked = NULL;
+    conn->parked_end = &conn->parked;
+    conn->parked_ms = HFI_NEVER;
+    for (; call; call = next) {
+        bool waited = call->from_ms != 0;
+
+        next = call->next;
+        if (waited && !is_due(conn, call, now_ms)) {
+            park(conn, call);
+        } else if (call->doomed || (call->give_up_ms <= now_ms && !waited)) {
+            call->doomed = false;
+            end(call, MC_UNSENT, NULL);
+        } else if (is_up(conn)) {
+            write_call(call);
+        } else {
+            park(conn, call);
+        }
+    }
+}
+
+bool hfi_mc_unsend(struct hfi_conn *conn, struct mc_call *call)
+{
+    struct mc_call **at = &conn->parked;
+
+    while (*at && *at != call)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = call->next;
+    if (!*at)
+        conn->parked_end = at;
+    return true;
+}
+
+/* ---- the connection ------------------------------------------------------------------------------ */
+
+hf_status hfi_mc_net_open(struct hfi_conn *conn, hf_error *err)
+{
+    int64_t until_ms = conn->host->open_deadline_ms;
+    hf_status status;
+
+    conn->link = hfi_mc_link_new(conn->conf, conn->epoll_fd, &owner, conn);
+    if (!conn->link)
+        return hfi_error_memory(err);
+    while (conn->link->state != MC_LINK_UP && hfi_now_ms() < until_ms &&
+           (conn->why.status == HF_OK || conn->why.status == HF_UNAVAILABLE))
+        hfi_mc_drive(conn, until_ms);
+    if (conn->link->state == MC_LINK_UP)
+        return HF_OK;
+
+    status =
+        conn->why.status != HF_OK
+            ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
+            : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time", conn->conf->shown);
+    pthread_mutex_lock(&conn->lock);
+    conn->closing = true;
+    hfi_mc_net_close(conn);
+    pthread_mutex_unlock(&conn->lock);
+    return status;
+}
+
+void hfi_mc_net_close(struct hfi_conn *conn)
+{
+    hfi_mc_searches_done(conn);
+    if (conn->link)
+        hfi_mc_link_close(conn->link);
+    while (conn->parked)
+        hfi_mc_unpark(conn, HFI_NEVER);
+    hfi_mc_link_free(conn->link);
+    conn->link = NULL;
+}
+
+static void link_up(struct mc_link *link)
+{
+    struct hfi_conn *conn = link->data;
+
+    conn->epoch++;
+    if (conn->was_up && (conn->pid != link->server.pid || conn->start_s != link->server.start_s))
+        conn->doubt = true;
+    conn->was_up = true;
+    conn->pid = link->server.pid;
+    conn->start_s = link->server.start_s;
+    conn->failures = 0;
+    conn->why = (hf_error){ .status = HF_OK };
+    note_time(conn, link->server.asked_ms);
+    hfi_mc_unpark(conn, hfi_now_ms());
+}
+
+static void link_down(struct mc_link *link, hf_status status, const char *why)
+{
+    struct hfi_conn *conn = link->data;
+
+    hfi_error_set(&conn->why, status, 0, "%s", why);
+    conn->failures++;
+    conn->open_ms =
+        hfi_now_ms() + hfi_mc_link_backoff_ms(conn->failures, (uint32_t)hfi_random_u64());
+}
+
+void hfi_mc_net_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    if (conn->link->state != MC_LINK_IDLE)
+        hfi_mc_link_tick(conn->link, now_ms);
+    else if (conn->open_ms <= now_ms)
+        hfi_mc_link_open(conn->link, now_ms);
+    if (conn->parked_ms <= now_ms)
+        hfi_mc_unpark(conn, now_ms);
+}
+
+int64_t hfi_mc_net_next_ms(const struct hfi_conn *conn)
+{
+    int64_t next_ms;
+
+    if (!conn->link)
+        return HFI_NEVER;
+    next_ms = conn->link->state == MC_LINK_IDLE ? conn->open_ms : hfi_mc_link_next_ms(conn->link);
+    return conn->parked_ms < next_ms ? conn->parked_ms : next_ms;
+}
+
+/* ---- answers --------------------------------------------------------------------------------------- */
+
+hf_status hfi_mc_trouble(const struct hfi_conn *conn, enum mc_outcome outcome, bool changed,
+                         const struct hfi_mc_reply *reply, hf_error *ret_err)
+{
+    char said[96];
+
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_ERROR) {
+        hfi_quote_name(reply->text, reply->len, said, sizeof said);
+        return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s", conn->conf->shown,
+                             said);
+    }
+    if (outcome == MC_ANSWERED)
+        return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
+                             conn->conf->shown);
+    if (outcome == MC_MAYBE && changed)
+        return hfi_error_set(ret_err, HF_UNKNOWN, 0,
+                             "%s: the connection broke before the answer came", conn->conf->shown);
+    return hfi_error_set(ret_err, conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0,
+                         "%s", conn->why.text[0] ? conn->why.text : "not connected");
+}
+
+hf_status hfi_mc_read(const struct hfi_mc_reply *reply, const struct hfi_name *name,
+                      struct hfi_mc_record *ret_record, hf_error *ret_err)
+{
+    if (!hfi_mc_record_read(reply->text, reply->len, ret_record))
+        return hfi_error_set(ret_err, HF_MISMATCH, 0,
+                             "the name's key holds something that is no lease of Holdfast");
+    if (ret_record->name_len != name->len || memcmp(ret_record->name, name->bytes, name->len) != 0)
+        return hfi_error_set(ret_err, HF_MISMATCH, 0,
+                             "another name has the same hash, and its lease is in the way");
+    return HF_OK;
+}

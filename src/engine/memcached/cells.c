@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells: bytes and a version, read and compare-and-swap. The version is in the value and is our own:
+ * the server's CAS number would come again after a restart. It begins at the time in microseconds, so
+ * that a cell that was deleted, or forgotten, and made anew has none of its old versions; and the CAS
+ * number ties the comparison to the change. A swap is a get and a swap by the number it brought.
+ */
+#include "engine/memcached/mc.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <string.h>
+#include <time.h>
+
+#define TRIES_MAX 8
+
+/* The cell that a get has found. HF_OK; HF_NOT_FOUND; HF_MISMATCH. */
+static hf_status read_cell(const struct hfi_mc_reply *reply, const struct hfi_name *name,
+                           struct hfi_mc_cell *ret_cell, hf_error *ret_err)
+{
+    if (reply->kind == HFI_MC_EN)
+        return hfi_error_set(ret_err, HF_NOT_FOUND, 0, "no such cell");
+    if (!hfi_mc_cell_read(reply->text, reply->len, ret_cell))
+        return hfi_error_set(ret_err, HF_MISMATCH, 0,
+                             "the name's key holds something that is no cell of Holdfast");
+    if (ret_cell->name_len != name->len || memcmp(ret_cell->name, name->bytes, name->len) != 0)
+        return hfi_error_set(ret_err, HF_MISMATCH, 0,
+                             "another name has the same hash, and its cell is in the way");
+    return HF_OK;
+}
+
+static bool is_get_answer(enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+{
+    return outcome == MC_ANSWERED && (reply->kind == HFI_MC_VA || reply->kind == HFI_MC_EN);
+}
+
+static void trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
+                    const struct hfi_mc_reply *reply)
+{
+    hf_error err;
+    hf_status status = hfi_mc_trouble(call->conn, outcome, changed, reply, &err);
+
+    hfi_mc_finish(call->conn, call->op, status, &err);
+}
+
+/* ---- read ------------------------------------------------------------------------------------- */
+
+static void cell_read(struct mc_call *call, enum mc_outcome outcome,
+                      const struct hfi_mc_reply *reply)
+{
+    struct hfi_op *op = call->op;
+    struct hfi_mc_cell cell;
+    hf_status status;
+    hf_error err;
+
+    if (!is_get_answer(outcome, reply)) {
+        trouble(call, outcome, false, reply);
+        return;
+    }
+    status = read_cell(reply, &op->u.cell.name, &cell, &err);
+    if (status == HF_OK) {
+        op->u.cell.ret_bytes = hfi_malloc(cell.len ? cell.len : 1);
+        if (!op->u.cell.ret_bytes)
+            status = hfi_error_memory(&err);
+    }
+    if (status == HF_OK) {
+        memcpy(op->u.cell.ret_bytes, cell.bytes, cell.len);
+        op->u.cell.ret_len = cell.len;
+        op->u.cell.ret_version = cell.version;
+    }
+    hfi_mc_finish(call->conn, op, status, &err);
+}
+
+void hfi_mc_cell_read_op(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct mc_call *call = hfi_mc_call_new(conn, 'c', &op->u.cell.name, op);
+
+    if (call)
+        hfi_mc_call_go(call, MC_GET, cell_read);
+}
+
+/* ---- swap --------------------------------------------------------------------------------------- */
+
+static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
+                        const struct hfi_mc_reply *reply);
+
+static void cell_changed(struct mc_call *call, enum mc_outcome outcome,
+                         const struct hfi_mc_reply *reply)
+{
+    struct hfi_op *op = call->op;
+
+    if (outcome != MC_ANSWERED) {
+        trouble(call, outcome, true, reply);
+    } else if (reply->kind == HFI_MC_HD) {
+        op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
+        hfi_mc_finish(call->conn, op, HF_OK, NULL);
+    } else if ((reply->kind == HFI_MC_EX || reply->kind == HFI_MC_NF || reply->kind == HFI_MC_NS) &&
+               call->tries++ < TRIES_MAX) {
+        hfi_mc_call_go(call, MC_GET, swap_looked); /* somebody was faster: what is there now? */
+    } else {
+        trouble(call, outcome, true, reply);
+    }
+}
+
+static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
+                        const struct hfi_mc_reply *reply)
+{
+    struct hfi_op *op = call->op;
+    struct hfi_mc_cell cell = { 0 };
+    hf_status status;
+    hf_error err;
+
+    if (!is_get_answer(outcome, reply)) {
+        trouble(call, outcome, false, reply);
+        return;
+    }
+    status = read_cell(reply, &op->u.cell.name, &cell, &err);
+    if (status == HF_MISMATCH) {
+        hfi_mc_finish(call->conn, op, status, &err);
+        return;
+    }
+    if (cell.version != op->u.cell.version) { /* 0: there is none */
+        op->u.cell.ret_version = cell.version;
+        hfi_mc_finish(call->conn, op, HF_BUSY, NULL);
+        return;
+    }
+    if (status == HF_NOT_FOUND && !op->u.cell.bytes) {
+        op->u.cell.ret_version = 0;
+        hfi_mc_finish(call->conn, op, HF_OK, NULL);
+        return;
+    }
+    call->cas = reply->cas;
+    if (status == HF_OK)
+        call->cell.version = cell.version + 1;
+    hfi_mc_call_go(call,
+                   status == HF_NOT_FOUND ? MC_ADD
+                   : op->u.cell.bytes     ? MC_SWAP
+                                          : MC_DELETE,
+                   cell_changed);
+}
+
+static uint64_t first_version(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+void hfi_mc_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct mc_call *call = hfi_mc_call_new(conn, 'c', &op->u.cell.name, op);
+
+    if (!call)
+        return;
+    call->cell = (struct hfi_mc_cell){ .version = first_version(),
+                                       .name = op->u.cell.name.bytes,
+                                       .name_len = op->u.cell.name.len,
+                                       .bytes = op->u.cell.bytes,
+                                       .len = op->u.cell.len };
+    if (op->u.cell.version == 0 && op->u.cell.bytes)
+        hfi_mc_call_go(call, MC_ADD, cell_changed);
+    else
+        hfi_mc_call_go(call, MC_GET, swap_looked);
+}

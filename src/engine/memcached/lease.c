@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lease after it was granted: release, renew, adopt. All three are the same walk:
+ *
+ *   number known on this connection?  yes: change by it -----> done
+ *        no |                               | it is another number, or the line broke
+ *           v                               v
+ *        get: is the owner ours? <----------+
+ *           | yes: change by the number that the get has brought
+ *           | no, or not there: LOST
+ *
+ * So nothing is ever changed that was not, at that instant, as we had seen it: there is no gap
+ * between a get and a delete. The number may be another one although the lease is ours: an earlier
+ * renewal of which the answer was lost, or one by another holder of the same handle.
+ */
+#include "engine/memcached/mc.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <string.h>
+
+#define TRIES_MAX 5 /* so often the number may change under us before we stop trying */
+
+struct mc_hold *hfi_mc_hold_of(const struct hfi_claim *claim)
+{
+    return claim->engine[0];
+}
+
+/* Is this what a get finds if the lease is there and ours? */
+static bool is_ours(const struct hfi_mc_reply *reply, const struct hfi_claim *claim,
+                    struct hfi_mc_record *ret_record)
+{
+    hf_error err;
+
+    return reply->kind == HFI_MC_VA && reply->has_cas &&
+           hfi_mc_read(reply, &claim->name, ret_record, &err) == HF_OK &&
+           memcmp(ret_record->owner, claim->owner, HFI_OWNER_LEN) == 0;
+}
+
+static bool is_get_answer(enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+{
+    return outcome == MC_ANSWERED && (reply->kind == HFI_MC_VA || reply->kind == HFI_MC_EN);
+}
+
+/* Stored, but by a clock that may have been late: the same again, when it is right. */
+static bool again(struct mc_call *call, const struct hfi_mc_reply *reply, mc_answer_fn *answer)
+{
+    int64_t delay_ms = hfi_mc_settles_in_ms(call);
+
+    if (delay_ms < 0 || !reply->has_cas || call->tries++ >= TRIES_MAX)
+        return false;
+    call->cas = reply->cas;
+    hfi_mc_call_later(call, delay_ms, answer);
+    return true;
+}
+
+static void drop(struct hfi_conn *conn, struct mc_hold *hold)
+{
+    if (!hold)
+        return;
+    hfi_mc_hold_unlink(&conn->held, hold);
+    hold->claim->engine[0] = NULL;
+    hfi_free(hold);
+}
+
+/* ---- release -------------------------------------------------------------------------------- */
+
+static void release_deleted(struct mc_call *call, enum mc_outcome outcome,
+                            const struct hfi_mc_reply *reply);
+static void release_looked(struct mc_call *call, enum mc_outcome outcome,
+                           const struct hfi_mc_reply *reply);
+
+/* HF_OK, HF_LOST: it is over, and the claim is core's alone again. An add of it that was cut off may
+ * still come, and then nobody wants it. */
+static void release_end(struct mc_call *call, hf_status status, const hf_error *err)
+{
+    struct hfi_conn *conn = call->conn;
+    struct hfi_claim *claim = call->op->claim;
+    struct mc_hold *hold = hfi_mc_hold_of(claim);
+
+    if (status == HF_OK || status == HF_LOST) {
+        if (hold && hold->unsure)
+            hfi_mc_ghost_add(conn, &claim->name, claim->owner);
+        drop(conn, hold);
+    }
+    hfi_mc_finish(conn, call->op, status, err);
+}
+
+/* Of who was cut off it is not known whether it was us who deleted it: that it is gone is what was
+ * asked for. */
+static void release_gone(struct mc_call *call)
+{
+    release_end(call, call->was_sent ? HF_OK : HF_LOST, NULL);
+}
+
+void hfi_mc_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    const struct mc_hold *hold = hfi_mc_hold_of(op->claim);
+    struct mc_call *call = hfi_mc_call_new(conn, 'l', &op->claim->name, op);
+
+    if (!call)
+        return;
+    if (hfi_mc_fresh(conn, hold)) {
+        call->cas = hold->cas;
+        hfi_mc_call_go(call, MC_DELETE, release_deleted);
+    } else {
+        hfi_mc_call_go(call, MC_GET, release_looked);
+    }
+}
+
+static void release_trouble(struct mc_call *call, enum mc_outcome outcome,
+                            const struct hfi_mc_reply *reply)
+{
+    hf_error err;
+    hf_status status = hfi_mc_trouble(call->conn, outcome, call->was_sent, reply, &err);
+
+    release_end(call, call->was_sent ? HF_UNKNOWN : status, &err);
+}
+
+static void release_deleted(struct mc_call *call, enum mc_outcome outcome,
+                            const struct hfi_mc_reply *reply)
+{
+    if (outcome == MC_MAYBE)
+        call->was_sent = true;
+    if (outcome != MC_ANSWERED)
+        hfi_mc_call_go(call, MC_GET, release_looked); /* or gives up: its time may be over */
+    else if (reply->kind == HFI_MC_HD)
+        release_end(call, HF_OK, NULL);
+    else if (reply->kind == HFI_MC_NF)
+        release_gone(call);
+    else if (reply->kind == HFI_MC_EX && call->tries++ < TRIES_MAX)
+        hfi_mc_call_go(call, MC_GET, release_looked);
+    else
+        release_trouble(call, outcome, reply);
+}
+
+static void release_looked(struct mc_call *call, enum mc_outcome outcome,
+                           const struct hfi_mc_reply *reply)
+{
+    struct hfi_mc_record record;
+
+    if (!is_get_answer(outcome, reply)) {
+        release_trouble(call, outcome, reply);
+    } else if (!is_ours(reply, call->op->claim, &record)) {
+        release_gone(call);
+    } else {
+        call->cas = reply->cas;
+        hfi_mc_call_go(call, MC_DELETE, release_deleted);
+    }
+}
+
+/* ---- renew ------------------------------------------------------------------------------------- */
+
+static void renew_swapped(struct mc_call *call, enum mc_outcome outcome,
+                          const struct hfi_mc_reply *reply);
+static void renew_looked(struct mc_call *call, enum mc_outcome outcome,
+                         const struct hfi_mc_reply *reply);
+
+static void renew_count(struct hfi_conn *conn, struct hfi_op *op, int change)
+{
+    intptr_t left = (intptr_t)op->engine[MC_OP_LEFT] + change;
+
+    op->engine[MC_OP_LEFT] = (void *)left;
+    if (left == 0)
+        hfi_mc_finish(conn, op, HF_OK, NULL);
+}
+
+static void renew_end(struct mc_call *call, hf_status status)
+{
+    struct hfi_renewal *item = call->data;
+
+    item->status = status;
+    renew_count(call->conn, call->op, -1);
+}
+
+void hfi_mc_renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    renew_count(conn, op, 1); /* ours: it is not finished before all are under way */
+    for (size_t i = 0; i < op->u.renew.count; i++) {
+        struct hfi_renewal *item = &op->u.renew.items[i];
+        const struct mc_hold *hold = hfi_mc_hold_of(item->claim);
+        struct mc_call *call = hold ? hfi_mc_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
+
+        item->status = hold ? HF_NO_MEMORY : HF_LOST;
+        if (!call)
+            continue;
+        renew_count(conn, op, 1);
+        call->op = op;
+        call->data = item;
+        call->hold = hold;
+        call->ttl_ms = item->ttl_ms;
+        call->cas = hold->cas;
+        if (hfi_mc_fresh(conn, hold))
+            hfi_mc_call_go(call, MC_SWAP, renew_swapped);
+        else
+            hfi_mc_call_go(call, MC_GET, renew_looked);
+    }
+    renew_count(conn, op, -1);
+}
+
+static void renew_trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
+                          const struct hfi_mc_reply *reply)
+{
+    hf_error err;
+
+    renew_end(call, hfi_mc_trouble(call->conn, outcome, changed, reply, &err));
+}
+
+/* It is there, for the ttl that we asked for; or once more, if that took too long to be believed. */
+static void renewed(struct mc_call *call, const struct hfi_mc_reply *reply)
+{
+    const struct hfi_renewal *item = call->data;
+    struct mc_hold *hold = hfi_mc_hold_of(item->claim);
+
+    hold->cas = reply->cas;
+    hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
+    hold->ttl_ms = call->ttl_ms;
+    if (again(call, reply, renew_swapped))
+        return;
+    item->claim->granted_ttl_ms = call->granted_ms;
+    item->claim->sent_ms = call->sent.sent_ms;
+    renew_end(call, HF_OK);
+}
+
+/*
+ * An answer that was cut off is not asked for again: the swap may come late, and finds its number only
+ * if nothing has happened since; it cannot shorten anything then. What it did the next renewal finds.
+ *
+ * SERVER_ERROR: there was no memory for the new value, and then memcached deletes the old one too
+ * (1.6, -M). The get tells, so that a lease that is gone is LOST now and not at its end.
+ */
+static void renew_swapped(struct mc_call *call, enum mc_outcome outcome,
+                          const struct hfi_mc_reply *reply)
+{
+    const struct hfi_renewal *item = call->data;
+    struct mc_hold *hold = hfi_mc_hold_of(item->claim);
+
+    if (!hold) {
+        renew_end(call, HF_LOST); /* released meanwhile */
+        return;
+    }
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD) {
+        renewed(call, reply);
+        return;
+    }
+    hold->epoch = 0;
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NF)
+        renew_end(call, HF_LOST);
+    else if (outcome == MC_ANSWERED && (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
+             call->tries++ < TRIES_MAX)
+        hfi_mc_call_go(call, MC_GET, renew_looked);
+    else
+        renew_trouble(call, outcome, true, reply);
+}
+
+static void renew_looked(struct mc_call *call, enum mc_outcome outcome,
+                         const struct hfi_mc_reply *reply)
+{
+    const struct hfi_renewal *item = call->data;
+    struct hfi_mc_record record;
+
+    if (!is_get_answer(outcome, reply)) {
+        renew_trouble(call, outcome, false, reply);
+    } else if (!hfi_mc_hold_of(item->claim) || !is_ours(reply, item->claim, &record)) {
+        renew_end(call, HF_LOST);
+    } else {
+        call->cas = reply->cas;
+        hfi_mc_call_go(call, MC_SWAP, renew_swapped);
+    }
+}
+
+/* ---- adopt ---------------------------------------------------------------------------------------- */
+
+static void adopt_looked(struct mc_call *call, enum mc_outcome outcome,
+                         const struct hfi_mc_reply *reply);
+
+static void adopt_end(struct mc_call *call, hf_status status, const hf_error *err)
+{
+    if (status != HF_OK)
+        drop(call->conn, hfi_mc_hold_of(call->op->claim));
+    hfi_mc_finish(call->conn, call->op, status, err);
+}
+
+static void adopt_trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
+                          const struct hfi_mc_reply *reply)
+{
+    hf_error err;
+
+    adopt_end(call, hfi_mc_trouble(call->conn, outcome, changed, reply, &err), &err);
+}
+
+void hfi_mc_adopt(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct mc_hold *hold = hfi_calloc(1, sizeof *hold);
+    struct mc_call *call;
+
+    if (!hold) {
+        hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call = hfi_mc_call_new(conn, 'l', &op->claim->name, op);
+    if (!call) {
+        hfi_free(hold);
+        return;
+    }
+    hold->claim = op->claim;
+    hold->state = MC_HELD;
+    op->claim->engine[0] = hold;
+    hfi_mc_hold_link(&conn->held, hold);
+    call->hold = hold;
+    hfi_mc_call_go(call, MC_GET, adopt_looked);
+}
+
+static void adopt_swapped(struct mc_call *call, enum mc_outcome outcome,
+                          const struct hfi_mc_reply *reply)
+{
+    struct hfi_claim *claim = call->op->claim;
+    struct mc_hold *hold = hfi_mc_hold_of(claim);
+
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD && again(call, reply, adopt_swapped))
+        return;
+    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD) {
+        hold->cas = reply->cas;
+        hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
+        claim->mode = HFI_MODE_MUTEX;
+        claim->capacity = claim->permits = 1;
+        claim->token = 0;
+        claim->tokens = 1;
+        claim->granted_ttl_ms = call->granted_ms;
+        claim->sent_ms = call->sent.sent_ms;
+        adopt_end(call, HF_OK, NULL);
+    } else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NF) {
+        adopt_end(call, HF_NOT_FOUND, NULL);
+    } else if (outcome == MC_ANSWERED &&
+               (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
+               call->tries++ < TRIES_MAX) {
+        hfi_mc_call_go(call, MC_GET, adopt_looked);
+    } else {
+        adopt_trouble(call, outcome, true, reply);
+    }
+}
+
+/* The record's label, age and ttl go on; who adopts it is not who asked for it. */
+static void adopt_looked(struct mc_call *call, enum mc_outcome outcome,
+                         const struct hfi_mc_reply *reply)
+{
+    struct hfi_claim *claim = call->op->claim;
+    struct mc_hold *hold = hfi_mc_hold_of(claim);
+    struct hfi_mc_record record;
+
+    if (!is_get_answer(outcome, reply)) {
+        adopt_trouble(call, outcome, false, reply);
+        return;
+    }
+    if (!is_ours(reply, claim, &record) || !record.detached) {
+        adopt_end(call, HF_NOT_FOUND, NULL);
+        return;
+    }
+    hold->detached = true;
+    hold->since_ms = record.since_ms;
+    hold->label_len = record.label_len;
+    memcpy(hold->label, record.label, record.label_len);
+    hold->ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : record.ttl_ms;
+    if (claim->ttl_ms == 0)
+        claim->ttl_ms = record.ttl_ms;
+    call->ttl_ms = hold->ttl_ms;
+    call->cas = reply->cas;
+    hfi_mc_call_go(call, MC_SWAP, adopt_swapped);
+}

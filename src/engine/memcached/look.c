@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inspect. One name is one get. For a pattern the server's own lister of keys is asked, `lru_crawler
+ * metadump hash`, then every key of ours is read. (It walks the hash table. `all` would walk the LRU
+ * lists, between which items move, also because they are read: it leaves some out.) The dump shows all
+ * that the server has, also what is not ours, so it has a connection of its own: commands behind it
+ * would have to wait. The server does one dump at a time, and who comes second asks again.
+ */
+#include "engine/memcached/mc.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/hash.h"
+#include "util/text.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ASK_MAX 64 /* names asked about at a time */
+#define BUSY_MS 30 /* until we ask again for a dump */
+
+static const char dump_command[] = "lru_crawler metadump hash\r\n";
+
+enum stage { DUMPING, READING, OVER };
+
+/* One inspect of a pattern under way. */
+struct mc_search {
+    struct mc_search *next;
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    enum stage stage;
+    struct mc_link *link; /* of the dump */
+    struct mc_sent sent;
+    bool asked;
+    int64_t ask_ms, until_ms; /* when to ask for the dump; and until when */
+    struct hfi_mc_key *keys;
+    size_t count, room, read; /* keys[read] is read next */
+    size_t asking;
+    hf_status status; /* the first that went wrong */
+    hf_error err;
+};
+
+static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
+static void search(struct hfi_conn *conn, struct hfi_op *op);
+
+void hfi_mc_inspect(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
+    struct mc_call *call;
+
+    if (op->u.inspect.glob) {
+        search(conn, op);
+        return;
+    }
+    hfi_hash128(name.bytes, name.len, name.hash);
+    call = hfi_mc_call_new(conn, 'l', &name, op);
+    if (call)
+        hfi_mc_call_go(call, MC_GET, looked);
+}
+
+/* ---- one name -------------------------------------------------------------------------------- */
+
+static int64_t age_ms(int64_t since_ms)
+{
+    struct timespec t;
+    int64_t now_ms;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    now_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return now_ms > since_ms ? now_ms - since_ms : 0;
+}
+
+/* What is surely left: the server was told more than was asked for. */
+static int64_t left_ms(const struct hfi_mc_reply *reply)
+{
+    int64_t left = (reply->ttl_s - MC_LATE_S) * 1000 - MC_GUARD_MS;
+
+    if (!reply->has_ttl || reply->ttl_s < 0)
+        return -1;
+    return left > 0 ? left : 0;
+}
+
+static bool emit(struct hfi_sink *sink, const struct hfi_mc_record *record,
+                 const struct hfi_mc_reply *reply)
+{
+    hf_entry entry = { .name = record->name,
+                       .name_len = record->name_len,
+                       .kind = HF_MUTEX,
+                       .capacity = 1,
+                       .taken = 1 };
+    char label[HF_LABEL_MAX + 1] = { 0 };
+    hf_holder holder = { .permits = 1,
+                         .detached = record->detached,
+                         .age_ms = age_ms(record->since_ms),
+                         .ttl_ms = left_ms(reply),
+                         .label = label };
+
+    memcpy(label, record->label, record->label_len);
+    return sink->entry(sink, &entry) && sink->holder(sink, &holder);
+}
+
+static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+{
+    struct hfi_op *op = call->op;
+    struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
+    struct hfi_mc_record record;
+    hf_status status;
+    hf_error err;
+
+    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
+        status = hfi_mc_trouble(call->conn, outcome, false, reply, &err);
+        hfi_mc_finish(call->conn, op, status, &err);
+        return;
+    }
+    if (reply->kind == HFI_MC_EN) {
+        hfi_mc_finish(call->conn, op, HF_OK, NULL); /* nobody's: no entry */
+        return;
+    }
+    status = hfi_mc_read(reply, &name, &record, &err);
+    if (status != HF_OK)
+        hfi_mc_finish(call->conn, op, status, &err);
+    else
+        hfi_mc_finish(call->conn, op,
+                      emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
+}
+
+/* ---- a pattern: the dump ------------------------------------------------------------------------ */
+
+static void dump_up(struct mc_link *link);
+static void dump_down(struct mc_link *link, hf_status status, const char *why);
+static void dumped(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe);
+static void go_on(struct mc_search *search);
+
+static const struct mc_link_owner dump_owner = { .up = dump_up, .down = dump_down };
+
+static void search(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct mc_search *search = hfi_calloc(1, sizeof *search);
+    int64_t now_ms = hfi_now_ms();
+
+    if (search)
+        search->link = hfi_mc_link_new(conn->conf, conn->epoll_fd, &dump_owner, search);
+    if (!search || !search->link) {
+        hfi_free(search);
+        hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    search->conn = conn;
+    search->op = op;
+    search->ask_ms = now_ms; /* the driver opens it */
+    search->until_ms = now_ms + conn->conf->connect_ms + conn->conf->op_ms;
+    search->next = conn->searches;
+    conn->searches = search;
+}
+
+static void fail(struct mc_search *search, hf_status status, const char *why)
+{
+    if (search->status == HF_OK)
+        search->status = hfi_error_set(&search->err, status, 0, "%s", why);
+    if (search->stage == DUMPING)
+        search->stage = READING;
+    search->read = search->count; /* no more are asked for */
+    go_on(search);
+}
+
+static void dump_down(struct mc_link *link, hf_status status, const char *why)
+{
+    struct mc_search *search = link->data;
+
+    if (search->stage == DUMPING)
+        fail(search, status, why);
+}
+
+static void dump_up(struct mc_link *link)
+{
+    struct mc_search *search = link->data;
+    char *to = hfi_mc_link_room(link, sizeof dump_command);
+
+    if (to)
+        memcpy(to, dump_command, sizeof dump_command - 1);
+    search->asked = true;
+    search->sent.lines = true;
+    search->sent.answered = dumped;
+    hfi_mc_link_sent(link, to ? sizeof dump_command - 1 : 0, &search->sent);
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "key=hf%3Al%3Ajob exp=..." into the key; false: it is too long, or not encoded as it should be. */
+static bool dumped_key(const struct hfi_mc_reply *reply, struct hfi_mc_key *ret_key)
+{
+    const char *at = reply->text + 4, *end = reply->text + reply->len;
+
+    ret_key->len = 0;
+    for (; at < end && *at != ' '; at++) {
+        char byte = *at;
+
+        if (byte == '%') {
+            if (end - at < 3 || hex(at[1]) < 0 || hex(at[2]) < 0)
+                return false;
+            byte = (char)(hex(at[1]) * 16 + hex(at[2]));
+            at += 2;
+        }
+        if (ret_key->len == HFI_MC_KEY_MAX || !hfi_mc_key_byte((unsigned char)byte))
+            return false;
+        ret_key->text[ret_key->len++] = byte;
+    }
+    return ret_key->len > 0;
+}
+
+/* A lease of ours whose name matches, or, where the key is a hash, may match? */
+static bool is_wanted(const struct mc_search *search, const struct hfi_mc_key *key)
+{
+    const char *prefix = search->conn->conf->prefix;
+    size_t len = strlen(prefix);
+
+    if (key->len < len + 3 || memcmp(key->text, prefix, len) != 0 || key->text[len + 1] != ':')
+        return false;
+    if (key->text[len] == 'L')
+        return true;
+    return key->text[len] == 'l' &&
+           hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len,
+                          (const unsigned char *)key->text + len + 2, key->len - len - 2);
+}
+
+static bool keep(struct mc_search *search, const struct hfi_mc_key *key)
+{
+    if (search->count == search->room) {
+        size_t room = search->room ? 2 * search->room : 64;
+        struct hfi_mc_key *keys = hfi_realloc(search->keys, room * sizeof *keys);
+
+        if (!keys)
+            return false;
+        search->keys = keys;
+        search->room = room;
+    }
+    search->keys[search->count++] = *key;
+    return true;
+}
+
+static void dumped(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
+{
+    struct mc_search *search =
+        (struct mc_search *)((char *)sent - offsetof(struct mc_search, sent));
+    struct hfi_mc_key key;
+
+    (void)maybe;
+    if (!reply || search->stage != DUMPING)
+        return; /* `down` says why */
+    switch (reply->kind) {
+    case HFI_MC_DUMPED:
+        if (dumped_key(reply, &key) && is_wanted(search, &key) && !keep(search, &key))
+            fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
+        return;
+    case HFI_MC_END:
+        search->stage = READING;
+        go_on(search);
+        return;
+    case HFI_MC_BUSY:
+        search->asked = false;
+        search->ask_ms = hfi_now_ms() + BUSY_MS;
+        return;
+    default:
+        fail(search, HF_UNSUPPORTED,
+             "the server does not list its keys (is its LRU crawler off?): ask for one name");
+        return;
+    }
+}
+
+/* ---- a pattern: the records ----------------------------------------------------------------------- */
+
+static void record_read(struct mc_call *call, enum mc_outcome outcome,
+                        const struct hfi_mc_reply *reply)
+{
+    struct mc_search *search = call->data;
+    struct hfi_op *op = search->op;
+    struct hfi_mc_record record;
+    hf_error err;
+
+    search->asking--;
+    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
+        hf_status status = hfi_mc_trouble(call->conn, outcome, false, reply, &err);
+
+        fail(search, status, err.text);
+        return;
+    }
+    if (search->status == HF_OK && reply->kind == HFI_MC_VA &&
+        hfi_mc_record_read(reply->text, reply->len, &record) &&
+        hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, record.name, record.name_len) &&
+        !emit(op->u.inspect.sink, &record, reply)) {
+        fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
+        return;
+    }
+    go_on(search);
+}
+
+/* The next ones; or, when all have been read, the end: the driver frees it. */
+static void go_on(struct mc_search *search)
+{
+    static const struct hfi_name none = { .bytes = (const unsigned char *)"", .len = 0 };
+
+    while (search->stage == READING && search->read < search->count && search->asking < ASK_MAX) {
+        struct mc_call *call = hfi_mc_call_new(search->conn, 'l', &none, NULL);
+
+        if (!call) {
+            fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
+            return;
+        }
+        call->key = search->keys[search->read++];
+        call->data = search;
+        search->asking++;
+        hfi_mc_call_go(call, MC_GET, record_read);
+    }
+    if (search->stage == READING && search->asking == 0) {
+        search->stage = OVER;
+        hfi_mc_finish(search->conn, search->op, search->status, &search->err);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------------- */
+
+static void free_search(struct mc_search *search)
+{
+    hfi_mc_link_free(search->link);
+    hfi_free(search->keys);
+    hfi_free(search);
+}
+
+static void tick(struct mc_search *search, int64_t now_ms)
+{
+    struct mc_link *link = search->link;
+
+    if (search->stage != DUMPING || (!search->asked && now_ms >= search->until_ms)) {
+        if (search->stage == DUMPING)
+            fail(search, HF_UNAVAILABLE, "the server's LRU crawler is busy with others' dumps");
+        hfi_mc_link_close(link);
+        return;
+    }
+    if (link->state == MC_LINK_IDLE)
+        hfi_mc_link_open(link, now_ms); /* once: if it goes down, that is the end */
+    else
+        hfi_mc_link_tick(link, now_ms);
+    if (search->stage == DUMPING && link->state == MC_LINK_UP && !search->asked &&
+        search->ask_ms <= now_ms)
+        dump_up(link);
+}
+
+void hfi_mc_searches_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct mc_search **at = &conn->searches, *search;
+
+    while ((search = *at)) {
+        if (search->stage != OVER)
+            tick(search, now_ms);
+        if (search->stage == OVER) {
+            *at = search->next;
+            free_search(search);
+            continue;
+        }
+        at = &search->next;
+    }
+}
+
+int64_t hfi_mc_searches_next_ms(const struct hfi_conn *conn)
+{
+    int64_t next = HFI_NEVER;
+
+    for (const struct mc_search *search = conn->searches; search; search = search->next) {
+        int64_t at_ms = hfi_mc_link_next_ms(search->link);
+
+        if (search->stage == OVER)
+            at_ms = 0;
+        else if (search->stage == DUMPING && !search->asked &&
+                 (search->link->state == MC_LINK_IDLE || search->link->state == MC_LINK_UP) &&
+                 search->ask_ms < at_ms)
+            at_ms = search->ask_ms;
+        next = at_ms < next ? at_ms : next;
+    }
+    return next;
+}
+
+void hfi_mc_searches_flush(struct hfi_conn *conn)
+{
+    for (struct mc_search *search = conn->searches; search; search = search->next)
+        hfi_mc_link_flush(search->link);
+}
+
+void hfi_mc_searches_done(struct hfi_conn *conn)
+{
+    struct mc_search *search;
+
+    while ((search = conn->searches)) {
+        conn->searches = search->next;
+        free_search(search);
+    }
+}
+
+void hfi_mc_searches_abandon(struct hfi_conn *conn)
+{
+    for (const struct mc_search *search = conn->searches; search; search = search->next)
+        if (search->link->fd >= 0)
+            close(search->link->fd);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* memcached's text protocol, read. Pure; see proto.h. */
+#include "engine/memcached/proto.h"
+
+#include <string.h>
+
+struct word {
+    const char *text;
+    size_t len;
+};
+
+/* What a line may begin with. `flags`: words with a letter and a value may follow; `rest`: any text
+ * may; else nothing may. */
+static const struct form {
+    const char *word;
+    enum hfi_mc_kind kind;
+    bool flags, rest;
+} forms[] = {
+    { "HD", HFI_MC_HD, true, false },
+    { "VA", HFI_MC_VA, true, false },
+    { "EN", HFI_MC_EN, true, false },
+    { "NS", HFI_MC_NS, true, false },
+    { "EX", HFI_MC_EX, true, false },
+    { "NF", HFI_MC_NF, true, false },
+    { "MN", HFI_MC_MN, false, false },
+    { "SERVER_ERROR", HFI_MC_ERROR, false, true },
+    { "CLIENT_ERROR", HFI_MC_REFUSED, false, true },
+    { "ERROR", HFI_MC_REFUSED, false, true },
+    { "STORED", HFI_MC_STORED, false, false },
+    { "VERSION", HFI_MC_VERSION, false, true },
+    { "STAT", HFI_MC_STAT, false, true },
+    { "END", HFI_MC_END, false, false },
+    { "BUSY", HFI_MC_BUSY, false, true },
+};
+#define FORM_COUNT (sizeof forms / sizeof *forms)
+
+static const struct form *find_form(struct word word);
+static struct word next_word(const char **at, const char *end);
+static bool take_flags(const char *at, const char *end, struct hfi_mc_reply *reply);
+static enum hfi_mc_result take_value(const char *bytes, size_t len, const char *at, const char *end,
+                                     struct hfi_mc_reply *reply, size_t *ret_used);
+
+enum hfi_mc_result hfi_mc_parse(const char *bytes, size_t len, struct hfi_mc_reply *ret_reply,
+                                size_t *ret_used)
+{
+    const char *newline = memchr(bytes, '\n', len < HFI_MC_LINE_MAX ? len : HFI_MC_LINE_MAX);
+    const char *end, *at = bytes;
+    const struct form *form;
+
+    if (!newline)
+        return len < HFI_MC_LINE_MAX ? HFI_MC_MORE : HFI_MC_BAD;
+    *ret_reply = (struct hfi_mc_reply){ .kind = HFI_MC_DUMPED };
+    *ret_used = (size_t)(newline - bytes) + 1;
+
+    /* The lines of a dump are the only ones that end without a carriage return. */
+    if (newline - bytes > 4 && memcmp(bytes, "key=", 4) == 0) {
+        ret_reply->text = bytes;
+        ret_reply->len = (size_t)(newline - bytes) - (newline[-1] == '\r');
+        return HFI_MC_DONE;
+    }
+    if (newline == bytes || newline[-1] != '\r')
+        return HFI_MC_BAD;
+    end = newline - 1;
+    form = find_form(next_word(&at, end));
+    if (!form)
+        return HFI_MC_BAD;
+    ret_reply->kind = form->kind;
+    if (form->kind == HFI_MC_VA)
+        return take_value(bytes, len, at, end, ret_reply, ret_used);
+    if (form->flags)
+        return take_flags(at, end, ret_reply) ? HFI_MC_DONE : HFI_MC_BAD;
+    if (at < end && !form->rest)
+        return HFI_MC_BAD;
+    if (at < end)
+        at++; /* the space */
+    ret_reply->text = at;
+    ret_reply->len = (size_t)(end - at);
+    return HFI_MC_DONE;
+}
+
+static const struct form *find_form(struct word word)
+{
+    for (size_t i = 0; i < FORM_COUNT; i++)
+        if (strlen(forms[i].word) == word.len && memcmp(forms[i].word, word.text, word.len) == 0)
+            return &forms[i];
+    return NULL;
+}
+
+/* The word at *at, up to a space; *at is then at that space, or at the end. */
+static struct word next_word(const char **at, const char *end)
+{
+    const char *from = *at;
+    const char *space = from < end ? memchr(from, ' ', (size_t)(end - from)) : NULL;
+
+    *at = space ? space : end;
+    return (struct word){ .text = from, .len = (size_t)(*at - from) };
+}
+
+bool hfi_mc_number(const char *text, size_t len, uint64_t max, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (len == 0 || len > 20)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        uint64_t digit = (uint64_t)(text[i] - '0');
+
+        if (text[i] < '0' || text[i] > '9' || value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* One flag that we may have asked for. Others are not ours, and their values of no interest. */
+static bool take_flag(struct word word, struct hfi_mc_reply *reply)
+{
+    uint64_t ttl_s = 0;
+
+    switch (word.text[0]) {
+    case 'c':
+        reply->has_cas = true;
+        return hfi_mc_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->cas);
+    case 't':
+        reply->has_ttl = true;
+        reply->ttl_s = -1;
+        if (word.len == 3 && memcmp(word.text, "t-1", 3) == 0)
+            return true;
+        if (!hfi_mc_number(word.text + 1, word.len - 1, INT32_MAX, &ttl_s))
+            return false;
+        reply->ttl_s = (int64_t)ttl_s;
+        return true;
+    case 'O':
+        reply->has_opaque = true;
+        return hfi_mc_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->opaque);
+    default:
+        return (word.text[0] >= 'a' && word.text[0] <= 'z') ||
+               (word.text[0] >= 'A' && word.text[0] <= 'Z');
+    }
+}
+
+static bool take_flags(const char *at, const char *end, struct hfi_mc_reply *reply)
+{
+    while (at < end) {
+        struct word word;
+
+        at++; /* the space */
+        word = next_word(&at, end);
+        if (word.len == 0 && at == end)
+            return true; /* "HD \r\n": a space before nothing is harmless, and has been seen */
+        if (word.len == 0 || !take_flag(word, reply))
+            return false;
+    }
+    return true;
+}
+
+/* "VA <size> <flags>\r\n<bytes>\r\n" */
+static enum hfi_mc_result take_value(const char *bytes, size_t len, const char *at, const char *end,
+                                     struct hfi_mc_reply *reply, size_t *ret_used)
+{
+    size_t line = *ret_used;
+    struct word word;
+    uint64_t size;
+
+    if (at == end)
+        return HFI_MC_BAD;
+    at++;
+    word = next_word(&at, end);
+    if (!hfi_mc_number(word.text, word.len, HFI_MC_VALUE_MAX, &size) || !take_flags(at, end, reply))
+        return HFI_MC_BAD;
+    if (len - line < size + 2)
+        return HFI_MC_MORE;
+    if (memcmp(bytes + line + size, "\r\n", 2) != 0)
+        return HFI_MC_BAD;
+    reply->text = bytes + line;
+    reply->len = (size_t)size;
+    *ret_used = line + (size_t)size + 2;
+    return HFI_MC_DONE;
+}
