@@ -210,7 +210,6 @@ struct rl_healer {
     unsigned requests, timer;
     unsigned round; /* requests with this number or a higher one belong to what is going on */
     bool viewing;
-    int64_t until_us; /* what is under way is not awaited longer */
     struct hfi_node_view view[RL_NODES];
     unsigned took;                      /* so many of its requests are answered */
     unsigned char marker[HFI_EPOCH_ID]; /* of its last start */

@@ -17,12 +17,6 @@ static struct rl_message request(struct rl_world *world, unsigned number, unsign
                                 .number = ++world->healer[number].requests };
 }
 
-static void await(struct rl_world *world, unsigned number)
-{
-    world->healer[number].until_us = world->now_us + world->window_ms * 500;
-    world->healer[number].took = 0;
-}
-
 static void look(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
@@ -30,7 +24,7 @@ static void look(struct rl_world *world, unsigned number)
     healer->viewing = true;
     healer->round = healer->requests + 1;
     memset(healer->view, 0, sizeof healer->view);
-    await(world, number);
+    healer->took = 0;
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_message m = request(world, number, i, RL_STATUS);
 
@@ -166,7 +160,7 @@ static void act(struct rl_world *world, unsigned number)
     healer->viewing = false;
     healer->stuck = heal.step == HFI_HEAL_STUCK ? heal.why : HFI_STUCK_NO;
     healer->round = healer->requests + 1;
-    await(world, number);
+    healer->took = 0;
     for (unsigned i = 0; i < world->n; i++)
         if (healer->view[i].state == HFI_NODE_READY)
             memcpy(cluster, healer->view[i].cluster, HFI_EPOCH_ID);
