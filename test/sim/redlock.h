@@ -31,6 +31,7 @@
     X(NO_SEAL, 1, 643, "a node is healed without a seal")                              \
     X(SEAL_FEW, 1, 2251, "a majority of the intact nodes is sealed, not of all")       \
     X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
+    X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
     X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
     X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
@@ -212,7 +213,7 @@ struct rl_healer {
     bool viewing;
     struct hfi_node_view view[RL_NODES];
     unsigned took;                      /* so many of its requests are answered */
-    unsigned char marker[HFI_EPOCH_ID]; /* of its last start */
+    unsigned char marker[HFI_EPOCH_ID]; /* the id of its last start */
     enum hfi_stuck stuck;
 };
 

@@ -55,12 +55,21 @@ static bool all_old(const struct rl_world *world, const struct rl_healer *healer
     return true;
 }
 
+static void start_marker(const struct rl_world *world, const struct rl_healer *healer,
+                         unsigned node, unsigned char *ret_marker)
+{
+    hfi_start_marker(healer->marker, world->mutant == RL_ONE_MARKER ? 0 : node, ret_marker);
+}
+
 static bool all_mine(const struct rl_world *world, const struct rl_healer *healer)
 {
-    for (unsigned i = 0; i < world->n; i++)
-        if (!healer->view[i].marked ||
-            memcmp(healer->view[i].marker, healer->marker, HFI_EPOCH_ID) != 0)
+    unsigned char marker[HFI_EPOCH_ID];
+
+    for (unsigned i = 0; i < world->n; i++) {
+        start_marker(world, healer, i, marker);
+        if (!healer->view[i].marked || memcmp(healer->view[i].marker, marker, HFI_EPOCH_ID) != 0)
             return false;
+    }
     return true;
 }
 
@@ -68,11 +77,11 @@ static bool all_mine(const struct rl_world *world, const struct rl_healer *heale
 static void start(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
-    struct hfi_epoch epoch = { .number = 1 };
+    struct hfi_epoch epoch;
     int64_t old_ms = 4 * world->window_ms;
 
     if (all_mine(world, healer)) {
-        memcpy(epoch.id, healer->marker, HFI_EPOCH_ID);
+        hfi_start_epoch(healer->marker, &epoch);
         for (unsigned i = 0; i < world->n; i++)
             install(world, number, i, &epoch, 0, epoch.id);
         return;
@@ -84,7 +93,7 @@ static void start(struct rl_world *world, unsigned number)
         struct rl_message m = request(world, number, i, RL_MARK);
 
         m.overwrite_ms = old_ms;
-        memcpy(m.marker, healer->marker, HFI_EPOCH_ID);
+        start_marker(world, healer, i, m.marker);
         rl_send(world, &m);
     }
 }

@@ -82,15 +82,17 @@ void rl_judge_renewed(struct rl_world *world, const struct rl_client *client, in
                      (unsigned long long)world->win[i].token);
 }
 
-/* What the proof of a heal hangs on. Mutants of a heal must be seen to break tokens, but for the one that would
+/* What the proof of a heal hangs on. Mutants of a heal must be seen to break tokens, but for two that would
  * take too long to. */
 void rl_judge_back(struct rl_world *world, unsigned node, const struct hfi_epoch *epoch)
 {
     const struct hfi_epoch *voted = &world->node[node].voted;
 
-    if (world->mutant == RL_SOUND
-            ? hfi_epoch_compare(epoch, voted) <= 0
-            : world->mutant == RL_NUMBER_ONLY && epoch->number <= voted->number)
+    if (world->mutant == RL_NUMBER_ONLY ? epoch->number > voted->number
+                                        : hfi_epoch_compare(epoch, voted) > 0)
+        return;
+    if (world->mutant == RL_SOUND || world->mutant == RL_NUMBER_ONLY ||
+        world->mutant == RL_ONE_MARKER)
         rl_wrong(world, "node %u forgot its votes of epoch %llu, and votes in epoch %llu", node,
                  (unsigned long long)voted->number, (unsigned long long)epoch->number);
 }
