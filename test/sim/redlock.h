@@ -33,7 +33,7 @@
     X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
     X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
     X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
-    X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
+    X(KEEP_REPLIES, 1, 28155, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
     X(RENEW_ANYWHERE, 0, 1368, "a renewal counts nodes that do not witness the token") \
     X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
