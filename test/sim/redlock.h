@@ -164,9 +164,9 @@ struct rl_seat { /* what a client knows of a node, for one acquisition */
     unsigned attempt;
     unsigned number; /* of the request whose answer is its vote; 0: none */
     int64_t asked_ms;
-    bool yielding;
-    uint64_t given_up; /* a grant with this counter or a lower one was taken back */
-    int64_t base_ms;   /* a grant by message was not earlier than this */
+    bool yielding, spoilt; /* spoilt: a yield of this attempt may still be carried out */
+    uint64_t given_up;     /* a grant with this counter or a lower one was taken back */
+    int64_t base_ms;       /* a grant by message was not earlier than this */
     int64_t wrote_ms;
 };
 
@@ -254,6 +254,7 @@ struct rl_world {
     int64_t beat_ms;  /* how often waiters say that they live */
     unsigned patient; /* some await an answer for so many windows */
     bool proposals;
+    bool by_counter;  /* how an old message is told from a new one, see redlock_client.c */
     bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
