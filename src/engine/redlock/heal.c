@@ -162,6 +162,7 @@ static void all_told(struct rl_round *round)
 
 void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view *ret_views)
 {
+    memset(ret_views, 0, HFI_NODES_MAX * sizeof *ret_views);
     for (unsigned i = 0; i < conn->n; i++)
         ret_views[i] = conn->nodes[i].view;
 }
