@@ -858,7 +858,7 @@ def embedding(code, scripts, server):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1 << 30))
-    parser.add_argument('--seconds', type=float, default=4)
+    parser.add_argument('--seconds', type=float, default=3)
     parser.add_argument('--scripts', default=SCRIPTS)
     parser.add_argument('--case')
     options = parser.parse_args()

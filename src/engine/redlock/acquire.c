@@ -37,11 +37,13 @@ static void write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct
 static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes);
 static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
 
-int64_t hfi_rl_window_ms(int64_t ttl_ms)
+int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
-    return ttl_ms < RL_WINDOW_MIN_MS   ? RL_WINDOW_MIN_MS
-           : ttl_ms > RL_WINDOW_MAX_MS ? RL_WINDOW_MAX_MS
-                                       : ttl_ms;
+    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms, window_ms = claim->ttl_ms;
+
+    window_ms = window_ms < RL_WINDOW_MIN_MS ? RL_WINDOW_MIN_MS : window_ms;
+    window_ms = window_ms > RL_WINDOW_MAX_MS ? RL_WINDOW_MAX_MS : window_ms;
+    return window_ms > most_ms ? most_ms : window_ms; /* no grant outlives what heal waits for */
 }
 
 uint64_t hfi_rl_choice(const char *slots, size_t len)
@@ -181,7 +183,7 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait)
         claim->tokens_wanted,
         (uint64_t)claim->ttl_ms,
         (uint64_t)claim->lock_delay_ms,
-        (uint64_t)hfi_rl_window_ms(claim->ttl_ms),
+        (uint64_t)hfi_rl_window_ms(conn, claim),
         wait->stamp,
         wait->start,
     };

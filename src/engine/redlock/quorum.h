@@ -61,8 +61,9 @@ struct hfi_ballot {
 
 /*
  * What the simulation (test/sim/redlock.h) showed that one who keeps a ballot must do:
- *  - An attempt is asked for once at a node: each further acquire there has a higher one (ballots do not mind
- *    that nodes differ in it). Else a message of a grant that has ended is taken for the next one's.
+ *  - A message of a grant that has ended must not be taken for the next one's. In the simulation each acquire at a
+ *    node has a higher attempt (ballots do not mind that nodes differ in it); in the engine a node that says
+ *    "queued" says its counter too, and a message counts only beyond it.
  *  - After a yield a grant there counts only if its counter is higher than that of the grant given up; a yield
  *    that is not answered makes the attempt useless there (it may still be carried out): OTHER, and a higher one.
  *  - A grant by message counts from the send of the last request that found us in the queue.

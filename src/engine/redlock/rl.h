@@ -33,7 +33,6 @@
 #define RL_MAX_TTL_LEAST 3000
 #define RL_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RL_WINDOW_MAX_MS 10000
-#define RL_BEAT_MIN_MS   1000
 #define RL_BATCH         256 /* names in one renewal or heartbeat */
 #define RL_NOTE_MS       20  /* how late the nodes hear of a local pass */
 #define RL_SILENT_MS     200 /* a node that owes an answer for so long gets no new acquires */
@@ -295,7 +294,7 @@ void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait`
 /* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
 bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
                        int64_t sent_ms);
-int64_t hfi_rl_window_ms(int64_t ttl_ms);
+int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
 uint64_t hfi_rl_choice(const char *slots, size_t len); /* 0: none */
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
