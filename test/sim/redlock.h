@@ -31,7 +31,8 @@
     X(NO_SEAL, 1, 643, "a node is healed without a seal")                              \
     X(SEAL_FEW, 1, 2251, "a majority of the intact nodes is sealed, not of all")       \
     X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
-    X(NUMBER_ONLY, 1, 0, "an epoch is a number")                                       \
+    X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
+    X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
     X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
     X(RENEW_ANYWHERE, 0, 1368, "a renewal counts nodes that do not witness the token") \
@@ -150,6 +151,8 @@ struct rl_node {
     unsigned char cluster[HFI_EPOCH_ID], marker[HFI_EPOCH_ID];
     int64_t marked_ms;
     uint64_t top, floor, counter; /* counter 0: absent */
+    struct hfi_epoch
+        voted; /* the last that it voted in; only the judge remembers it after a loss */
     struct rl_list holders, waiters, tombs;
 };
 
@@ -208,10 +211,9 @@ struct rl_healer {
     unsigned requests, timer;
     unsigned round; /* requests with this number or a higher one belong to what is going on */
     bool viewing;
-    int64_t until_us; /* what is under way is not awaited longer */
     struct hfi_node_view view[RL_NODES];
     unsigned took;                      /* so many of its requests are answered */
-    unsigned char marker[HFI_EPOCH_ID]; /* of its last start */
+    unsigned char marker[HFI_EPOCH_ID]; /* the id of its last start */
     enum hfi_stuck stuck;
 };
 
@@ -314,6 +316,7 @@ void rl_healer_die(struct rl_world *world, unsigned number);
 void rl_wrong(struct rl_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 unsigned rl_judge_won(struct rl_world *world, const struct rl_client *client);
+void rl_judge_back(struct rl_world *world, unsigned node, const struct hfi_epoch *epoch);
 void rl_judge_renewed(struct rl_world *world, const struct rl_client *client, int64_t sent_us);
 void rl_judge(struct rl_world *world);
 void rl_judge_rest(struct rl_world *world);

@@ -92,6 +92,7 @@ static uint64_t counter_of(const struct rl_node *node)
 
 static void set_counter(struct rl_node *node, uint64_t counter)
 {
+    node->voted = node->epoch;
     node->counter = counter;
     if (counter > node->top)
         node->top = counter;
@@ -402,6 +403,7 @@ static void install(struct rl_world *world, struct rl_message *m)
         m->said = 'I';
     else if (world->mutant == RL_NO_MARKER ||
              (node->marked && memcmp(node->marker, m->marker, HFI_EPOCH_ID) == 0)) {
+        rl_judge_back(world, m->node, &m->epoch);
         rl_node_install(world, m->node, &m->epoch, m->floor);
         memcpy(node->cluster, m->view.cluster, HFI_EPOCH_ID);
         m->said = 'D';
