@@ -12,7 +12,7 @@ TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
 
-.PHONY: help build demo test lint format bench install clean asan tsan interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model install clean asan tsan interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -23,6 +23,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
+	@echo 'make model    larger searches of the models than make test does; minutes, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
 	@echo 'make clean'
 
@@ -80,6 +81,10 @@ bench-redlock-npm:
 	@$(call configure,$(BUILD),)
 	@cmake --build $(BUILD)
 	@bench/redlock_npm.sh $(BUILD)
+
+model:
+	@tools/packages.sh test
+	@python3 -B model/run.py --large
 
 install: build
 	@cmake --install $(BUILD)

@@ -5,7 +5,7 @@
 set -eu
 
 build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev libhiredis-dev libssl-dev"
-test="$build redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils"
+test="$build redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 case "${1:-}" in

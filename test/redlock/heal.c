@@ -222,6 +222,48 @@ static void start_raced_by_many(void **state)
     }
 }
 
+/*
+ * Two starters, each of which reaches other nodes at once and the rest late: without the question whether all
+ * carry the marker still, each would begin a cluster of its own.
+ */
+static void *start_slowly(void *arg)
+{
+    const char *url = arg;
+    hf_store *store = open_at(url);
+
+    close_store(store);
+    return NULL;
+}
+
+static void start_with_slow_lines(void **state)
+{
+    struct proxy *slow[2][NODES];
+    pthread_t threads[2];
+    char urls[2][512];
+
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        int len = snprintf(urls[side], sizeof urls[side], "redlock://");
+
+        for (unsigned i = 0; i < NODES; i++) {
+            slow[side][i] = proxy_start(nodes[i]->port);
+            if (i < 2 ? side == 0 : side == 1)
+                proxy_delay(slow[side][i], PROXY_UP, 100);
+            len += snprintf(urls[side] + len, sizeof urls[side] - (size_t)len, "%s127.0.0.1:%u",
+                            i ? "," : "", (unsigned)proxy_port(slow[side][i]));
+        }
+        snprintf(urls[side] + len, sizeof urls[side] - (size_t)len, SHORT);
+    }
+    for (int side = 0; side < 2; side++)
+        CHECK(pthread_create(&threads[side], NULL, start_slowly, urls[side]) == 0);
+    for (int side = 0; side < 2; side++)
+        CHECK(pthread_join(threads[side], NULL) == 0);
+    CHECK(await_same() == 1);
+    for (int side = 0; side < 2; side++)
+        for (unsigned i = 0; i < NODES; i++)
+            proxy_stop(slow[side][i]);
+}
+
 /* Two nodes are emptied again and again under clients that are killed while they heal. */
 static void healers_that_are_killed(void **state)
 {
@@ -451,6 +493,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         SERVERS_TEST(start_raced_by_many),
+        SERVERS_TEST(start_with_slow_lines),
         SERVERS_TEST(healers_that_are_killed),
         SERVERS_TEST(with_its_data_it_votes_again),
         SERVERS_TEST(tokens_survive_all_nodes),

@@ -68,7 +68,7 @@ class Model:
         return self.counters.get(key, self.floor)
 
     def next_counter(self, key, tokens, proposal):
-        if proposal > self.us + 60000000:
+        if proposal > self.us + 60000000 and proposal + tokens - 1 > self.top:
             proposal = 0
         c = max(self.counter(key) + tokens, proposal + tokens - 1)
         return c if c < LIMIT else None
@@ -79,10 +79,14 @@ class Model:
             return None
         new = key not in self.counters
         self.counters[key] = c
-        self.top = max(self.top, c)
+        self.raise_top(c)
         if new:
             self.added.append(key)
         return c
+
+    def raise_top(self, c):
+        if c > self.top:
+            self.top = min(c + 1000000, LIMIT - 1)
 
     def prune(self):
         """At the end of a call on a name: what its new field pays for."""
@@ -238,7 +242,7 @@ class Model:
             return ['F']
         if t > self.counter(key):
             self.counters[key] = t
-            self.top = max(self.top, t)
+            self.raise_top(t)
         h.c = self.counter(key)
         return ['G', h.c]
 

@@ -23,26 +23,26 @@
 #define RL_MUTANTS(X)                                                                  \
     X(SOUND, 0, 0, "nothing is wrong")                                                 \
     X(NO_WRITE_BACK, 1, 1, "a majority without one token counts as won")               \
-    X(WRITE_IGNORES, 1, 2607, "a write-back whose answer is not looked at")            \
-    X(WRITE_ALWAYS, 1, 3, "a node writes back for one who does not hold")              \
+    X(WRITE_IGNORES, 1, 1290, "a write-back whose answer is not looked at")            \
+    X(WRITE_ALWAYS, 1, 17, "a node writes back for one who does not hold")             \
     X(MINORITY, 0, 1, "one node fewer than a majority is enough")                      \
     X(REPLIES, 1, 1, "replies are counted, not nodes")                                 \
     X(LOSS_VOTES, 1, 1, "a node that lost its data votes on")                          \
-    X(NO_SEAL, 1, 127, "a node is healed without a seal")                              \
-    X(SEAL_FEW, 1, 467, "a majority of the intact nodes is sealed, not of all")        \
-    X(NO_MARKER, 1, 257, "an install that does not look at the marker")                \
+    X(NO_SEAL, 1, 643, "a node is healed without a seal")                              \
+    X(SEAL_FEW, 1, 2251, "a majority of the intact nodes is sealed, not of all")       \
+    X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
     X(NUMBER_ONLY, 1, 0, "an epoch is a number")                                       \
-    X(KEEP_REPLIES, 1, 3481, "replies are kept when the epoch changes")                \
-    X(RENEW_RECREATES, 0, 108, "a renewal makes what is not there")                    \
-    X(RENEW_ANYWHERE, 0, 1678, "a renewal counts nodes that do not witness the token") \
+    X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
+    X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
+    X(RENEW_ANYWHERE, 0, 1368, "a renewal counts nodes that do not witness the token") \
     X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
-    X(NO_RETREAT, 0, 4, "nobody starts over when yielding does not help")              \
-    X(NO_YIELD, 0, 1, "nobody yields")                                                 \
-    X(COUNT_PERMITS, 0, 11, "a semaphore counts permits, not slots")                   \
-    X(READ_FIRST, 0, 493, "the resource is read before the token is claimed")          \
-    X(STALE_MESSAGE, 0, 1330, "a message is believed after the grant was taken back")  \
-    X(LATE_YIELD, 0, 67, "a yield without answer is forgotten")                        \
-    X(BORN_OLD, 0, 143, "an empty node is healed before max_ttl is over")
+    X(NO_RETREAT, 0, 15, "nobody starts over when yielding does not help")             \
+    X(NO_YIELD, 0, 15, "nobody yields")                                                \
+    X(COUNT_PERMITS, 0, 62, "a semaphore counts permits, not slots")                   \
+    X(READ_FIRST, 0, 516, "the resource is read before the token is claimed")          \
+    X(STALE_MESSAGE, 0, 2488, "a message is believed after the grant was taken back")  \
+    X(LATE_YIELD, 0, 55, "a yield without answer is forgotten")                        \
+    X(BORN_OLD, 0, 110, "an empty node is healed before max_ttl is over")
 
 enum rl_mutant {
 #define RL_NAME(name, storm, seed, text) RL_##name,
@@ -252,6 +252,7 @@ struct rl_world {
     int64_t beat_ms;  /* how often waiters say that they live */
     unsigned patient; /* some await an answer for so many windows */
     bool proposals;
+    bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
     struct rl_node node[RL_NODES];

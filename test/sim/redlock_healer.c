@@ -187,13 +187,17 @@ static void act(struct rl_world *world, unsigned number)
 void rl_healer_step(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
+    int64_t times = 1;
 
+    /* Some look for a long time, and act on what was long ago. */
+    if (!world->calm && (world->stale ? number == 0 : !rl_chance(world, 85)))
+        times = world->stale ? 16 : 8;
     if (healer->viewing)
         act(world, number);
     else
         look(world, number);
     rl_set_timer(world, RL_CLIENTS + number,
-                 world->window_ms * 500 +
+                 times * world->window_ms * 500 +
                      (int64_t)rl_roll(world, (uint64_t)world->window_ms * 1000));
 }
 

@@ -167,6 +167,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->patient = storm ? 10 : 0;
     if (storm)
         world->beat_ms += (int64_t)rl_roll(world, 20) * world->window_ms / 3;
+    world->stale = mutant == RL_SOUND ? storm && seed % 10 == 0 : mutant == RL_NUMBER_ONLY;
     choose_weather(world, storm);
     if (mutant == RL_LATE_YIELD) {
         world->mode = RL_MUTEX;
@@ -237,6 +238,12 @@ static bool at_resource(const struct rl_message *m)
     return m->verb == RL_CLAIM || m->verb == RL_STORE;
 }
 
+/* Most looks are of one moment, or nothing would ever be healed. */
+static bool brief_look(struct rl_world *world, const struct rl_message *m)
+{
+    return world->stale ? m->actor != RL_CLIENTS : !rl_chance(world, 20);
+}
+
 static void post(struct rl_world *world, const struct rl_message *m, bool late)
 {
     struct rl_message *copy = malloc(sizeof *copy);
@@ -245,8 +252,8 @@ static void post(struct rl_world *world, const struct rl_message *m, bool late)
     if (!copy)
         abort();
     *copy = *m;
-    /* A look that comes late shows nothing: the next one is made then. */
-    if (!world->calm && m->verb != RL_STATUS && (late || rl_chance(world, world->weather.late))) {
+    if (!world->calm && (m->verb != RL_STATUS || !brief_look(world, m)) &&
+        (late || rl_chance(world, world->weather.late))) {
         takes_us += (int64_t)rl_roll(world, (uint64_t)world->weather.late_ms * 1000);
         world->faults[RL_FAULT_LATE]++;
     }
@@ -365,7 +372,7 @@ static void inject(struct rl_world *world, enum rl_fault kind)
         crash(world, node);
         break;
     case RL_FAULT_LOSS:
-        lose(world, node);
+        lose(world, world->stale ? 0 : node);
         break;
     case RL_FAULT_STOP:
         world->node[node].stopped_until_us = until_us;

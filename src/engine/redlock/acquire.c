@@ -37,11 +37,13 @@ static void write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct
 static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes);
 static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
 
-int64_t hfi_rl_window_ms(int64_t ttl_ms)
+int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
-    return ttl_ms < RL_WINDOW_MIN_MS   ? RL_WINDOW_MIN_MS
-           : ttl_ms > RL_WINDOW_MAX_MS ? RL_WINDOW_MAX_MS
-                                       : ttl_ms;
+    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms, window_ms = claim->ttl_ms;
+
+    window_ms = window_ms < RL_WINDOW_MIN_MS ? RL_WINDOW_MIN_MS : window_ms;
+    window_ms = window_ms > RL_WINDOW_MAX_MS ? RL_WINDOW_MAX_MS : window_ms;
+    return window_ms > most_ms ? most_ms : window_ms; /* no grant outlives what heal waits for */
 }
 
 uint64_t hfi_rl_choice(const char *slots, size_t len)
@@ -168,26 +170,33 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait)
     const struct hfi_claim *claim = wait->claim;
     struct hfi_command *command = &round->command;
 
+    uint64_t flags = (wait->op->may_wait ? FLAG_WAIT : 0) |
+                     (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
+                     (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0);
+    const uint64_t numbers[] = {
+        round->attempt,
+        (uint64_t)claim->mode,
+        claim->capacity,
+        claim->permits,
+        flags,
+        hfi_rl_proposal(conn),
+        claim->tokens_wanted,
+        (uint64_t)claim->ttl_ms,
+        (uint64_t)claim->lock_delay_ms,
+        (uint64_t)hfi_rl_window_ms(conn, claim),
+        wait->stamp,
+        wait->start,
+    };
+    unsigned char request[sizeof numbers];
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        hfi_rl_put_number(request + 8 * i, numbers[i]);
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, &claim->name);
-    hfi_rl_add_queue(round, &claim->name);
     hfi_rl_add_epoch(round, &wait->epoch);
     hfi_command_add(command, claim->name.bytes, claim->name.len);
     hfi_rl_add_owner(round, claim->owner);
-    hfi_command_add_number(command, (int64_t)round->attempt);
-    hfi_command_add_number(command, (int64_t)claim->mode);
-    hfi_command_add_number(command, claim->capacity);
-    hfi_command_add_number(command, claim->permits);
-    hfi_command_add_number(command, (wait->op->may_wait ? FLAG_WAIT : 0) |
-                                        (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                                        (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0));
-    hfi_command_add_number(command, (int64_t)hfi_rl_proposal(conn));
-    hfi_command_add_number(command, claim->tokens_wanted);
-    hfi_command_add_number(command, claim->ttl_ms);
-    hfi_command_add_number(command, claim->lock_delay_ms);
-    hfi_command_add_number(command, hfi_rl_window_ms(claim->ttl_ms));
-    hfi_command_add_number(command, (int64_t)wait->stamp);
-    hfi_command_add_number(command, wait->start);
+    hfi_command_add(command, request, sizeof request);
     hfi_command_add(command, conn->inbox_name, conn->inbox_len);
     hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
 }
@@ -199,7 +208,7 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     nodes &= hfi_rl_nodes_up(conn);
     if (!nodes)
         return;
-    round = hfi_rl_round_new(conn, &hfi_rl_script_acquire, 4, asked);
+    round = hfi_rl_round_new(conn, &hfi_rl_script_acquire, 2, asked);
     if (!round)
         return; /* no vote for want of memory, here */
     memcpy(round->owner, wait->claim->owner, HFI_OWNER_LEN);

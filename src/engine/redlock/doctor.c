@@ -307,7 +307,8 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 
     if (!node->ask) {
         d->sure = false;
-        say(d, HF_WARNING, "connection", "%s. It costs its vote and nothing else", node->why.text);
+        say(d, HF_WARNING, "connection", "%s. It costs its vote and nothing else",
+            hfi_rl_why(d->survey.conf, index, &node->why));
         return;
     }
     info = hfi_ask(node->ask, (const char *[]){ "INFO", NULL }, &err);

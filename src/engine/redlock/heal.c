@@ -353,19 +353,13 @@ static void decide(struct hfi_conn *conn)
 {
     struct rl_healing *healing = conn->healing;
     struct hfi_node_view views[HFI_NODES_MAX];
-    const struct hfi_node_view *as;
     struct hfi_heal plan;
-    unsigned rest;
 
     if (conn->closing || healing->looks || healing->steps)
         return;
     hfi_rl_heal_views(conn, views);
     hfi_error_clear(&conn->stuck);
-    if (hfi_rl_start_rest(views, conn->n, &rest, &as))
-        plan =
-            (struct hfi_heal){ .step = HFI_HEAL_INSTALL, .nodes = 1u << rest, .epoch = as->epoch };
-    else
-        plan = hfi_heal_next(views, conn->n);
+    plan = hfi_heal_next(views, conn->n);
     if (plan.step != HFI_HEAL_STUCK || plan.why != HFI_STUCK_LOST)
         healing->lost_ms = 0;
     if (plan.step != healing->last)

@@ -55,17 +55,13 @@ bool hfi_rl_read_status(const struct hfi_reply *reply, struct rl_told *ret_told)
 /* The marker that is there now, of what `mark` said; NULL: it is initialised, or no answer of ours. */
 const unsigned char *hfi_rl_read_marker(const struct hfi_reply *reply);
 
-/*
- * The install of a start that its starter did not finish: to a node that still carries the marker of
- * an epoch (1, marker), in which another node is already. See heal_start.c. false: there is none.
- */
-bool hfi_rl_start_rest(const struct hfi_node_view *views, unsigned n, unsigned *ret_node,
-                       const struct hfi_node_view **ret_as);
-
 /* What a person must know of a plan that is STUCK. `whys`: of nodes that do not answer; NULL: not known. */
 hf_status hfi_rl_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
                             unsigned n, enum hfi_stuck why, const hf_error *const *whys,
                             hf_error *err);
+
+/* The text of `why` without the node's address before it. */
+const char *hfi_rl_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why);
 
 /* ---- heal.c --------------------------------------------------------------------------------- */
 

@@ -91,6 +91,7 @@ struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n)
     assert(n > 0 && n <= HFI_NODES_MAX);
     if (stuck(nodes, n, &whole, &heal))
         return heal;
+    assert(whole.highest); /* a majority is READY */
     target = whole.highest->epoch;
     ripe = first_ripe(nodes, n, whole.max_ttl_ms);
     if (ripe && memcmp(target.id, ripe->marker, HFI_EPOCH_ID) != 0) {

@@ -18,7 +18,7 @@
  *
  * A starter that died in step 4 leaves some nodes in epoch (1, M) and the others empty with M on them. Those
  * were never installed since (install uses M up, loss of data loses it, and no marker is sent twice), so to install
- * them now is what the starter would have done, and anybody does: hfi_rl_start_rest().
+ * them now is what the starter would have done, and anybody does (heal_plan.c).
  */
 #include "engine/redlock/heal.h"
 
@@ -175,21 +175,4 @@ static void all_confirmed(struct rl_round *round)
 static void all_installed(struct rl_round *round)
 {
     hfi_rl_heal_stepped(round->conn);
-}
-
-bool hfi_rl_start_rest(const struct hfi_node_view *views, unsigned n, unsigned *ret_node,
-                       const struct hfi_node_view **ret_as)
-{
-    for (unsigned i = 0; i < n; i++) {
-        if (views[i].state != HFI_NODE_READY || views[i].epoch.number != 1 || views[i].n != n)
-            continue;
-        for (unsigned k = 0; k < n; k++)
-            if (views[k].state == HFI_NODE_EMPTY && views[k].marked &&
-                memcmp(views[k].marker, views[i].epoch.id, HFI_EPOCH_ID) == 0) {
-                *ret_node = k;
-                *ret_as = &views[i];
-                return true;
-            }
-    }
-    return false;
 }

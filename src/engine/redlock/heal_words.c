@@ -146,6 +146,17 @@ __attribute__((format(printf, 2, 3))) static void say(struct words *w, const cha
             (size_t)more < sizeof w->text - w->used ? (size_t)more : sizeof w->text - w->used - 1;
 }
 
+/* Most begin with the node's address already. */
+const char *hfi_rl_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why)
+{
+    const char *shown = conf->addresses[node].shown;
+    size_t len = strlen(shown);
+
+    return strncmp(why->text, shown, len) == 0 && strncmp(why->text + len, ": ", 2) == 0
+               ? why->text + len + 2
+               : why->text;
+}
+
 /* "A, B and C" of the nodes of a set. */
 static void say_nodes(struct words *w, const struct hfi_redis_conf *conf, uint32_t nodes,
                       const hf_error *const *whys)
@@ -157,7 +168,7 @@ static void say_nodes(struct words *w, const struct hfi_redis_conf *conf, uint32
             continue;
         say(w, "%s%.100s", between, conf->addresses[i].shown);
         if (whys && whys[i] && whys[i]->text[0])
-            say(w, " (%.120s)", whys[i]->text);
+            say(w, " (%.120s)", hfi_rl_why(conf, i, whys[i]));
         between = nodes >> 1 & ((nodes >> 1) - 1) ? ", " : " and ";
     }
 }

@@ -35,7 +35,7 @@ struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_na
                                       const unsigned char *owner, uint64_t attempt, int64_t ttl_ms,
                                       bool tombstone, rl_answer_fn *answer)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_release, 4, answer);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_release, 2, answer);
 
     if (!round)
         return NULL;
@@ -44,7 +44,6 @@ struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_na
     round->ttl_ms = ttl_ms;
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, name);
-    hfi_rl_add_queue(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
     round->name_at = (uint32_t)(round->command.len - name->len - 2); /* before its "\r\n" */
     round->name_len = name->len;

@@ -74,7 +74,7 @@ static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *sea
                     const struct hfi_name *name)
 {
     struct look *look = hfi_calloc(1, sizeof *look);
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_look, 3, looked);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_look, 1, looked);
     uint32_t nodes = askable(conn);
 
     if (!look || !round) {
@@ -91,7 +91,6 @@ static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *sea
     round->data = look;
     round->over = all_looked;
     hfi_rl_add_name(round, name);
-    hfi_rl_add_queue(round, name);
     hfi_rl_round_send(round, nodes);
     return true;
 }
@@ -262,7 +261,7 @@ static void all_broke(struct rl_round *round)
 
 static void break_owner(struct hfi_conn *conn, struct hfi_op *op, const struct rl_record *record)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_break, 4, broke);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_break, 2, broke);
     const struct hfi_name *name = &op->u.brk.name;
 
     if (!round || !hfi_unhex(record->owner, sizeof record->owner, round->owner, HFI_OWNER_LEN)) {
@@ -277,7 +276,6 @@ static void break_owner(struct hfi_conn *conn, struct hfi_op *op, const struct r
     round->ttl_ms = record->ttl_ms;
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, name);
-    hfi_rl_add_queue(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
     hfi_rl_add_owner(round, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);

@@ -108,6 +108,11 @@ static const char *name_of(const struct manager *m, unsigned node)
     return hfi_rl_survey_name(&m->survey, node);
 }
 
+static const char *why_of(const struct manager *m, unsigned node)
+{
+    return hfi_rl_why(m->conn.conf, node, &m->survey.nodes[node].why);
+}
+
 static void look(struct manager *m)
 {
     hfi_rl_survey_look(&m->survey);
@@ -151,7 +156,7 @@ static void say_node(const struct manager *m, unsigned node, uint64_t highest, b
         break;
     case HFI_NODE_UNKNOWN:
         say(m, HF_BAD, name_of(m, node), "state=%s votes=no why=%s",
-            at->ask ? "unfit" : "unreachable", at->why.text);
+            at->ask ? "unfit" : "unreachable", why_of(m, node));
     }
 }
 
@@ -440,7 +445,7 @@ static hf_status lost(struct manager *m, hf_error *err)
                 err, HF_UNAVAILABLE, 0,
                 "--force needs all nodes, for one that is away could have the data that is missed; "
                 "%s: %s",
-                name_of(m, i), m->survey.nodes[i].why.text);
+                name_of(m, i), why_of(m, i));
     return m->force ? force(m, err) : stuck(m, HFI_STUCK_LOST, err);
 }
 
@@ -456,8 +461,7 @@ static hf_status joined(struct manager *m, hf_error *err)
             continue;
         away++;
         if (m->node < 0 || m->node == (int)i)
-            return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i),
-                                 m->survey.nodes[i].why.text);
+            return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i), why_of(m, i));
     }
     say(m, away ? HF_WARNING : HF_FINE, "cluster", "%u of %u nodes vote", m->survey.n - away,
         m->survey.n);
@@ -475,17 +479,11 @@ static bool is_joined(const struct manager *m)
 
 static hf_status join(struct manager *m, hf_error *err)
 {
-    const struct hfi_node_view *as;
     hf_status result = HF_OK;
     struct hfi_heal plan;
-    unsigned rest;
 
     for (int step = 0; result == HF_OK && step < STEPS_MAX; step++) {
         look(m);
-        if (hfi_rl_start_rest(m->views, m->survey.n, &rest, &as)) {
-            result = install(m, rest, as, &as->epoch, 0, err);
-            continue;
-        }
         plan = hfi_heal_next(m->views, m->survey.n);
         if (is_joined(m)) {
             say(m, HF_FINE, name_of(m, (unsigned)m->node), "it votes");

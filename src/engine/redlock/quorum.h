@@ -59,6 +59,20 @@ struct hfi_ballot {
     struct hfi_ballot_node node[HFI_NODES_MAX];
 };
 
+/*
+ * What the simulation (test/sim/redlock.h) showed that one who keeps a ballot must do:
+ *  - A message of a grant that has ended must not be taken for the next one's. In the simulation each acquire at a
+ *    node has a higher attempt (ballots do not mind that nodes differ in it); in the engine a node that says
+ *    "queued" says its counter too, and a message counts only beyond it.
+ *  - After a yield a grant there counts only if its counter is higher than that of the grant given up; a yield
+ *    that is not answered makes the attempt useless there (it may still be carried out): OTHER, and a higher one.
+ *  - A grant by message counts from the send of the last request that found us in the queue.
+ *  - "Queued" after GRANTED is old news, unless we yielded: only we take a grant back.
+ *  - Yielding alone may not end a SPLIT, for nodes bound stamps by their own clocks and so may differ in who is
+ *    first, and one may hold different slots that nobody wants back: after a few, release all, and start
+ *    over after a time left to chance.
+ *  - Won: out of the queues of the others, and back with what is `wrong`; else they grant it later.
+ */
 void hfi_ballot_init(struct hfi_ballot *ballot, unsigned n);
 void hfi_ballot_asked(struct hfi_ballot *ballot, unsigned node);
 /* A grant: by a reply, by a message, or found by a heartbeat. A second one of this attempt from the
@@ -99,6 +113,10 @@ struct hfi_outcome {
 struct hfi_outcome hfi_ballot_decide(const struct hfi_ballot *ballot, bool waits);
 
 /* ---- renewal and release ---------------------------------------------------------------- */
+
+/* A renewal counts only nodes that witness the token (hfi_outcome.nodes, and those whose grant or write-back says so
+ * later); all others count as "no". One that granted later, or other slots, may have been somebody else's in
+ * between, so that its yes would prove nothing. */
 
 /* Of n nodes `yes` said yes, `no` said no, `open` may still say something; the others never will. */
 enum hfi_tally { HFI_TALLY_OPEN, HFI_TALLY_YES, HFI_TALLY_NO, HFI_TALLY_UNKNOWN };

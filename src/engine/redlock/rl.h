@@ -33,7 +33,6 @@
 #define RL_MAX_TTL_LEAST 3000
 #define RL_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RL_WINDOW_MAX_MS 10000
-#define RL_BEAT_MIN_MS   1000
 #define RL_BATCH         256 /* names in one renewal or heartbeat */
 #define RL_NOTE_MS       20  /* how late the nodes hear of a local pass */
 #define RL_SILENT_MS     200 /* a node that owes an answer for so long gets no new acquires */
@@ -262,11 +261,12 @@ struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script
 /* To those of `nodes` that are up; the others are answered RL_UNSENT. It may be gone on return. */
 void hfi_rl_round_send(struct rl_round *round, uint32_t nodes);
 void hfi_rl_round_free(struct rl_round *round); /* one that was not sent */
-/* Append keys. cluster: "P cluster"; name: "P{T}"; queue: "P{T}:w", "P{T}:q". */
+/* Append keys. cluster: "P cluster"; name: "P{T}". */
 void hfi_rl_add_cluster(struct rl_round *round);
 void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name);
-void hfi_rl_add_queue(struct rl_round *round, const struct hfi_name *name);
 void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner);
+/* A number as the scripts have it: a little-endian double. */
+void hfi_rl_put_number(unsigned char ret_bytes[8], uint64_t value);
 void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch);
 bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
 /* The letter of a scripted reply; 0: it is not one of ours. */
@@ -294,7 +294,7 @@ void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait); /* decide; `wait`
 /* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
 bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
                        int64_t sent_ms);
-int64_t hfi_rl_window_ms(int64_t ttl_ms);
+int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
 uint64_t hfi_rl_choice(const char *slots, size_t len); /* 0: none */
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */

@@ -218,17 +218,6 @@ void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name)
     hfi_command_add(&round->command, key, name_key(round->conn, name, key));
 }
 
-void hfi_rl_add_queue(struct rl_round *round, const struct hfi_name *name)
-{
-    char key[RL_KEY_MAX];
-    size_t len = name_key(round->conn, name, key);
-
-    memcpy(key + len, ":w", 2);
-    hfi_command_add(&round->command, key, len + 2);
-    memcpy(key + len, ":q", 2);
-    hfi_command_add(&round->command, key, len + 2);
-}
-
 void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner)
 {
     char hex[2 * HFI_OWNER_LEN + 1];
@@ -239,15 +228,21 @@ void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner)
 
 /* ---- epochs on the wire ------------------------------------------------------------------ */
 
-void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch)
+void hfi_rl_put_number(unsigned char ret_bytes[8], uint64_t value)
 {
-    double number = (double)epoch->number; /* far below 2^53: exact */
+    double number = (double)value; /* below 2^53: exact */
     uint64_t bits;
-    unsigned char bytes[RL_EPOCH_LEN];
 
     memcpy(&bits, &number, sizeof bits);
     for (unsigned i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(bits >> 8 * i);
+        ret_bytes[i] = (unsigned char)(bits >> 8 * i);
+}
+
+void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch)
+{
+    unsigned char bytes[RL_EPOCH_LEN];
+
+    hfi_rl_put_number(bytes, epoch->number);
     memcpy(bytes + 8, epoch->id, HFI_EPOCH_ID);
     hfi_command_add(&round->command, bytes, sizeof bytes);
 }

@@ -45,11 +45,9 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 
-static int64_t beat_interval_ms(const struct rl_wait *wait)
+static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct rl_wait *wait)
 {
-    int64_t ms = hfi_rl_window_ms(wait->claim->ttl_ms) / 3;
-
-    return ms < RL_BEAT_MIN_MS ? RL_BEAT_MIN_MS : ms;
+    return hfi_rl_window_ms(conn, wait->claim) / 3;
 }
 
 static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
@@ -71,7 +69,7 @@ static void stand(struct hfi_conn *conn, struct rl_wait *wait)
     if (wait->state == RL_WAIT_QUEUED)
         return;
     wait->state = RL_WAIT_QUEUED;
-    set_times(conn, wait, hfi_now_ms() + beat_interval_ms(wait), HFI_NEVER);
+    set_times(conn, wait, hfi_now_ms() + beat_interval_ms(conn, wait), HFI_NEVER);
 }
 
 /* ---- standing in line --------------------------------------------------------------------- */
@@ -99,7 +97,7 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_QUEUED);
         wait->known[node] = known;
     }
-    if (next && next->integer > 0 && next->integer < beat_interval_ms(wait)) {
+    if (next && next->integer > 0 && next->integer < beat_interval_ms(conn, wait)) {
         int64_t due_ms = hfi_now_ms() + next->integer + EARLY_MS;
 
         stand(conn, wait); /* answers may still be under way: they find it so */
@@ -113,7 +111,7 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
 /* `back`: also if nobody there is before us. */
 static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, bool back)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 4, beaten);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 2, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
 
     if (!round || !batch) {
@@ -129,13 +127,12 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
     round->data = batch;
     hfi_rl_add_cluster(round);
     hfi_rl_add_name(round, &wait->claim->name);
-    hfi_rl_add_queue(round, &wait->claim->name);
     hfi_rl_add_epoch(round, &wait->epoch);
     hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
     hfi_rl_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
+    hfi_command_add_number(&round->command, hfi_rl_window_ms(round->conn, wait->claim));
     hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
     for (unsigned i = 0; i < conn->n; i++)
         if (nodes & 1u << i) {
@@ -152,7 +149,7 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
  * most likely there is a holder, and ours is a part that it does not need. */
 void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
 {
-    int64_t most_ms = beat_interval_ms(wait), pause_ms = YIELD_MS;
+    int64_t most_ms = beat_interval_ms(conn, wait), pause_ms = YIELD_MS;
 
     /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
     if ((unsigned)__builtin_popcount(nodes) >= conn->need) {
@@ -181,7 +178,7 @@ static void add_beat(struct rl_round *round, const struct rl_wait *wait)
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
     hfi_rl_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, hfi_rl_window_ms(wait->claim->ttl_ms));
+    hfi_command_add_number(&round->command, hfi_rl_window_ms(round->conn, wait->claim));
     hfi_command_add_number(&round->command, 0); /* flags */
 }
 
@@ -189,7 +186,7 @@ static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *con
                        size_t count)
 {
     struct rl_round *round =
-        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + 3 * count), beaten);
+        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + count), beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
 
     if (!round || !batch) {
@@ -201,10 +198,8 @@ static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *con
     batch->count = count;
     round->data = batch;
     hfi_rl_add_cluster(round);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         hfi_rl_add_name(round, &waits[i]->claim->name);
-        hfi_rl_add_queue(round, &waits[i]->claim->name);
-    }
     hfi_rl_add_epoch(round, &waits[0]->epoch);
     hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
     for (size_t i = 0; i < count; i++) {
@@ -254,7 +249,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         next = wait->next;
         if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms)
             continue;
-        set_times(conn, wait, now_ms + beat_interval_ms(wait), wait->yield_ms);
+        set_times(conn, wait, now_ms + beat_interval_ms(conn, wait), wait->yield_ms);
         for (unsigned node = 0; node < conn->n; node++)
             if (!in_line(wait, node) && wait->ballot.node[node].vote != HFI_VOTE_ASKED &&
                 !hfi_rl_node_silent(&conn->nodes[node], now_ms))

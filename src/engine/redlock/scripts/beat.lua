@@ -17,7 +17,7 @@ local home = call('HMGET', ckey, 'm', 's')
 if not home[1] then return { 'U' } end
 n.join(home[1], home[2])
 if ARGV[1] ~= node.epoch then return { 'E', node.epoch } end
-n.propose(ARGV[2] + 0)
+node.proposal = ARGV[2] + 0
 
 -- Whether the first waiter comes before this one.
 local function preceded(owner, stamp)
@@ -73,8 +73,8 @@ local function one(owner, attempt, window, yield, back)
 end
 
 local replies = {}
-for i = 1, (#KEYS - 1) / 3 do
-    n.key, n.wkey, n.qkey = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1]
+for i = 1, #KEYS - 1 do
+    n.key, n.wkey, n.qkey = KEYS[i + 1], KEYS[i + 1] .. ':w', KEYS[i + 1] .. ':q'
     local at = 5 * i - 2
     n.id = ARGV[at]
     replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)

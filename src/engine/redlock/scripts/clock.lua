@@ -7,6 +7,7 @@ local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, st
 
 local TOKEN_LIMIT = 9007199254740992
 local AHEAD = 60000000 -- a proposal may be so many microseconds ahead of the node's clock
+local STEP = 1000000 -- where a counter is above the top, that rises by so much more: it is written once a second
 
 local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]

@@ -11,11 +11,6 @@ function n.join(m, s)
     node.top, node.floor = unpack('<dd', s)
 end
 
--- The caller's proposal, if it is not too far ahead.
-function n.propose(p)
-    node.proposal = p <= us + AHEAD and p or 0
-end
-
 -- Begin with a name: `state` is its field m.
 function n.open(state)
     n.dirty, n.fields, n.won, n.count, n.counted = false, {}, {}, nil, false
@@ -33,17 +28,20 @@ function n.open(state)
     n.used = sub(state, STATE_LEN + 1)
 end
 
--- The holder of a name who is alone: its owner and record, and the state that goes with them. (Text, where
--- acquire had text: see there.)
+-- The holder of a name who is alone: its owner and record, and the state that goes with them. (The request as it
+-- came: see acquire. When it was granted follows from when it ends.)
 function n.parse(m)
-    local owner, attempt, tokens, ttl, window, flags, stamp, start, at = string.match(m,
-        '^.(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ()')
-    local since, c, limit, inbox_len = unpack('<dddI4', m, at)
-    local deadline = since + ttl
-    local record = pack(HOLDER, deadline, ttl + 0, window + 0, c, 0, 0, tokens + 0, 1, 0, since,
-        flags % 8 >= DETACHED and DETACHED or 0, attempt + 0, stamp + 0, start + 0, limit, inbox_len, 0) .. sub(m, at + 28)
+    local owner, at = string.match(m, '^.(%S+) ()')
+    local attempt, mode, capacity, permits, flags, wanted, tokens, ttl, delay, window, stamp, start, c, limit,
+        inbox_len = unpack('<ddddddddddddddI4', m, at)
+    local left = call('PTTL', n.key)
+    if left < 0 or left > ttl then left = ttl end -- more: the clock went back
+    local deadline = now + left
+    local since = deadline - ttl
+    local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, since,
+        flags % 8 >= DETACHED and DETACHED or 0, attempt, stamp, start, limit, inbox_len, 0) .. sub(m, at + 116)
     return owner, record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0, deadline + 2 * SLACK, 0,
-        SWEEP, since)
+        SWEEP, now)
 end
 
 -- Write it out. The first write needs no memory, unless the caller is one that takes it.
@@ -65,8 +63,8 @@ end
 -- The counter that a grant of so many tokens would make; nil: none is left.
 function n.next_count(tokens)
     if not n.count then n.set_count(call('HGET', ckey, 'n' .. n.id)) end
-    local c = n.count + tokens
-    if node.proposal + tokens - 1 > c then c = node.proposal + tokens - 1 end
+    local c, proposed = n.count + tokens, node.proposal + tokens - 1
+    if proposed > c and (node.proposal <= us + AHEAD or proposed <= node.top) then c = proposed end
     return c < TOKEN_LIMIT and c or nil
 end
 
@@ -74,7 +72,7 @@ function n.raise(tokens)
     local c = n.next_count(tokens)
     if c then
         n.count, n.counted, n.dirty = c, true, true
-        if c > node.top then node.top = c end
+        if c > node.top then node.top = math.min(c + STEP, TOKEN_LIMIT - 1) end
     end
     return c
 end

@@ -13,7 +13,7 @@
 -- include: state
 -- include: common
 
-n.key, n.wkey, n.qkey = KEYS[1], KEYS[2], KEYS[3]
+n.key, n.wkey, n.qkey = KEYS[1], KEYS[1] .. ':w', KEYS[1] .. ':q'
 local all, shown, queued = call('HGETALL', n.key), {}, {}
 if #all == 2 and byte(all[2]) == ALONE then
     local owner, record, alone = n.parse(all[2])

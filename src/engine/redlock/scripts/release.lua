@@ -11,7 +11,7 @@ local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
 
 -- The common case first: it holds, and is alone (state.lua).
 if m and ARGV[4] == '0' and string.byte(m) == 2 and
-    string.find(m, owner .. ' ' .. ARGV[3] .. ' ', 2, true) == 2 then
+    string.find(m, owner .. ' ', 2, true) == 2 and struct.unpack('<d', m, #owner + 3) == ARGV[3] + 0 then
     redis.call('DEL', KEYS[2])
     return { 'R' }
 end
@@ -19,7 +19,8 @@ end
 -- include: clock
 -- include: state
 
-local key, wkey, qkey, attempt, tomb_ms = KEYS[2], KEYS[3], KEYS[4], ARGV[3] + 0, ARGV[4] + 0
+local key, attempt, tomb_ms = KEYS[2], ARGV[3] + 0, ARGV[4] + 0
+local wkey, qkey = key .. ':w', key .. ':q'
 local home = call('HMGET', ckey, 'm', 's', 'n' .. ARGV[1])
 local got = call('HMGET', key, 'm', 'h' .. owner, 'x' .. owner)
 
@@ -39,10 +40,11 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
             local beat, window, permits, tokens, ttl, delay, flags, since, its, stamp, start, inbox_len =
                 unpack(WAITER, record)
             local top, floor = unpack('<dd', home[2])
-            local wanted, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
-            if wanted > c and wanted - tokens + 1 <= us + AHEAD then c = wanted end
+            local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
+            if proposed > c and (ARGV[5] + 0 <= us + AHEAD or proposed <= top) then c = proposed end
             if now <= beat + window and c < TOKEN_LIMIT then
                 soon, waiters = now + window, waiters - 1
+                if c > top then top = math.min(c + STEP, TOKEN_LIMIT - 1) end
                 far = soon + delay
                 if waiters == 0 then wexp, sweep = 0, SWEEP end
                 local need = math.max(far, wexp) + SLACK
@@ -51,7 +53,7 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 call('HDEL', key, 'h' .. owner)
                 call('ZREM', qkey, heir)
                 call('HDEL', wkey, heir)
-                call('HSET', ckey, 's', pack('<dd', c > top and c or top, floor), 'n' .. ARGV[1], pack('<d', c))
+                call('HSET', ckey, 's', pack('<dd', top, floor), 'n' .. ARGV[1], pack('<d', c))
                 call('HSET', key, 'm', pack(STATE, VERSION, 0, capacity, permits, 1, waiters, soon, far, closed, 0, exp,
                     wexp, sweep, now), 'h' .. heir, pack(HOLDER, soon, ttl, window, c, 0, 0, tokens, permits, delay,
                     now, flags, its, stamp, start, unpack('<d', home[1], 50), inbox_len, 0) .. sub(record, WAITER_EPOCH))
@@ -68,7 +70,7 @@ end
 
 n.key, n.wkey, n.qkey, n.id = key, wkey, qkey, ARGV[1]
 n.join(home[1], home[2])
-n.propose(ARGV[5] + 0)
+node.proposal = ARGV[5] + 0
 n.load(owner, false, got)
 n.expire()
 

@@ -12,7 +12,7 @@
 --   seen    >= every reading of the clock that is in the records: now < seen means that it went back
 --   the name's key expires later than now, far, closed and wexp; it is gone when nothing counts
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
---   top     >= every counter of this node and the floor; no counter ever falls
+--   top     >= every counter of this node and the floor; no counter ever falls (nor does the top)
 --
 -- Why two can never hold at this node what excludes one another: a holder record is only made where its
 -- permits fit beside `taken` (its slots beside `used`), those change only together with a record, and

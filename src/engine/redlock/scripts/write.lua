@@ -23,7 +23,7 @@ if t >= TOKEN_LIMIT then return { 'F' } end
 n.set_count(home[3])
 if t > n.count then
     n.count = t
-    if t > node.top then node.top = t end
+    if t > node.top then node.top = math.min(t + STEP, TOKEN_LIMIT - 1) end
     call('HSET', ckey, 's', pack('<dd', node.top, node.floor), 'n' .. n.id, pack('<d', t))
 end
 if c ~= n.count then
