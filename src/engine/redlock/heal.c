@@ -189,6 +189,7 @@ static void refresh(struct hfi_conn *conn)
             return;
         conn->has_epoch = true;
         conn->epoch = epoch;
+        hfi_error_clear(&conn->stuck); /* why there was none is of no interest any more */
         hfi_rl_waits_restart(conn);
         return;
     }
