@@ -3,10 +3,11 @@
  * Torture: many processes take, hold, are killed, stopped and continued at random, for a
  * bounded time; then a checker goes through what they wrote down.
  *
- *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-T TTL_MS] [URL]
+ *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-i] [-T TTL_MS] [URL]
  *
  * -q: nobody is killed or stopped; -c: that happens N times less often. -o: order is not
- * checked (a network that fails makes the store pass over who waits). -T: all leases have this ttl,
+ * checked (a network that fails makes the store pass over who waits). -i: tokens of leases that do not
+ * exclude one another may tie (Redlock). -T: all leases have this ttl,
  * for stores in which they do not end with their process. URL '': what
  * HOLDFAST_TEST_URL says. The seed decides what is tried, not how it interleaves: a run
  * that failed is repeated with its seed until it fails again. Exit status 0: no rule was broken,
@@ -334,13 +335,13 @@ int main(int argc, char **argv)
     const char *tmp = getenv("TMPDIR"), *seconds_text = getenv("TORTURE_SECONDS");
     unsigned seconds = seconds_text ? (unsigned)atoi(seconds_text) : 20;
     struct verdict verdict;
-    bool quiet = false, ordered = true;
+    bool quiet = false, ordered = true, ties = false;
     int option;
 
     process_count = 10;
     torture.threads = 2;
     torture.seed = (uint64_t)history_now_ns() % 1000000;
-    while ((option = getopt(argc, argv, "s:p:t:r:qc:oT:")) != -1) {
+    while ((option = getopt(argc, argv, "s:p:t:r:qc:oiT:")) != -1) {
         if (option == 's')
             seconds = (unsigned)atoi(optarg);
         else if (option == 'p')
@@ -355,6 +356,8 @@ int main(int argc, char **argv)
             calm = (unsigned)atoi(optarg);
         else if (option == 'o')
             ordered = false;
+        else if (option == 'i')
+            ties = true;
         else if (option == 'T')
             torture.ttl_ms = atoi(optarg);
         else
@@ -377,6 +380,7 @@ int main(int argc, char **argv)
         perror("history");
         return 2;
     }
+    torture.history->ties = ties;
     torture.history->lanes = process_count * torture.threads + 1;
     for (unsigned i = 0; i < lock_count; i++)
         torture.history->capacities[i] =
