@@ -177,7 +177,7 @@ static void pause_worker(void)
     if (continue_ms[i])
         return;
     kill(workers[i], SIGSTOP);
-    continue_ms[i] = now_ms() + (chance(&dice, 4) ? 10 + chance(&dice, 50) : TTL_MS + 2500);
+    continue_ms[i] = now_ms() + (chance(&dice, 8) ? 5 + chance(&dice, 30) : TTL_MS + 2500);
     pauses++;
 }
 

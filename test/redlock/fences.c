@@ -51,8 +51,10 @@ static void clocks_of_a_majority_jump(void **state)
     struct counting first;
 
     (void)state;
+    settle(ours, ALL);
     request.flags = HF_NO_RENEW;
     lease = take(ours, &request);
+    AWAIT(nodes_holding("name") == NODES);
     first = count_begin(&vault, hf_token(lease));
     clock_jump_ms(nodes[0], HOUR_MS);
     clock_jump_ms(nodes[3], HOUR_MS);

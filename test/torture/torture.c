@@ -3,11 +3,12 @@
  * Torture: many processes take, hold, are killed, stopped and continued at random, for a
  * bounded time; then a checker goes through what they wrote down.
  *
- *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-m] [-T TTL_MS] [URL]
+ *   torture [-s SECONDS] [-p PROCESSES] [-t THREADS] [-r SEED] [-q] [-c N] [-o] [-m] [-i] [-T TTL_MS] [URL]
  *
  * -q: nobody is killed or stopped; -c: that happens N times less often. -o: order is not
  * checked (a network that fails makes the store pass over who waits). -m: mutexes only, and neither
- * order nor tokens are checked, for stores that have nothing else. -T: all leases have this ttl,
+ * order nor tokens are checked, for stores that have nothing else. -i: tokens of leases that do not
+ * exclude one another may tie (Redlock). -T: all leases have this ttl,
  * for stores in which they do not end with their process. URL '': what
  * HOLDFAST_TEST_URL says. The seed decides what is tried, not how it interleaves: a run
  * that failed is repeated with its seed until it fails again. Exit status 0: no rule was broken,
@@ -335,13 +336,13 @@ int main(int argc, char **argv)
     const char *tmp = getenv("TMPDIR"), *seconds_text = getenv("TORTURE_SECONDS");
     unsigned seconds = seconds_text ? (unsigned)atoi(seconds_text) : 20;
     struct verdict verdict;
-    bool quiet = false, ordered = true;
+    bool quiet = false, ordered = true, ties = false;
     int option;
 
     process_count = 10;
     torture.threads = 2;
     torture.seed = (uint64_t)history_now_ns() % 1000000;
-    while ((option = getopt(argc, argv, "s:p:t:r:qc:omT:")) != -1) {
+    while ((option = getopt(argc, argv, "s:p:t:r:qc:omiT:")) != -1) {
         if (option == 's')
             seconds = (unsigned)atoi(optarg);
         else if (option == 'p')
@@ -358,6 +359,8 @@ int main(int argc, char **argv)
             ordered = false;
         else if (option == 'm')
             torture.mutexes = true;
+        else if (option == 'i')
+            ties = true;
         else if (option == 'T')
             torture.ttl_ms = atoi(optarg);
         else
@@ -381,6 +384,7 @@ int main(int argc, char **argv)
         return 2;
     }
     torture.history->tokenless = torture.mutexes;
+    torture.history->ties = ties;
     torture.history->lanes = process_count * torture.threads + 1;
     for (unsigned i = 0; i < lock_count; i++)
         torture.history->capacities[i] = torture.mutexes              ? 1

@@ -116,7 +116,6 @@ static bool witnesses(const struct hfi_ballot_node *at, uint64_t token)
     return at->granted == token || at->written == token;
 }
 
-/* All of one choice, or (any) all that were granted. */
 static uint32_t granted_nodes(const struct hfi_ballot *ballot)
 {
     uint32_t nodes = 0;
