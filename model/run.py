@@ -77,6 +77,7 @@ RUNS = [
     mutant("naive start", "start", "-DMUTANT_NAIVE_START -DK=2"),
     mutant("start without a second round", "start", "-DMUTANT_START_UNCONFIRMED -DK=2", "agreement", "breadth"),
     mutant("start initialises without marker", "start", "-DMUTANT_START_NO_MARKER -DK=2", ("agreement",) + TOKENS),
+    mutant("start claims again with its marker", "start", "-DMUTANT_CLAIM_AGAIN -DK=2"),
     mutant("one id for all starts", "start", "-DMUTANT_START_ONE_ID -DK=2"),
 ]
 
