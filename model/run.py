@@ -30,6 +30,7 @@ ASSERTIONS = {
     "accepted": r">=accepted",
     "update": r"version==",
     "renewal": r"\.saw<q\[\d\]\.t",
+    "capacity": r"\(phase\[1\]==2\)",
     "agreement": r"epoch\[",
 }
 TOKENS = ("order", "unique")
@@ -52,6 +53,8 @@ RUNS = [
     Run("heal, loss after a heal", "heal", "heal", "-DAGAIN -DK=2"),
     Run("heal, five nodes, two lost", "start", "heal", "-DN=5 -DHEALERS=1 -DK=2 -DQUIET -DNUMBERS=1"),
     Run("start", "start", "start", "-DK=2"),
+    Run("semaphore as slots", "start", "slots", "", how="breadth"),
+    Run("read-write by majority", "start", "slots", "-DRW", how="breadth"),
 
     mutant("no write-back", "token", "-DMUTANT_NO_WRITE_BACK -DK=3"),
     mutant("unconditional write-back", "token", "-DMUTANT_WB_ANYONE -DK=3"),
@@ -65,6 +68,8 @@ RUNS = [
     mutant("resource that does not check", "token", "-DMUTANT_UNCHECKED -DK=3", ("accepted", "update")),
     mutant("renewal that re-creates", "token", "-DRENEW -DMUTANT_RENEW_CREATES -DK=3", "renewal"),
     mutant("renewal that does not compare counters", "token", "-DRENEW -DMUTANT_RENEW_BLIND -DK=3", "renewal"),
+
+    mutant("semaphore by majority", "slots", "-DMUTANT_SEMAPHORE", "capacity", "breadth"),
 
     mutant("data loss that votes on", "heal", "-DMUTANT_LOSS_VOTES -DLOSSES=1 -DHEALERS=1 -DK=3"),
     mutant("heal without sealing", "heal", "-DMUTANT_NO_SEAL -DLOSSES=1 -DHEALERS=1 -DK=3"),
@@ -171,7 +176,7 @@ def perform(run):
         if run.how == "sample":
             out = search(run, where, ["-DBITSTATE"], ["-w34", "-k3"])
         elif run.how == "breadth":
-            out = search(run, where, ["-DBFS"], ["-w20"])
+            out = search(run, where, ["-DBFS"], ["-w22"])
         else:
             out = search(run, where, ["-DCOLLAPSE"] if run.group == "large" else [], ["-w20" if run.caught_by else "-w23"])
         good, text = judge(run, out, silent_steps(where, out))
