@@ -182,18 +182,18 @@ static void event(struct hfi_conn *conn, struct ec_wait *wait, const json_t *one
     const json_t *key = json_object_get(json_object_get(one, "kv"), "key");
     bool deleted = json_is_string(json_object_get(one, "type")) &&
                    strcmp(json_string_value(json_object_get(one, "type")), "DELETE") == 0;
-    unsigned char owner[HFI_OWNER_LEN];
+    unsigned char owner[HFI_OWNER_LEN] = { 0 };
     struct ec_key bytes;
+    bool ours;
 
     if (!json_is_string(key))
         return;
     bytes.len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
                                 sizeof bytes.bytes);
-    if (bytes.len == SIZE_MAX || !hfi_ec_key_owner(bytes.bytes, bytes.len, owner))
-        return;
-    if (wait && deleted)
+    ours = bytes.len != SIZE_MAX && hfi_ec_key_owner(bytes.bytes, bytes.len, owner);
+    if (wait && deleted) /* of whatever key: it stood in the way */
         hfi_ec_wait_deleted(conn, wait, owner);
-    else if (!wait && !deleted)
+    else if (!wait && !deleted && ours)
         told(conn, &bytes, owner);
 }
 
