@@ -36,6 +36,7 @@ static void authenticated(struct ec_call *call, enum ec_outcome outcome, json_t 
     hf_error none;
 
     conn->authenticating = false;
+    conn->tokens++;
     if (outcome == EC_ANSWERED && token && (conn->token = hfi_strdup(token)))
         return; /* the tick sends what is parked */
     if (outcome == EC_ANSWERED) {

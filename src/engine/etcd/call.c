@@ -244,6 +244,7 @@ static void attempt(struct ec_call *call)
     call->tries++;
     call->reply.len = 0;
     call->sent_ms = now_ms;
+    call->token = conn->tokens;
     curl_slist_free_all(call->headers);
     call->headers = call->secret ? NULL : hfi_ec_headers(conn);
     snprintf(url, sizeof url, "%s%s", conn->conf->hosts[call->host].base, call->path);
@@ -386,26 +387,27 @@ static void refused(struct ec_call *call, long http, int code, const char *text)
 
     if (needs_token(call, code, text)) {
         call->auth_tries++;
-        if (conn->token)
+        if (conn->token && call->token == conn->tokens) { /* else there is a new one already */
             explicit_bzero(conn->token, strlen(conn->token));
-        hfi_free(conn->token);
-        conn->token = NULL;
+            hfi_free(conn->token);
+            conn->token = NULL;
+        }
         hfi_ec_call_send(call);
         return;
     }
     call->code = code;
     hfi_error_set(&err, code_status(code, text), code, "%s: %s",
                   conn->conf->hosts[call->host].shown, text);
-    if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
+    if (code == 0 && http == 404) {
+        hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
+                      conn->conf->hosts[call->host].shown);
+        end(call, EC_REFUSED, NULL, &err);
+    } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
         err.status = HF_UNAVAILABLE;
         fail(call, &err);
     } else if (err.status == HF_UNAVAILABLE) {
         call->maybe = true; /* "leader changed", "request timed out": it may be done yet */
         fail(call, &err);
-    } else if (code == 0 && http == 404) {
-        hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
-                      conn->conf->hosts[call->host].shown);
-        end(call, EC_REFUSED, NULL, &err);
     } else {
         end(call, EC_REFUSED, NULL, &err);
     }

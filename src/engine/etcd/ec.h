@@ -76,6 +76,7 @@ struct ec_call {
     bool starved;    /* there was no memory to send it */
     unsigned copies; /* left us, of this attempt; libcurl itself repeats on a dead connection */
     unsigned tries, auth_tries;
+    unsigned token; /* number of the token that it was sent with */
     size_t host;      /* last sent to */
     int code;         /* of etcd's error (gRPC's) */
     int64_t sent_ms;  /* before the last copy left */
@@ -205,6 +206,7 @@ struct hfi_conn {
     int epoll_fd, kick_fd;
     int fds[EC_FDS_MAX]; /* libcurl's sockets: a forked child closes them */
     struct ec_multi multis[EC_MULTIS];
+    CURLSH *share; /* TLS sessions; NULL: none */
     struct curl_slist *headers;
     bool napping;
     int64_t nap_until_ms, told_ms;
@@ -214,6 +216,7 @@ struct hfi_conn {
     size_t at;         /* the endpoint in use */
     unsigned failures; /* in a row, of any */
     char *token;       /* of a user; NULL: none, or it is to be asked for */
+    unsigned tokens;   /* how many there were */
     bool authenticating;
     struct ec_call *calls, *parked, *pool;
     unsigned pool_count;
