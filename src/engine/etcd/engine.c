@@ -336,11 +336,12 @@ static const struct hfi_engine engine = {
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                       HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS,
-              .tokens = HF_TOKENS_STRICT,
+              .tokens = HF_TOKENS_WHILE_DURABLE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
-              .on_server_loss = "goes on while a majority lives; leases outlive a new leader",
+              .on_server_loss = "goes on while a majority lives; a restored backup forgets leases and "
+                                "lets tokens go back",
               .on_partition =
                   "unavailable on the minority's side; LOST by our own clock before the lease ends",
               .fairness = "first come, first served",
