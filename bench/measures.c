@@ -18,5 +18,7 @@ const struct measure measures[] = {
     { "redis", "redis-quiet", "what a waiting process does while it waits", measure_redis_quiet },
     { "redis", "redis-renew", "very many leases kept alive by one process", measure_redis_renew },
     { "redis", "redis-passes", "sixteen threads of one process on one name", measure_redis_passes },
+    { "etcd", "etcd-pair", "uncontended acquire+release on etcd, one thread", measure_etcd_pair },
+    { "etcd", "etcd-queue", "processes that wait for one name, FIFO", measure_etcd_queue },
     { 0 },
 };
