@@ -11,7 +11,9 @@
  *               v         v          v
  *             LEAVE --> (stopped)
  *
- * PUT is one transaction: our key, and in its answer who is ahead. Who need not wait is through
+ * PUT of one who would wait is at first a transaction that succeeds only if nobody is there (it is
+ * the cheapest; not for names that were found busy lately). Then it
+ * is one transaction: our key, and in its answer who is ahead. Who need not wait is through
  * with it. It has compares for our own key (a copy that was executed before is found, and a second
  * one does nothing) and for keys of another kind or capacity (MISMATCH: we never even stand
  * in the queue). A try puts its key only if nobody is there, or nobody new since it has looked and
@@ -130,6 +132,7 @@ static void begin(struct hfi_conn *conn, struct ec_wait *wait)
     wait->state = EC_WAIT_LEASE;
     wait->token = 0;
     wait->limit = 0;
+    wait->hopes = false;
     wait->lease =
         hfi_ec_lease_get(conn, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
     if (!wait->lease) {
@@ -243,6 +246,27 @@ static void write_queue(struct ec_text *body, const struct hfi_conn *conn,
     hfi_ec_add(body, "]}");
 }
 
+/* In, if nobody is there, and nothing else. */
+static void write_hope(struct ec_text *body, const struct hfi_conn *conn,
+                       const struct ec_wait *wait)
+{
+    struct ec_key key, from, to;
+
+    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
+    hfi_ec_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
+                      &to);
+    hfi_ec_add(body, "{\"compare\":[");
+    hfi_ec_add_compare(body, &from, &to, "EQUAL", "CREATE", 0);
+    hfi_ec_add(body, "],\"success\":[");
+    add_put(body, conn, wait, &key);
+    hfi_ec_add(body, "]}");
+}
+
+static uint64_t *hot(struct hfi_conn *conn, const struct hfi_claim *claim)
+{
+    return &conn->hot[claim->name.hash[0] % EC_HOT];
+}
+
 /* In, if nobody is there; or nobody but whom we have seen, with room for us. */
 static void write_try(struct ec_text *body, const struct hfi_conn *conn, const struct ec_wait *wait)
 {
@@ -296,6 +320,26 @@ static void tried(struct hfi_conn *conn, struct ec_wait *wait, const json_t *ran
     }
 }
 
+/* Our key is there. */
+static void put_done(struct hfi_conn *conn, struct ec_wait *wait, const json_t *reply)
+{
+    const json_t *range = hfi_ec_response(reply, 1, "response_range");
+    bool asked = wait->op->may_wait && !wait->hopes;
+
+    wait->token = (uint64_t)hfi_ec_revision(reply);
+    if (wait->token == 0 || (asked && !range) || !hfi_ec_response(reply, 0, "response_put")) {
+        end(conn, wait, HF_UNKNOWN, NULL);
+    } else if (wait->token >= HFI_TOKEN_LIMIT) {
+        leave(conn, wait, HF_FULL, NULL);
+    } else if (asked) {
+        if (json_array_size(json_object_get(range, "kvs")) == 1)
+            *hot(conn, wait->claim) = 0;
+        judge(conn, wait, range, hfi_ec_revision(reply));
+    } else {
+        confirm(conn, wait);
+    }
+}
+
 static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
@@ -322,16 +366,15 @@ static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *rep
         return;
     }
     if (json_is_true(json_object_get(reply, "succeeded"))) {
-        wait->token = (uint64_t)hfi_ec_revision(reply);
-        range = hfi_ec_response(reply, 1, "response_range");
-        if (wait->token == 0 || (wait->op->may_wait && !range))
-            end(conn, wait, HF_UNKNOWN, NULL);
-        else if (wait->token >= HFI_TOKEN_LIMIT)
-            leave(conn, wait, HF_FULL, NULL);
-        else if (wait->op->may_wait)
-            judge(conn, wait, range, hfi_ec_revision(reply));
+        put_done(conn, wait, reply);
+        return;
+    }
+    if (wait->hopes) {
+        *hot(conn, wait->claim) = wait->claim->name.hash[0];
+        if (wait->stop != HF_OK)
+            end(conn, wait, call->maybe ? HF_UNKNOWN : wait->stop, NULL);
         else
-            confirm(conn, wait);
+            put(conn, wait);
         return;
     }
     range = hfi_ec_response(reply, 0, "response_range");
@@ -365,12 +408,16 @@ static void put(struct hfi_conn *conn, struct ec_wait *wait)
     wait->call = call;
     call->data = wait;
     call->again = true;
-    if (wait->op->may_wait) {
+    wait->hopes =
+        wait->op->may_wait && !wait->hopes && *hot(conn, wait->claim) != wait->claim->name.hash[0];
+    if (wait->op->may_wait)
         call->until_ms = HFI_NEVER; /* until it is stopped */
+    if (wait->hopes)
+        write_hope(&call->body, conn, wait);
+    else if (wait->op->may_wait)
         write_queue(&call->body, conn, wait);
-    } else {
+    else
         write_try(&call->body, conn, wait);
-    }
     hfi_ec_call_send(call);
 }
 

@@ -247,10 +247,15 @@ static void attempt(struct ec_call *call)
     call->token = conn->tokens;
     curl_slist_free_all(call->headers);
     call->headers = call->secret ? NULL : hfi_ec_headers(conn);
-    snprintf(url, sizeof url, "%s%s", conn->conf->hosts[call->host].base, call->path);
-    if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
-        fail_later(call);
-        return;
+    if (call->url_path != call->path || call->url_host != call->host) {
+        snprintf(url, sizeof url, "%s%s", conn->conf->hosts[call->host].base, call->path);
+        call->url_path = NULL;
+        if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
+            fail_later(call);
+            return;
+        }
+        call->url_path = call->path;
+        call->url_host = call->host;
     }
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers ? call->headers : conn->headers);
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->body.bytes);

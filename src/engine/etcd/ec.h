@@ -37,6 +37,7 @@
 #define EC_POLL_MS      500
 #define EC_BATCH        100 /* claims in one transaction; etcd's own limit is 128 operations */
 #define EC_FDS_MAX      (EC_WATCHES_MAX + 64)
+#define EC_HOT          64 /* names of which we remember that somebody waited for them */
 #define EC_AGAIN_MIN_MS 20
 #define EC_AGAIN_MAX_MS 1000
 
@@ -76,7 +77,9 @@ struct ec_call {
     bool starved;    /* there was no memory to send it */
     unsigned copies; /* left us, of this attempt; libcurl itself repeats on a dead connection */
     unsigned tries, auth_tries;
-    unsigned token; /* number of the token that it was sent with */
+    unsigned token;       /* number of the token that it was sent with */
+    const char *url_path; /* what its handle is set to; NULL: nothing */
+    size_t url_host;
     size_t host;      /* last sent to */
     int code;         /* of etcd's error (gRPC's) */
     int64_t sent_ms;  /* before the last copy left */
@@ -163,6 +166,7 @@ struct ec_wait {
     unsigned failures;           /* of watches, since the last that was created */
     uint64_t watched;            /* create revision of whom we watch; EC_ALL: all of them */
     bool dirty;                  /* an event came while a look was under way */
+    bool hopes;                  /* its transaction is only for a name that nobody has */
     struct ec_lease *next_lease; /* to which it moves */
     struct ec_ask move_ask;
     struct ec_call *move_call;
@@ -225,6 +229,7 @@ struct hfi_conn {
     struct hfi_claim *claims; /* held, through claim->engine[] */
     int64_t expiry_ms;        /* none of them has lapsed before */
     struct ec_wait *waits;
+    uint64_t hot[EC_HOT]; /* hashes of names; 0: none */
     struct ec_watch *watches;
     unsigned watch_count;
     struct ec_watch *handling; /* what came on it is being worked on */

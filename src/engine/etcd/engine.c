@@ -340,8 +340,9 @@ static const struct hfi_engine engine = {
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
-              .on_server_loss = "goes on while a majority lives; a restored backup forgets leases and "
-                                "lets tokens go back",
+              .on_server_loss =
+                  "goes on while a majority lives; a restored backup forgets leases and "
+                  "lets tokens go back",
               .on_partition =
                   "unavailable on the minority's side; LOST by our own clock before the lease ends",
               .fairness = "first come, first served",

@@ -80,11 +80,13 @@ void hfi_ec_add_compare(struct ec_text *text, const struct ec_key *key, const st
         hfi_ec_add(text, ",");
         hfi_ec_add_key(text, "range_end", to);
     }
-    hfi_ec_add(text, ",\"target\":\"");
-    hfi_ec_add(text, target);
-    hfi_ec_add(text, "\",\"result\":\"");
-    hfi_ec_add(text, result);
-    hfi_ec_add(text, create ? "\",\"create_revision\":\"" : "\",\"mod_revision\":\"");
+    hfi_ec_add(text, create ? ",\"target\":\"CREATE\"" : ",\"target\":\"MOD\"");
+    if (strcmp(result, "EQUAL") != 0) { /* which is what it is if it is not said */
+        hfi_ec_add(text, ",\"result\":\"");
+        hfi_ec_add(text, result);
+        hfi_ec_add(text, "\"");
+    }
+    hfi_ec_add(text, create ? ",\"create_revision\":\"" : ",\"mod_revision\":\"");
     hfi_ec_add_number(text, revision);
     hfi_ec_add(text, "\"}");
 }
