@@ -47,6 +47,15 @@ static void authenticated(struct ec_call *call, enum ec_outcome outcome, json_t 
     }
 }
 
+void hfi_ec_add_login(struct ec_text *body, const struct ec_conf *conf)
+{
+    hfi_ec_add(body, "{\"name\":");
+    hfi_ec_add_quoted(body, conf->user);
+    hfi_ec_add(body, ",\"password\":");
+    hfi_ec_add_quoted(body, conf->password);
+    hfi_ec_add(body, "}");
+}
+
 void hfi_ec_auth_begin(struct hfi_conn *conn)
 {
     struct ec_call *call;
@@ -57,11 +66,7 @@ void hfi_ec_auth_begin(struct hfi_conn *conn)
     if (!call)
         return; /* what is parked gives up in time, and begins it again */
     call->again = call->secret = true;
-    hfi_ec_add(&call->body, "{\"name\":");
-    hfi_ec_add_quoted(&call->body, conn->conf->user);
-    hfi_ec_add(&call->body, ",\"password\":");
-    hfi_ec_add_quoted(&call->body, conn->conf->password);
-    hfi_ec_add(&call->body, "}");
+    hfi_ec_add_login(&call->body, conn->conf);
     conn->authenticating = true;
     hfi_ec_call_send(call);
 }

@@ -514,8 +514,8 @@ static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
     return text->failed ? 0 : size * count;
 }
 
-hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
-                     int64_t limit_ms, json_t **ret_reply, hf_error *err)
+static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+                          int64_t limit_ms, json_t **ret_reply, hf_error *err)
 {
     CURL *easy = curl_easy_init();
     struct ec_text text = { 0 };
@@ -560,5 +560,47 @@ hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const
     hfi_ec_text_done(&text);
     curl_slist_free_all(headers);
     curl_easy_cleanup(easy);
+    return status;
+}
+
+/* A new token, for one who may block. */
+static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
+{
+    struct ec_text body = { 0 };
+    json_t *reply = NULL;
+    const char *token;
+    char *copy = NULL;
+
+    hfi_ec_add_login(&body, conn->conf);
+    if (!body.failed && ask_once(conn, host, "/v3/auth/authenticate", body.bytes, limit_ms, &reply,
+                                 NULL) == HF_OK) {
+        token = json_string_value(json_object_get(reply, "token"));
+        copy = token ? hfi_strdup(token) : NULL;
+    }
+    json_decref(reply);
+    hfi_ec_text_done(&body);
+    if (!copy)
+        return false;
+    pthread_mutex_lock(&conn->lock);
+    if (conn->token)
+        explicit_bzero(conn->token, strlen(conn->token));
+    hfi_free(conn->token);
+    conn->token = copy;
+    conn->tokens++;
+    pthread_mutex_unlock(&conn->lock);
+    return true;
+}
+
+hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+                     int64_t limit_ms, json_t **ret_reply, hf_error *err)
+{
+    hf_error first;
+    hf_status status = ask_once(conn, host, path, body, limit_ms, ret_reply, &first);
+
+    if (status != HF_OK && conn->conf->user && first.native == CODE_UNAUTHENTICATED &&
+        renew_token(conn, host, limit_ms))
+        return ask_once(conn, host, path, body, limit_ms, ret_reply, err);
+    if (status != HF_OK && err)
+        *err = first;
     return status;
 }

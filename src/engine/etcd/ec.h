@@ -311,6 +311,7 @@ hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const
 /* ---- auth.c ------------------------------------------------------------------------------------- */
 
 void hfi_ec_auth_begin(struct hfi_conn *conn);
+void hfi_ec_add_login(struct ec_text *body, const struct ec_conf *conf);
 
 /* ---- reply.c -------------------------------------------------------------------------------------- */
 
