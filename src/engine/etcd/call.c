@@ -17,6 +17,7 @@
 #define POOL_MAX       32
 #define ATTEMPT_MIN_MS 500
 #define REPLY_MAX      (64u << 20)
+#define REPLY_USUAL    8000
 #define URL_ROOM       512
 
 /* gRPC's codes, as the gateway passes them on */
@@ -229,7 +230,8 @@ static void attempt(struct ec_call *call)
     int64_t share_ms = conn->conf->op_ms / 3;
     char url[URL_ROOM];
 
-    if (call->body.failed) {
+    /* Room for the usual answer, before anything is done that it would tell of. */
+    if (call->body.failed || !hfi_ec_reserve(&call->reply, REPLY_USUAL)) {
         fail_later(call);
         return;
     }
@@ -243,6 +245,7 @@ static void attempt(struct ec_call *call)
     call->copies = 0;
     call->tries++;
     call->reply.len = 0;
+    call->reply.failed = false;
     call->sent_ms = now_ms;
     call->token = conn->tokens;
     curl_slist_free_all(call->headers);
@@ -543,7 +546,9 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
     if (result == CURLE_OK && text.len)
         reply = json_loadb(text.bytes, text.len, 0, NULL);
     error = json_object_get(reply, "error");
-    if (result != CURLE_OK)
+    if (text.failed)
+        status = hfi_error_memory(err);
+    else if (result != CURLE_OK)
         status = hfi_error_set(err, curl_status(result), (int)result, "%s: %s", shown,
                                curl_easy_strerror(result));
     else if (json_is_string(error))

@@ -34,6 +34,11 @@ static char *reserve(struct ec_text *text, size_t more)
     return text->bytes + text->len;
 }
 
+bool hfi_ec_reserve(struct ec_text *text, size_t more)
+{
+    return reserve(text, more) != NULL;
+}
+
 void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len)
 {
     char *at = reserve(text, len);

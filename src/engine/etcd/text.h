@@ -40,6 +40,8 @@ struct ec_text {
     bool failed; /* out of memory */
 };
 
+/* Room for so many more; false: out of memory. */
+bool hfi_ec_reserve(struct ec_text *text, size_t more);
 void hfi_ec_add(struct ec_text *text, const char *more);
 void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len);
 void hfi_ec_add_number(struct ec_text *text, int64_t number);
