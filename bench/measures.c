@@ -24,5 +24,7 @@ const struct measure measures[] = {
       measure_redlock_queue },
     { "memcached", "memcached-pair", "uncontended acquire+release on memcached, one thread",
       measure_memcached_pair },
+    { "etcd", "etcd-pair", "uncontended acquire+release on etcd, one thread", measure_etcd_pair },
+    { "etcd", "etcd-queue", "processes that wait for one name, FIFO", measure_etcd_queue },
     { 0 },
 };

@@ -25,5 +25,8 @@ void measure_redis_renew(struct bench *bench);
 
 /* On a memcached of our own. */
 void measure_memcached_pair(struct bench *bench);
+/* On an etcd of our own. */
+void measure_etcd_pair(struct bench *bench);
+void measure_etcd_queue(struct bench *bench);
 
 #endif

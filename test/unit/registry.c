@@ -39,8 +39,7 @@ static void planned_schemes(void **state)
 {
     static const char *const absent[][2] = {
         { "postgresql", "postgres" }, { "postgres", "postgres" }, { "mysql", "mariadb" },
-        { "mariadb", "mariadb" },     { "zk", "zookeeper" },      { "etcd", "etcd" },
-        { "etcds", "etcd" },
+        { "mariadb", "mariadb" }, { "zk", "zookeeper" },
     };
     const struct hfi_engine *engine = &first;
     hf_error err;

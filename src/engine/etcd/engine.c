@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The etcd engine: its table, opening and closing, and what comes in from core. See ec.h for the
+ * parts. Event-driven: submit() sends, the driver reads and finishes.
+ */
+#include "engine/etcd/ec.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define OPEN_LIMIT_MS 5000
+
+static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
+static hf_status greet(struct hfi_conn *conn, hf_error *err);
+static void destroy(struct hfi_conn *conn);
+
+/* ---- open and close ---------------------------------------------------------------------------------- */
+
+static hf_status ec_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         hf_error *err)
+{
+    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    hf_status status;
+
+    if (!conn)
+        return hfi_error_memory(err);
+    conn->epoll_fd = conn->kick_fd = -1;
+    for (size_t i = 0; i < EC_FDS_MAX; i++)
+        conn->fds[i] = -1;
+    status = hfi_ec_conf_parse(url, &conn->conf, err);
+    if (status == HF_OK)
+        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    if (status == HF_OK)
+        status = init(conn, host, err);
+    if (status == HF_OK)
+        status = greet(conn, err);
+    if (status != HF_OK) {
+        destroy(conn);
+        return status;
+    }
+    *ret_conn = conn;
+    return HF_OK;
+}
+
+static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+{
+    unsigned char id[EC_STORE_HEX / 2];
+
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return hfi_error_memory(err);
+    pthread_mutex_init(&conn->lock, NULL);
+    conn->host = host;
+    conn->told_ms = INT64_MIN;
+    conn->done_end = &conn->done;
+    conn->expiry_ms = conn->inbox_ms = HFI_NEVER;
+    hfi_random_bytes(id, sizeof id);
+    hfi_hex(id, sizeof id, conn->store);
+    conn->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!conn->headers)
+        return hfi_error_memory(err);
+    return hfi_ec_drive_open(conn, err);
+}
+
+struct greeting {
+    bool answered;
+    hf_status status;
+    hf_error *err;
+};
+
+static void greeted(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                    const hf_error *err)
+{
+    struct greeting *greeting = call->data;
+
+    (void)reply;
+    if (!greeting)
+        return;
+    greeting->answered = true;
+    greeting->status = HF_OK;
+    if (outcome == EC_ANSWERED)
+        return;
+    greeting->status = outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err);
+    hfi_error_set(greeting->err, greeting->status, err ? err->native : 0, "%s",
+                  err ? err->text : "no answer");
+}
+
+/* Is it etcd, does it let us in, and does it have a leader? A read of what is ours says all of it. */
+static hf_status greet(struct hfi_conn *conn, hf_error *err)
+{
+    struct greeting greeting = { .err = err };
+    int64_t until_ms = conn->host->open_deadline_ms;
+    struct ec_key from, to;
+    struct ec_call *call;
+
+    if (until_ms <= 0 || until_ms == HFI_NEVER)
+        until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
+    pthread_mutex_lock(&conn->lock);
+    call = hfi_ec_call_new(conn, "/v3/kv/range", greeted, NULL);
+    if (!call) {
+        pthread_mutex_unlock(&conn->lock);
+        return hfi_error_memory(err);
+    }
+    call->data = &greeting;
+    call->again = true;
+    call->until_ms = until_ms;
+    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
+    hfi_ec_add(&call->body, "{");
+    hfi_ec_add_key(&call->body, "key", &from);
+    hfi_ec_add(&call->body, ",");
+    hfi_ec_add_key(&call->body, "range_end", &to);
+    hfi_ec_add(&call->body, ",\"count_only\":true}");
+    hfi_ec_call_send(call);
+    hfi_ec_pump(conn);
+    while (!greeting.answered)
+        hfi_ec_drive_alone(conn, until_ms);
+    pthread_mutex_unlock(&conn->lock);
+    return greeting.status;
+}
+
+static void destroy(struct hfi_conn *conn)
+{
+    while (conn->watches)
+        hfi_ec_watch_close(conn, conn->watches);
+    if (conn->multis[EC_CALLS].handle)
+        hfi_ec_calls_close(conn);
+    hfi_ec_drive_close(conn);
+    while (conn->losses) {
+        struct ec_loss *loss = conn->losses;
+
+        conn->losses = loss->next;
+        hfi_free(loss);
+    }
+    if (conn->token)
+        explicit_bzero(conn->token, strlen(conn->token));
+    hfi_free(conn->token);
+    curl_slist_free_all(conn->headers);
+    hfi_ec_conf_free(conn->conf);
+    hfi_free(conn);
+}
+
+static void ec_close(struct hfi_conn *conn)
+{
+    pthread_mutex_lock(&conn->lock);
+    conn->claims = NULL; /* core has taken them back */
+    hfi_ec_leases_close(conn);
+    pthread_mutex_unlock(&conn->lock);
+    destroy(conn);
+}
+
+/* In a forked child: what else there is belongs to threads that do not exist here. */
+static void ec_abandon(struct hfi_conn *conn)
+{
+    hfi_ec_drive_abandon(conn);
+}
+
+static const char *ec_location(struct hfi_conn *conn)
+{
+    return conn->conf->location;
+}
+
+/* ---- ops ---------------------------------------------------------------------------------------------- */
+
+static void submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    switch (op->kind) {
+    case HFI_OP_ACQUIRE:
+        hfi_ec_acquire(conn, op);
+        return;
+    case HFI_OP_RELEASE:
+        hfi_ec_release(conn, op);
+        return;
+    case HFI_OP_RENEW:
+        hfi_ec_renew(conn, op);
+        return;
+    case HFI_OP_ADOPT:
+        hfi_ec_adopt(conn, op);
+        return;
+    case HFI_OP_INSPECT:
+        hfi_ec_inspect(conn, op);
+        return;
+    case HFI_OP_BREAK:
+        hfi_ec_break(conn, op);
+        return;
+    case HFI_OP_CELL_READ:
+        hfi_ec_cell_read(conn, op);
+        return;
+    case HFI_OP_CELL_SWAP:
+        hfi_ec_cell_swap(conn, op);
+        return;
+    }
+    hfi_ec_finish(conn, op, HF_UNSUPPORTED, NULL);
+}
+
+static void ec_submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    pthread_mutex_lock(&conn->lock);
+    submit(conn, op);
+    hfi_ec_leave(conn);
+}
+
+static void ec_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    pthread_mutex_lock(&conn->lock);
+    hfi_ec_cancel(conn, op, status);
+    hfi_ec_leave(conn);
+}
+
+void hfi_ec_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+{
+    if (status != HF_OK) {
+        if (err && err->text[0])
+            hfi_error_set(&op->error, status, err->native, "%s", err->text);
+        else
+            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    }
+    op->engine[EC_OP_WAIT] = NULL;
+    op->engine[EC_OP_NEXT] = NULL;
+    op->engine[EC_OP_STATUS] = (void *)(intptr_t)status;
+    *conn->done_end = op;
+    conn->done_end = (struct hfi_op **)&op->engine[EC_OP_NEXT];
+}
+
+void hfi_ec_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+{
+    struct ec_loss *loss = hfi_malloc(sizeof *loss);
+
+    if (!loss)
+        return; /* the next renewal will find out */
+    loss->claim = claim;
+    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
+    loss->why = why;
+    loss->next = conn->losses;
+    conn->losses = loss;
+}
+
+void hfi_ec_leave(struct hfi_conn *conn)
+{
+    struct hfi_host *host = conn->host;
+    struct ec_loss *loss, *after;
+    struct hfi_op *op, *next;
+    bool doubt, wake;
+
+    hfi_ec_pump(conn);
+    op = conn->done;
+    loss = conn->losses;
+    doubt = conn->doubt;
+    conn->done = NULL;
+    conn->done_end = &conn->done;
+    conn->losses = NULL;
+    conn->doubt = false;
+    wake = hfi_ec_hurry(conn);
+    pthread_mutex_unlock(&conn->lock);
+
+    if (wake)
+        host->wake(host);
+    if (doubt && host->doubt)
+        host->doubt(host, "etcd has forgotten what it had to tell us");
+    for (; loss; loss = after) {
+        after = loss->next;
+        host->lost(host, loss->claim, loss->owner, loss->why);
+        hfi_free(loss);
+    }
+    for (; op; op = next) {
+        next = op->engine[EC_OP_NEXT];
+        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[EC_OP_STATUS]);
+    }
+}
+
+/* ---- claims --------------------------------------------------------------------------------------------- */
+
+struct ec_lease *hfi_ec_claim_lease(const struct hfi_claim *claim)
+{
+    return claim->engine[EC_CLAIM_LEASE];
+}
+
+void hfi_ec_claim_set_lease(struct hfi_claim *claim, struct ec_lease *lease)
+{
+    claim->engine[EC_CLAIM_LEASE] = lease;
+}
+
+void hfi_ec_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
+
+    claim->engine[EC_CLAIM_FLAGS] = (void *)(uintptr_t)EC_FLAG_LISTED;
+    claim->engine[EC_CLAIM_PREV] = NULL;
+    claim->engine[EC_CLAIM_NEXT] = conn->claims;
+    if (conn->claims)
+        conn->claims->engine[EC_CLAIM_PREV] = claim;
+    conn->claims = claim;
+    if (!(claim->flags & HFI_CLAIM_DETACHED) && end_ms < conn->expiry_ms)
+        conn->expiry_ms = end_ms;
+}
+
+void hfi_ec_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct hfi_claim *next = claim->engine[EC_CLAIM_NEXT], *prev = claim->engine[EC_CLAIM_PREV];
+
+    if (!((uintptr_t)claim->engine[EC_CLAIM_FLAGS] & EC_FLAG_LISTED))
+        return;
+    claim->engine[EC_CLAIM_FLAGS] = NULL;
+    if (prev)
+        prev->engine[EC_CLAIM_NEXT] = next;
+    else
+        conn->claims = next;
+    if (next)
+        next->engine[EC_CLAIM_PREV] = prev;
+}
+
+struct hfi_claim *hfi_ec_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+{
+    struct hfi_claim *claim = conn->claims;
+
+    while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
+        claim = claim->engine[EC_CLAIM_NEXT];
+    return claim;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------- */
+
+static const struct hfi_engine engine = {
+    .abi = HFI_ENGINE_ABI,
+    .drive = HFI_EVENT,
+    .default_ttl_ms = EC_TTL_MS,
+    .min_ttl_ms = 1000,
+    .info = { .name = "etcd",
+              .schemes = "etcd etcds",
+              .available = 1,
+              .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
+                      HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
+                      HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS,
+              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .on_crash = "freed after the ttl",
+              .on_pause = "freed after the ttl; the token fences",
+              .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
+              .on_server_loss =
+                  "goes on while a majority lives; a restored backup forgets leases and "
+                  "lets tokens go back",
+              .on_partition =
+                  "unavailable on the minority's side; LOST by our own clock before the lease ends",
+              .fairness = "first come, first served",
+              .wakeup = "an event on the one claim ahead" },
+    .open = ec_open,
+    .close = ec_close,
+    .abandon = ec_abandon,
+    .location = ec_location,
+    .submit = ec_submit,
+    .cancel = ec_cancel,
+    .fd = hfi_ec_fd,
+    .timeout_ms = hfi_ec_timeout_ms,
+    .process = hfi_ec_process,
+    .turn = hfi_ec_turn,
+    .kick = hfi_ec_kick,
+    .wait_change = hfi_ec_wait_change,
+    .stop_wait = hfi_ec_stop_wait,
+    .doctor = hfi_ec_doctor,
+};
+
+__attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
+const struct hfi_engine *hfi_engine_entry(void)
+{
+    return &engine;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/* A claim after it was granted: release, renew, break, and what lapsed by our own clock. */
+#include "engine/etcd/ec.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <string.h>
+
+#define LAPSE_AGAIN_MS 1000
+
+/* ---- release ------------------------------------------------------------------------------------------ */
+
+static void write_release(struct ec_text *body, const struct ec_key *key, uint64_t token)
+{
+    hfi_ec_add(body, "{\"compare\":[");
+    if (token)
+        hfi_ec_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
+    else /* whether it was granted is not known; the owner in the key is enough */
+        hfi_ec_add_compare(body, key, NULL, "GREATER", "CREATE", 0);
+    hfi_ec_add(body, "],\"success\":[");
+    hfi_ec_add_delete(body, key);
+    hfi_ec_add(body, "]}");
+}
+
+static void released(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                     const hf_error *err)
+{
+    struct hfi_op *op = call->op;
+    struct ec_lease *lease = hfi_ec_claim_lease(op->claim);
+
+    if (outcome != EC_ANSWERED) {
+        hfi_ec_finish(call->conn, op, hfi_ec_status(outcome, err), err); /* core comes again */
+        return;
+    }
+    hfi_ec_claim_set_lease(op->claim, NULL);
+    hfi_ec_lease_drop(call->conn, lease);
+    if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
+        hfi_ec_finish(call->conn, op, HF_OK, NULL); /* it may have been the first copy */
+    else
+        hfi_ec_finish(call->conn, op, HF_LOST, NULL);
+}
+
+void hfi_ec_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", released, op);
+    struct ec_key key;
+
+    hfi_ec_claim_remove(conn, op->claim);
+    if (!call)
+        return;
+    call->again = true;
+    hfi_ec_claim_key(conn->conf->prefix, op->claim, &key);
+    write_release(&call->body, &key, op->claim->token);
+    hfi_ec_call_send(call);
+}
+
+/* ---- lapsed ----------------------------------------------------------------------------------------------- */
+
+static void lapsed(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                   const hf_error *err)
+{
+    struct hfi_claim *claim = hfi_ec_claim_find(call->conn, call->owner);
+
+    (void)reply, (void)err;
+    if (claim && outcome != EC_ANSWERED && outcome != EC_REFUSED) {
+        claim->engine[EC_CLAIM_FLAGS] =
+            (void *)((uintptr_t)claim->engine[EC_CLAIM_FLAGS] & ~(uintptr_t)EC_FLAG_LAPSED);
+        call->conn->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
+    }
+}
+
+static bool lapse(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", lapsed, NULL);
+    struct ec_key key;
+
+    if (!call)
+        return false;
+    memcpy(call->owner, claim->owner, HFI_OWNER_LEN);
+    call->again = true;
+    hfi_ec_claim_key(conn->conf->prefix, claim, &key);
+    write_release(&call->body, &key, claim->token);
+    hfi_ec_call_send(call);
+    return true;
+}
+
+/*
+ * A claim that nobody renewed is over by our clock, and core has said so. Its etcd lease may live
+ * on for others, so its key is ours to remove. Not that of a detached one: somebody else may
+ * have taken it over, and its lease is its own.
+ */
+void hfi_ec_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    if (now_ms < conn->expiry_ms)
+        return;
+    conn->expiry_ms = HFI_NEVER;
+    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[EC_CLAIM_NEXT]) {
+        uintptr_t flags = (uintptr_t)claim->engine[EC_CLAIM_FLAGS];
+        int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
+
+        if (flags & EC_FLAG_LAPSED || claim->flags & HFI_CLAIM_DETACHED)
+            continue;
+        if (end_ms <= now_ms) {
+            if (lapse(conn, claim))
+                claim->engine[EC_CLAIM_FLAGS] = (void *)(flags | EC_FLAG_LAPSED);
+            else
+                end_ms = now_ms + LAPSE_AGAIN_MS;
+        }
+        if (end_ms > now_ms && end_ms < conn->expiry_ms)
+            conn->expiry_ms = end_ms;
+    }
+}
+
+/* ---- renew --------------------------------------------------------------------------------------------------- */
+
+/* Claims of one renewal that end on the same lease. */
+struct share {
+    struct share *next;
+    struct hfi_op *op;
+    struct ec_lease *lease; /* a reference */
+    struct ec_ask ask;
+    bool moves; /* they come from another lease, or another ttl */
+    size_t count;
+    struct hfi_renewal *items[EC_BATCH];
+};
+
+static void end_share(struct hfi_conn *conn, struct share *share)
+{
+    struct hfi_op *op = share->op;
+    uintptr_t left = (uintptr_t)op->engine[EC_OP_DATA] - 1;
+
+    hfi_ec_lease_drop(conn, share->lease);
+    hfi_free(share);
+    op->engine[EC_OP_DATA] = (void *)left;
+    if (left == 0)
+        hfi_ec_finish(conn, op, HF_OK, NULL);
+}
+
+static void set_all(struct share *share, hf_status status)
+{
+    for (size_t i = 0; i < share->count; i++)
+        share->items[i]->status = status;
+}
+
+static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_renewal *item)
+{
+    struct hfi_claim *claim = item->claim;
+
+    item->status = HF_OK;
+    claim->granted_ttl_ms = share->lease->granted_ms;
+    claim->sent_ms = share->lease->base_ms;
+    if (share->moves && (uintptr_t)claim->engine[EC_CLAIM_FLAGS] & EC_FLAG_LISTED) {
+        hfi_ec_lease_drop(conn, hfi_ec_claim_lease(claim));
+        hfi_ec_claim_set_lease(claim, share->lease);
+        share->lease->refs++;
+    }
+}
+
+/* Are they still there? */
+static void renewed(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                    const hf_error *err)
+{
+    struct hfi_conn *conn = call->conn;
+    struct share *share = call->data;
+
+    if (outcome != EC_ANSWERED)
+        set_all(share, outcome == EC_REFUSED && err->status == HF_NOT_FOUND
+                           ? HF_UNKNOWN
+                           : hfi_ec_status(outcome, err));
+    for (size_t i = 0; outcome == EC_ANSWERED && i < share->count; i++) {
+        struct hfi_renewal *item = share->items[i];
+        const json_t *one =
+            hfi_ec_response(reply, i, share->moves ? "response_txn" : "response_range");
+        const json_t *kv = json_array_get(json_object_get(one, "kvs"), 0);
+
+        if (!one)
+            item->status = HF_UNKNOWN;
+        else if (share->moves && !json_is_true(json_object_get(one, "succeeded")))
+            item->status = HF_LOST;
+        else if (!share->moves &&
+                 (uint64_t)hfi_ec_number(kv, "create_revision") != item->claim->token)
+            item->status = HF_LOST;
+        else if (!share->moves && hfi_ec_number(kv, "lease") != share->lease->id)
+            item->status = HF_UNKNOWN; /* a late copy took it back: the next time it moves */
+        else
+            renewed_one(conn, share, item);
+    }
+    end_share(conn, share);
+}
+
+static void write_share(struct ec_text *body, const struct hfi_conn *conn,
+                        const struct share *share)
+{
+    struct ec_key key;
+
+    hfi_ec_add(body, "{\"success\":[");
+    for (size_t i = 0; i < share->count; i++) {
+        const struct hfi_claim *claim = share->items[i]->claim;
+
+        hfi_ec_add(body, i ? "," : "");
+        hfi_ec_claim_key(conn->conf->prefix, claim, &key);
+        if (!share->moves) {
+            hfi_ec_add_range(body, &key, NULL, ",\"keys_only\":true");
+            continue;
+        }
+        hfi_ec_add(body, "{\"request_txn\":{\"compare\":[");
+        hfi_ec_add_compare(body, &key, NULL, "EQUAL", "CREATE", (int64_t)claim->token);
+        hfi_ec_add(body, "],\"success\":[{\"request_put\":{");
+        hfi_ec_add_key(body, "key", &key);
+        hfi_ec_add(body, ",\"ignore_value\":true,\"lease\":\"");
+        hfi_ec_add_number(body, share->lease->id);
+        hfi_ec_add(body, "\"}}]}}");
+    }
+    hfi_ec_add(body, "]}");
+}
+
+/* The lease is kept; now the claims themselves. */
+static void share_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+                        const hf_error *err, void *data)
+{
+    struct share *share = data;
+    struct ec_call *call = NULL;
+
+    (void)lease, (void)err;
+    if (status == HF_OK && !(call = hfi_ec_call_new(conn, "/v3/kv/txn", renewed, NULL)))
+        status = HF_NO_MEMORY;
+    if (!call) {
+        set_all(share, status == HF_LOST && share->moves ? HF_UNAVAILABLE : status);
+        end_share(conn, share);
+        return;
+    }
+    call->data = share;
+    call->again = true; /* compared with the token: a second copy finds what the first has done */
+    if (share->op->deadline_ms < call->until_ms)
+        call->until_ms = share->op->deadline_ms;
+    write_share(&call->body, conn, share);
+    hfi_ec_call_send(call);
+}
+
+/* The lease on which this claim is to end, with a reference, and whether it must go there. */
+static struct ec_lease *target(struct hfi_conn *conn, const struct hfi_renewal *item,
+                               bool *ret_moves)
+{
+    struct ec_lease *lease = hfi_ec_claim_lease(item->claim);
+
+    *ret_moves = lease->retiring || lease->ttl_s != hfi_ec_seconds(item->ttl_ms);
+    if (*ret_moves)
+        return hfi_ec_lease_get(conn, item->ttl_ms, lease->own);
+    lease->refs++;
+    return lease;
+}
+
+static struct share *find_share(struct share **shares, struct hfi_op *op, struct ec_lease *lease,
+                                bool moves)
+{
+    struct share *share = *shares;
+
+    while (share && (share->lease != lease || share->moves != moves || share->count == EC_BATCH))
+        share = share->next;
+    if (share)
+        return share;
+    share = hfi_calloc(1, sizeof *share);
+    if (!share)
+        return NULL;
+    share->op = op;
+    share->lease = lease;
+    share->moves = moves;
+    lease->refs++;
+    share->ask = (struct ec_ask){ .ready = share_ready, .data = share };
+    share->next = *shares;
+    *shares = share;
+    return share;
+}
+
+void hfi_ec_renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct share *shares = NULL, *share, *next;
+    uintptr_t left = 1; /* ours, until all are sent */
+
+    for (size_t i = 0; i < op->u.renew.count; i++) {
+        struct hfi_renewal *item = &op->u.renew.items[i];
+        struct ec_lease *lease = hfi_ec_claim_lease(item->claim);
+        bool moves = false;
+
+        if (!lease || lease->state == EC_LEASE_GONE) {
+            item->status = HF_LOST;
+            continue;
+        }
+        lease = target(conn, item, &moves);
+        share = lease ? find_share(&shares, op, lease, moves) : NULL;
+        if (share)
+            share->items[share->count++] = item;
+        else
+            item->status = HF_NO_MEMORY;
+        hfi_ec_lease_drop(conn, lease);
+    }
+    for (share = shares; share; share = share->next)
+        left++;
+    op->engine[EC_OP_DATA] = (void *)left;
+    for (share = shares; share; share = next) {
+        next = share->next;
+        hfi_ec_lease_ready(conn, share->lease, 5, &share->ask);
+    }
+    left = (uintptr_t)op->engine[EC_OP_DATA] - 1;
+    op->engine[EC_OP_DATA] = (void *)left;
+    if (left == 0)
+        hfi_ec_finish(conn, op, HF_OK, NULL);
+}
+
+/* ---- break ------------------------------------------------------------------------------------------------------ */
+
+static void broken(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                   const hf_error *err)
+{
+    if (outcome == EC_REFUSED && err->status == HF_NOT_FOUND)
+        hfi_ec_finish(call->conn, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
+    else if (outcome != EC_ANSWERED)
+        hfi_ec_finish(call->conn, call->op, hfi_ec_status(outcome, err), err);
+    else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
+        hfi_ec_finish(call->conn, call->op, HF_OK, NULL);
+    else
+        hfi_ec_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+}
+
+/* Delete exactly that key, and tell the store behind it, in one transaction. */
+static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct ec_record *record)
+{
+    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", broken, op);
+    struct hfi_claim claim = { .name = op->u.brk.name,
+                               .mode = record->mode,
+                               .capacity = record->capacity };
+    char owner[EC_OWNER_HEX + 1];
+    struct ec_key key, note;
+
+    if (!call)
+        return;
+    call->again = true;
+    memcpy(claim.owner, record->owner, HFI_OWNER_LEN);
+    hfi_hex(record->owner, HFI_OWNER_LEN, owner);
+    hfi_ec_claim_key(conn->conf->prefix, &claim, &key);
+    hfi_ec_told_key(conn->conf->prefix, record->store, owner, &note);
+    hfi_ec_add(&call->body, "{\"compare\":[");
+    hfi_ec_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)op->u.brk.token);
+    hfi_ec_add(&call->body, "],\"success\":[");
+    hfi_ec_add_delete(&call->body, &key);
+    hfi_ec_add(&call->body, ",{\"request_put\":{");
+    hfi_ec_add_key(&call->body, "key", &note);
+    hfi_ec_add(&call->body, ",\"lease\":\"");
+    hfi_ec_add_number(&call->body, record->lease);
+    hfi_ec_add(&call->body, "\"}}]}");
+    hfi_ec_call_send(call);
+}
+
+static void break_found(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                        const hf_error *err)
+{
+    struct hfi_conn *conn = call->conn;
+    struct hfi_op *op = call->op;
+    const json_t *kvs = json_object_get(reply, "kvs");
+    struct ec_record record;
+    uint64_t taken = 0;
+
+    if (outcome != EC_ANSWERED) {
+        hfi_ec_finish(conn, op, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err),
+                      err);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(kvs); i++) { /* oldest first */
+        if (!hfi_ec_kv(conn, json_array_get(kvs, i), &record))
+            continue;
+        taken += record.permits;
+        if (record.revision == op->u.brk.token && taken <= record.capacity) {
+            send_break(conn, op, &record);
+            return;
+        }
+    }
+    hfi_ec_finish(conn, op, HF_NOT_FOUND, NULL);
+}
+
+void hfi_ec_break(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/range", break_found, op);
+    struct ec_key from, to;
+
+    if (!call)
+        return;
+    call->again = true;
+    hfi_ec_name_range(conn->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
+    hfi_ec_add(&call->body, "{");
+    hfi_ec_add_key(&call->body, "key", &from);
+    hfi_ec_add(&call->body, ",");
+    hfi_ec_add_key(&call->body, "range_end", &to);
+    hfi_ec_add(&call->body, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}");
+    hfi_ec_call_send(call);
+}

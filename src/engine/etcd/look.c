@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inspect: read all claims of a name, or of all names in pages; ask how long the leases of those that
+ * hold live; then tell. What is read of one name comes from one revision, so it fits together.
+ */
+#include "engine/etcd/ec.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PAGE       1000
+#define LEASES_MAX 256 /* of so many we ask how long they live; for others the ttl is shown */
+
+struct lifetime {
+    int64_t id, left_ms;
+};
+
+struct search {
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    struct ec_key from, to;
+    int64_t revision; /* pages are all read at the same */
+    struct ec_record *records;
+    size_t count, room;
+    struct lifetime lives[LEASES_MAX];
+    size_t life_count, asking;
+};
+
+static void read_page(struct search *search);
+static void ask_lives(struct search *search);
+static void emit(struct search *search);
+
+static void end(struct search *search, hf_status status, const hf_error *err)
+{
+    hfi_ec_finish(search->conn, search->op, status, err);
+    hfi_free(search->records);
+    hfi_free(search);
+}
+
+void hfi_ec_inspect(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct search *search = hfi_calloc(1, sizeof *search);
+
+    if (!search) {
+        hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    search->conn = conn;
+    search->op = op;
+    if (op->u.inspect.glob)
+        hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &search->from, &search->to);
+    else
+        hfi_ec_name_range(conn->conf->prefix, op->u.inspect.pattern, op->u.inspect.len,
+                          &search->from, &search->to);
+    read_page(search);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static bool wanted(const struct search *search, const struct ec_record *record)
+{
+    return !search->op->u.inspect.glob || !search->op->u.inspect.pattern ||
+           hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len, record->name,
+                          record->name_len);
+}
+
+static bool keep(struct search *search, const struct ec_record *record)
+{
+    if (search->count == search->room) {
+        size_t room = search->room ? 2 * search->room : 16;
+        struct ec_record *records = hfi_realloc(search->records, room * sizeof *records);
+
+        if (!records)
+            return false;
+        search->records = records;
+        search->room = room;
+    }
+    search->records[search->count++] = *record;
+    return true;
+}
+
+static void page_read(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                      const hf_error *err)
+{
+    struct search *search = call->data;
+    const json_t *kvs = json_object_get(reply, "kvs");
+    size_t count = json_array_size(kvs);
+    const json_t *last = json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key");
+    struct ec_record record;
+
+    if (outcome != EC_ANSWERED) {
+        end(search, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err), err);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (hfi_ec_kv(call->conn, json_array_get(kvs, i), &record) && wanted(search, &record) &&
+            !keep(search, &record)) {
+            end(search, HF_NO_MEMORY, NULL);
+            return;
+        }
+    if (json_is_true(json_object_get(reply, "more")) && json_is_string(last)) {
+        search->revision = hfi_ec_revision(reply);
+        search->from.len = hfi_ec_unbase64(json_string_value(last), json_string_length(last),
+                                           search->from.bytes, sizeof search->from.bytes - 1);
+        if (search->from.len != SIZE_MAX) {
+            search->from.bytes[search->from.len++] = 0; /* just behind it */
+            read_page(search);
+            return;
+        }
+    }
+    ask_lives(search);
+}
+
+static void read_page(struct search *search)
+{
+    struct ec_call *call = hfi_ec_call_new(search->conn, "/v3/kv/range", page_read, NULL);
+
+    if (!call) {
+        end(search, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = search;
+    call->again = true;
+    hfi_ec_add(&call->body, "{");
+    hfi_ec_add_key(&call->body, "key", &search->from);
+    hfi_ec_add(&call->body, ",");
+    hfi_ec_add_key(&call->body, "range_end", &search->to);
+    if (search->op->u.inspect.glob) {
+        hfi_ec_add(&call->body, ",\"limit\":\"");
+        hfi_ec_add_number(&call->body, PAGE);
+        hfi_ec_add(&call->body, "\"");
+    }
+    if (search->revision) {
+        hfi_ec_add(&call->body, ",\"revision\":\"");
+        hfi_ec_add_number(&call->body, search->revision);
+        hfi_ec_add(&call->body, "\"");
+    }
+    hfi_ec_add(&call->body, "}");
+    hfi_ec_call_send(call);
+}
+
+/* ---- how long they live ------------------------------------------------------------------------------------ */
+
+static int by_name_and_age(const void *a, const void *b)
+{
+    const struct ec_record *x = a, *y = b;
+    uint32_t len = x->name_len < y->name_len ? x->name_len : y->name_len;
+    int order = memcmp(x->name, y->name, len);
+
+    if (order == 0)
+        order = (x->name_len > y->name_len) - (x->name_len < y->name_len);
+    return order ? order : (x->revision > y->revision) - (x->revision < y->revision);
+}
+
+static struct lifetime *life_of(struct search *search, int64_t id)
+{
+    for (size_t i = 0; i < search->life_count; i++)
+        if (search->lives[i].id == id)
+            return &search->lives[i];
+    return NULL;
+}
+
+static void lives(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+{
+    struct search *search = call->data;
+    struct lifetime *life = life_of(search, hfi_ec_number(reply, "ID"));
+
+    (void)err;
+    if (outcome == EC_ANSWERED && life)
+        life->left_ms = hfi_ec_number(reply, "TTL") * 1000;
+    if (--search->asking == 0)
+        emit(search);
+}
+
+static void ask_lives(struct search *search)
+{
+    if (search->count > 1)
+        qsort(search->records, search->count, sizeof *search->records, by_name_and_age);
+    search->asking = 1; /* ours, until all are sent */
+    for (size_t i = 0; i < search->count && search->life_count < LEASES_MAX; i++) {
+        int64_t id = search->records[i].lease;
+        struct ec_call *call;
+
+        if (life_of(search, id))
+            continue;
+        search->lives[search->life_count++] =
+            (struct lifetime){ id, search->records[i].ttl_s * 1000 };
+        call = hfi_ec_call_new(search->conn, "/v3/lease/timetolive", lives, NULL);
+        if (!call)
+            continue;
+        call->data = search;
+        call->again = true;
+        hfi_ec_add(&call->body, "{\"ID\":\"");
+        hfi_ec_add_number(&call->body, id);
+        hfi_ec_add(&call->body, "\"}");
+        search->asking++;
+        hfi_ec_call_send(call);
+    }
+    if (--search->asking == 0)
+        emit(search);
+}
+
+/* ---- telling ------------------------------------------------------------------------------------------------- */
+
+static int64_t age_ms(const struct ec_record *record)
+{
+    struct timespec now;
+    int64_t age;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    age = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - record->since_ms;
+    return age > 0 ? age : 0;
+}
+
+static hf_kind kind_of(const struct ec_record *record, bool of_waiter)
+{
+    if (record->mode == HFI_MODE_MUTEX)
+        return HF_MUTEX;
+    if (record->mode == HFI_MODE_SEMAPHORE)
+        return HF_SEMAPHORE;
+    return of_waiter && record->permits == record->capacity ? HF_EXCLUSIVE : HF_SHARED;
+}
+
+static bool emit_one(struct search *search, const struct ec_record *record, uint32_t waiting)
+{
+    struct hfi_sink *sink = search->op->u.inspect.sink;
+    const struct lifetime *life = life_of(search, record->lease);
+    hf_holder holder = { .token = record->revision,
+                         .first = record->revision,
+                         .permits = record->permits,
+                         .detached = record->detached,
+                         .age_ms = age_ms(record),
+                         .ttl_ms = life ? life->left_ms : record->ttl_s * 1000,
+                         .label = record->label };
+    hf_waiter waiter = { .position = waiting,
+                         .permits = record->permits,
+                         .kind = kind_of(record, true),
+                         .age_ms = holder.age_ms,
+                         .label = record->label };
+
+    return waiting ? sink->waiter(sink, &waiter) : sink->holder(sink, &holder);
+}
+
+static bool same_name(const struct ec_record *a, const struct ec_record *b)
+{
+    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
+}
+
+/* The records from `i` on that are of one name; returns the first of the next. */
+static size_t emit_name(struct search *search, size_t i, bool *ok)
+{
+    struct hfi_sink *sink = search->op->u.inspect.sink;
+    const struct ec_record *first = &search->records[i];
+    hf_entry entry = { .name = first->name,
+                       .name_len = first->name_len,
+                       .kind = kind_of(first, false),
+                       .capacity = first->capacity };
+    uint64_t sum = 0;
+    uint32_t waiting = 0;
+    size_t end = i;
+
+    while (end < search->count && same_name(first, &search->records[end])) {
+        sum += search->records[end++].permits;
+        if (sum <= first->capacity)
+            entry.taken = (uint32_t)sum;
+    }
+    *ok = sink->entry(sink, &entry);
+    sum = 0;
+    for (; i < end && *ok; i++) {
+        sum += search->records[i].permits;
+        if (sum > first->capacity)
+            waiting++;
+        *ok = emit_one(search, &search->records[i], waiting);
+    }
+    return end;
+}
+
+static void emit(struct search *search)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < search->count && ok;)
+        i = emit_name(search, i, &ok);
+    end(search, ok ? HF_OK : HF_NO_MEMORY, NULL);
+}

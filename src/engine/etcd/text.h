@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What we write into etcd and read from it, as bytes: requests as JSON text, keys, values. Pure: no
+ * I/O, no clock.
+ *
+ * Keys, below the store's prefix P (etcd's keys are bytes; a name is escaped so that no name's keys
+ * lie within another's):
+ *
+ *   P/locks/NAME/KIND/OWNER   one claim: it holds or waits; its create revision is its token
+ *   P/cells/NAME              a cell; its mod revision is its version
+ *   P/told/STORE/OWNER        "your claim was broken", for the process that opened STORE
+ *
+ *   NAME   the name, with '%', '/', bytes below 0x21 and above 0x7e as %XX
+ *   KIND   m: a mutex, r: a read-write lock, sN: a semaphore of capacity N
+ *   OWNER  32 hexadecimal digits, new for every acquisition
+ *
+ * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS LABEL": decimal numbers, TTL in seconds, SINCE
+ * the wall clock of who asked, in ms; STORE 16 hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL
+ * all bytes that are left.
+ */
+#ifndef HFI_ETCD_TEXT_H
+#define HFI_ETCD_TEXT_H
+
+#include "engine/engine.h"
+#include "engine/etcd/conf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EC_OWNER_HEX (2 * HFI_OWNER_LEN)
+#define EC_STORE_HEX 16
+#define EC_KIND_MAX  12
+#define EC_KEY_MAX   (EC_PREFIX_MAX + 8 + 3 * HF_NAME_MAX + 1 + EC_KIND_MAX + 1 + EC_OWNER_HEX + 1)
+
+/* A text that grows at its end. A failed one stays failed, and is refused when it is to be sent. */
+struct ec_text {
+    char *bytes;
+    size_t len, room;
+    bool failed; /* out of memory */
+};
+
+/* Room for so many more; false: out of memory. */
+bool hfi_ec_reserve(struct ec_text *text, size_t more);
+void hfi_ec_add(struct ec_text *text, const char *more);
+void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len);
+void hfi_ec_add_number(struct ec_text *text, int64_t number);
+void hfi_ec_add_base64(struct ec_text *text, const void *bytes, size_t len);
+/* A JSON string with its quotes. */
+void hfi_ec_add_quoted(struct ec_text *text, const char *more);
+void hfi_ec_text_done(struct ec_text *text); /* wiped: it may have been a password */
+
+/* Decoded into `room` bytes; SIZE_MAX: not base64, or too long. */
+size_t hfi_ec_unbase64(const char *text, size_t len, void *ret_bytes, size_t room);
+
+/* A key, or the beginning or end of a range of keys. */
+struct ec_key {
+    size_t len;
+    char bytes[EC_KEY_MAX];
+};
+
+enum ec_area { EC_LOCKS, EC_CELLS, EC_TOLD };
+
+/* P/locks/NAME/KIND/OWNER */
+void hfi_ec_claim_key(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_key);
+/* Of a range of keys its first, and the one after its last: of all of a name; ... */
+void hfi_ec_name_range(const char *prefix, const unsigned char *name, uint32_t len,
+                       struct ec_key *ret_from, struct ec_key *ret_to);
+/* ... of the name's claims of this claim's kind; ... */
+void hfi_ec_kind_range(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_from,
+                       struct ec_key *ret_to);
+/* ... and of all names, or of what a store is told. */
+void hfi_ec_area_range(const char *prefix, enum ec_area area, const char *store,
+                       struct ec_key *ret_from, struct ec_key *ret_to);
+void hfi_ec_cell_key(const char *prefix, const struct hfi_name *name, struct ec_key *ret_key);
+void hfi_ec_told_key(const char *prefix, const char *store, const char *owner_hex,
+                     struct ec_key *ret_key);
+
+/* What a key and a value say. */
+struct ec_record {
+    uint32_t name_len;
+    unsigned char name[HF_NAME_MAX];
+    enum hfi_mode mode;
+    uint32_t capacity, permits;
+    unsigned char owner[HFI_OWNER_LEN];
+    int64_t ttl_s, since_ms;
+    char store[EC_STORE_HEX + 1];
+    bool detached;
+    char label[HF_LABEL_MAX + 1];
+    uint64_t revision; /* create revision */
+    int64_t lease;
+};
+
+/* false: not one of ours. */
+bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_record *ret_record);
+bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_record);
+void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64_t ttl_s,
+                      int64_t since_ms, const char *store, const char *label);
+/* The owner at the end of a key; false: there is none. */
+bool hfi_ec_key_owner(const char *key, size_t len, unsigned char ret_owner[HFI_OWNER_LEN]);
+
+#endif

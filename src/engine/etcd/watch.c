@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams. The gateway takes one watch per connection (over HTTP/1.1 it reads the whole request
+ * before it answers, so none can be added or cancelled later): every waiting claim has its own,
+ * on the one key that it waits for, and the store has one on what it is told (breaks). What comes is
+ * lines of JSON.
+ *
+ * A stream that is silent may be cut: while there is any, the server is asked now and then whether
+ * it is there (and has a majority behind it). If not, all streams to it are closed, and who waits
+ * looks for himself and watches elsewhere.
+ */
+#include "engine/etcd/ec.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_MAX_LEN    (16u << 20)
+#define INBOX_AGAIN_MS  500
+#define INBOX_PING_RARE 5 /* with nobody waiting, pings are rarer by this */
+
+static void free_watch(struct ec_watch *watch);
+
+/* ---- open and close --------------------------------------------------------------------------------- */
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct ec_watch *watch = arg;
+
+    if (watch->input.len + size * count > LINE_MAX_LEN)
+        return 0;
+    hfi_ec_add_bytes(&watch->input, bytes, size * count);
+    watch->touched = true;
+    return watch->input.failed ? 0 : size * count;
+}
+
+static void write_request(struct ec_text *body, const struct ec_key *key, const struct ec_key *to,
+                          int64_t start, bool puts)
+{
+    hfi_ec_add(body, "{\"create_request\":{");
+    hfi_ec_add_key(body, "key", key);
+    if (to) {
+        hfi_ec_add(body, ",");
+        hfi_ec_add_key(body, "range_end", to);
+    }
+    if (start > 0) {
+        hfi_ec_add(body, ",\"start_revision\":\"");
+        hfi_ec_add_number(body, start);
+        hfi_ec_add(body, "\"");
+    }
+    hfi_ec_add(body, puts ? ",\"filters\":[\"NODELETE\"]}}" : ",\"filters\":[\"NOPUT\"]}}");
+}
+
+bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
+                       const struct ec_key *to, int64_t start, struct ec_watch **ret_watch)
+{
+    struct ec_watch *watch;
+    char url[512];
+
+    if (conn->watch_count >= EC_WATCHES_MAX || (conn->conf->user && !conn->token))
+        return false;
+    watch = hfi_calloc(1, sizeof *watch);
+    if (!watch)
+        return false;
+    watch->conn = conn;
+    watch->wait = wait;
+    watch->host = conn->at;
+    watch->easy = curl_easy_init();
+    write_request(&watch->body, key, to, start, !wait);
+    if (!watch->easy || watch->body.failed) {
+        free_watch(watch);
+        return false;
+    }
+    hfi_ec_easy_setup(conn, watch->easy);
+    hfi_ec_track(conn, watch->easy);
+    watch->headers = hfi_ec_headers(conn);
+    snprintf(url, sizeof url, "%s/v3/watch", conn->conf->hosts[watch->host].base);
+    curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
+    curl_easy_setopt(watch->easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(watch->easy, CURLOPT_WRITEDATA, watch);
+    curl_easy_setopt(watch->easy, CURLOPT_URL, url);
+    curl_easy_setopt(watch->easy, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(watch->easy, CURLOPT_HTTPHEADER,
+                     watch->headers ? watch->headers : conn->headers);
+    curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDS, watch->body.bytes);
+    curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDSIZE, (long)watch->body.len);
+    if (curl_multi_add_handle(conn->multis[EC_STREAMS].handle, watch->easy) != CURLM_OK) {
+        free_watch(watch);
+        return false;
+    }
+    watch->next = conn->watches;
+    if (conn->watches)
+        conn->watches->prev = watch;
+    conn->watches = watch;
+    if (conn->watch_count++ == 0)
+        conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
+    conn->started = true;
+    *ret_watch = watch;
+    return true;
+}
+
+static void free_watch(struct ec_watch *watch)
+{
+    if (watch->easy)
+        curl_easy_cleanup(watch->easy);
+    curl_slist_free_all(watch->headers);
+    hfi_ec_text_done(&watch->body);
+    hfi_ec_text_done(&watch->input);
+    hfi_free(watch);
+}
+
+void hfi_ec_watch_close(struct hfi_conn *conn, struct ec_watch *watch)
+{
+    if (!watch->ended)
+        curl_multi_remove_handle(conn->multis[EC_STREAMS].handle, watch->easy);
+    if (watch->prev)
+        watch->prev->next = watch->next;
+    else
+        conn->watches = watch->next;
+    if (watch->next)
+        watch->next->prev = watch->prev;
+    conn->watch_count--;
+    if (conn->handling == watch)
+        conn->handling = NULL;
+    free_watch(watch);
+}
+
+void hfi_ec_watch_ended(struct ec_watch *watch, CURLcode result)
+{
+    watch->ended = watch->touched = true;
+    hfi_error_set(&watch->why, HF_UNAVAILABLE, (int)result, "%s: watch: %s",
+                  watch->conn->conf->hosts[watch->host].shown, curl_easy_strerror(result));
+}
+
+/* ---- what came ------------------------------------------------------------------------------------------ */
+
+/* It is of no more use. */
+static void over(struct hfi_conn *conn, struct ec_watch *watch)
+{
+    struct ec_wait *wait = watch->wait;
+    hf_error why = watch->why;
+
+    hfi_ec_watch_close(conn, watch);
+    if (wait) {
+        hfi_ec_wait_unwatched(conn, wait, &why);
+        return;
+    }
+    conn->inbox = NULL;
+    conn->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
+}
+
+static void forgotten(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                      const hf_error *err)
+{
+    (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its lease */
+}
+
+/* Somebody broke one of our claims. The note has served its purpose. */
+static void told(struct hfi_conn *conn, const struct ec_key *key,
+                 const unsigned char owner[HFI_OWNER_LEN])
+{
+    struct hfi_claim *claim = hfi_ec_claim_find(conn, owner);
+    struct ec_call *call;
+
+    if (claim)
+        hfi_ec_lost(conn, claim, "it was broken");
+    call = hfi_ec_call_new(conn, "/v3/kv/txn", forgotten, NULL);
+    if (!call)
+        return;
+    call->again = true;
+    hfi_ec_add(&call->body, "{\"success\":[");
+    hfi_ec_add_delete(&call->body, key);
+    hfi_ec_add(&call->body, "]}");
+    hfi_ec_call_send(call);
+}
+
+static void event(struct hfi_conn *conn, struct ec_wait *wait, const json_t *one)
+{
+    const json_t *key = json_object_get(json_object_get(one, "kv"), "key");
+    bool deleted = json_is_string(json_object_get(one, "type")) &&
+                   strcmp(json_string_value(json_object_get(one, "type")), "DELETE") == 0;
+    unsigned char owner[HFI_OWNER_LEN] = { 0 };
+    struct ec_key bytes;
+    bool ours;
+
+    if (!json_is_string(key))
+        return;
+    bytes.len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
+                                sizeof bytes.bytes);
+    ours = bytes.len != SIZE_MAX && hfi_ec_key_owner(bytes.bytes, bytes.len, owner);
+    if (wait && deleted) /* of whatever key: it stood in the way */
+        hfi_ec_wait_deleted(conn, wait, owner);
+    else if (!wait && !deleted && ours)
+        told(conn, &bytes, owner);
+}
+
+static void line(struct hfi_conn *conn, struct ec_watch *watch, const json_t *message)
+{
+    const json_t *result = json_object_get(message, "result");
+    const json_t *events = json_object_get(result, "events");
+    int64_t compacted = hfi_ec_number(result, "compact_revision");
+
+    if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
+        if (!watch->wait && compacted > 0) {
+            conn->inbox_rev = compacted; /* what we were told before is lost: ask for each */
+            conn->doubt = true;
+        }
+        hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
+                      conn->conf->hosts[watch->host].shown);
+        over(conn, watch);
+        return;
+    }
+    if (json_is_true(json_object_get(result, "created"))) {
+        watch->created = true;
+        if (watch->wait)
+            hfi_ec_wait_created(conn, watch->wait, hfi_ec_revision(result));
+    }
+    if (!watch->wait && json_array_size(events) > 0 && hfi_ec_revision(result) > 0)
+        conn->inbox_rev = hfi_ec_revision(result) + 1;
+    for (size_t i = 0; i < json_array_size(events) && conn->handling == watch; i++)
+        event(conn, watch->wait, json_array_get(events, i));
+}
+
+/* All whole lines that are there. */
+static void handle(struct hfi_conn *conn, struct ec_watch *watch)
+{
+    char *end;
+
+    conn->handling = watch;
+    while (conn->handling == watch && watch->input.len > 0 &&
+           (end = memchr(watch->input.bytes, '\n', watch->input.len))) {
+        size_t len = (size_t)(end - watch->input.bytes);
+        json_t *message = json_loadb(watch->input.bytes, len, 0, NULL);
+
+        watch->input.len -= len + 1;
+        memmove(watch->input.bytes, end + 1, watch->input.len);
+        line(conn, watch, message);
+        json_decref(message);
+    }
+    if (conn->handling == watch && watch->ended)
+        over(conn, watch);
+    conn->handling = NULL;
+}
+
+void hfi_ec_watches_work(struct hfi_conn *conn)
+{
+    struct ec_watch *watch = conn->watches;
+
+    while (watch) {
+        if (!watch->touched) {
+            watch = watch->next;
+            continue;
+        }
+        watch->touched = false;
+        handle(conn, watch);
+        watch = conn->watches; /* any may have been closed */
+    }
+}
+
+void hfi_ec_watches_host_failed(struct hfi_conn *conn, size_t host)
+{
+    for (struct ec_watch *watch = conn->watches; watch; watch = watch->next)
+        if (watch->host == host && !watch->ended) {
+            curl_multi_remove_handle(conn->multis[EC_STREAMS].handle, watch->easy);
+            hfi_ec_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
+            conn->started = true; /* to be worked on */
+        }
+}
+
+/* ---- the inbox, and pings ---------------------------------------------------------------------------------- */
+
+void hfi_ec_inbox_want(struct hfi_conn *conn, int64_t revision)
+{
+    if (conn->inbox_rev)
+        return;
+    conn->inbox_rev = revision;
+    conn->inbox_ms = 0;
+}
+
+static void pinged(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                   const hf_error *err)
+{
+    struct hfi_conn *conn = call->conn;
+
+    (void)reply, (void)err;
+    conn->pinging = false;
+    conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms * (conn->waits ? 1 : INBOX_PING_RARE);
+    if (outcome == EC_ANSWERED || outcome == EC_REFUSED)
+        return;
+    for (size_t i = 0; i < conn->conf->host_count; i++)
+        hfi_ec_watches_host_failed(conn, i);
+}
+
+static void ping(struct hfi_conn *conn)
+{
+    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/range", pinged, NULL);
+    struct ec_key from, to;
+
+    if (!call) {
+        conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
+        return;
+    }
+    conn->pinging = true;
+    call->again = true;
+    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
+    hfi_ec_add(&call->body, "{");
+    hfi_ec_add_key(&call->body, "key", &from);
+    hfi_ec_add(&call->body, ",\"count_only\":true}");
+    hfi_ec_call_send(call);
+}
+
+int64_t hfi_ec_watches_next_ms(const struct hfi_conn *conn)
+{
+    int64_t next = conn->watch_count > 0 && !conn->pinging ? conn->ping_ms : HFI_NEVER;
+
+    for (const struct ec_watch *watch = conn->watches; watch; watch = watch->next)
+        if (watch->touched)
+            return 0;
+    return conn->inbox_ms < next ? conn->inbox_ms : next;
+}
+
+void hfi_ec_watches_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct ec_key from, to;
+
+    if (conn->inbox_ms <= now_ms && !conn->inbox && !conn->closing) {
+        hfi_ec_area_range(conn->conf->prefix, EC_TOLD, conn->store, &from, &to);
+        conn->inbox_ms = HFI_NEVER;
+        if (!hfi_ec_watch_open(conn, NULL, &from, &to, conn->inbox_rev, &conn->inbox))
+            conn->inbox_ms = now_ms + INBOX_AGAIN_MS;
+    }
+    if (conn->watch_count > 0 && !conn->pinging && conn->ping_ms <= now_ms)
+        ping(conn);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells, by the engine contract itself: there is no public call yet. Compare and swap, and versions
+ * that never come back.
+ */
+#include "bed.h"
+
+#include "core/registry.h"
+#include "core/url.h"
+#include "engine/engine.h"
+#include "util/alloc.h"
+#include "util/hash.h"
+
+#include <string.h>
+
+static const unsigned char name[] = "a cell / of ours";
+static const struct hfi_engine *engine;
+
+static void woken(struct hfi_host *unused)
+{
+    (void)unused;
+}
+
+static struct hfi_host host = { .label = "cells", .wake = woken };
+
+static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
+                      uint64_t version, const char *bytes)
+{
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    op->deadline_ms = HFI_NEVER;
+    op->u.cell.name.bytes = name;
+    op->u.cell.name.len = sizeof name - 1;
+    hfi_hash128(name, sizeof name - 1, op->u.cell.name.hash);
+    op->u.cell.version = version;
+    op->u.cell.bytes = bytes;
+    op->u.cell.len = bytes ? strlen(bytes) : 0;
+    engine->submit(conn, op);
+    while (!atomic_load(&op->finished))
+        engine->turn(conn, now_ms() + 1000);
+    return (hf_status)(atomic_load(&op->finished) - 1);
+}
+
+static void swapped_by_version(void **state)
+{
+    uint64_t first, second;
+    struct hfi_conn *conn = NULL;
+    struct hfi_url url;
+    struct hfi_op op;
+
+    (void)state;
+    EXPECT(HF_OK, hfi_url_parse(at_bed(etcd_url(etcd, -1, "")), &url, &contract_error));
+    EXPECT(HF_OK, hfi_registry_find("etcd", &engine, &contract_error));
+    host.open_deadline_ms = now_ms() + LIMIT_MS;
+    EXPECT(HF_OK, engine->open(&url, &host, &conn, &contract_error));
+    hfi_url_done(&url);
+
+    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"));
+    first = op.u.cell.ret_version;
+    CHECK(first > 0);
+    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "again"));
+    CHECK(op.u.cell.ret_version == first);
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, first, "nine"));
+    second = op.u.cell.ret_version;
+    CHECK(second > first);
+    EXPECT(HF_BUSY, cell(conn, HFI_OP_CELL_SWAP, &op, first, "late"));
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    CHECK(op.u.cell.ret_version == second && op.u.cell.ret_len == 4);
+    CHECK(memcmp(op.u.cell.ret_bytes, "nine", 4) == 0);
+    hfi_free(op.u.cell.ret_bytes);
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, second, ""));
+    second = op.u.cell.ret_version;
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    CHECK(op.u.cell.ret_len == 0 && op.u.cell.ret_version == second);
+    hfi_free(op.u.cell.ret_bytes);
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL));
+    EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
+    EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"));
+    CHECK(op.u.cell.ret_version > second);
+    engine->close(conn);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { TEST(swapped_by_version) };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}

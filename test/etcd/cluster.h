@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Real etcd servers for tests, one or three that form a cluster: started, killed, stopped, continued
+ * and started again by the test that owns them, in a directory of their own (in memory if there
+ * is such a one: etcd 3.4 syncs every write, and cannot be told not to).
+ *
+ * A member dies with the thread that started it (PR_SET_PDEATHSIG): start them from the main
+ * thread. Whatever goes wrong here ends the program with the log on stderr; no call returns an error.
+ */
+#ifndef TEST_ETCD_CLUSTER_H
+#define TEST_ETCD_CLUSTER_H
+
+#include <jansson.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ETCD_MEMBERS_MAX 3
+#define ETCD_PATH_ROOM   128
+#define ETCD_SECRET      "sesame" /* of the user "app", and of root */
+
+struct etcd_member {
+    uint16_t port, peer_port;
+    pid_t pid; /* 0: not running */
+    uint64_t id;
+};
+
+struct etcd_cluster {
+    char dir[ETCD_PATH_ROOM];
+    size_t count;
+    bool tls, auth;
+    struct etcd_member members[ETCD_MEMBERS_MAX];
+    struct etcd_cluster *next; /* of all of this process */
+};
+
+#define ETCD_TLS  1u
+#define ETCD_AUTH 2u /* the user "app" may read and write below "hf/", and nothing else */
+
+struct etcd_cluster *etcd_start(size_t count, unsigned flags);
+void etcd_free(struct etcd_cluster *cluster); /* NULL is fine */
+void etcd_kill(struct etcd_cluster *cluster, size_t member);
+void etcd_restart(struct etcd_cluster *cluster, size_t member);
+void etcd_pause(struct etcd_cluster *cluster, size_t member);
+void etcd_continue(struct etcd_cluster *cluster, size_t member);
+/* Which member leads, as `of` sees it; waits until there is a leader other than `but` (-1: any). */
+size_t etcd_leader(struct etcd_cluster *cluster, size_t of, int but);
+
+/* "etcd://127.0.0.1:P1,127.0.0.1:P2/hf/{id}" and what follows; static, good until the next call but
+ * three. `only`: one member, or -1. */
+const char *etcd_url(const struct etcd_cluster *cluster, int only, const char *rest);
+/* One request to a member, as root if there are users; the answer, json_decref() it. `fine`: an
+ * error ends the program. */
+json_t *etcd_ask(struct etcd_cluster *cluster, size_t member, const char *path, const char *body,
+                 bool fine);
+int64_t etcd_number(const json_t *object, const char *key);
+
+#endif
