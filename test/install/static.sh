@@ -9,7 +9,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-static.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/store"
 
-cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis" -DHOLDFAST_TESTS=OFF \
+cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis;redlock" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
 cmake --build "$dir/build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 
