@@ -33,7 +33,7 @@
     X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
     X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
     X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
-    X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
+    X(KEEP_REPLIES, 1, 28155, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
     X(RENEW_ANYWHERE, 0, 1368, "a renewal counts nodes that do not witness the token") \
     X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
@@ -164,9 +164,9 @@ struct rl_seat { /* what a client knows of a node, for one acquisition */
     unsigned attempt;
     unsigned number; /* of the request whose answer is its vote; 0: none */
     int64_t asked_ms;
-    bool yielding;
-    uint64_t given_up; /* a grant with this counter or a lower one was taken back */
-    int64_t base_ms;   /* a grant by message was not earlier than this */
+    bool yielding, spoilt; /* spoilt: a yield of this attempt may still be carried out */
+    uint64_t given_up;     /* a grant with this counter or a lower one was taken back */
+    int64_t base_ms;       /* a grant by message was not earlier than this */
     int64_t wrote_ms;
 };
 
@@ -254,6 +254,7 @@ struct rl_world {
     int64_t beat_ms;  /* how often waiters say that they live */
     unsigned patient; /* some await an answer for so many windows */
     bool proposals;
+    bool by_counter;  /* how an old message is told from a new one, see redlock_client.c */
     bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;

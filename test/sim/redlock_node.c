@@ -238,6 +238,7 @@ static void acquire(struct rl_world *world, struct rl_message *m)
         return;
     }
     m->said = m->waits ? 'Q' : 'B';
+    m->counter = counter_of(node);
     if (m->waits && !find(&node->waiters, m->owner))
         add(world, &node->waiters, &ask);
 }
@@ -325,8 +326,10 @@ static void beat(struct rl_world *world, struct rl_message *m)
         if (record->until_ms < end_ms)
             record->until_ms = end_ms;
         say_held(world, record, m);
-    } else if ((record = find(&node->waiters, m->owner)) && record->attempt == m->attempt)
+    } else if ((record = find(&node->waiters, m->owner)) && record->attempt == m->attempt) {
         m->said = 'Q';
+        m->counter = counter_of(node);
+    }
 }
 
 static void renew(struct rl_world *world, struct rl_message *m)
