@@ -53,10 +53,15 @@ healer h[HEALERS + 1];
 
 /* 1. A fresh marker on the empty node, or the one that is there. A healer that starts over starts here. The second is
  * the one that began later: they are alike. */
+#ifdef MUTANT_MARKER_AGAIN
+#define FRESH(n) marker[n] = 1
+#else
+#define FRESH(n) markers++; marker[n] = markers /* each is sent once */
+#endif
 #define MARK(i, n) \
     :: atomic { OPEN && epoch[n] == UNINIT && (marker[n] == 0 || marker[n] != h[i].m) && (i == 1 || h[1].m != 0) -> \
         if \
-        :: marker[n] == 0 -> markers++; marker[n] = markers \
+        :: marker[n] == 0 -> FRESH(n) \
         :: else \
         fi; \
         h[i].z = n; h[i].m = marker[n]; h[i].number = 0; h[i].S = 0; h[i].f = 0; \

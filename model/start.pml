@@ -36,8 +36,13 @@ starter s[STARTERS + 1];
 #define BORN(i) EPOCH(1, i)
 #endif
 
+#ifdef MUTANT_CLAIM_AGAIN
+#define SENT(i, n) false
+#else
+#define SENT(i, n) HAS(s[i].claimed, n)
+#endif
 #define CLAIM(i, n) \
-    :: atomic { OPEN && epoch[n] == UNINIT && !HAS(s[i].claimed, n) -> \
+    :: atomic { OPEN && epoch[n] == UNINIT && !SENT(i, n) -> \
         marker[n] = i; \
         s[i].claimed = s[i].claimed | BIT(n); \
         printf("starter %d claims node %d\n", i, n) }

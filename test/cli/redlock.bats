@@ -44,7 +44,10 @@ stop_node() {
 
 raw() { redis-cli -s "$dir/sock$1" "${@:2}"; }
 node() { echo "127.0.0.1:${ports[$1]}"; }
-aim() { export HOLDFAST_STORE="redlock://$(node 0),$(node 1),$(node 2)?$1"; }
+aim() {
+    HOLDFAST_STORE="redlock://$(node 0),$(node 1),$(node 2)?$1"
+    export HOLDFAST_STORE
+}
 votes() { holdfast redlock status --json 2>/dev/null | jq "[.nodes[] | select(.votes)] | length"; }
 all_vote() { [[ $(votes) == 3 ]]; }
 

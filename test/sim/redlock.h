@@ -31,8 +31,9 @@
     X(NO_SEAL, 1, 643, "a node is healed without a seal")                              \
     X(SEAL_FEW, 1, 2251, "a majority of the intact nodes is sealed, not of all")       \
     X(NO_MARKER, 1, 160, "an install that does not look at the marker")                \
-    X(NUMBER_ONLY, 1, 0, "an epoch is a number")                                       \
-    X(KEEP_REPLIES, 1, 21945, "replies are kept when the epoch changes")               \
+    X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
+    X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
+    X(KEEP_REPLIES, 1, 28155, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
     X(RENEW_ANYWHERE, 0, 1368, "a renewal counts nodes that do not witness the token") \
     X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
@@ -150,6 +151,8 @@ struct rl_node {
     unsigned char cluster[HFI_EPOCH_ID], marker[HFI_EPOCH_ID];
     int64_t marked_ms;
     uint64_t top, floor, counter; /* counter 0: absent */
+    struct hfi_epoch
+        voted; /* the last that it voted in; only the judge remembers it after a loss */
     struct rl_list holders, waiters, tombs;
 };
 
@@ -161,9 +164,9 @@ struct rl_seat { /* what a client knows of a node, for one acquisition */
     unsigned attempt;
     unsigned number; /* of the request whose answer is its vote; 0: none */
     int64_t asked_ms;
-    bool yielding;
-    uint64_t given_up; /* a grant with this counter or a lower one was taken back */
-    int64_t base_ms;   /* a grant by message was not earlier than this */
+    bool yielding, spoilt; /* spoilt: a yield of this attempt may still be carried out */
+    uint64_t given_up;     /* a grant with this counter or a lower one was taken back */
+    int64_t base_ms;       /* a grant by message was not earlier than this */
     int64_t wrote_ms;
 };
 
@@ -208,10 +211,9 @@ struct rl_healer {
     unsigned requests, timer;
     unsigned round; /* requests with this number or a higher one belong to what is going on */
     bool viewing;
-    int64_t until_us; /* what is under way is not awaited longer */
     struct hfi_node_view view[RL_NODES];
     unsigned took;                      /* so many of its requests are answered */
-    unsigned char marker[HFI_EPOCH_ID]; /* of its last start */
+    unsigned char marker[HFI_EPOCH_ID]; /* the id of its last start */
     enum hfi_stuck stuck;
 };
 
@@ -252,6 +254,7 @@ struct rl_world {
     int64_t beat_ms;  /* how often waiters say that they live */
     unsigned patient; /* some await an answer for so many windows */
     bool proposals;
+    bool by_counter;  /* how an old message is told from a new one, see redlock_client.c */
     bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
@@ -314,6 +317,7 @@ void rl_healer_die(struct rl_world *world, unsigned number);
 void rl_wrong(struct rl_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 unsigned rl_judge_won(struct rl_world *world, const struct rl_client *client);
+void rl_judge_back(struct rl_world *world, unsigned node, const struct hfi_epoch *epoch);
 void rl_judge_renewed(struct rl_world *world, const struct rl_client *client, int64_t sent_us);
 void rl_judge(struct rl_world *world);
 void rl_judge_rest(struct rl_world *world);

@@ -8,8 +8,9 @@
  *
  * Answers may come in any order, so the vote of a node is the answer to the last request to it, or a message.
  * What makes a message safe to believe: it names the attempt, which is another one for each acquire that a node
- * is sent; and after a yield its counter must be higher than that of the grant given up. Its time counts
- * from the last request that found us in the queue.
+ * is sent; and after a yield its counter must be higher than that of the grant given up. Or (by_counter, as
+ * the engine does) the attempt stays, and the counter must be higher than the one that came with the last "queued".
+ * Its time counts from the last request that found us in the queue.
  */
 #include "redlock.h"
 
@@ -54,13 +55,18 @@ static void ask(struct rl_world *world, struct rl_client *client, unsigned node)
     struct rl_seat *seat = &client->seat[node];
     struct rl_message m;
 
-    if (world->mutant != RL_STALE_MESSAGE || seat->asked_ms == 0)
+    bool again = seat->asked_ms != 0 && !seat->spoilt &&
+                 (world->by_counter || world->mutant == RL_STALE_MESSAGE);
+
+    if (!again)
         seat->attempt++;
     m = rl_client_request(world, client, node, RL_ACQUIRE);
     hfi_ballot_asked(&client->ballot, node);
     seat->number = m.number;
-    seat->asked_ms = seat->base_ms = m.sent_ms;
-    seat->yielding = false;
+    seat->asked_ms = m.sent_ms;
+    if (!again || !world->by_counter)
+        seat->base_ms = m.sent_ms;
+    seat->yielding = seat->spoilt = false;
     rl_send(world, &m);
 }
 
@@ -235,6 +241,8 @@ static void vote_came(struct rl_world *world, struct rl_client *client, const st
             return; /* a message that came first is the later news: only we can take it back */
         vote = HFI_VOTE_QUEUED;
         seat->base_ms = m->sent_ms;
+        if (world->by_counter && m->counter > seat->given_up)
+            seat->given_up = m->counter; /* what is granted from now on is more */
         break;
     case 'B':
         vote = HFI_VOTE_BUSY;
@@ -390,6 +398,7 @@ static void overdue(struct rl_world *world, struct rl_client *client, int64_t no
         hfi_ballot_voted(&client->ballot, i,
                          seat->yielding && world->mutant != RL_LATE_YIELD ? HFI_VOTE_OTHER
                                                                           : HFI_VOTE_SILENT);
+        seat->spoilt = seat->yielding;
         seat->yielding = false;
     }
 }

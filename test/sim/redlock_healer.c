@@ -17,12 +17,6 @@ static struct rl_message request(struct rl_world *world, unsigned number, unsign
                                 .number = ++world->healer[number].requests };
 }
 
-static void await(struct rl_world *world, unsigned number)
-{
-    world->healer[number].until_us = world->now_us + world->window_ms * 500;
-    world->healer[number].took = 0;
-}
-
 static void look(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
@@ -30,7 +24,7 @@ static void look(struct rl_world *world, unsigned number)
     healer->viewing = true;
     healer->round = healer->requests + 1;
     memset(healer->view, 0, sizeof healer->view);
-    await(world, number);
+    healer->took = 0;
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_message m = request(world, number, i, RL_STATUS);
 
@@ -61,12 +55,21 @@ static bool all_old(const struct rl_world *world, const struct rl_healer *healer
     return true;
 }
 
+static void start_marker(const struct rl_world *world, const struct rl_healer *healer,
+                         unsigned node, unsigned char *ret_marker)
+{
+    hfi_start_marker(healer->marker, world->mutant == RL_ONE_MARKER ? 0 : node, ret_marker);
+}
+
 static bool all_mine(const struct rl_world *world, const struct rl_healer *healer)
 {
-    for (unsigned i = 0; i < world->n; i++)
-        if (!healer->view[i].marked ||
-            memcmp(healer->view[i].marker, healer->marker, HFI_EPOCH_ID) != 0)
+    unsigned char marker[HFI_EPOCH_ID];
+
+    for (unsigned i = 0; i < world->n; i++) {
+        start_marker(world, healer, i, marker);
+        if (!healer->view[i].marked || memcmp(healer->view[i].marker, marker, HFI_EPOCH_ID) != 0)
             return false;
+    }
     return true;
 }
 
@@ -74,11 +77,11 @@ static bool all_mine(const struct rl_world *world, const struct rl_healer *heale
 static void start(struct rl_world *world, unsigned number)
 {
     struct rl_healer *healer = &world->healer[number];
-    struct hfi_epoch epoch = { .number = 1 };
+    struct hfi_epoch epoch;
     int64_t old_ms = 4 * world->window_ms;
 
     if (all_mine(world, healer)) {
-        memcpy(epoch.id, healer->marker, HFI_EPOCH_ID);
+        hfi_start_epoch(healer->marker, &epoch);
         for (unsigned i = 0; i < world->n; i++)
             install(world, number, i, &epoch, 0, epoch.id);
         return;
@@ -90,7 +93,7 @@ static void start(struct rl_world *world, unsigned number)
         struct rl_message m = request(world, number, i, RL_MARK);
 
         m.overwrite_ms = old_ms;
-        memcpy(m.marker, healer->marker, HFI_EPOCH_ID);
+        start_marker(world, healer, i, m.marker);
         rl_send(world, &m);
     }
 }
@@ -166,7 +169,7 @@ static void act(struct rl_world *world, unsigned number)
     healer->viewing = false;
     healer->stuck = heal.step == HFI_HEAL_STUCK ? heal.why : HFI_STUCK_NO;
     healer->round = healer->requests + 1;
-    await(world, number);
+    healer->took = 0;
     for (unsigned i = 0; i < world->n; i++)
         if (healer->view[i].state == HFI_NODE_READY)
             memcpy(cluster, healer->view[i].cluster, HFI_EPOCH_ID);

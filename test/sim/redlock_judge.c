@@ -7,7 +7,8 @@
  *  - who began after another had won gets a larger token;
  *  - a renewal says yes only if nobody won in between who excludes it;
  *  - the resource that checks tokens never goes back and loses no update;
- *  - the epoch of a node that keeps its data only rises (redlock_node.c).
+ *  - the epoch of a node that keeps its data only rises (redlock_node.c), and one that lost it comes back in a
+ *    higher epoch than any that it voted in.
  * As long as no clock has jumped (and no acquire was sent twice):
  *  - clients that say "held" by their own clock, and are awake, do not exclude each other; a
  *    semaphore's are not more than its capacity, and have slots of their own.
@@ -79,6 +80,21 @@ void rl_judge_renewed(struct rl_world *world, const struct rl_client *client, in
             rl_wrong(world, "client %u renewed %llu after client %u had won %llu", client->number,
                      (unsigned long long)mine->token, world->win[i].client,
                      (unsigned long long)world->win[i].token);
+}
+
+/* What the proof of a heal hangs on. Mutants of a heal must be seen to break tokens, but for two that would
+ * take too long to. */
+void rl_judge_back(struct rl_world *world, unsigned node, const struct hfi_epoch *epoch)
+{
+    const struct hfi_epoch *voted = &world->node[node].voted;
+
+    if (world->mutant == RL_NUMBER_ONLY ? epoch->number > voted->number
+                                        : hfi_epoch_compare(epoch, voted) > 0)
+        return;
+    if (world->mutant == RL_SOUND || world->mutant == RL_NUMBER_ONLY ||
+        world->mutant == RL_ONE_MARKER)
+        rl_wrong(world, "node %u forgot its votes of epoch %llu, and votes in epoch %llu", node,
+                 (unsigned long long)voted->number, (unsigned long long)epoch->number);
 }
 
 void rl_judge(struct rl_world *world)

@@ -92,6 +92,7 @@ static uint64_t counter_of(const struct rl_node *node)
 
 static void set_counter(struct rl_node *node, uint64_t counter)
 {
+    node->voted = node->epoch;
     node->counter = counter;
     if (counter > node->top)
         node->top = counter;
@@ -237,6 +238,7 @@ static void acquire(struct rl_world *world, struct rl_message *m)
         return;
     }
     m->said = m->waits ? 'Q' : 'B';
+    m->counter = counter_of(node);
     if (m->waits && !find(&node->waiters, m->owner))
         add(world, &node->waiters, &ask);
 }
@@ -324,8 +326,10 @@ static void beat(struct rl_world *world, struct rl_message *m)
         if (record->until_ms < end_ms)
             record->until_ms = end_ms;
         say_held(world, record, m);
-    } else if ((record = find(&node->waiters, m->owner)) && record->attempt == m->attempt)
+    } else if ((record = find(&node->waiters, m->owner)) && record->attempt == m->attempt) {
         m->said = 'Q';
+        m->counter = counter_of(node);
+    }
 }
 
 static void renew(struct rl_world *world, struct rl_message *m)
@@ -402,6 +406,7 @@ static void install(struct rl_world *world, struct rl_message *m)
         m->said = 'I';
     else if (world->mutant == RL_NO_MARKER ||
              (node->marked && memcmp(node->marker, m->marker, HFI_EPOCH_ID) == 0)) {
+        rl_judge_back(world, m->node, &m->epoch);
         rl_node_install(world, m->node, &m->epoch, m->floor);
         memcpy(node->cluster, m->view.cluster, HFI_EPOCH_ID);
         m->said = 'D';

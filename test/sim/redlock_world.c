@@ -167,6 +167,7 @@ static void set_up(struct rl_world *world, uint64_t seed, enum rl_mutant mutant)
     world->patient = storm ? 10 : 0;
     if (storm)
         world->beat_ms += (int64_t)rl_roll(world, 20) * world->window_ms / 3;
+    world->by_counter = mutant == RL_SOUND && seed % 2 == 0;
     world->stale = mutant == RL_SOUND ? storm && seed % 10 == 0 : mutant == RL_NUMBER_ONLY;
     choose_weather(world, storm);
     if (mutant == RL_LATE_YIELD) {

@@ -110,19 +110,55 @@ static void all_empty_is_a_start(void **state)
     expect_stuck(nodes, 3, HFI_STUCK_FEW);
 }
 
+static struct hfi_node_view started(const unsigned char *start_id, unsigned node)
+{
+    struct hfi_node_view view = { .state = HFI_NODE_EMPTY, .marked = true };
+
+    hfi_start_marker(start_id, node, view.marker);
+    return view;
+}
+
 /* Who started it died after the first install: what still carries his marker has never voted. */
 static void a_start_is_carried_on(void **state)
 {
-    struct hfi_node_view nodes[] = { ready(1, 's', 0, 3), empty('s', 0), empty('s', 0) };
+    unsigned char id[HFI_EPOCH_ID];
+    struct hfi_node_view nodes[3] = { ready(1, 's', 0, 3) };
 
     (void)state;
-    expect(nodes, 3, HFI_HEAL_INSTALL, 2, 1, 's');
+    set_id(id, 's');
+    hfi_start_epoch(id, &nodes[0].epoch);
+    assert_int_equal(nodes[0].epoch.number, 1);
+    nodes[1] = started(id, 1);
+    nodes[2] = started(id, 2);
+    assert_int_not_equal(memcmp(nodes[1].marker, nodes[2].marker, HFI_EPOCH_ID), 0);
+    assert_int_not_equal(memcmp(nodes[1].marker, nodes[0].epoch.id, HFI_EPOCH_ID), 0);
+    expect(nodes, 3, HFI_HEAL_INSTALL, 2, 0, 0);
     nodes[1] = empty('t', 0); /* taken by another start meanwhile */
-    expect(nodes, 3, HFI_HEAL_INSTALL, 4, 1, 's');
+    expect(nodes, 3, HFI_HEAL_INSTALL, 4, 0, 0);
     nodes[2] = empty(0, 0);
     expect_stuck(nodes, 3, HFI_STUCK_LOST);
-    nodes[0] = ready(2, 't', 0, 3); /* not a first epoch: that is a loss of two */
+    nodes[2] = started(id, 2);
+    nodes[0].epoch.number = 2; /* not a first epoch: that is a loss of two */
     expect_stuck(nodes, 3, HFI_STUCK_LOST);
+}
+
+/* With a majority there the rest is healed like any other loss: by a seal of its own. */
+static void the_rest_of_a_start_is_sealed_for(void **state)
+{
+    unsigned char id[HFI_EPOCH_ID];
+    struct hfi_node_view nodes[3] = { ready(1, 's', 0, 3), ready(1, 's', 0, 3) };
+    struct hfi_heal heal;
+
+    (void)state;
+    set_id(id, 's');
+    hfi_start_epoch(id, &nodes[0].epoch);
+    hfi_start_epoch(id, &nodes[1].epoch);
+    nodes[2] = started(id, 2);
+    nodes[2].age_ms = MAX_TTL_MS;
+    heal = hfi_heal_next(nodes, 3);
+    assert_int_equal(heal.step, HFI_HEAL_SEAL);
+    assert_int_equal(heal.epoch.number, 2);
+    assert_memory_equal(heal.epoch.id, nodes[2].marker, HFI_EPOCH_ID);
 }
 
 static void too_few_are_left(void **state)
@@ -291,6 +327,7 @@ int main(void)
         cmocka_unit_test(the_epoch_of_a_majority),
         cmocka_unit_test(all_empty_is_a_start),
         cmocka_unit_test(a_start_is_carried_on),
+        cmocka_unit_test(the_rest_of_a_start_is_sealed_for),
         cmocka_unit_test(too_few_are_left),
         cmocka_unit_test(nodes_that_do_not_belong_together),
         cmocka_unit_test(a_loss_is_healed),

@@ -98,19 +98,35 @@ int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn)
 {
     const struct rl_healing *healing = conn->healing;
 
-    /* What is under way ends by itself, and then this is asked again. */
-    return !healing || healing->looks || healing->steps ? HFI_NEVER : healing->look_ms;
+    /* A step ends by itself, and then this is asked again. Not so a look: one node that does not answer must not
+     * keep us from hearing of a new epoch. */
+    return !healing || healing->steps ? HFI_NEVER : healing->look_ms;
+}
+
+/* A silent one stays as we know it: nothing is decided before it has answered what it owes. */
+static uint32_t answering(const struct hfi_conn *conn, int64_t now_ms)
+{
+    uint32_t nodes = hfi_rl_nodes_up(conn);
+
+    for (unsigned i = 0; i < conn->n; i++)
+        if (nodes & 1u << i && hfi_rl_node_silent(&conn->nodes[i], now_ms))
+            nodes &= ~(1u << i);
+    return nodes;
 }
 
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     struct rl_healing *healing = conn->healing;
+    uint32_t nodes;
 
     if (conn->closing || hfi_rl_heal_next_ms(conn) > now_ms)
         return;
     healing->look_ms = HFI_NEVER;
     healing->looked_ms = now_ms;
-    look(conn, hfi_rl_nodes_up(conn));
+    nodes = answering(conn, now_ms);
+    if (!nodes)
+        hfi_rl_heal_soon(conn, AGAIN_MS, AGAIN_MS);
+    look(conn, nodes);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -160,8 +176,9 @@ static void all_told(struct rl_round *round)
     decide(conn);
 }
 
-void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view *ret_views)
+void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX])
 {
+    memset(ret_views, 0, HFI_NODES_MAX * sizeof *ret_views);
     for (unsigned i = 0; i < conn->n; i++)
         ret_views[i] = conn->nodes[i].view;
 }

@@ -75,7 +75,7 @@ struct rl_round *hfi_rl_heal_round(struct hfi_conn *conn, const struct hfi_scrip
 void hfi_rl_heal_answered(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                           const struct hfi_reply *reply, const hf_error *err);
 void hfi_rl_heal_stepped(struct hfi_conn *conn);
-void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view *ret_views);
+void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX]);
 
 /* ---- heal_start.c ----------------------------------------------------------------------------- */
 

@@ -170,10 +170,28 @@ static bool stuck(const struct hfi_node_view *nodes, unsigned n, struct whole *w
 }
 
 /*
- * One who starts a cluster saw all n empty with his marker before he installed the first, and may have died
- * after that. A node that still carries the marker, which is the id of the first epoch, has not voted since:
- * it has forgotten nothing, and needs neither age nor seal. (A marker is sent once to each node, and
- * used up by the install: it is never there a second time.)
+ * One marker for each node, all of one start. Not one for all: a late request of a start that failed would put the
+ * marker on a node which has been in the cluster meanwhile and lost its data, while another node was healed
+ * by the same marker: then it would look as if the epoch had been sealed after that loss.
+ */
+void hfi_start_marker(const unsigned char *start_id, unsigned node, unsigned char *ret_marker)
+{
+    assert(node < HFI_NODES_MAX);
+    memcpy(ret_marker, start_id, HFI_EPOCH_ID);
+    ret_marker[HFI_EPOCH_ID - 1] = (unsigned char)(node + 1);
+}
+
+void hfi_start_epoch(const unsigned char *start_id, struct hfi_epoch *ret_epoch)
+{
+    ret_epoch->number = 1;
+    memcpy(ret_epoch->id, start_id, HFI_EPOCH_ID);
+    ret_epoch->id[HFI_EPOCH_ID - 1] = 0;
+}
+
+/*
+ * One who starts a cluster saw all n empty with his markers before he installed the first, and may have died
+ * after that. So all his markers had arrived, and none is under way any more: a node that still carries its own
+ * has not voted since. It has forgotten nothing, and needs neither age nor seal.
  */
 static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
                              const struct whole *whole, struct hfi_heal *heal)
@@ -182,7 +200,7 @@ static bool unfinished_start(const struct hfi_node_view *nodes, unsigned n,
         return false;
     for (unsigned i = 0; i < n; i++)
         if (nodes[i].state == HFI_NODE_EMPTY && nodes[i].marked &&
-            memcmp(nodes[i].marker, whole->highest->epoch.id, HFI_EPOCH_ID) == 0) {
+            memcmp(nodes[i].marker, whole->highest->epoch.id, HFI_EPOCH_ID - 1) == 0) {
             install(nodes, n, i, whole, heal);
             return true;
         }

@@ -151,11 +151,11 @@ static void all_looked(struct rl_round *round)
     else if (!hfi_rl_merge(&look->view, &merged))
         status = hfi_error_memory(&look->err);
 
-    if (look->op && look->op->kind == HFI_OP_BREAK && status == HF_OK) {
+    if (look->op->kind == HFI_OP_BREAK && status == HF_OK) {
         break_found(conn, look, &merged);
     } else {
         if (status == HF_OK)
-            status = emit(look, (search ? search->op : look->op)->u.inspect.sink, &merged);
+            status = emit(look, look->op->u.inspect.sink, &merged);
         if (!search)
             hfi_rl_finish(conn, look->op, status, &look->err);
         else if (status != HF_OK && search->status == HF_OK) {
@@ -500,7 +500,7 @@ static void go_on(struct hfi_conn *conn, struct search *search)
         struct hfi_name name = { .bytes = found->bytes, .len = found->len };
 
         search->asking++;
-        if (!look_at(conn, NULL, search, &name)) {
+        if (!look_at(conn, search->op, search, &name)) {
             search->asking--;
             fail_search(search, HF_NO_MEMORY, NULL);
         }

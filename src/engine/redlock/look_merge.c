@@ -267,7 +267,7 @@ static void merge_kind(const struct rl_view *view, struct rl_merged *merged)
 /* Closed until a majority of all nodes is open. */
 static int64_t merge_closed(const struct rl_view *view)
 {
-    int64_t closed_ms[HFI_NODES_MAX];
+    int64_t closed_ms[HFI_NODES_MAX] = { 0 };
 
     for (unsigned i = 0; i < view->n; i++)
         closed_ms[i] = view->said[i].closed_ms;

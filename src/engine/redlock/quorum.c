@@ -123,7 +123,6 @@ static bool stands(const struct hfi_ballot_node *at, uint64_t token)
     return at->asked == 0 && (at->written > at->granted ? at->written : at->granted) == token;
 }
 
-/* All of one choice, or (any) all that were granted. */
 static uint32_t granted_nodes(const struct hfi_ballot *ballot)
 {
     uint32_t nodes = 0;

@@ -146,8 +146,8 @@ struct hfi_node_view {
 
 enum hfi_heal_step {
     HFI_HEAL_NOTHING, /* all that answer are in one epoch */
-    /* All n are empty: mark all with one fresh marker (overwriting old ones), confirm that all n carry it,
-     * install epoch 1 with it as id. Who dies on the way is followed up by INSTALL. */
+    /* All n are empty: draw a fresh start id, put hfi_start_marker() on each (overwriting old ones), confirm that
+     * all n carry theirs, install hfi_start_epoch(). Who dies on the way is followed up by INSTALL. */
     HFI_HEAL_START,
     HFI_HEAL_MARK,    /* put a marker on `nodes`, or take note of the one there */
     HFI_HEAL_AGE,     /* an empty node must stay so until `wait_ms` from now */
@@ -180,6 +180,11 @@ struct hfi_heal {
  * again and again is to be shown as UNKNOWN, or it stops all the steps that come after.
  */
 struct hfi_heal hfi_heal_next(const struct hfi_node_view *nodes, unsigned n);
+
+/* Of a start: the marker of a node (any numbering will do that tells the nodes apart), and the first epoch.
+ * A marker is sent to one node, and once. */
+void hfi_start_marker(const unsigned char *start_id, unsigned node, unsigned char *ret_marker);
+void hfi_start_epoch(const unsigned char *start_id, struct hfi_epoch *ret_epoch);
 
 /* The epoch to use: the one that a majority of all n is in. false: there is none. No other may be
  * named in a request, wherever it was heard of (heal_plan.c says why); the views must be of one round. */
