@@ -21,3 +21,5 @@ fi
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/build/bin/holdfast"
+# shellcheck disable=SC2016
+"$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
