@@ -38,7 +38,7 @@ static hf_lease *take(hf_store *store)
 }
 
 /* Add `amount` under this lease. `pause`: be stopped in the middle. */
-static hf_status deposit(hf_store *bank, hf_lease *lease, int amount, int pause)
+static hf_status deposit(hf_store *bank, hf_lease *lease, long amount, int pause)
 {
     char text[32];
     void *found;
@@ -50,7 +50,7 @@ static hf_status deposit(hf_store *bank, hf_lease *lease, int amount, int pause)
 
     /* Claim before reading: from here on nobody with a lower token changes what we read. */
     must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
-    snprintf(text, sizeof text, "%d", (found ? atoi(found) : 0) + amount);
+    snprintf(text, sizeof text, "%ld", (found ? strtol(found, NULL, 10) : 0) + amount);
     printf("token %" PRIu64 ": read %s, will write %s\n", token, found ? (char *)found : "nothing",
            text);
     hf_guard_free(found);
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     must(hf_guard_token(lease, &token, &err), &err);
     must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
     printf("balance: %s\n", found ? (char *)found : "nothing");
-    expect(found && atoi(found) == 101, "no deposit was lost");
+    expect(found && strcmp(found, "101") == 0, "no deposit was lost");
     hf_guard_free(found);
     must(hf_release(lease, &err), &err);
     close_store(bank);

@@ -166,7 +166,8 @@ static void longest_times(void **state)
     if (has(HF_CAP_LOCK_DELAY))
         request.lock_delay_ms = HF_MS_MAX;
     if (hf_acquire(store, &request, &lease, &contract_error) == HF_INVALID) {
-        CHECK(strstr(contract_error.text, "ttl_ms")); /* an engine may have a bound, if it names it */
+        CHECK(
+            strstr(contract_error.text, "ttl_ms")); /* an engine may have a bound, if it names it */
         close_store(store);
         return;
     }

@@ -16,7 +16,7 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 cd "$dir/stage$prefix"
 lib=$(find . -name 'libholdfast.so.0' -printf '%h')
 [ -n "$lib" ] || fail "no libholdfast.so.0"
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h \
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h \
     "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
     [ -e "$file" ] || fail "$file is missing"
 done
@@ -26,7 +26,7 @@ done
 [ "$(stat -c %a "$dir/stage/var/lib/holdfast")" = 1777 ] || fail "/var/lib/holdfast: not mode 1777"
 
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/memcached.so"; do
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so"; do
     if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -qF "$build"; then
         fail "$file has the build directory in its path"
     fi

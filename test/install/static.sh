@@ -9,7 +9,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-static.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/store"
 
-cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis;memcached;etcd" -DHOLDFAST_TESTS=OFF \
+cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis;redlock;memcached;etcd" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
 cmake --build "$dir/build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 
@@ -26,3 +26,5 @@ fi
 # shellcheck disable=SC2016 # the same
 "$1/bin/test/with_etcd" sh -c '"$0" -S "etcd://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
     "$dir/build/bin/holdfast"
+# shellcheck disable=SC2016
+"$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"

@@ -41,7 +41,7 @@
     X(NO_YIELD, 0, 15, "nobody yields")                                                \
     X(COUNT_PERMITS, 0, 62, "a semaphore counts permits, not slots")                   \
     X(READ_FIRST, 0, 516, "the resource is read before the token is claimed")          \
-    X(STALE_MESSAGE, 0, 2488, "a message is believed after the grant was taken back")  \
+    X(STALE_MESSAGE, 0, 7178, "a message is believed after the grant was taken back")  \
     X(LATE_YIELD, 0, 55, "a yield without answer is forgotten")                        \
     X(BORN_OLD, 0, 110, "an empty node is healed before max_ttl is over")
 

@@ -115,11 +115,13 @@ void rl_held_step(struct rl_world *world, struct rl_client *client, int64_t now_
 
 static void renewed(struct rl_world *world, struct rl_client *client, const struct rl_message *m)
 {
+    /* An attempt that is asked for twice may be granted again where it had ended: not the record we won by. */
+    bool ours = m->said == 'R' && (!world->by_counter || m->counter == client->token);
     unsigned yes, no;
 
     if (!client->renewal || m->number < client->renewal)
         return;
-    *(m->said == 'R' ? &client->yes : &client->no) |= UINT32_C(1) << m->node;
+    *(ours ? &client->yes : &client->no) |= UINT32_C(1) << m->node;
     client->no &= ~client->yes;
     yes = (unsigned)__builtin_popcount(client->yes);
     no = (unsigned)__builtin_popcount(client->no);

@@ -343,6 +343,7 @@ static void renew(struct rl_world *world, struct rl_message *m)
                              .until_ms = rl_node_ms(world, m->node) + m->ttl_ms };
 
     m->said = holder ? 'R' : 'N';
+    m->counter = holder ? holder->token : 0;
     if (holder)
         holder->until_ms = ask.until_ms;
     else if (world->mutant == RL_RENEW_RECREATES && world->node[m->node].ready &&

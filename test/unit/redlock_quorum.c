@@ -109,10 +109,10 @@ static void two_write_backs_at_one_node(void **state)
     assert_int_equal(outcome.nodes, 3);
     hfi_ballot_writing(&ballot, 0, 11);
     hfi_ballot_writing(&ballot, 1, 11);
-    hfi_ballot_wrote(&ballot, 0, 9); /* 9 at two nodes: that is won as well */
+    hfi_ballot_wrote(&ballot, 0, 9);
+    /* 9 at two nodes, but not for long: both will have 11, and a renewal would not find 9 there. */
     outcome = decide(&ballot, true);
-    assert_int_equal(outcome.verdict, HFI_BALLOT_WON);
-    assert_int_equal(outcome.token, 9);
+    assert_int_equal(outcome.verdict, HFI_BALLOT_OPEN);
     assert_int_equal(ballot.node[0].asked, 11);
     hfi_ballot_wrote(&ballot, 0, 11);
     assert_int_equal(ballot.node[0].asked, 0);
@@ -344,7 +344,8 @@ static unsigned witnesses_of(const struct hfi_ballot *ballot, uint64_t choice, u
         const struct hfi_ballot_node *at = &ballot->node[i];
 
         count += at->vote == HFI_VOTE_GRANTED && at->choice == choice &&
-                 (token == 0 || at->granted == token || at->written == token);
+                 (token == 0 ||
+                  (!at->asked && token == (at->written > at->granted ? at->written : at->granted)));
     }
     return count;
 }

@@ -310,8 +310,8 @@ static void rd_cork(struct hfi_conn *conn, bool on)
 #define CALLS                                                                                   \
     .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = RD_TTL_MS, .min_ttl_ms = 1000, \
     .open = rd_open, .close = rd_close, .abandon = rd_abandon, .location = rd_location,         \
-    .submit = rd_submit, .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms, \
-    .process = rd_process, .turn = rd_turn, .kick = rd_kick, .cork = rd_cork,  \
+    .submit = rd_submit, .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms,         \
+    .process = rd_process, .turn = rd_turn, .kick = rd_kick, .cork = rd_cork,                   \
     .doctor = hfi_rd_doctor
 
 #define SCHEMES \

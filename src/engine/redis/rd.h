@@ -165,8 +165,8 @@ struct hfi_conn {
 /* op->engine[] */
 enum {
     RD_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct rd_wait, until it is to be finished */
-    RD_OP_DATA,   /* look.c */
-    RD_OP_LEFT    /* a renewal: how many commands of it are under way */
+    RD_OP_DATA,                 /* look.c */
+    RD_OP_LEFT                  /* a renewal: how many commands of it are under way */
 };
 
 /* claim->engine[] */

@@ -21,7 +21,7 @@
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
 
-#define LIMIT_MIN_MS 250  /* how long an attempt waits for answers: a tenth of the ttl, but ... */
+#define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
 #define TRY_MS       4   /* ... after about so long, and twice that, ... */
@@ -62,12 +62,13 @@ uint64_t hfi_rl_choice(const char *slots, size_t len)
 static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *claim, hf_error *err)
 {
     if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > RL_SLOTS_MAX)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "permits: one lease on redlock has at most %d", RL_SLOTS_MAX);
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "permits: one lease on redlock has at most %d",
+                             RL_SLOTS_MAX);
     if (claim->ttl_ms + claim->lock_delay_ms > conn->max_ttl_ms)
-        return hfi_error_set(err, HF_INVALID, 0,
-                             "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
-                             (long long)conn->max_ttl_ms);
+        return hfi_error_set(
+            err, HF_INVALID, 0,
+            "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
+            (long long)conn->max_ttl_ms);
     return HF_OK;
 }
 
@@ -241,8 +242,8 @@ static void late_answer(struct rl_round *round, unsigned node, const struct hfi_
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
     if (reply && reply->type == HFI_REPLY_INTEGER)
-        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
-                          (uint64_t)reply->integer, 0);
+        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node, (uint64_t)reply->integer,
+                          0);
     else if (hfi_rl_letter(reply) == 'G' && counter && slots)
         hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
                           (uint64_t)counter->integer, hfi_rl_choice(slots->text, slots->len));
@@ -359,8 +360,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     case 'X': /* a tombstone of this attempt: somebody broke it, or it is a copy that came late */
         break;
     default:
-        hfi_error_set(&wait->err, HF_CORRUPT, 0,
-                      "%s: an answer that none of our scripts gives",
+        hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our scripts gives",
                       hfi_link_address(conn->nodes[node].link)->shown);
         wait->hold->unsure |= 1u << node;
     }
@@ -419,7 +419,8 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
         return;
     }
     if (wait->op->may_wait || (wait->moved && wait->tries < TRIES_MAX)) {
-        hfi_rl_rest(conn, wait, wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
+        hfi_rl_rest(conn, wait,
+                    wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
         return;
     }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {

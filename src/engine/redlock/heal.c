@@ -26,6 +26,7 @@
 #define AGAIN_MS      500  /* after something went wrong, doubling up to ... */
 #define AGAIN_MAX_MS  8000 /* ... this */
 #define LOST_SURE_MS  1500 /* a start that is under way looks like a loss for a moment */
+#define LOST_LOOK_MS  150  /* until then it is looked at so often */
 #define STEPS_AT_ONCE 8    /* a heal needs fewer; then there are pauses between them */
 
 static void look(struct hfi_conn *conn, uint32_t nodes);
@@ -361,10 +362,12 @@ static void stuck(struct hfi_conn *conn, const struct hfi_node_view *views, enum
     hfi_rl_stuck_text(conn->conf, views, conn->n, why, whys, &conn->stuck);
     if (why == HFI_STUCK_LOST && !healing->lost_ms)
         healing->lost_ms = now_ms;
-    if (why == HFI_STUCK_LOST && now_ms - healing->lost_ms < LOST_SURE_MS)
+    if (why == HFI_STUCK_LOST && now_ms - healing->lost_ms < LOST_SURE_MS) {
         conn->stuck.status = HF_UNAVAILABLE;
-    if (why != HFI_STUCK_FEW)    /* then one that comes up is asked */
-        hfi_rl_heal_again(conn); /* somebody may decide */
+        hfi_rl_heal_soon(conn, LOST_LOOK_MS, LOST_LOOK_MS);
+    } else if (why != HFI_STUCK_FEW) { /* then one that comes up is asked */
+        hfi_rl_heal_again(conn);       /* somebody may decide */
+    }
 }
 
 static void decide(struct hfi_conn *conn)

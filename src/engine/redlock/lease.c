@@ -165,9 +165,9 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
     uint32_t sent = hold ? hold->sent : all_nodes(conn);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
-    struct rl_round *round = hfi_rl_release_round(
-        conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY, ttl_ms,
-        !hold || (hold->unsure & sent) != 0, released);
+    struct rl_round *round =
+        hfi_rl_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
+                             ttl_ms, !hold || (hold->unsure & sent) != 0, released);
 
     if (!round) {
         hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
@@ -294,8 +294,7 @@ static void add_renewals(struct rl_round *round, const struct hfi_renewal *items
 static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
-    struct rl_round *round =
-        hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal);
 
     if (!round || !renewal) {
@@ -309,7 +308,8 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     renewal->items = items;
     renewal->count = renewal->left = count;
     for (size_t i = 0; i < count; i++)
-        if (items[i].ttl_ms > conn->max_ttl_ms) { /* a node that forgot it would re-grant too soon */
+        if (items[i].ttl_ms >
+            conn->max_ttl_ms) { /* a node that forgot it would re-grant too soon */
             items[i].status = HF_INVALID;
             renewal->tally[i].decided = true;
             renewal->left--;

@@ -41,7 +41,8 @@ hf_status hfi_rl_nodes_open(struct hfi_conn *conn, hf_error *err)
         node->conn = conn;
         node->index = i;
         node->debts_end = &node->debts;
-        node->link = hfi_link_new(conn->conf, address, false, conn->pump.epoll_fd, &node_owner, node);
+        node->link =
+            hfi_link_new(conn->conf, address, false, conn->pump.epoll_fd, &node_owner, node);
         node->inbox =
             hfi_link_new(conn->conf, address, true, conn->pump.epoll_fd, &inbox_owner, node);
         if (!node->link || !node->inbox)

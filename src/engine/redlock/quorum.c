@@ -116,6 +116,13 @@ static bool witnesses(const struct hfi_ballot_node *at, uint64_t token)
     return at->granted == token || at->written == token;
 }
 
+/* It witnesses the token and nothing else, now and until we ask for something: its record says so when it is
+ * renewed, and a renewal counts by that. (A write-back that is under way may change it any moment.) */
+static bool stands(const struct hfi_ballot_node *at, uint64_t token)
+{
+    return at->asked == 0 && (at->written > at->granted ? at->written : at->granted) == token;
+}
+
 static uint32_t granted_nodes(const struct hfi_ballot *ballot)
 {
     uint32_t nodes = 0;
@@ -205,7 +212,7 @@ static bool win(const struct hfi_ballot *ballot, uint64_t choice, struct hfi_out
         if (!holds(ballot, i / 2, choice) || token <= outcome->token)
             continue;
         for (unsigned j = 0; j < ballot->n; j++)
-            if (holds(ballot, j, choice) && witnesses(&ballot->node[j], token)) {
+            if (holds(ballot, j, choice) && stands(&ballot->node[j], token)) {
                 nodes |= UINT32_C(1) << j;
                 count++;
             }

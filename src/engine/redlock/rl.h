@@ -33,9 +33,9 @@
 #define RL_MAX_TTL_LEAST 3000
 #define RL_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RL_WINDOW_MAX_MS 10000
-#define RL_BATCH         256 /* names in one renewal or heartbeat */
-#define RL_NOTE_MS       20  /* how late the nodes hear of a local pass */
-#define RL_SILENT_MS     200 /* a node that owes an answer for so long gets no new acquires */
+#define RL_BATCH         256  /* names in one renewal or heartbeat */
+#define RL_NOTE_MS       20   /* how late the nodes hear of a local pass */
+#define RL_SILENT_MS     200  /* a node that owes an answer for so long gets no new acquires */
 #define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
 #define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
 #define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
@@ -84,14 +84,14 @@ struct rl_round {
     void *data;        /* the caller's */
     unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
     uint64_t attempt;
-    uint32_t asked;      /* the nodes it was sent to ... */
-    uint32_t open;       /* ... and of them those that have not answered */
-    unsigned yes, no;    /* the caller's counts */
+    uint32_t asked;             /* the nodes it was sent to ... */
+    uint32_t open;              /* ... and of them those that have not answered */
+    unsigned yes, no;           /* the caller's counts */
     uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
-    int64_t sent_ms;     /* read before the first byte could leave */
-    int64_t ttl_ms;      /* release: how long a late acquire of it is to be refused */
-    bool sending;        /* within hfi_rl_round_send(): who sent decides afterwards */
-    unsigned depth;      /* not over before we are out of it */
+    int64_t sent_ms;            /* read before the first byte could leave */
+    int64_t ttl_ms;             /* release: how long a late acquire of it is to be refused */
+    bool sending;               /* within hfi_rl_round_send(): who sent decides afterwards */
+    unsigned depth;             /* not over before we are out of it */
     struct hfi_command command;
     struct rl_leg legs[HFI_NODES_MAX];
 };
@@ -118,7 +118,7 @@ struct rl_node {
     char run_id[48];
     hf_error why; /* it is not up */
     const struct hfi_script *scripts[RL_SCRIPTS_MAX];
-    int64_t heard_ms; /* when it last answered, or was first asked after it owed nothing */
+    int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
     struct hfi_node_view view; /* heal.c: what it said of itself */
     struct rl_debt *debts, **debts_end;
     unsigned debt_count;
@@ -126,19 +126,20 @@ struct rl_node {
 
 /* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
 struct rl_hold {
-    struct hfi_claim *claim;   /* core's; may be gone once the store is being closed */
+    struct hfi_claim *claim; /* core's; may be gone once the store is being closed */
     unsigned char owner[HFI_OWNER_LEN];
-    struct rl_hold *next;      /* in its bucket */
-    struct rl_wait *wait;      /* while it is being acquired */
-    struct rl_hold *noted;     /* next that has something to note; itself: last; NULL: not in the list */
-    uint64_t attempt;          /* the last one */
-    uint64_t choice;           /* which slots it was granted */
-    uint64_t token_now;        /* of the last local pass; 0: none */
+    struct rl_hold *next; /* in its bucket */
+    struct rl_wait *wait; /* while it is being acquired */
+    struct rl_hold
+        *noted;         /* next that has something to note; itself: last; NULL: not in the list */
+    uint64_t attempt;   /* the last one */
+    uint64_t choice;    /* which slots it was granted */
+    uint64_t token_now; /* of the last local pass; 0: none */
     int64_t tid;
     uint32_t sent;     /* nodes that may have something of it */
     uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
     uint32_t counts;   /* nodes that witness its token, as far as we know */
-    uint64_t top;              /* the last token of its block */
+    uint64_t top;      /* the last token of its block */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that said that it was broken */
 };
@@ -167,22 +168,22 @@ struct rl_wait {
     struct rl_hold *hold;
     enum rl_wait_state state;
     struct hfi_ballot ballot;
-    struct hfi_epoch epoch; /* of this attempt */
-    uint64_t stamp;         /* microseconds: its place among waiters */
-    uint32_t start;         /* semaphore: from which slot on it looks for free ones */
-    unsigned tries;         /* attempts that came to nothing, for the pauses between them */
-    unsigned splits;        /* times that it yielded, likewise */
-    int64_t due_ms;         /* when to act although nothing comes; HFI_NEVER */
+    struct hfi_epoch epoch;    /* of this attempt */
+    uint64_t stamp;            /* microseconds: its place among waiters */
+    uint32_t start;            /* semaphore: from which slot on it looks for free ones */
+    unsigned tries;            /* attempts that came to nothing, for the pauses between them */
+    unsigned splits;           /* times that it yielded, likewise */
+    int64_t due_ms;            /* when to act although nothing comes; HFI_NEVER */
     int64_t beat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
-    bool moved;             /* a node said that it is in another epoch */
+    bool moved;                /* a node said that it is in another epoch */
     /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
      * the last enqueue or heartbeat answered "still waiting". */
     int64_t heard_ms[HFI_NODES_MAX];
     /* A message counts only with a counter beyond this: what the counter was when the node last said that
      * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
     uint64_t known[HFI_NODES_MAX];
-    hf_status stop;         /* HF_OK, or what the op is to end with */
-    hf_error err;           /* why a node did not vote: the last, or the most telling */
+    hf_status stop; /* HF_OK, or what the op is to end with */
+    hf_error err;   /* why a node did not vote: the last, or the most telling */
 };
 
 struct hfi_conn {
@@ -227,7 +228,8 @@ enum { RL_CLAIM_HOLD };
 /* ---- engine.c -------------------------------------------------------------------------- */
 
 /* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
-hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err);
+hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+                       hf_error *err);
 struct rl_hold *hfi_rl_hold_new(struct hfi_conn *conn, struct hfi_claim *claim); /* NULL: memory */
 void hfi_rl_hold_free(struct hfi_conn *conn, struct rl_hold *hold);
 struct rl_hold *hfi_rl_hold_find(struct hfi_conn *conn, const unsigned char *owner);
@@ -306,7 +308,7 @@ void hfi_rl_message(struct rl_node *node, const char *payload, size_t len);
 /* A node said that we are in its queue, or still are: as of `sent_ms`. */
 void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
                           const struct hfi_reply *reply, int64_t sent_ms);
-void hfi_rl_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+void hfi_rl_waits_hurry(struct hfi_conn *conn);   /* messages may have been lost: beat now */
 void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
 
 /* ---- lease.c ---------------------------------------------------------------------------------- */
@@ -322,15 +324,15 @@ void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, stru
                       uint32_t nodes);
 /* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
 struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
-                                      const unsigned char *owner, uint64_t attempt,
-                                      int64_t ttl_ms, bool tombstone, rl_answer_fn *answer);
+                                      const unsigned char *owner, uint64_t attempt, int64_t ttl_ms,
+                                      bool tombstone, rl_answer_fn *answer);
 void hfi_rl_pay_debts(struct rl_node *node);
 
 /* ---- heal.c: with the lock --------------------------------------------------------------------- */
 
 hf_status hfi_rl_heal_open(struct hfi_conn *conn, hf_error *err);
-void hfi_rl_heal_close(struct hfi_conn *conn); /* no node is there any more */
-void hfi_rl_heal_node_up(struct rl_node *node);   /* ask it what it is */
+void hfi_rl_heal_close(struct hfi_conn *conn);  /* no node is there any more */
+void hfi_rl_heal_node_up(struct rl_node *node); /* ask it what it is */
 void hfi_rl_heal_node_down(struct rl_node *node);
 void hfi_rl_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms);

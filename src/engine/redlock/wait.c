@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MS 5 /* past the time that a node named, so that it has come there too */
+#define EARLY_MS   5 /* past the time that a node named, so that it has come there too */
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
@@ -29,7 +29,7 @@
  * hear of a waiter late: then everybody who holds a part is the first where he holds. After so many
  * yields, chance decides who steps back all the same. */
 #define SPLITS_PATIENT 3
-#define YIELD_MS 4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
+#define YIELD_MS       4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
 
 /* A heartbeat for several waiters at one node. */
 struct batch {
@@ -56,7 +56,8 @@ static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
     hfi_rl_hasten(conn, due_ms);
 }
 
-static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms, int64_t yield_ms)
+static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms,
+                      int64_t yield_ms)
 {
     wait->beat_ms = beat_ms;
     wait->yield_ms = yield_ms;
@@ -304,9 +305,9 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
-                             letter                  ? HFI_VOTE_OTHER
+                             letter                 ? HFI_VOTE_OTHER
                              : outcome == RL_UNSENT ? HFI_VOTE_NONE
-                                                     : HFI_VOTE_SILENT);
+                                                    : HFI_VOTE_SILENT);
         if (!round->sending)
             hfi_rl_step(conn, wait);
     }
