@@ -29,9 +29,10 @@ struct rl_healing {
     unsigned streak;   /* steps since there was nothing to do */
     enum hfi_heal_step last;
     /* A start that is under way: its marker, since when, and which nodes carry it. */
-    unsigned char marker[HFI_EPOCH_ID];
-    int64_t start_ms;
-    uint32_t mine;
+    unsigned char start_id[HFI_EPOCH_ID]; /* a start: its id ... */
+    int64_t start_ms;                     /* ... since when it is under way ... */
+    uint32_t mine;                        /* ... the nodes that carry its markers ... */
+    void (*then)(struct hfi_conn *conn);  /* ... and what comes next */
 };
 
 /* ---- heal_words.c -------------------------------------------------------------------------- */
