@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     }
     if (optind >= argc)
         give_up("usage: with_zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-a] COMMAND...");
-    ensemble = ensemble_start(servers, tick_ms, 5);
+    ensemble = ensemble_start(servers, tick_ms, 5, false);
     snprintf(rest, sizeof rest, "/{id}%s%s", query[0] ? "?" : "", query);
     snprintf(url, sizeof url, "zk://%s%s", user, ensemble_url(ensemble, rest) + strlen("zk://"));
     setenv("HOLDFAST_TEST_URL", url, 1);

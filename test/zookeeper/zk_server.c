@@ -19,6 +19,7 @@
 
 #define JAVA "/usr/bin/java"
 #define JAR  "/usr/share/java/zookeeper.jar"
+#define LOG  "/usr/share/java/slf4j-simple.jar"
 
 static struct ensemble *all;
 static pid_t owner;
@@ -52,7 +53,7 @@ static void write_config(struct zk_server *server)
     for (int i = 0; ensemble->count > 1 && i < ensemble->count; i++) {
         const struct zk_server *other = &ensemble->servers[i];
         uint16_t quorum =
-            other == server ? other->quorum_port : proxy_port(server->to[i]);
+            server->to[i] ? proxy_port(server->to[i]) : other->quorum_port;
 
         used += (size_t)snprintf(text + used, sizeof text - used, "server.%d=127.0.0.1:%u:%u\n",
                                  other->number, (unsigned)quorum, (unsigned)other->election_port);
@@ -76,7 +77,7 @@ static void free_all(void)
         ensemble_free(all);
 }
 
-struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit)
+struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cuttable)
 {
     struct ensemble *ensemble = calloc(1, sizeof *ensemble);
     const char *tmp = getenv("TMPDIR");
@@ -108,7 +109,7 @@ struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit)
     }
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++)
-            if (i != j)
+            if (i != j && cuttable)
                 ensemble->servers[i].to[j] = proxy_start(ensemble->servers[j].quorum_port);
     for (int i = 0; i < count; i++)
         launch(&ensemble->servers[i]);
@@ -171,8 +172,9 @@ static void launch(struct zk_server *server)
                      (char *)"-Dzookeeper.forceSync=no",
                      (char *)"-Dznode.container.checkIntervalMs=1000",
                      (char *)"-Dzookeeper.jmx.log4j.disable=true",
+                     (char *)"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                      (char *)"-cp",
-                     (char *)JAR,
+                     (char *)JAR ":" LOG,
                      (char *)"org.apache.zookeeper.server.quorum.QuorumPeerMain",
                      config,
                      NULL };

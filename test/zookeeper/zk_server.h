@@ -5,7 +5,7 @@
  * that started it (PR_SET_PDEATHSIG): start them from the main thread. Whatever goes wrong here ends
  * the program. Ports, give_up() and proxies are those of the Redis tests.
  *
- * In an ensemble each server reaches the others' quorum ports through proxies of its own, so that
+ * In a cuttable ensemble each server reaches the others' quorum ports through proxies of its own, so that
  * one of them can be cut off while clients still reach it (ensemble_cut()).
  */
 #ifndef TEST_ZK_SERVER_H
@@ -33,8 +33,8 @@ struct ensemble {
 };
 
 /* Start `count` servers and wait until they serve. sync_limit: ticks for which a follower goes on
- * without its leader. */
-struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit);
+ * without its leader. cuttable: for ensemble_cut(). */
+struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cuttable);
 void ensemble_free(struct ensemble *ensemble); /* kills them; NULL is fine */
 
 void zk_server_kill(struct zk_server *server);

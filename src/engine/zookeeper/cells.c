@@ -77,6 +77,10 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
         zk_finish(call->conn, op, HF_NOT_FOUND, NULL);
         return;
     }
+    if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING) {
+        zk_park(call->conn, op);
+        return;
+    }
     if (!is_cell(reply)) {
         finish_odd(call->conn, op, reply);
         return;
@@ -175,7 +179,10 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     hf_error err;
 
     if (reply->rc != ZNONODE && !is_cell(reply)) {
-        finish_odd(call->conn, op, reply);
+        if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
+            zk_park(call->conn, op);
+        else
+            finish_odd(call->conn, op, reply);
         hfi_free(swap->data);
         hfi_free(swap);
         return;

@@ -152,6 +152,14 @@ void zk_begin(struct hfi_conn *conn, struct hfi_op *op)
     }
 }
 
+void zk_park(struct hfi_conn *conn, struct hfi_op *op)
+{
+    op->engine[ZK_OP_NEXT] = conn->parked;
+    conn->parked = op;
+    if (op->deadline_ms < conn->op_due_ms)
+        conn->op_due_ms = op->deadline_ms;
+}
+
 static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
@@ -172,10 +180,7 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     } else if (conn->connected) {
         zk_begin(conn, op);
     } else {
-        op->engine[ZK_OP_NEXT] = conn->parked;
-        conn->parked = op;
-        if (op->deadline_ms < conn->op_due_ms)
-            conn->op_due_ms = op->deadline_ms;
+        zk_park(conn, op);
     }
 }
 

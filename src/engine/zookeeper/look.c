@@ -38,6 +38,8 @@ struct view {
     char parent[ZK_PATH_MAX];
     struct seen *seen;
     size_t count, waiting, room;
+    bool told;  /* core has had some of it, or something may have been changed */
+    bool again; /* the connection was lost */
     hf_status status;
     hf_error err;
 };
@@ -48,7 +50,10 @@ static void next_name(struct view *view);
 
 static void end(struct view *view)
 {
-    zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
+    if (view->again && !view->told)
+        zk_park(view->conn, view->op);
+    else
+        zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
     for (size_t i = 0; i < view->name_count; i++)
         hfi_free(view->names[i]);
     hfi_free(view->names);
@@ -72,6 +77,7 @@ static void fail_rc(struct view *view, int rc, const char *what)
         return;
     view->status = status;
     view->err = err;
+    view->again = !zk_is_reply(rc) && rc != ZCLOSING;
 }
 
 static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
@@ -397,6 +403,7 @@ static void looked_all(struct view *view)
             end(view);
         return;
     }
+    view->told = view->told || (view->status == HF_OK && count > 0);
     if (view->status == HF_OK && count > 0 && !emit(view, members, count, holders))
         fail(view, HF_NO_MEMORY);
     next_name(view);

@@ -189,6 +189,8 @@ void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const
 void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
 void zk_leave(struct hfi_conn *conn); /* unlock, and finish what is due */
 void zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
+/* The same when it is connected again: nothing has been changed yet, and nothing told. */
+void zk_park(struct hfi_conn *conn, struct hfi_op *op);
 
 /* ---- drive.c */
 int zk_fd(struct hfi_conn *conn);
