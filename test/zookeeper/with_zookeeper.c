@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * with_zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-a] COMMAND...: run COMMAND with a ZooKeeper of its
+ * with_zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-r ROOT] [-a] COMMAND...: run COMMAND with a ZooKeeper of its
  * own, whose URL is in HOLDFAST_TEST_URL; its status is ours. Whatever ends us, the servers end too.
  *
  *   -n N      an ensemble of N servers
  *   -t MS     their tick (2000 is the default: session timeouts of 2 to 20 of them)
  *   -q QUERY  more of the URL (timeout=4s)
+ *   -r ROOT   instead of "/{id}"
  *   -a        with a user and a password
  *
  * {id} in the URL is for the contract suite, which gives every case a root of its own.
@@ -32,18 +33,20 @@ static void pass_on(int number)
 int main(int argc, char **argv)
 {
     int servers = 1, tick_ms = 2000, option, status;
-    const char *query = "", *user = "";
+    const char *query = "", *user = "", *root = "/{id}";
     char rest[256], url[600];
     struct ensemble *ensemble;
     pid_t parent = getpid();
 
-    while ((option = getopt(argc, argv, "+n:t:q:a")) != -1) {
+    while ((option = getopt(argc, argv, "+n:t:q:r:a")) != -1) {
         if (option == 'n')
             servers = atoi(optarg);
         else if (option == 't')
             tick_ms = atoi(optarg);
         else if (option == 'q')
             query = optarg;
+        else if (option == 'r')
+            root = optarg;
         else if (option == 'a')
             user = "tester:s%40same@";
         else
@@ -52,7 +55,7 @@ int main(int argc, char **argv)
     if (optind >= argc)
         give_up("usage: with_zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-a] COMMAND...");
     ensemble = ensemble_start(servers, tick_ms, 5, false);
-    snprintf(rest, sizeof rest, "/{id}%s%s", query[0] ? "?" : "", query);
+    snprintf(rest, sizeof rest, "%s%s%s", root, query[0] ? "?" : "", query);
     snprintf(url, sizeof url, "zk://%s%s", user, ensemble_url(ensemble, rest) + strlen("zk://"));
     setenv("HOLDFAST_TEST_URL", url, 1);
     signal(SIGTERM, pass_on);

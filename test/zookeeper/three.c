@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An ensemble of three, of which one is killed, stopped or cut off. Two carry on: leases survive, waiters
+ * go on, nobody holds together. Who is on the wrong side of a cut is told before the others let anybody in.
+ */
+#include "zk_bed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS   4
+#define TURNS_MAX 20000
+#define LONG      "timeout=10s"
+
+/* ---- threads that take turns, and the check of what they saw ------------------------------- */
+
+struct turn {
+    uint64_t token;
+    int64_t from_ms, to_ms;
+};
+
+static struct storm {
+    _Atomic bool stop;
+    _Atomic unsigned taken[THREADS], next, failed;
+    pthread_t threads[THREADS];
+    pthread_mutex_t lock;
+    size_t count;
+    struct turn turns[TURNS_MAX];
+    char url[512];
+} storm = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void *take_turns(void *arg)
+{
+    unsigned me = storm.next++;
+    hf_store *store = open_at(storm.url);
+    hf_request request = waiting_request("storm");
+
+    (void)arg;
+    while (!storm.stop) {
+        hf_lease *lease = NULL;
+        hf_status status = hf_acquire(store, &request, &lease, &contract_error);
+        struct turn turn;
+
+        if (status != HF_OK) {
+            CHECK(status == HF_UNKNOWN || status == HF_UNAVAILABLE || status == HF_TOO_SHORT);
+            storm.failed++;
+            nap_ms(5);
+            continue;
+        }
+        turn.from_ms = now_ms();
+        turn.token = hf_token(lease);
+        nap_ms(1);
+        turn.to_ms = now_ms();
+        if (hf_lease_state(lease) != HF_STATE_LOST) {
+            pthread_mutex_lock(&storm.lock);
+            CHECK(storm.count < TURNS_MAX);
+            storm.turns[storm.count++] = turn;
+            pthread_mutex_unlock(&storm.lock);
+        }
+        (void)hf_release(lease, &contract_error);
+        storm.taken[me]++;
+    }
+    close_hard(store);
+    return NULL;
+}
+
+static void storm_start(void)
+{
+    storm.stop = false;
+    storm.next = 0;
+    storm.count = 0;
+    snprintf(storm.url, sizeof storm.url, "%s", ensemble_url(ensemble, root(LONG)));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&storm.threads[i], NULL, take_turns, NULL) == 0);
+}
+
+/* Every thread takes it so many more times. */
+static void storm_await(unsigned count)
+{
+    unsigned before[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        before[i] = storm.taken[i];
+    for (int i = 0; i < THREADS; i++)
+        AWAIT(storm.taken[i] >= before[i] + count);
+}
+
+static int by_token(const void *a, const void *b)
+{
+    const struct turn *x = a, *y = b;
+
+    return (x->token > y->token) - (x->token < y->token);
+}
+
+/* By tokens in order, nobody begins before his predecessor has ended. */
+static void storm_end(void)
+{
+    int64_t busy_ms = 0;
+
+    storm.stop = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(storm.threads[i], NULL);
+    qsort(storm.turns, storm.count, sizeof *storm.turns, by_token);
+    for (size_t i = 0; i < storm.count; i++) {
+        const struct turn *turn = &storm.turns[i];
+
+        CHECK(i == 0 || turn[-1].token < turn->token);
+        CHECK(turn->from_ms >= busy_ms);
+        busy_ms = turn->to_ms;
+    }
+    print_message("%zu turns, %u refused\n", storm.count, storm.failed);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------ */
+
+static void leader_is_killed(void **state)
+{
+    hf_store *store = open_at(ensemble_url(ensemble, root(LONG)));
+    hf_request request = mutex_request("kept");
+    hf_lease *lease = take(store, &request);
+    struct zk_server *leader = ensemble_leader(ensemble);
+
+    (void)state;
+    storm_start();
+    storm_await(5);
+    zk_server_kill(leader);
+    storm_await(5);
+    CHECK(ensemble_leader(ensemble) != leader);
+    AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+    zk_server_restart(leader);
+    storm_await(5);
+    storm_end();
+    give(lease);
+    close_store(store);
+}
+
+/* A server that says nothing any more: its clients go to another one in time. */
+static void follower_is_stopped(void **state)
+{
+    struct zk_server *follower = ensemble_follower(ensemble);
+    hf_store *store = open_at(ensemble_url(ensemble, root(LONG)));
+    hf_request request = mutex_request("kept");
+    hf_lease *lease = take(store, &request);
+
+    (void)state;
+    storm_start();
+    storm_await(3);
+    zk_server_pause(follower);
+    storm_await(3);
+    zk_server_continue(follower);
+    storm_await(3);
+    storm_end();
+    AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
+/*
+ * A follower that is cut off from its leader answers reads and pings for another sync_limit ticks, much
+ * longer than our session lives for the leader. Who holds by it must not believe it.
+ */
+static void minority_is_cut_off(void **state)
+{
+    struct zk_server *follower = ensemble_follower(ensemble), *leader = ensemble_leader(ensemble);
+    hf_store *store = open_at(zk_url(follower->port, root(TIMEOUT)));
+    hf_store *other = open_at(zk_url(leader->port, root(TIMEOUT)));
+    hf_request request = mutex_request("cut"), wait = waiting_request("cut");
+    hf_lease *lease = take(store, &request), *next;
+    hf_state seen;
+
+    (void)state;
+    nap_ms(TIMEOUT_MS); /* renewed a few times */
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    ensemble_cut(follower, true);
+    next = take(other, &wait);
+    seen = hf_lease_state(lease);
+    CHECK(seen == HF_STATE_LOST);
+    CHECK(hf_token(next) > hf_token(lease));
+    /* It was the follower's answers that must not be believed: it still gave some. */
+    CHECK(zk_srvr(follower, "Received: ") > 0);
+    ensemble_cut(follower, false);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    give(next);
+    gets_free(store, "cut", hf_token(next));
+    close_store(other);
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(minority_is_cut_off),
+        TEST(follower_is_stopped),
+        TEST(leader_is_killed),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    bed_begin(3, 10); /* five seconds */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
