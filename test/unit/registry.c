@@ -39,7 +39,7 @@ static void planned_schemes(void **state)
 {
     static const char *const absent[][2] = {
         { "redlock", "redlock" }, { "postgresql", "postgres" }, { "postgres", "postgres" },
-        { "mysql", "mariadb" },   { "mariadb", "mariadb" },     { "zk", "zookeeper" },
+        { "mysql", "mariadb" },   { "mariadb", "mariadb" },
         { "etcd", "etcd" },       { "etcds", "etcd" },          { "memcached", "memcached" },
     };
     const struct hfi_engine *engine = &first;

@@ -136,6 +136,32 @@ static void cut_requests(void **state)
     close_store(store);
 }
 
+/* Its create was done, but nobody has heard of it, and nobody wants it any more. The session lives on:
+ * only we can know that the node is ours. */
+static void given_up_unheard(void **state)
+{
+    hf_store *store = open_at(zk_url(proxy_port(proxy), root("timeout=10s")));
+    hf_request request = mutex_request("ghost"), kept = mutex_request("kept");
+    hf_lease *lease = take(store, &kept), *none = NULL;
+    hf_status status;
+
+    (void)state;
+    EXPECT(HF_OK, probe(store, &request)); /* its parent is there */
+    for (int i = 0; i < 3; i++) {
+        proxy_block(proxy, PROXY_DOWN, true);
+        request.wait_ms = 100;
+        status = hf_acquire(store, &request, &none, &contract_error);
+        CHECK(status == HF_TIMEOUT || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
+        CHECK(nodes_of("ghost") == 1);
+        proxy_cut(proxy);
+        proxy_heal(proxy);
+        AWAIT(nodes_of("ghost") <= 0);
+    }
+    AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
+    give(lease); /* it was the same session all the time */
+    close_store(store);
+}
+
 /* Who waits is found again, keeps its place, and is woken. */
 static void waiters_keep_their_place(void **state)
 {
@@ -253,7 +279,7 @@ int main(int argc, char **argv)
         TEST(lease_survives_cuts),      TEST(lost_before_the_next), TEST(expired_waiter_begins_again),
         TEST(cut_answers),              TEST(cut_requests),         TEST(waiters_keep_their_place),
         TEST(stopped_server),           TEST(idle_store),           TEST(empty_parents_go),
-        TEST(restarted_server),
+        TEST(restarted_server),         TEST(given_up_unheard),
     };
 
     if (argc > 1)
