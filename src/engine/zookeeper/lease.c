@@ -155,6 +155,12 @@ static void stand_tick(struct zk_stand *stand, int64_t now_ms)
 {
     struct hfi_conn *conn = stand->conn;
 
+    if (stand->again_ms <= now_ms) {
+        stand->again_ms = HFI_NEVER;
+        if (conn->connected)
+            zk_stand_resume(stand); /* it may be gone after this */
+        return;
+    }
     if (stand->state == ZK_HELD && stand->end_ms <= now_ms) {
         stand->lapsed = true;
         zk_stand_drop(stand);
@@ -173,9 +179,9 @@ static void stand_tick(struct zk_stand *stand, int64_t now_ms)
 
 static int64_t stand_due(const struct zk_stand *stand)
 {
-    int64_t due_ms = HFI_NEVER;
+    int64_t due_ms = stand->again_ms;
 
-    if (stand->state == ZK_HELD)
+    if (stand->state == ZK_HELD && stand->end_ms < due_ms)
         due_ms = stand->end_ms;
     if ((stand->state == ZK_HELD && !stand->armed) || (stand->op && stand->stop != HF_OK))
         due_ms = stand->due_ms < due_ms ? stand->due_ms : due_ms;

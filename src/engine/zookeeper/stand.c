@@ -91,7 +91,7 @@ void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
     stand->conn = conn;
     stand->claim = op->claim;
     stand->op = op;
-    stand->due_ms = stand->end_ms = HFI_NEVER;
+    stand->due_ms = stand->end_ms = stand->again_ms = HFI_NEVER;
     stand->parent_len = len;
     memcpy(stand->path, parent, len);
     set_prefix(stand);
@@ -215,22 +215,30 @@ static void created(struct zk_call *call, const struct zk_reply *reply)
 
 /* ---- after a lost connection ---------------------------------------------------------------- */
 
+/* Out of memory: go on in a moment. */
+static void again(struct zk_stand *stand)
+{
+    stand->again_ms = hfi_now_ms() + ZK_AGAIN_MS;
+    if (stand->again_ms < stand->conn->due_ms)
+        stand->conn->due_ms = stand->again_ms;
+}
+
 /* Is there a node of ours? */
 static void find(struct zk_stand *stand)
 {
-    struct zk_call *sync = zk_call_new(stand->conn, ignored, NULL), *look;
+    struct zk_call *sync = zk_call_new(stand->conn, ignored, NULL), *look = NULL;
     char parent[ZK_PATH_MAX];
 
-    if (!sync)
-        return; /* the next reconnect, or whoever cancels, tries again */
-    look = zk_call_new(stand->conn, found, stand);
+    if (stand->state != ZK_LEAVING)
+        stand->state = ZK_FINDING;
+    if (sync)
+        look = zk_call_new(stand->conn, found, stand);
     if (!look) {
         hfi_free(sync);
+        again(stand);
         return;
     }
     parent_of(stand, parent);
-    if (stand->state != ZK_LEAVING)
-        stand->state = ZK_FINDING;
     zk_send_sync(sync, parent);
     zk_send_children(look, parent, 0);
 }
@@ -257,8 +265,10 @@ static void found(struct zk_call *call, const struct zk_reply *reply)
         not_there(stand);
         return;
     }
-    if (reply->rc != ZOK || !zk_members(conn, reply->list, &count))
+    if (reply->rc != ZOK || !zk_members(conn, reply->list, &count)) {
+        again(stand);
         return;
+    }
     while (i < count && memcmp(conn->members[i].owner, stand->claim->owner, HFI_OWNER_LEN) != 0)
         i++;
     if (i == count) {
@@ -400,10 +410,8 @@ void zk_stand_drop(struct zk_stand *stand)
     call = zk_call_new(stand->conn, deleted, stand);
     if (call)
         zk_send_delete(call, stand->path);
-    else if (stand->release) {
-        zk_finish(stand->conn, stand->release, HF_NO_MEMORY, NULL);
-        stand->release = NULL;
-    }
+    else
+        again(stand);
 }
 
 static void deleted(struct zk_call *call, const struct zk_reply *reply)

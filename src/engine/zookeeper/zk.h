@@ -37,6 +37,7 @@
 #define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
 #define ZK_STOP_MS        1500 /* a cancelled acquire is told UNKNOWN then */
 #define ZK_TRIES_MAX      20   /* to make a node whose parents vanish again and again */
+#define ZK_AGAIN_MS       20   /* without memory: try again then */
 #define ZK_BUCKETS        1024
 #define ZK_LIB_NAP_MS     1000 /* the longest sleep without asking the library */
 
@@ -116,6 +117,7 @@ struct zk_stand {
     uint64_t watch_id;  /* 0: no watch counts */
     uint64_t czxid;
     int64_t due_ms;     /* HELD: when to arm; a cancelled acquire: when to give up */
+    int64_t again_ms;   /* there was no memory to go on */
     int64_t end_ms;     /* HELD: the end of what core was told */
     hf_status stop;     /* HF_OK, or what the acquire is to end with */
     hf_status ended;    /* GONE: HF_OK or HF_LOST */
