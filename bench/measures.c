@@ -18,5 +18,8 @@ const struct measure measures[] = {
     { "redis", "redis-quiet", "what a waiting process does while it waits", measure_redis_quiet },
     { "redis", "redis-renew", "very many leases kept alive by one process", measure_redis_renew },
     { "redis", "redis-passes", "sixteen threads of one process on one name", measure_redis_passes },
+    { "zookeeper", "zk-pair", "uncontended acquire+release on ZooKeeper, one thread",
+      measure_zk_pair },
+    { "zookeeper", "zk-queue", "processes that wait for one name, FIFO", measure_zk_queue },
     { 0 },
 };

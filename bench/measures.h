@@ -21,4 +21,8 @@ void measure_redis_queue(struct bench *bench);
 void measure_redis_quiet(struct bench *bench); /* in quiet.c */
 void measure_redis_renew(struct bench *bench);
 
+/* On a ZooKeeper server of our own. */
+void measure_zk_pair(struct bench *bench);
+void measure_zk_queue(struct bench *bench);
+
 #endif

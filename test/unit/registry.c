@@ -39,8 +39,8 @@ static void planned_schemes(void **state)
 {
     static const char *const absent[][2] = {
         { "redlock", "redlock" }, { "postgresql", "postgres" }, { "postgres", "postgres" },
-        { "mysql", "mariadb" },   { "mariadb", "mariadb" },
-        { "etcd", "etcd" },       { "etcds", "etcd" },          { "memcached", "memcached" },
+        { "mysql", "mariadb" },   { "mariadb", "mariadb" },     { "etcd", "etcd" },
+        { "etcds", "etcd" },      { "memcached", "memcached" },
     };
     const struct hfi_engine *engine = &first;
     hf_error err;

@@ -40,8 +40,8 @@ static void names_come_back(void **state)
 /* A name is written in one way only; what others put there is not taken for one. */
 static void foreign_names(void **state)
 {
-    static const char *const bad[] = { "",    "%",    "%4",  "%2f", "%61", "a b", ".",
-                                       ".a",  "a/b",  "%GG", "a%",  "\xc3\xa4", "%2Ex%2E" };
+    static const char *const bad[] = { "",   "%",   "%4",  "%2f", "%61",      "a b",    ".",
+                                       ".a", "a/b", "%GG", "a%",  "\xc3\xa4", "%2Ex%2E" };
     unsigned char name[HF_NAME_MAX];
     char text[HF_NAME_MAX + 2];
 
@@ -56,7 +56,10 @@ static void foreign_names(void **state)
 static void nodes(void **state)
 {
     static const char *const bad[] = {
-        "", "m", "lock-0000000001", "m-00000001-00000001-0123456789abcdef0123456789abcdef-",
+        "",
+        "m",
+        "lock-0000000001",
+        "m-00000001-00000001-0123456789abcdef0123456789abcdef-",
         "m-00000001-00000001-0123456789abcdef0123456789abcdef-12x",
         "m-00000001-00000002-0123456789abcdef0123456789abcdef-0000000001",
         "m-00000001-00000000-0123456789abcdef0123456789abcdef-0000000001",
@@ -113,12 +116,12 @@ static struct zk_place at(const char *const *queue, size_t count, int who, int32
     unsigned char owner[HFI_OWNER_LEN] = { (unsigned char)who };
 
     for (size_t i = 0; i < count; i++) /* the server lists them in any order */
-        members[count - 1 - i] =
-            member(queue[i], (int)i, (int32_t)((uint32_t)first + (uint32_t)i));
+        members[count - 1 - i] = member(queue[i], (int)i, (int32_t)((uint32_t)first + (uint32_t)i));
     return zk_place(members, count, owner);
 }
 
-#define QUEUE(...) (const char *const[]){ __VA_ARGS__ }, COUNT(((const char *const[]){ __VA_ARGS__ }))
+#define QUEUE(...) \
+    (const char *const[]){ __VA_ARGS__ }, COUNT(((const char *const[]){ __VA_ARGS__ }))
 
 static void check(struct zk_place place, enum zk_answer answer, const char *watch)
 {
@@ -247,7 +250,8 @@ static void trust_lags(void **state)
         if (sent_ms > 7000) /* by then there is something to count from every now and then */
             assert_true(zk_trust_until(&trust) >= sent_ms - 2600 + 8000);
     }
-    zk_trust_begin(&trust, 200000, 8000); /* connected to another server: what was, is not counted */
+    zk_trust_begin(&trust, 200000,
+                   8000); /* connected to another server: what was, is not counted */
     zk_trust_confirm(&trust, 200001);
     assert_int_equal(zk_trust_until(&trust), 208000);
     assert_int_equal(zk_trust_left(&trust, 200000), 8000);
@@ -334,12 +338,18 @@ static void bad_urls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_come_back), cmocka_unit_test(foreign_names),
-        cmocka_unit_test(nodes),           cmocka_unit_test(mutexes),
-        cmocka_unit_test(readers_and_writers), cmocka_unit_test(semaphores),
-        cmocka_unit_test(other_kinds),     cmocka_unit_test(too_far_apart),
-        cmocka_unit_test(never_too_many),  cmocka_unit_test(trust_lags),
-        cmocka_unit_test(good_urls),       cmocka_unit_test(bad_urls),
+        cmocka_unit_test(names_come_back),
+        cmocka_unit_test(foreign_names),
+        cmocka_unit_test(nodes),
+        cmocka_unit_test(mutexes),
+        cmocka_unit_test(readers_and_writers),
+        cmocka_unit_test(semaphores),
+        cmocka_unit_test(other_kinds),
+        cmocka_unit_test(too_far_apart),
+        cmocka_unit_test(never_too_many),
+        cmocka_unit_test(trust_lags),
+        cmocka_unit_test(good_urls),
+        cmocka_unit_test(bad_urls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,7 +215,8 @@ static struct hfi_conn *open_engine(void)
     struct hfi_conn *conn;
     struct hfi_url url;
 
-    EXPECT(HF_OK, hfi_url_parse(zk_url(ensemble->servers[0].port, root("")), &url, &contract_error));
+    EXPECT(HF_OK,
+           hfi_url_parse(zk_url(ensemble->servers[0].port, root("")), &url, &contract_error));
     EXPECT(HF_OK, hfi_registry_find("zk", &engine, &contract_error));
     host.open_deadline_ms = hfi_now_ms() + LIMIT_MS;
     EXPECT(HF_OK, engine->open(&url, &host, &conn, &contract_error));

@@ -239,7 +239,8 @@ static void restarted_server(void **state)
     zk_server_restart(&ensemble->servers[0]);
     AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
     status = hf_release(lease, &contract_error);
-    CHECK(status == HF_OK || status == HF_LOST); /* lost if the start took longer than the session */
+    CHECK(status == HF_OK ||
+          status == HF_LOST); /* lost if the start took longer than the session */
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_token(attempt.lease) > hf_token(lease));
     give(attempt.lease);
@@ -276,10 +277,10 @@ static void empty_parents_go(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lease_survives_cuts),      TEST(lost_before_the_next), TEST(expired_waiter_begins_again),
-        TEST(cut_answers),              TEST(cut_requests),         TEST(waiters_keep_their_place),
-        TEST(stopped_server),           TEST(idle_store),           TEST(empty_parents_go),
-        TEST(restarted_server),         TEST(given_up_unheard),
+        TEST(lease_survives_cuts), TEST(lost_before_the_next), TEST(expired_waiter_begins_again),
+        TEST(cut_answers),         TEST(cut_requests),         TEST(waiters_keep_their_place),
+        TEST(stopped_server),      TEST(idle_store),           TEST(empty_parents_go),
+        TEST(restarted_server),    TEST(given_up_unheard),
     };
 
     if (argc > 1)

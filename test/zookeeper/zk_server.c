@@ -52,8 +52,7 @@ static void write_config(struct zk_server *server)
 
     for (int i = 0; ensemble->count > 1 && i < ensemble->count; i++) {
         const struct zk_server *other = &ensemble->servers[i];
-        uint16_t quorum =
-            server->to[i] ? proxy_port(server->to[i]) : other->quorum_port;
+        uint16_t quorum = server->to[i] ? proxy_port(server->to[i]) : other->quorum_port;
 
         used += (size_t)snprintf(text + used, sizeof text - used, "server.%d=127.0.0.1:%u:%u\n",
                                  other->number, (unsigned)quorum, (unsigned)other->election_port);

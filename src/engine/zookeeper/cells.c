@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARK_LEN    16 /* hex digits */
+#define MARK_LEN    16              /* hex digits */
 #define VERSION_MAX (INT32_MAX - 1) /* the server's own wraps, and -1 means "any" */
 
 /* One swap under way. */
@@ -99,7 +99,8 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
 
 /* ---- swap ------------------------------------------------------------------------------------ */
 
-static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status, const hf_error *err)
+static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status,
+                     const hf_error *err)
 {
     zk_finish(conn, swap->op, status, err);
     hfi_free(swap->data);
@@ -208,8 +209,8 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     set_mark(swap, reply->text);
     if (op->u.cell.bytes) {
         zoo_check_op_init(&swap->ops[0], swap->mark_path, -1);
-        zoo_set_op_init(&swap->ops[1], swap->path, swap->data,
-                        (int)(MARK_LEN + op->u.cell.len), reply->stat->version, &swap->stat);
+        zoo_set_op_init(&swap->ops[1], swap->path, swap->data, (int)(MARK_LEN + op->u.cell.len),
+                        reply->stat->version, &swap->stat);
     } else {
         zoo_delete_op_init(&swap->ops[0], swap->mark_path, -1);
         zoo_delete_op_init(&swap->ops[1], swap->path, reply->stat->version);

@@ -90,7 +90,8 @@ static hf_status parse_user(struct zk_conf *conf, const char *from, const char *
     hf_status status = HF_OK;
 
     if (!colon)
-        status = hfi_error_set(err, HF_CONFIG, 0, "user: needs a password (zk://user:password@...)");
+        status =
+            hfi_error_set(err, HF_CONFIG, 0, "user: needs a password (zk://user:password@...)");
     else if (!user || !password)
         status = hfi_error_memory(err);
     else if (!hfi_url_decode(user) || !hfi_url_decode(password))
@@ -234,9 +235,9 @@ static bool show(struct zk_conf *conf)
         const struct zk_host *host = &conf->hosts[i];
         bool bracketed = strchr(host->name, ':') != NULL;
 
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s:%u", i ? "," : "",
-                                 bracketed ? "[" : "", host->name, bracketed ? "]" : "",
-                                 host->port);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s:%u", i ? "," : "",
+                             bracketed ? "[" : "", host->name, bracketed ? "]" : "", host->port);
     }
     snprintf(text + used, sizeof text - used, "%s", conf->root);
     conf->location = hfi_strdup(text);

@@ -14,9 +14,9 @@
 #define ZK_TIMEOUT_MAX_MS (24 * 3600 * 1000)
 
 enum zk_acl {
-    ZK_ACL_OPEN,   /* anybody may do anything */
+    ZK_ACL_OPEN,    /* anybody may do anything */
     ZK_ACL_CREATOR, /* only who has authenticated as we have */
-    ZK_ACL_READ    /* likewise, but everybody may look */
+    ZK_ACL_READ     /* likewise, but everybody may look */
 };
 
 struct zk_host {

@@ -15,10 +15,10 @@
 
 #include "engine/engine.h"
 
-#define ZK_NAME_MAX (3 * HF_NAME_MAX)              /* escaped */
-#define ZK_NODE_MAX (2 + 9 + 9 + 33 + 11 + 1)      /* with its NUL */
-#define ZK_PREFIX_LEN (2 + 9 + 9 + 33)             /* of a node's name: all but the sequence */
-#define ZK_PATH_MAX (512 + 8 + ZK_NAME_MAX + 1 + ZK_NODE_MAX)
+#define ZK_NAME_MAX   (3 * HF_NAME_MAX)         /* escaped */
+#define ZK_NODE_MAX   (2 + 9 + 9 + 33 + 11 + 1) /* with its NUL */
+#define ZK_PREFIX_LEN (2 + 9 + 9 + 33)          /* of a node's name: all but the sequence */
+#define ZK_PATH_MAX   (512 + 8 + ZK_NAME_MAX + 1 + ZK_NODE_MAX)
 
 /* Escape `len` bytes; `ret_text` has room for ZK_NAME_MAX + 1. */
 void zk_escape(const unsigned char *name, uint32_t len, char *ret_text);

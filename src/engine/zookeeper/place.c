@@ -14,8 +14,8 @@ static int32_t apart(int32_t a, int32_t b)
 
 static int by_sequence(const void *left, const void *right)
 {
-    int32_t order =
-        apart(((const struct zk_member *)left)->sequence, ((const struct zk_member *)right)->sequence);
+    int32_t order = apart(((const struct zk_member *)left)->sequence,
+                          ((const struct zk_member *)right)->sequence);
 
     return order < 0 ? -1 : order > 0;
 }

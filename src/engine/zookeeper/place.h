@@ -27,8 +27,8 @@ enum zk_answer {
 
 struct zk_place {
     enum zk_answer answer;
-    uint32_t ahead;    /* members before us that must go before we hold; at least 1 if we wait */
-    uint32_t behind;   /* members after us */
+    uint32_t ahead;  /* members before us that must go before we hold; at least 1 if we wait */
+    uint32_t behind; /* members after us */
     /* WAITS: the last of those that stand in our way. When it goes, look again; if it was the only
      * one (`ahead` is 1) and `exact`, we hold. NULL: watch the list of children: we are the first who
      * waits, and any of several holders may go. */

@@ -63,7 +63,8 @@ static void *look_up(void *arg)
     char text[TEXT_MAX] = "";
     int rc = getaddrinfo(lookup->host.name, NULL, &hints, &found), count = 0;
 
-    for (struct addrinfo *one = found; rc == 0 && one && count < ADDRESSES_MAX; one = one->ai_next) {
+    for (struct addrinfo *one = found; rc == 0 && one && count < ADDRESSES_MAX;
+         one = one->ai_next) {
         append(text, one, lookup->host.port);
         count++;
     }

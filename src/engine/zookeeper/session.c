@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define DIAL_PARTS 6 /* a connection attempt may take this part of the timeout ... */
+#define DIAL_PARTS  6 /* a connection attempt may take this part of the timeout ... */
 #define DIAL_MIN_MS 1000
 
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context);

@@ -103,8 +103,7 @@ void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
     op->claim->engine[ZK_CLAIM_STAND] = stand;
 
     /* Nobody drove us for so long that the session may be over: ask for it by connecting anew. */
-    if (conn->connected &&
-        zk_trust_left(&conn->trust, hfi_now_ms()) < conn->trust.timeout_ms / 4)
+    if (conn->connected && zk_trust_left(&conn->trust, hfi_now_ms()) < conn->trust.timeout_ms / 4)
         zk_session_drop(conn);
     if (conn->connected)
         zk_stand_restart(stand);
@@ -431,7 +430,8 @@ static void deleted(struct zk_call *call, const struct zk_reply *reply)
     if (stand->release) {
         hf_error err;
 
-        zk_finish(call->conn, stand->release, zk_refusal(reply->rc, "deleting our node", &err), &err);
+        zk_finish(call->conn, stand->release, zk_refusal(reply->rc, "deleting our node", &err),
+                  &err);
         stand->release = NULL;
     }
 }

@@ -20,8 +20,7 @@ static void remember(struct zk_trust *trust, int64_t sent_ms)
         sent_ms - trust->sent_ms[trust->count - 1] < lag_ms / (ZK_TRUST_KEPT / 2))
         return;
     if (trust->count == ZK_TRUST_KEPT) {
-        memmove(trust->sent_ms, trust->sent_ms + 1,
-                (ZK_TRUST_KEPT - 1) * sizeof trust->sent_ms[0]);
+        memmove(trust->sent_ms, trust->sent_ms + 1, (ZK_TRUST_KEPT - 1) * sizeof trust->sent_ms[0]);
         trust->count--;
     }
     trust->sent_ms[trust->count++] = sent_ms;

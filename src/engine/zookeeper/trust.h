@@ -27,8 +27,8 @@
 #define ZK_TRUST_KEPT 16 /* requests that are remembered */
 
 struct zk_trust {
-    int64_t timeout_ms; /* as negotiated */
-    int64_t base_ms;    /* the leader counts from here, or from later */
+    int64_t timeout_ms;             /* as negotiated */
+    int64_t base_ms;                /* the leader counts from here, or from later */
     int64_t sent_ms[ZK_TRUST_KEPT]; /* answered by the leader, oldest first */
     unsigned count;
 };

@@ -109,8 +109,8 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     size_t count = 0;
     hf_error err;
 
-    if (!zk_is_reply(reply->rc) ||
-        !(stand->state == ZK_CREATING || stand->state == ZK_LOOKING) || !stand->op)
+    if (!zk_is_reply(reply->rc) || !(stand->state == ZK_CREATING || stand->state == ZK_LOOKING) ||
+        !stand->op)
         return;
     if (stand->stop != HF_OK)
         zk_stand_drop(stand); /* create was refused */

@@ -32,8 +32,8 @@
 #include <zookeeper/zookeeper.h>
 
 #define ZK_DEFAULT_TTL_MS 30000
-#define ZK_BEATS          8    /* heartbeats in one timeout */
-#define ZK_STALL          3    /* a connection without an answer for this part of the timeout is dropped */
+#define ZK_BEATS          8 /* heartbeats in one timeout */
+#define ZK_STALL          3 /* a connection without an answer for this part of the timeout is dropped */
 #define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
 #define ZK_STOP_MS        1500 /* a cancelled acquire is told UNKNOWN then */
 #define ZK_TRIES_MAX      20   /* to make a node whose parents vanish again and again */
@@ -91,8 +91,8 @@ enum zk_state {
 };
 
 struct zk_stand {
-    struct zk_stand *next, *prev;      /* in conn->stands */
-    struct zk_stand *next_watch;       /* in its bucket, by watch_id */
+    struct zk_stand *next, *prev; /* in conn->stands */
+    struct zk_stand *next_watch;  /* in its bucket, by watch_id */
     struct hfi_conn *conn;
     struct hfi_claim *claim;
     struct hfi_op *op;      /* the acquire, until it is finished */
@@ -114,14 +114,14 @@ struct zk_stand {
     unsigned calls, tries;
     uint32_t ahead; /* who must go before it holds; see struct zk_place */
     bool exact;
-    uint64_t watch_id;  /* 0: no watch counts */
+    uint64_t watch_id; /* 0: no watch counts */
     uint64_t czxid;
-    int64_t due_ms;     /* HELD: when to arm; a cancelled acquire: when to give up */
-    int64_t again_ms;   /* there was no memory to go on */
-    int64_t end_ms;     /* HELD: the end of what core was told */
-    hf_status stop;     /* HF_OK, or what the acquire is to end with */
-    hf_status ended;    /* GONE: HF_OK or HF_LOST */
-    hf_error error;     /* for stop */
+    int64_t due_ms;   /* HELD: when to arm; a cancelled acquire: when to give up */
+    int64_t again_ms; /* there was no memory to go on */
+    int64_t end_ms;   /* HELD: the end of what core was told */
+    hf_status stop;   /* HF_OK, or what the acquire is to end with */
+    hf_status ended;  /* GONE: HF_OK or HF_LOST */
+    hf_error error;   /* for stop */
     size_t parent_len;
     char path[]; /* parent '/' node; without a node: parent '/' prefix */
 };
@@ -148,12 +148,12 @@ struct hfi_conn {
     bool denied;  /* authentication failed; for good */
     bool doubt;   /* core must be told that the session is disconnected */
     struct zk_trust trust;
-    int64_t begun_ms;   /* not connected: when this attempt began */
-    int64_t primed_ms;  /* ... and when its handshake cannot have been sent before */
-    int64_t beat_ms;    /* when the next heartbeat is due */
-    int64_t asked_ms;   /* when the oldest unanswered request for the leader was sent; HFI_NEVER */
-    unsigned asking;    /* how many are unanswered */
-    hf_error why;       /* not connected */
+    int64_t begun_ms;  /* not connected: when this attempt began */
+    int64_t primed_ms; /* ... and when its handshake cannot have been sent before */
+    int64_t beat_ms;   /* when the next heartbeat is due */
+    int64_t asked_ms;  /* when the oldest unanswered request for the leader was sent; HFI_NEVER */
+    unsigned asking;   /* how many are unanswered */
+    hf_error why;      /* not connected */
 
     int epoll_fd, kick_fd;
     int zk_fd, zk_events; /* in epoll_fd; -1: none */
@@ -167,9 +167,9 @@ struct hfi_conn {
     int64_t due_ms; /* no stand has anything to do before */
     struct zk_call *failed;
     struct hfi_op *done, **done_end;
-    struct hfi_op *parked;               /* ops that are no claims: not connected */
-    struct hfi_op *renewals;             /* waiting for the leader */
-    int64_t op_due_ms;                   /* no deadline of these two lists is before */
+    struct hfi_op *parked;   /* ops that are no claims: not connected */
+    struct hfi_op *renewals; /* waiting for the leader */
+    int64_t op_due_ms;       /* no deadline of these two lists is before */
     struct zk_loss *losses;
     struct zk_member *members; /* room to parse a list in */
     size_t member_room;
@@ -189,7 +189,7 @@ enum { ZK_CLAIM_STAND };
 /* ---- engine.c */
 void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
 void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-void zk_leave(struct hfi_conn *conn); /* unlock, and finish what is due */
+void zk_leave(struct hfi_conn *conn);                    /* unlock, and finish what is due */
 void zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
 /* The same when it is connected again: nothing has been changed yet, and nothing told. */
 void zk_park(struct hfi_conn *conn, struct hfi_op *op);
@@ -208,7 +208,8 @@ void zk_session_close(struct hfi_conn *conn);
 void zk_session_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t zk_session_next_ms(const struct hfi_conn *conn);
 void zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
-void zk_session_look(struct hfi_conn *conn, int64_t before_ms); /* after every call of the library */
+void zk_session_look(struct hfi_conn *conn,
+                     int64_t before_ms); /* after every call of the library */
 void zk_beat(struct hfi_conn *conn);
 
 /* ---- resolve.c */
@@ -237,10 +238,11 @@ bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t 
 /* ---- stand.c */
 void zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void zk_stand_resume(struct zk_stand *stand);  /* connected again */
-void zk_stand_expire(struct zk_stand *stand);  /* the session has ended */
-void zk_stand_drop(struct zk_stand *stand);    /* delete its node, if there is one */
-void zk_stand_end(struct zk_stand *stand, hf_status status, const hf_error *err); /* acquire: leave */
+void zk_stand_resume(struct zk_stand *stand); /* connected again */
+void zk_stand_expire(struct zk_stand *stand); /* the session has ended */
+void zk_stand_drop(struct zk_stand *stand);   /* delete its node, if there is one */
+void zk_stand_end(struct zk_stand *stand, hf_status status,
+                  const hf_error *err);        /* acquire: leave */
 void zk_stand_restart(struct zk_stand *stand); /* make a node */
 void zk_stand_free(struct zk_stand *stand);
 uint64_t zk_watch_set(struct zk_stand *stand); /* a new watch counts; returns its id */
