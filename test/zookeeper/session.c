@@ -285,6 +285,6 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    bed_begin(1, 10);
+    bed_begin(1, 10, false);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

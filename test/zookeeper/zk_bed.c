@@ -11,11 +11,19 @@ struct ensemble *ensemble;
 struct proxy *proxy;
 static char place[64];
 
-int bed_begin(int servers, int sync_limit)
+#if defined(__SANITIZE_ADDRESS__)
+/* The library loses what it has read of an answer when the connection ends in the middle of it. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
 {
-    ensemble = ensemble_start(servers, TICK_MS, sync_limit, servers > 1);
+    return "leak:libzookeeper_st";
+}
+#endif
+
+void bed_begin(int servers, int sync_limit, bool cuttable)
+{
+    ensemble = ensemble_start(servers, TICK_MS, sync_limit, cuttable);
     contract_begin(zk_url(ensemble->servers[0].port, "/begin"), true);
-    return 0;
 }
 
 int bed_setup(void **state)

@@ -17,7 +17,8 @@
 extern struct ensemble *ensemble;
 extern struct proxy *proxy;
 
-int bed_begin(int servers, int sync_limit); /* once, from main() */
+/* Once, from main(). See ensemble_start(). */
+void bed_begin(int servers, int sync_limit, bool cuttable);
 int bed_setup(void **state);
 int bed_teardown(void **state);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)

@@ -6,7 +6,8 @@
  * the program. Ports, give_up() and proxies are those of the Redis tests.
  *
  * In a cuttable ensemble each server reaches the others' quorum ports through proxies of its own, so that
- * one of them can be cut off while clients still reach it (ensemble_cut()).
+ * one of them can be cut off while clients still reach it (ensemble_cut()). Such an ensemble takes long to
+ * find another leader: a proxy accepts before the server behind it does.
  */
 #ifndef TEST_ZK_SERVER_H
 #define TEST_ZK_SERVER_H
