@@ -33,7 +33,7 @@ static double calls_each(const char *name, hf_kind kind, uint32_t capacity, int 
     for (uint32_t i = 0; i < (capacity ? capacity : 1); i++)
         held[i] = take(store, &request);
     for (int i = 0; i < waiters; i++) {
-        stores[i] = open_at(zk_url(ensemble->servers[0].port, root("timeout=10s")));
+        stores[i] = open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
         attempt_start(&attempts[i], stores[i], &request);
         AWAIT(count_waiters(store, name) == (size_t)i + 1);
         attempt_settled(&attempts[i]);

@@ -36,7 +36,7 @@ static void lease_survives_cuts(void **state)
 /* AT_RISK while disconnected; LOST by our own clock before anybody else is let in. */
 static void lost_before_the_next(void **state)
 {
-    hf_store *store = open_through(), *other = open_direct();
+    hf_store *store = open_at(zk_url(proxy_port(proxy), root(SHORT))), *other = open_direct();
     hf_request request = mutex_request("risk"), wait = waiting_request("risk");
     struct loss loss = { 0 };
     hf_lease *lease, *next;
@@ -70,7 +70,7 @@ static void lost_before_the_next(void **state)
 /* Bytes that are held up for longer than the session lives: expired by the server. */
 static void expired_waiter_begins_again(void **state)
 {
-    hf_store *store = open_through(), *other = open_direct();
+    hf_store *store = open_at(zk_url(proxy_port(proxy), root(SHORT))), *other = open_direct();
     hf_request request = mutex_request("again"), wait = waiting_request("again");
     hf_lease *lease = take(other, &request);
     struct attempt attempt;
@@ -140,7 +140,7 @@ static void cut_requests(void **state)
  * only we can know that the node is ours. */
 static void given_up_unheard(void **state)
 {
-    hf_store *store = open_at(zk_url(proxy_port(proxy), root("timeout=10s")));
+    hf_store *store = open_at(zk_url(proxy_port(proxy), root(TIMEOUT)));
     hf_request request = mutex_request("ghost"), kept = mutex_request("kept");
     hf_lease *lease = take(store, &kept), *none = NULL;
     hf_status status;
@@ -198,7 +198,7 @@ static void waiters_keep_their_place(void **state)
 /* A server that says nothing: calls end in time, and what they left is settled later. */
 static void stopped_server(void **state)
 {
-    hf_store *store = open_direct();
+    hf_store *store = open_at(zk_url(ensemble->servers[0].port, root(SHORT)));
     hf_request held = mutex_request("held"), request = mutex_request("stop");
     hf_lease *lease = take(store, &held), *none = NULL;
     int64_t begin_ms;
@@ -225,8 +225,8 @@ static void stopped_server(void **state)
 /* A server that is killed and comes back has the sessions and the nodes. */
 static void restarted_server(void **state)
 {
-    hf_store *store = open_at(zk_url(ensemble->servers[0].port, root("timeout=10s")));
-    hf_store *other = open_at(zk_url(ensemble->servers[0].port, root("timeout=10s")));
+    hf_store *store = open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
+    hf_store *other = open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
     hf_request request = mutex_request("restart"), wait = waiting_request("restart");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;

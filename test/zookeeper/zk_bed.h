@@ -10,9 +10,10 @@
 #include "contract.h"
 #include "zk_server.h"
 
-#define TICK_MS    500
-#define TIMEOUT_MS 3000 /* of sessions, unless a test says otherwise */
-#define TIMEOUT    "timeout=3s"
+#define TICK_MS  500
+#define TIMEOUT  "timeout=10s" /* of sessions: a busy machine does not end one */
+#define SHORT    "timeout=3s"  /* ... where one is to end */
+#define SHORT_MS 3000
 
 extern struct ensemble *ensemble;
 extern struct proxy *proxy;
