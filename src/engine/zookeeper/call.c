@@ -115,10 +115,12 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
         zk_node_event((struct hfi_conn *)(uintptr_t)zoo_get_context(zh), type, (uintptr_t)context);
 }
 
+/* Every request is between this and sent(). */
 static void sending(struct zk_call *call, bool leader)
 {
     struct hfi_conn *conn = call->conn;
 
+    zk_library_lock();
     call->sent_ms = hfi_now_ms();
     call->leader = leader;
     if (!leader)
@@ -131,6 +133,7 @@ static void sending(struct zk_call *call, bool leader)
 /* What could not even be queued is answered at the next tick, as if its connection had been lost. */
 static void sent(struct zk_call *call, int rc)
 {
+    zk_library_unlock();
     if (rc == ZOK)
         return;
     call->rc = zk_is_reply(rc) ? ZSYSTEMERROR : rc;

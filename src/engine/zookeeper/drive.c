@@ -83,7 +83,9 @@ static void ask_library(struct hfi_conn *conn)
 
     if (!conn->zh || conn->expired || conn->denied)
         return;
+    zk_library_lock();
     rc = zookeeper_interest(conn->zh, &fd, &interest, &nap);
+    zk_library_unlock();
     zk_session_look(conn, now_ms);
     conn->lib_due_ms = now_ms + nap.tv_sec * 1000 + nap.tv_usec / 1000;
     if (rc != ZOK) {
@@ -101,8 +103,11 @@ static void run_library(struct hfi_conn *conn, int events)
 {
     for (int i = 0; i < READS_MAX && conn->zh && !conn->expired && !conn->denied; i++) {
         int64_t before_ms = hfi_now_ms();
-        int rc = zookeeper_process(conn->zh, events);
+        int rc;
 
+        zk_library_lock();
+        rc = zookeeper_process(conn->zh, events);
+        zk_library_unlock();
         zk_session_look(conn, before_ms);
         if (rc != ZOK || !(events & ZOOKEEPER_READ))
             break; /* ZNOTHING: all is read */

@@ -178,13 +178,15 @@ static void listed(struct zk_call *call, const struct zk_reply *reply)
 
 static void next_name(struct view *view)
 {
-    unsigned char name[HF_NAME_MAX];
+    unsigned char name[HF_NAME_MAX] = { 0 };
+    uint32_t len;
 
     if (view->status != HF_OK || view->next == view->name_count) {
         end(view);
         return;
     }
-    take_name(view, name, zk_unescape(view->names[view->next++], name));
+    len = zk_unescape(view->names[view->next++], name);
+    take_name(view, name, len);
     look_at(view);
 }
 

@@ -40,8 +40,14 @@ static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
 {
     int64_t now_ms = hfi_now_ms();
 
+    zk_library_use();
+    zk_library_lock();
     conn->zh = zookeeper_init2(conn->hosts, on_session, (int)conn->conf->timeout_ms, NULL, conn,
                                ZOO_NO_LOG_CLIENTENV, quiet);
+    if (conn->zh && conn->conf->auth)
+        zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
+                     conn);
+    zk_library_unlock();
     if (!conn->zh)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
                              strerror(errno));
@@ -50,10 +56,18 @@ static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
     conn->begun_ms = conn->primed_ms = now_ms;
     conn->asking = 0;
     conn->asked_ms = HFI_NEVER;
-    if (conn->conf->auth)
-        zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
-                     conn);
     return HF_OK;
+}
+
+/* Everything that is under way is answered from here. */
+static void close_handle(struct hfi_conn *conn)
+{
+    if (!conn->zh)
+        return;
+    zk_library_lock();
+    zookeeper_close(conn->zh);
+    zk_library_unlock();
+    conn->zh = NULL;
 }
 
 static void quiet(const char *message)
@@ -135,9 +149,7 @@ static void renew_session(struct hfi_conn *conn)
 
     conn->connected = false;
     conn->zk_fd = -1;
-    if (conn->zh)
-        zookeeper_close(conn->zh);
-    conn->zh = NULL;
+    close_handle(conn);
     for (struct zk_stand *stand = conn->stands; stand; stand = next) {
         next = stand->next;
         zk_stand_expire(stand);
@@ -226,8 +238,6 @@ hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
 void zk_session_close(struct hfi_conn *conn)
 {
     conn->connected = false;
-    if (conn->zh)
-        zookeeper_close(conn->zh); /* ends the session, and so deletes what is left of its nodes */
-    conn->zh = NULL;
+    close_handle(conn); /* ends the session, and so deletes what is left of its nodes */
     zk_failed_calls(conn);
 }

@@ -12,10 +12,11 @@
  *   look.c      inspect and break
  *   cells.c     cells
  *   doctor.c    what these servers mean for the promises
+ *   library.c   one lock for all calls of the library, of all stores
  *   resolve.c   host names, with a time limit
  *   conf.c, path.c, place.c, trust.c   the URL, names, who holds, until when; pure, and tested alone
  *
- * Everything is under conn->lock, every call of the library too: it has no locks of its own. Only
+ * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
  * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
  * zookeeper_close(), with the lock held. Ops are finished, and core is called, with the lock dropped:
  * whoever leaves with zk_leave() finishes what is due.
@@ -211,6 +212,11 @@ void zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
 void zk_session_look(struct hfi_conn *conn,
                      int64_t before_ms); /* after every call of the library */
 void zk_beat(struct hfi_conn *conn);
+
+/* ---- library.c */
+void zk_library_use(void); /* before the first call */
+void zk_library_lock(void);
+void zk_library_unlock(void);
 
 /* ---- resolve.c */
 /* "host:port,host:port" for the library. By until_ms at the latest. Free with hfi_free(). */
