@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,12 +71,14 @@ static double ask(const struct zk_server *server, const char *key)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(server->port) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval limit = { .tv_sec = 2 }; /* while it starts, a question may get lost */
     char answer[2048];
     size_t used = 0;
     ssize_t got;
     const char *at;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
         send(fd, "srvr", 4, MSG_NOSIGNAL) == 4)
         while (used < sizeof answer - 1 &&
