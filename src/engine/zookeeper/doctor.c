@@ -167,7 +167,7 @@ static void check_session(const struct report *r, int64_t asked_ms, int64_t give
             given);
 }
 
-hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct report r = { .finding = finding, .arg = arg };
     int64_t timeout_ms;

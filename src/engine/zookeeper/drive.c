@@ -20,7 +20,7 @@
 
 #define READS_MAX 64 /* answers taken before timers and callers get their turn */
 
-int zk_fd(struct hfi_conn *conn)
+int hfi_zk_fd(struct hfi_conn *conn)
 {
     return conn->epoll_fd;
 }
@@ -35,7 +35,7 @@ static int64_t next_ms(const struct hfi_conn *conn)
 {
     int64_t next = earlier(conn->due_ms, conn->op_due_ms);
 
-    return conn->done || conn->losses ? 0 : earlier(next, zk_session_next_ms(conn));
+    return conn->done || conn->losses ? 0 : earlier(next, hfi_zk_session_next_ms(conn));
 }
 
 static int until(int64_t due_ms, int64_t now_ms)
@@ -47,7 +47,7 @@ static int until(int64_t due_ms, int64_t now_ms)
     return due_ms - now_ms > INT_MAX ? INT_MAX : (int)(due_ms - now_ms);
 }
 
-int zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+int hfi_zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     int timeout_ms;
 
@@ -83,10 +83,10 @@ static void ask_library(struct hfi_conn *conn)
 
     if (!conn->zh || conn->expired || conn->denied)
         return;
-    zk_library_lock();
+    hfi_zk_library_lock();
     rc = zookeeper_interest(conn->zh, &fd, &interest, &nap);
-    zk_library_unlock();
-    zk_session_look(conn, now_ms);
+    hfi_zk_library_unlock();
+    hfi_zk_session_look(conn, now_ms);
     conn->lib_due_ms = now_ms + nap.tv_sec * 1000 + nap.tv_usec / 1000;
     if (rc != ZOK) {
         fd = -1;
@@ -105,10 +105,10 @@ static void run_library(struct hfi_conn *conn, int events)
         int64_t before_ms = hfi_now_ms();
         int rc;
 
-        zk_library_lock();
+        hfi_zk_library_lock();
         rc = zookeeper_process(conn->zh, events);
-        zk_library_unlock();
-        zk_session_look(conn, before_ms);
+        hfi_zk_library_unlock();
+        hfi_zk_session_look(conn, before_ms);
         if (rc != ZOK || !(events & ZOOKEEPER_READ))
             break; /* ZNOTHING: all is read */
         events = ZOOKEEPER_READ;
@@ -122,9 +122,9 @@ static void work(struct hfi_conn *conn, int events)
     if (events)
         run_library(conn, events);
     now_ms = hfi_now_ms();
-    zk_session_tick(conn, now_ms);
-    zk_stands_tick(conn, now_ms);
-    zk_ops_tick(conn, now_ms);
+    hfi_zk_session_tick(conn, now_ms);
+    hfi_zk_stands_tick(conn, now_ms);
+    hfi_zk_ops_tick(conn, now_ms);
 }
 
 static int events_of(short revents)
@@ -162,24 +162,24 @@ static void drive(struct hfi_conn *conn, int64_t until_ms)
     pthread_mutex_lock(&conn->lock);
     conn->napping = false;
     work(conn, events);
-    zk_leave(conn);
+    hfi_zk_leave(conn);
 }
 
-void zk_turn(struct hfi_conn *conn, int64_t until_ms)
+void hfi_zk_turn(struct hfi_conn *conn, int64_t until_ms)
 {
     drive(conn, until_ms);
 }
 
-void zk_process(struct hfi_conn *conn, int64_t now_ms)
+void hfi_zk_process(struct hfi_conn *conn, int64_t now_ms)
 {
     (void)now_ms;
     drive(conn, 0);
     pthread_mutex_lock(&conn->lock);
     ask_library(conn); /* for those who poll epoll_fd: which socket it is now */
-    zk_leave(conn);
+    hfi_zk_leave(conn);
 }
 
-void zk_kick(struct hfi_conn *conn)
+void hfi_zk_kick(struct hfi_conn *conn)
 {
     uint64_t one = 1;
 
@@ -187,13 +187,13 @@ void zk_kick(struct hfi_conn *conn)
         return; /* it is readable already */
 }
 
-bool zk_hurry(struct hfi_conn *conn)
+bool hfi_zk_hurry(struct hfi_conn *conn)
 {
     int64_t due_ms = next_ms(conn);
 
     if (conn->napping && due_ms < conn->nap_until_ms) {
         conn->nap_until_ms = due_ms; /* one kick is enough */
-        zk_kick(conn);
+        hfi_zk_kick(conn);
     }
     if (due_ms >= conn->told_ms)
         return false;

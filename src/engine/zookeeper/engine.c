@@ -29,15 +29,15 @@ static hf_status zk_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = conn->zk_fd = -1;
     pthread_mutex_init(&conn->lock, NULL);
-    status = zk_conf_parse(url, &conn->conf, err);
+    status = hfi_zk_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
-        status = zk_session_open(conn, err);
+        status = hfi_zk_session_open(conn, err);
     if (status != HF_OK) {
-        zk_session_close(conn);
+        hfi_zk_session_close(conn);
         destroy(conn);
         return status;
     }
@@ -81,7 +81,7 @@ static void destroy(struct hfi_conn *conn)
     struct zk_loss *loss;
 
     while (conn->stands)
-        zk_stand_free(conn->stands);
+        hfi_zk_stand_free(conn->stands);
     while ((loss = conn->losses)) {
         conn->losses = loss->next;
         hfi_free(loss);
@@ -93,14 +93,14 @@ static void destroy(struct hfi_conn *conn)
     pthread_mutex_destroy(&conn->lock);
     hfi_free(conn->members);
     hfi_free(conn->hosts);
-    zk_conf_free(conn->conf);
+    hfi_zk_conf_free(conn->conf);
     hfi_free(conn);
 }
 
 static void zk_close(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
-    zk_session_close(conn);
+    hfi_zk_session_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
 }
@@ -132,27 +132,27 @@ static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-void zk_begin(struct hfi_conn *conn, struct hfi_op *op)
+void hfi_zk_begin(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_INSPECT:
-        zk_inspect(conn, op);
+        hfi_zk_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        zk_break(conn, op);
+        hfi_zk_break(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        zk_cell_read(conn, op);
+        hfi_zk_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        zk_cell_swap(conn, op);
+        hfi_zk_cell_swap(conn, op);
         return;
     default:
-        zk_finish(conn, op, HF_UNSUPPORTED, NULL);
+        hfi_zk_finish(conn, op, HF_UNSUPPORTED, NULL);
     }
 }
 
-void zk_park(struct hfi_conn *conn, struct hfi_op *op)
+void hfi_zk_park(struct hfi_conn *conn, struct hfi_op *op)
 {
     op->engine[ZK_OP_NEXT] = conn->parked;
     conn->parked = op;
@@ -164,23 +164,23 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        zk_acquire(conn, op);
+        hfi_zk_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        zk_release(conn, op);
+        hfi_zk_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        zk_renew(conn, op);
+        hfi_zk_renew(conn, op);
         return;
     default:
         break;
     }
     if (conn->denied) {
-        zk_finish(conn, op, HF_DENIED, &conn->why);
+        hfi_zk_finish(conn, op, HF_DENIED, &conn->why);
     } else if (conn->connected) {
-        zk_begin(conn, op);
+        hfi_zk_begin(conn, op);
     } else {
-        zk_park(conn, op);
+        hfi_zk_park(conn, op);
     }
 }
 
@@ -188,17 +188,17 @@ static void zk_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     pthread_mutex_lock(&conn->lock);
     submit(conn, op);
-    zk_leave(conn);
+    hfi_zk_leave(conn);
 }
 
 static void zk_cancel_op(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
-    zk_cancel(conn, op, status);
-    zk_leave(conn);
+    hfi_zk_cancel(conn, op, status);
+    hfi_zk_leave(conn);
 }
 
-void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void hfi_zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     if (status != HF_OK) {
         if (err && err->text[0])
@@ -213,7 +213,7 @@ void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const
     conn->done_end = (struct hfi_op **)&op->engine[ZK_OP_NEXT];
 }
 
-void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void hfi_zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 {
     struct zk_loss *loss = hfi_malloc(sizeof *loss);
 
@@ -226,7 +226,7 @@ void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
     conn->losses = loss;
 }
 
-void zk_leave(struct hfi_conn *conn)
+void hfi_zk_leave(struct hfi_conn *conn)
 {
     struct hfi_op *op = conn->done, *next;
     struct zk_loss *loss = conn->losses, *after;
@@ -237,7 +237,7 @@ void zk_leave(struct hfi_conn *conn)
     conn->done_end = &conn->done;
     conn->losses = NULL;
     conn->doubt = false;
-    wake = zk_hurry(conn);
+    wake = hfi_zk_hurry(conn);
     pthread_mutex_unlock(&conn->lock);
 
     if (wake && host->wake)
@@ -269,12 +269,12 @@ static const struct hfi_engine zookeeper = {
     .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
     .cancel = zk_cancel_op,
-    .fd = zk_fd,
-    .timeout_ms = zk_timeout_ms,
-    .process = zk_process,
-    .turn = zk_turn,
-    .kick = zk_kick,
-    .doctor = zk_doctor,
+    .fd = hfi_zk_fd,
+    .timeout_ms = hfi_zk_timeout_ms,
+    .process = hfi_zk_process,
+    .turn = hfi_zk_turn,
+    .kick = hfi_zk_kick,
+    .doctor = hfi_zk_doctor,
     .info = { .name = "zookeeper",
               .schemes = "zk",
               .available = 1,

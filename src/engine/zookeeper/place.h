@@ -38,10 +38,10 @@ struct zk_place {
 };
 
 /* Sort `members`, and find the one of `owner`. */
-struct zk_place zk_place(struct zk_member *members, size_t count,
-                         const unsigned char owner[HFI_OWNER_LEN]);
+struct zk_place hfi_zk_place(struct zk_member *members, size_t count,
+                             const unsigned char owner[HFI_OWNER_LEN]);
 
 /* For those who look: sort, and say how many from the first on hold. false: cannot be told. */
-bool zk_sort(struct zk_member *members, size_t count, size_t *ret_holders);
+bool hfi_zk_sort(struct zk_member *members, size_t count, size_t *ret_holders);
 
 #endif

@@ -127,7 +127,8 @@ static void await(struct lookup *lookup, int64_t until_ms)
     pthread_mutex_unlock(&lookup->lock);
 }
 
-hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts, hf_error *err)
+hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts,
+                         hf_error *err)
 {
     struct lookup *lookups[ZK_HOSTS_MAX] = { NULL };
     size_t size = ZK_HOSTS_MAX * (TEXT_MAX + 1);

@@ -40,14 +40,14 @@ static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
 {
     int64_t now_ms = hfi_now_ms();
 
-    zk_library_use();
-    zk_library_lock();
+    hfi_zk_library_use();
+    hfi_zk_library_lock();
     conn->zh = zookeeper_init2(conn->hosts, on_session, (int)conn->conf->timeout_ms, NULL, conn,
                                ZOO_NO_LOG_CLIENTENV, quiet);
     if (conn->zh && conn->conf->auth)
         zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
                      conn);
-    zk_library_unlock();
+    hfi_zk_library_unlock();
     if (!conn->zh)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
                              strerror(errno));
@@ -64,9 +64,9 @@ static void close_handle(struct hfi_conn *conn)
 {
     if (!conn->zh)
         return;
-    zk_library_lock();
+    hfi_zk_library_lock();
     zookeeper_close(conn->zh);
-    zk_library_unlock();
+    hfi_zk_library_unlock();
     conn->zh = NULL;
 }
 
@@ -85,7 +85,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     if (type != ZOO_SESSION_EVENT)
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
+        hfi_zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
         conn->connected = conn->fresh = true;
         conn->beat_ms = hfi_now_ms() + conn->trust.timeout_ms / ZK_BEATS;
         return;
@@ -103,7 +103,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
  * After every call of the library, which began at before_ms. If the handshake was sent in it, that was
  * not before then: the session's time is counted from there.
  */
-void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
+void hfi_zk_session_look(struct hfi_conn *conn, int64_t before_ms)
 {
     int state = zoo_state(conn->zh);
 
@@ -128,7 +128,7 @@ static int64_t dial_ms(const struct hfi_conn *conn)
     return dial_ms > DIAL_MIN_MS ? dial_ms : DIAL_MIN_MS;
 }
 
-void zk_session_drop(struct hfi_conn *conn)
+void hfi_zk_session_drop(struct hfi_conn *conn)
 {
     if (conn->zk_fd >= 0)
         (void)shutdown(conn->zk_fd, SHUT_RDWR);
@@ -152,7 +152,7 @@ static void renew_session(struct hfi_conn *conn)
     close_handle(conn);
     for (struct zk_stand *stand = conn->stands; stand; stand = next) {
         next = stand->next;
-        zk_stand_expire(stand);
+        hfi_zk_stand_expire(stand);
     }
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(conn, &err) != HF_OK)
@@ -167,19 +167,19 @@ static void resume(struct hfi_conn *conn)
     conn->fresh = false;
     for (struct zk_stand *stand = conn->stands; stand; stand = next) {
         next = stand->next;
-        zk_stand_resume(stand);
+        hfi_zk_stand_resume(stand);
     }
     /* Connecting went to the leader: it has renewed everything. */
-    zk_renewals_confirmed(conn, INT64_MAX);
+    hfi_zk_renewals_confirmed(conn, INT64_MAX);
     while (conn->connected && (op = conn->parked)) {
         conn->parked = op->engine[ZK_OP_NEXT];
-        zk_begin(conn, op);
+        hfi_zk_begin(conn, op);
     }
 }
 
-void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
+void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    zk_failed_calls(conn);
+    hfi_zk_failed_calls(conn);
     if (conn->denied)
         return;
     if (conn->expired || !conn->zh)
@@ -187,15 +187,15 @@ void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
     if (conn->connected && conn->fresh)
         resume(conn);
     if (conn->connected && now_ms >= conn->beat_ms && conn->asking == 0)
-        zk_beat(conn);
+        hfi_zk_beat(conn);
     if (conn->connected && conn->asked_ms != HFI_NEVER &&
         now_ms - conn->asked_ms >= conn->trust.timeout_ms / ZK_STALL)
-        zk_session_drop(conn);
+        hfi_zk_session_drop(conn);
     if (!conn->connected && conn->zk_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
-        zk_session_drop(conn);
+        hfi_zk_session_drop(conn);
 }
 
-int64_t zk_session_next_ms(const struct hfi_conn *conn)
+int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn)
 {
     int64_t next_ms = conn->lib_due_ms;
 
@@ -214,10 +214,10 @@ int64_t zk_session_next_ms(const struct hfi_conn *conn)
 
 /* ---- open and close -------------------------------------------------------------------------------- */
 
-hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
+hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->host->open_deadline_ms;
-    hf_status status = zk_resolve(conn->conf, until_ms, &conn->hosts, err);
+    hf_status status = hfi_zk_resolve(conn->conf, until_ms, &conn->hosts, err);
 
     if (status != HF_OK)
         return status;
@@ -228,16 +228,16 @@ hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
     while (status == HF_OK && !conn->connected && !conn->denied) {
         if (hfi_now_ms() >= until_ms)
             return hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        zk_turn(conn, until_ms);
+        hfi_zk_turn(conn, until_ms);
     }
     if (status == HF_OK && conn->denied)
         return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);
     return status;
 }
 
-void zk_session_close(struct hfi_conn *conn)
+void hfi_zk_session_close(struct hfi_conn *conn)
 {
     conn->connected = false;
     close_handle(conn); /* ends the session, and so deletes what is left of its nodes */
-    zk_failed_calls(conn);
+    hfi_zk_failed_calls(conn);
 }
