@@ -13,7 +13,7 @@ static char place[64];
 
 #if defined(__SANITIZE_ADDRESS__)
 /* The library loses what it has read of an answer when the connection ends in the middle of it. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libzookeeper_st";
