@@ -35,7 +35,7 @@ static const char help[] =
     "Measures Holdfast against hand-written loops that do the least that is needed. Both\n"
     "sides of a ratio are measured in the same run, in alternating short rounds.\n"
     "\n"
-    "NAME is a measurement or a group of them (embedded, redis, redlock, memcached, etcd);\n"
+    "NAME is a measurement or a group of them (embedded, redis, redlock, memcached, etcd, zookeeper);\n"
     "without any, all are done.\n"
     "\n"
     "  --only NAME     the same as NAME\n"

@@ -26,5 +26,8 @@ const struct measure measures[] = {
       measure_memcached_pair },
     { "etcd", "etcd-pair", "uncontended acquire+release on etcd, one thread", measure_etcd_pair },
     { "etcd", "etcd-queue", "processes that wait for one name, FIFO", measure_etcd_queue },
+    { "zookeeper", "zk-pair", "uncontended acquire+release on ZooKeeper, one thread",
+      measure_zk_pair },
+    { "zookeeper", "zk-queue", "processes that wait for one name, FIFO", measure_zk_queue },
     { 0 },
 };

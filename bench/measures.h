@@ -28,5 +28,8 @@ void measure_memcached_pair(struct bench *bench);
 /* On an etcd of our own. */
 void measure_etcd_pair(struct bench *bench);
 void measure_etcd_queue(struct bench *bench);
+/* On a ZooKeeper server of our own. */
+void measure_zk_pair(struct bench *bench);
+void measure_zk_queue(struct bench *bench);
 
 #endif

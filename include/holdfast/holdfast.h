@@ -181,7 +181,9 @@ typedef struct hf_store_info {
     hf_strength tokens;
     int64_t default_ttl_ms; /* 0: leases have no ttl unless asked for */
     int64_t min_ttl_ms;
-    uint64_t reserved[6];
+    int64_t
+        max_ttl_ms; /* no grant and no renewal lasts longer, whatever is asked for; 0: no limit */
+    uint64_t reserved[5];
 } hf_store_info;
 
 HF_API hf_status hf_info(hf_store *store, hf_store_info *ret_info);

@@ -265,6 +265,8 @@ hf_status hf_info(hf_store *handle, hf_store_info *ret_info)
     info.tokens = engine->info.tokens;
     info.default_ttl_ms = engine->default_ttl_ms;
     info.min_ttl_ms = hfi_ttl_least(engine);
+    if (engine->max_ttl_ms)
+        info.max_ttl_ms = engine->max_ttl_ms(store->conn);
     info.size = size;
     memcpy(ret_info, &info, size < sizeof info ? size : sizeof info);
     hfi_store_leave(store);

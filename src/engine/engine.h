@@ -224,6 +224,10 @@ struct hfi_engine {
     /* What to call this store: no secrets; lives as long as the conn. */
     const char *(*location)(struct hfi_conn *conn);
 
+    /* For how long a lease is granted at most, here and now, whatever ttl is asked for: its life is
+     * that of a session. Any thread. May be NULL: no limit. */
+    int64_t (*max_ttl_ms)(struct hfi_conn *conn);
+
     /* Begin an op. Any thread, many at once. Blocks only in a BLOCKING engine. May
      * call done before it returns. */
     void (*submit)(struct hfi_conn *conn, struct hfi_op *op);

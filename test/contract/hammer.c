@@ -116,15 +116,16 @@ static void one_round(struct ring *ring, struct fighter *fighter)
         request.flags |= HF_BARGE;
     if (has(HF_CAP_TTL) && roll(fighter, 4) == 0)
         request.ttl_ms = 10 * LIMIT_MS;
+    contract_error.text[0] = 0;
     status = hf_acquire(store, &request, &lease, &contract_error);
     if (status == HF_OK) {
         hold(ring, fighter, n, request.kind, lease);
         if (request.ttl_ms && roll(fighter, 4) == 0)
             EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
         give(lease);
-    } else
-        CHECK((status == HF_BUSY && request.wait_ms == 0) ||
-              (status == HF_TIMEOUT && request.wait_ms > 0));
+    } else if (!(status == HF_BUSY && request.wait_ms == 0) &&
+               !(status == HF_TIMEOUT && request.wait_ms > 0))
+        FAIL(contract_error.text);
     if (has(HF_CAP_INSPECT) && roll(fighter, 16) == 0) {
         hf_view *view = NULL;
 

@@ -9,7 +9,8 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/holdfast-static.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/store"
 
-cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=lmdb;redis;redlock;memcached;etcd" -DHOLDFAST_TESTS=OFF \
+engines=$(cd "$source/src/engine" && for engine in */; do printf '%s;' "${engine%/}"; done)
+cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=${engines%;}" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
 cmake --build "$dir/build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 

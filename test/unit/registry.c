@@ -39,7 +39,7 @@ static void planned_schemes(void **state)
 {
     static const char *const absent[][2] = {
         { "postgresql", "postgres" }, { "postgres", "postgres" }, { "mysql", "mariadb" },
-        { "mariadb", "mariadb" }, { "zk", "zookeeper" },
+        { "mariadb", "mariadb" },
     };
     const struct hfi_engine *engine = &first;
     hf_error err;

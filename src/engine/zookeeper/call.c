@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One request under way. The library has a type of callback for each kind of answer; here they all
+ * become one. Whoever drives, with the lock.
+ */
+#include "engine/zookeeper/zk.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+struct zk_call *hfi_zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand)
+{
+    struct zk_call *call = hfi_calloc(1, sizeof *call);
+
+    if (!call)
+        return NULL;
+    call->conn = conn;
+    call->answer = answer;
+    call->stand = stand;
+    if (stand)
+        stand->calls++;
+    return call;
+}
+
+bool hfi_zk_is_reply(int rc)
+{
+    return rc == ZOK || (rc < ZAPIERROR && rc != ZSESSIONEXPIRED && rc != ZCLOSING &&
+                         rc != ZSESSIONMOVED && rc != ZTHROTTLEDOP);
+}
+
+hf_status hfi_zk_refusal(int rc, const char *what, hf_error *ret_err)
+{
+    hf_status status = rc == ZNOAUTH || rc == ZAUTHFAILED || rc == ZINVALIDACL ||
+                               rc == ZSESSIONCLOSEDREQUIRESASLAUTH
+                           ? HF_DENIED
+                       : rc == ZUNIMPLEMENTED ? HF_VERSION
+                       : hfi_zk_is_reply(rc)  ? HF_CORRUPT
+                                              : HF_UNAVAILABLE;
+
+    return hfi_error_set(ret_err, status, rc, "%s: %s", what, zerror(rc));
+}
+
+/* ---- answers --------------------------------------------------------------------------- */
+
+static void settle_leader(struct zk_call *call, int rc)
+{
+    struct hfi_conn *conn = call->conn;
+
+    if (!call->leader)
+        return;
+    if (conn->asking > 0)
+        conn->asking--;
+    conn->asked_ms = conn->asking > 0 ? hfi_now_ms() : HFI_NEVER;
+    if (!hfi_zk_is_reply(rc))
+        return;
+    hfi_zk_trust_confirm(&conn->trust, call->sent_ms);
+    hfi_zk_renewals_confirmed(conn, call->sent_ms);
+}
+
+static void answer(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct zk_stand *stand = call->stand;
+
+    if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
+        call->conn->connected = false; /* nothing more is sent until it is connected anew */
+    settle_leader(call, reply->rc);
+    call->answer(call, reply);
+    hfi_free(call);
+    if (stand && --stand->calls == 0 && stand->dead)
+        hfi_free(stand);
+}
+
+static struct zk_call *mine(const void *data)
+{
+    return (struct zk_call *)(uintptr_t)data; /* NOLINT: the library's const */
+}
+
+static void on_void(int rc, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .len = -1 });
+}
+
+static void on_string(int rc, const char *text, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .text = text, .len = -1 });
+}
+
+static void on_string_stat(int rc, const char *text, const struct Stat *stat, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .text = text, .len = -1, .stat = stat });
+}
+
+static void on_stat(int rc, const struct Stat *stat, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .len = -1, .stat = stat });
+}
+
+static void on_data(int rc, const char *bytes, int len, const struct Stat *stat, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .text = bytes, .len = len, .stat = stat });
+}
+
+static void on_list(int rc, const struct String_vector *list, const void *data)
+{
+    answer(mine(data), &(struct zk_reply){ .rc = rc, .len = -1, .list = list });
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static void on_node(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    (void)state, (void)path;
+    if (type != ZOO_SESSION_EVENT) /* which all watchers get */
+        hfi_zk_node_event((struct hfi_conn *)(uintptr_t)zoo_get_context(zh), type,
+                          (uintptr_t)context);
+}
+
+/* Every request is between this and sent(). */
+static void sending(struct zk_call *call, bool leader)
+{
+    struct hfi_conn *conn = call->conn;
+
+    hfi_zk_library_lock();
+    call->sent_ms = hfi_now_ms();
+    call->leader = leader;
+    if (!leader)
+        return;
+    if (conn->asking++ == 0)
+        conn->asked_ms = call->sent_ms;
+    conn->beat_ms = call->sent_ms + conn->trust.timeout_ms / ZK_BEATS;
+}
+
+/* What could not even be queued is answered at the next tick, as if its connection had been lost. */
+static void sent(struct zk_call *call, int rc)
+{
+    hfi_zk_library_unlock();
+    if (rc == ZOK)
+        return;
+    call->rc = hfi_zk_is_reply(rc) ? ZSYSTEMERROR : rc;
+    call->next = call->conn->failed;
+    call->conn->failed = call;
+}
+
+void hfi_zk_failed_calls(struct hfi_conn *conn)
+{
+    struct zk_call *call;
+
+    while ((call = conn->failed)) {
+        conn->failed = call->next;
+        answer(call, &(struct zk_reply){ .rc = call->rc, .len = -1 });
+    }
+}
+
+void hfi_zk_send_create(struct zk_call *call, const char *path, const char *data, int len,
+                        int flags)
+{
+    sending(call, true);
+    sent(call, zoo_acreate2(call->conn->zh, path, data, len, &call->conn->acl, flags,
+                            on_string_stat, call));
+}
+
+void hfi_zk_send_delete(struct zk_call *call, const char *path)
+{
+    sending(call, true);
+    sent(call, zoo_adelete(call->conn->zh, path, -1, on_void, call));
+}
+
+void hfi_zk_send_set(struct zk_call *call, const char *path, const char *data, int len)
+{
+    sending(call, true);
+    sent(call, zoo_aset(call->conn->zh, path, data, len, -1, on_stat, call));
+}
+
+void hfi_zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count,
+                       zoo_op_result_t *results)
+{
+    sending(call, true);
+    sent(call, zoo_amulti(call->conn->zh, count, ops, results, on_void, call));
+}
+
+void hfi_zk_send_sync(struct zk_call *call, const char *path)
+{
+    sending(call, true);
+    sent(call, zoo_async(call->conn->zh, path, on_string, call));
+}
+
+void hfi_zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id)
+{
+    sending(call, false);
+    sent(call, zoo_awexists(call->conn->zh, path, watch_id ? on_node : NULL,
+                            (void *)(uintptr_t)watch_id, on_stat, call)); /* NOLINT: a number */
+}
+
+void hfi_zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id)
+{
+    sending(call, false);
+    sent(call, zoo_awget(call->conn->zh, path, watch_id ? on_node : NULL,
+                         (void *)(uintptr_t)watch_id, on_data, call)); /* NOLINT: a number */
+}
+
+void hfi_zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id)
+{
+    sending(call, false);
+    call->watches = watch_id != 0;
+    sent(call, zoo_awget_children(call->conn->zh, path, watch_id ? on_node : NULL,
+                                  (void *)(uintptr_t)watch_id, on_list, call)); /* NOLINT */
+}
+
+bool hfi_zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count)
+{
+    size_t count = 0;
+
+    if (conn->member_room < (size_t)list->count) {
+        size_t room = (size_t)list->count * 2;
+        struct zk_member *members = hfi_realloc(conn->members, room * sizeof *members);
+
+        if (!members)
+            return false;
+        conn->members = members;
+        conn->member_room = room;
+    }
+    for (int32_t i = 0; i < list->count; i++)
+        count += hfi_zk_node_parse(list->data[i], &conn->members[count]);
+    *ret_count = count;
+    return true;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells: bytes and a version, read and compare-and-swap. With the lock.
+ *
+ * A cell's version is the number of the transaction that wrote it last (mzxid): it only grows, also
+ * when the cell was deleted and made again. The server swaps by the node's own version, which begins
+ * anew with each node; so each cell has a child, its mark, with a random name that its bytes begin
+ * with. Swapping is: read, compare, then in one transaction check that the mark is there and write if the
+ * node's version is still the one read. A cell that was deleted and made again has another mark.
+ */
+#include "engine/zookeeper/zk.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MARK_LEN    16              /* hex digits */
+#define VERSION_MAX (INT32_MAX - 1) /* the server's own wraps, and -1 means "any" */
+
+/* One swap under way. */
+struct swap {
+    struct hfi_op *op;
+    char path[ZK_PATH_MAX];
+    char mark_path[ZK_PATH_MAX + MARK_LEN + 1];
+    char mark[MARK_LEN + 1];
+    char *data; /* mark and bytes */
+    unsigned tries;
+    struct Stat stat;
+    zoo_op_t ops[2];
+    zoo_op_result_t results[2];
+};
+
+static zk_answer_fn cell_read, swap_read, swapped, made_read;
+static void swap_begin(struct hfi_conn *conn, struct swap *swap);
+
+static bool is_cell(const struct zk_reply *reply)
+{
+    return reply->rc == ZOK && reply->text && reply->len >= MARK_LEN;
+}
+
+static void finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct zk_reply *reply)
+{
+    hf_error err;
+    hf_status status = reply->rc == ZOK
+                           ? hfi_error_set(&err, HF_CORRUPT, 0, "the node is not a cell")
+                           : hfi_zk_refusal(reply->rc, "reading the cell", &err);
+
+    hfi_zk_finish(conn, op, status, &err);
+}
+
+/* ---- read ------------------------------------------------------------------------------------ */
+
+void hfi_zk_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, cell_read, NULL);
+    char path[ZK_PATH_MAX];
+
+    if (!call) {
+        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = op;
+    hfi_zk_parent_path(conn, "cells", &op->u.cell.name, path);
+    hfi_zk_send_get(call, path, 0);
+}
+
+static void cell_read(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct hfi_op *op = call->data;
+    size_t len;
+
+    if (reply->rc == ZNONODE) {
+        hfi_zk_finish(call->conn, op, HF_NOT_FOUND, NULL);
+        return;
+    }
+    if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING) {
+        hfi_zk_park(call->conn, op);
+        return;
+    }
+    if (!is_cell(reply)) {
+        finish_odd(call->conn, op, reply);
+        return;
+    }
+    len = (size_t)reply->len - MARK_LEN;
+    op->u.cell.ret_bytes = hfi_malloc(len ? len : 1);
+    if (!op->u.cell.ret_bytes) {
+        hfi_zk_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    memcpy(op->u.cell.ret_bytes, reply->text + MARK_LEN, len);
+    op->u.cell.ret_len = len;
+    op->u.cell.ret_version = (uint64_t)reply->stat->mzxid;
+    hfi_zk_finish(call->conn, op, HF_OK, NULL);
+}
+
+/* ---- swap ------------------------------------------------------------------------------------ */
+
+static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status,
+                     const hf_error *err)
+{
+    hfi_zk_finish(conn, swap->op, status, err);
+    hfi_free(swap->data);
+    hfi_free(swap);
+}
+
+void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct swap *swap = hfi_calloc(1, sizeof *swap);
+
+    if (!swap) {
+        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    swap->op = op;
+    swap->data = hfi_malloc(MARK_LEN + op->u.cell.len + 1);
+    if (!swap->data) {
+        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        return;
+    }
+    if (op->u.cell.len > 0)
+        memcpy(swap->data + MARK_LEN, op->u.cell.bytes, op->u.cell.len);
+    hfi_zk_parent_path(conn, "cells", &op->u.cell.name, swap->path);
+    swap_begin(conn, swap);
+}
+
+static void swap_begin(struct hfi_conn *conn, struct swap *swap)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, swap_read, NULL);
+
+    if (!call) {
+        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = swap;
+    hfi_zk_send_get(call, swap->path, 0);
+}
+
+static void set_mark(struct swap *swap, const char *mark)
+{
+    memcpy(swap->mark, mark, MARK_LEN);
+    memcpy(swap->data, mark, MARK_LEN);
+    snprintf(swap->mark_path, sizeof swap->mark_path, "%s/%s", swap->path, swap->mark);
+}
+
+static void send_swap(struct hfi_conn *conn, struct swap *swap)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, swapped, NULL);
+
+    if (!call) {
+        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = swap;
+    hfi_zk_send_multi(call, swap->ops, 2, swap->results);
+}
+
+static void send_create(struct hfi_conn *conn, struct swap *swap)
+{
+    unsigned char bytes[MARK_LEN / 2];
+    char mark[MARK_LEN + 1];
+
+    hfi_random_bytes(bytes, sizeof bytes);
+    hfi_hex(bytes, sizeof bytes, mark);
+    set_mark(swap, mark);
+    zoo_create_op_init(&swap->ops[0], swap->path, swap->data,
+                       (int)(MARK_LEN + swap->op->u.cell.len), &conn->acl, ZOO_PERSISTENT, NULL, 0);
+    zoo_create_op_init(&swap->ops[1], swap->mark_path, "", 0, &conn->acl, ZOO_PERSISTENT, NULL, 0);
+    send_swap(conn, swap);
+}
+
+static void swap_read(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct swap *swap = call->data;
+    struct hfi_op *op = swap->op;
+    uint64_t version = reply->rc == ZOK ? (uint64_t)reply->stat->mzxid : 0;
+    hf_error err;
+
+    if (reply->rc != ZNONODE && !is_cell(reply)) {
+        if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
+            hfi_zk_park(call->conn, op);
+        else
+            finish_odd(call->conn, op, reply);
+        hfi_free(swap->data);
+        hfi_free(swap);
+        return;
+    }
+    if (version != op->u.cell.version) {
+        op->u.cell.ret_version = version;
+        swap_end(call->conn, swap, HF_BUSY, NULL);
+        return;
+    }
+    if (version == 0 && !op->u.cell.bytes) {
+        swap_end(call->conn, swap, HF_OK, NULL); /* it is not there */
+        return;
+    }
+    if (version == 0) {
+        send_create(call->conn, swap);
+        return;
+    }
+    if (reply->stat->version >= VERSION_MAX && op->u.cell.bytes) {
+        hfi_error_set(&err, HF_FULL, 0, "the cell was written too often: delete it");
+        swap_end(call->conn, swap, HF_FULL, &err);
+        return;
+    }
+    set_mark(swap, reply->text);
+    if (op->u.cell.bytes) {
+        zoo_check_op_init(&swap->ops[0], swap->mark_path, -1);
+        zoo_set_op_init(&swap->ops[1], swap->path, swap->data, (int)(MARK_LEN + op->u.cell.len),
+                        reply->stat->version, &swap->stat);
+    } else {
+        zoo_delete_op_init(&swap->ops[0], swap->mark_path, -1);
+        zoo_delete_op_init(&swap->ops[1], swap->path, reply->stat->version);
+    }
+    send_swap(call->conn, swap);
+}
+
+/* A cell was made. Its version is the number of that transaction, which the answer does not tell. */
+static void read_made(struct hfi_conn *conn, struct swap *swap)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, made_read, NULL);
+
+    if (!call) {
+        swap_end(conn, swap, HF_UNKNOWN, NULL);
+        return;
+    }
+    call->data = swap;
+    hfi_zk_send_get(call, swap->path, 0);
+}
+
+static void made_read(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct swap *swap = call->data;
+    bool ours = is_cell(reply) && memcmp(reply->text, swap->mark, MARK_LEN) == 0;
+
+    /* Written over meanwhile: it was made by the same transaction all the same. Deleted: any version
+     * that no cell has now is as good as the one that ours had. */
+    if (hfi_zk_is_reply(reply->rc)) {
+        swap->op->u.cell.ret_version = ours ? (uint64_t)reply->stat->czxid : 1;
+        swap_end(call->conn, swap, HF_OK, NULL);
+    } else {
+        swap_end(call->conn, swap, HF_UNKNOWN, NULL);
+    }
+}
+
+static void swapped(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct swap *swap = call->data;
+    struct hfi_conn *conn = call->conn;
+    hf_error err;
+
+    if (!hfi_zk_is_reply(reply->rc)) {
+        swap_end(conn, swap, HF_UNKNOWN, NULL);
+    } else if (reply->rc == ZOK && swap->op->u.cell.version == 0) {
+        read_made(conn, swap);
+    } else if (reply->rc == ZOK) {
+        swap->op->u.cell.ret_version =
+            swap->op->u.cell.bytes ? (uint64_t)swap->stat.mzxid : swap->op->u.cell.version;
+        swap_end(conn, swap, HF_OK, NULL);
+    } else if (++swap->tries > ZK_TRIES_MAX || reply->rc == ZNOAUTH) {
+        swap_end(conn, swap, hfi_zk_refusal(reply->rc, "writing the cell", &err), &err);
+    } else {
+        /* Somebody was faster, and reading again says who; or there is no place for cells yet. */
+        if (reply->rc == ZNONODE && swap->op->u.cell.version == 0)
+            hfi_zk_make_parents(conn, swap->path);
+        swap_begin(conn, swap);
+    }
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library's handle, which is one session: connecting, its end, heartbeats. With the lock; by the
+ * driver, or when nobody drives.
+ *
+ * The library reconnects by itself, to one server after the other, but it gives each of them two thirds
+ * of the timeout to say something. A lease would not survive two that are silent. So a connection that
+ * does not come about, or on which nothing that we asked the leader is answered, is shut down after a
+ * smaller part of the timeout; the library finds it broken and goes on to the next server.
+ *
+ * Heartbeats are our own: the library's pings are answered by a server that is cut off from the leader.
+ */
+#include "engine/zookeeper/zk.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define DIAL_PARTS  6 /* a connection attempt may take this part of the timeout ... */
+#define DIAL_MIN_MS 1000
+
+static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context);
+static void quiet(const char *message);
+
+static void auth_done(int rc, const void *data)
+{
+    struct hfi_conn *conn = (struct hfi_conn *)(uintptr_t)data; /* NOLINT: the library's const */
+
+    if (rc == ZAUTHFAILED || rc == ZNOAUTH) {
+        conn->denied = true;
+        hfi_error_set(&conn->why, HF_DENIED, rc, "the server refused our user or password");
+    }
+}
+
+static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    hfi_zk_library_use();
+    hfi_zk_library_lock();
+    conn->zh = zookeeper_init2(conn->hosts, on_session, (int)conn->conf->timeout_ms, NULL, conn,
+                               ZOO_NO_LOG_CLIENTENV, quiet);
+    if (conn->zh && conn->conf->auth)
+        zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
+                     conn);
+    hfi_zk_library_unlock();
+    if (!conn->zh)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
+                             strerror(errno));
+    zoo_set_servers_resolution_delay(conn->zh, -1); /* they are addresses */
+    conn->connected = conn->fresh = conn->expired = false;
+    conn->begun_ms = conn->primed_ms = now_ms;
+    conn->asking = 0;
+    conn->asked_ms = HFI_NEVER;
+    return HF_OK;
+}
+
+/* Everything that is under way is answered from here. */
+static void close_handle(struct hfi_conn *conn)
+{
+    if (!conn->zh)
+        return;
+    hfi_zk_library_lock();
+    zookeeper_close(conn->zh);
+    hfi_zk_library_unlock();
+    conn->zh = NULL;
+}
+
+static void quiet(const char *message)
+{
+    (void)message; /* a library never prints */
+}
+
+/* ---- events ------------------------------------------------------------------------------------- */
+
+static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    struct hfi_conn *conn = context;
+
+    (void)path;
+    if (type != ZOO_SESSION_EVENT)
+        return;
+    if (state == ZOO_CONNECTED_STATE) {
+        hfi_zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
+        conn->connected = conn->fresh = true;
+        conn->beat_ms = hfi_now_ms() + conn->trust.timeout_ms / ZK_BEATS;
+        return;
+    }
+    if (state == ZOO_EXPIRED_SESSION_STATE)
+        conn->expired = true;
+    else if (state == ZOO_AUTH_FAILED_STATE)
+        auth_done(ZAUTHFAILED, conn);
+    else if (conn->connected || conn->stands)
+        conn->doubt = true; /* leases are AT_RISK until a renewal is answered */
+    conn->connected = false;
+}
+
+/*
+ * After every call of the library, which began at before_ms. If the handshake was sent in it, that was
+ * not before then: the session's time is counted from there.
+ */
+void hfi_zk_session_look(struct hfi_conn *conn, int64_t before_ms)
+{
+    int state = zoo_state(conn->zh);
+
+    if (state == ZOO_EXPIRED_SESSION_STATE)
+        conn->expired = true;
+    if (state == ZOO_CONNECTED_STATE && !conn->expired)
+        return;
+    if (conn->connected) {
+        conn->connected = false;
+        conn->doubt = true;
+    }
+    if (state != ZOO_ASSOCIATING_STATE && state != ZOO_CONNECTED_STATE)
+        conn->primed_ms = before_ms; /* not yet */
+}
+
+/* ---- ticking ------------------------------------------------------------------------------------- */
+
+static int64_t dial_ms(const struct hfi_conn *conn)
+{
+    int64_t dial_ms = conn->conf->timeout_ms / DIAL_PARTS;
+
+    return dial_ms > DIAL_MIN_MS ? dial_ms : DIAL_MIN_MS;
+}
+
+void hfi_zk_session_drop(struct hfi_conn *conn)
+{
+    if (conn->zk_fd >= 0)
+        (void)shutdown(conn->zk_fd, SHUT_RDWR);
+    if (conn->connected) {
+        conn->doubt = true;
+        hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no answer from the server");
+    }
+    conn->connected = false;
+    conn->begun_ms = hfi_now_ms();
+    conn->lib_due_ms = 0; /* let the library see it */
+}
+
+/* A new session instead of the one that has ended. What was under way is answered by closing it. */
+static void renew_session(struct hfi_conn *conn)
+{
+    struct zk_stand *next;
+    hf_error err;
+
+    conn->connected = false;
+    conn->zk_fd = -1;
+    close_handle(conn);
+    for (struct zk_stand *stand = conn->stands; stand; stand = next) {
+        next = stand->next;
+        hfi_zk_stand_expire(stand);
+    }
+    hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
+    if (new_handle(conn, &err) != HF_OK)
+        conn->begun_ms = hfi_now_ms(); /* again at the next tick */
+}
+
+static void resume(struct hfi_conn *conn)
+{
+    struct hfi_op *op;
+    struct zk_stand *next;
+
+    conn->fresh = false;
+    for (struct zk_stand *stand = conn->stands; stand; stand = next) {
+        next = stand->next;
+        hfi_zk_stand_resume(stand);
+    }
+    /* Connecting went to the leader: it has renewed everything. */
+    hfi_zk_renewals_confirmed(conn, INT64_MAX);
+    while (conn->connected && (op = conn->parked)) {
+        conn->parked = op->engine[ZK_OP_NEXT];
+        hfi_zk_begin(conn, op);
+    }
+}
+
+void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    hfi_zk_failed_calls(conn);
+    if (conn->denied)
+        return;
+    if (conn->expired || !conn->zh)
+        renew_session(conn);
+    if (conn->connected && conn->fresh)
+        resume(conn);
+    if (conn->connected && now_ms >= conn->beat_ms && conn->asking == 0)
+        hfi_zk_beat(conn);
+    if (conn->connected && conn->asked_ms != HFI_NEVER &&
+        now_ms - conn->asked_ms >= conn->trust.timeout_ms / ZK_STALL)
+        hfi_zk_session_drop(conn);
+    if (!conn->connected && conn->zk_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
+        hfi_zk_session_drop(conn);
+}
+
+int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn)
+{
+    int64_t next_ms = conn->lib_due_ms;
+
+    if (conn->denied)
+        return HFI_NEVER;
+    if (conn->failed || conn->expired || !conn->zh || (conn->connected && conn->fresh))
+        return 0;
+    if (!conn->connected)
+        return conn->begun_ms + dial_ms(conn) < next_ms ? conn->begun_ms + dial_ms(conn) : next_ms;
+    if (conn->asking == 0 && conn->beat_ms < next_ms)
+        next_ms = conn->beat_ms;
+    if (conn->asked_ms != HFI_NEVER && conn->asked_ms + conn->trust.timeout_ms / ZK_STALL < next_ms)
+        next_ms = conn->asked_ms + conn->trust.timeout_ms / ZK_STALL;
+    return next_ms;
+}
+
+/* ---- open and close -------------------------------------------------------------------------------- */
+
+hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err)
+{
+    int64_t until_ms = conn->host->open_deadline_ms;
+    hf_status status = hfi_zk_resolve(conn->conf, until_ms, &conn->hosts, err);
+
+    if (status != HF_OK)
+        return status;
+    hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
+    pthread_mutex_lock(&conn->lock);
+    status = new_handle(conn, err);
+    pthread_mutex_unlock(&conn->lock);
+    while (status == HF_OK && !conn->connected && !conn->denied) {
+        if (hfi_now_ms() >= until_ms)
+            return hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
+        hfi_zk_turn(conn, until_ms);
+    }
+    if (status == HF_OK && conn->denied)
+        return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);
+    return status;
+}
+
+void hfi_zk_session_close(struct hfi_conn *conn)
+{
+    conn->connected = false;
+    close_handle(conn); /* ends the session, and so deletes what is left of its nodes */
+    hfi_zk_failed_calls(conn);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The zookeeper engine, inside.
+ *
+ *   engine.c    the table; open, close, submit, finishing
+ *   drive.c     being driven: the library's socket, timers
+ *   session.c   the library's handle: connecting, expiry, heartbeats, dropping a dead connection
+ *   call.c      one request under way, and its answer
+ *   stand.c     a claim's node, from its creation to its end, and back after a lost connection
+ *   wait.c      who is before us: looking, watching, being granted
+ *   lease.c     release, renew, expiry
+ *   look.c      inspect and break
+ *   cells.c     cells
+ *   doctor.c    what these servers mean for the promises
+ *   library.c   one lock for all calls of the library, of all stores
+ *   resolve.c   host names, with a time limit
+ *   conf.c, path.c, place.c, trust.c   the URL, names, who holds, until when; pure, and tested alone
+ *
+ * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
+ * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
+ * zookeeper_close(), with the lock held. Ops are finished, and core is called, with the lock dropped:
+ * whoever leaves with hfi_zk_leave() finishes what is due.
+ */
+#ifndef HFI_ZK_H
+#define HFI_ZK_H
+
+#include "engine/engine.h"
+#include "engine/zookeeper/conf.h"
+#include "engine/zookeeper/place.h"
+#include "engine/zookeeper/trust.h"
+
+#include <pthread.h>
+#include <zookeeper/zookeeper.h>
+
+#define ZK_DEFAULT_TTL_MS 30000
+#define ZK_BEATS          8 /* heartbeats in one timeout */
+#define ZK_STALL          3 /* a connection without an answer for this part of the timeout is dropped */
+#define ZK_ARM_MS         100  /* a lease that is held for longer watches its own node */
+#define ZK_STOP_MS        1500 /* a cancelled acquire is told UNKNOWN then */
+#define ZK_TRIES_MAX      20   /* to make a node whose parents vanish again and again */
+#define ZK_AGAIN_MS       20   /* without memory: try again then */
+#define ZK_BUCKETS        1024
+#define ZK_LIB_NAP_MS     1000 /* the longest sleep without asking the library */
+
+struct zk_call;
+struct zk_stand;
+
+/* An answer of any request. The pointers are the library's, good during the call only. */
+struct zk_reply {
+    int rc;
+    const char *text; /* a path, or data */
+    int len;          /* of data; -1: none */
+    const struct Stat *stat;
+    const struct String_vector *list;
+};
+typedef void zk_answer_fn(struct zk_call *call, const struct zk_reply *reply);
+
+/* One request under way. Freed after its answer, which always comes: from the server, or as
+ * "connection lost" or "closing" from the library. */
+struct zk_call {
+    struct zk_call *next; /* in conn->failed */
+    struct hfi_conn *conn;
+    zk_answer_fn *answer;
+    struct zk_stand *stand; /* or NULL */
+    void *data;
+    int64_t sent_ms;
+    bool leader; /* the answer needs the leader: it says that the session lives */
+    bool watches;
+    size_t index;
+    int rc; /* of a call that could not be sent */
+};
+
+/*
+ * A claim's node. States:
+ *
+ *   PARKED --> CREATING --> LOOKING <--> WATCHING --> CONFIRMING --> HELD
+ *     ^  \        |            |            |             |           |
+ *     |   \       v            v            v             v           v
+ *     |    +--> FINDING      (any) -----> LEAVING ----------------> GONE
+ *     +--------- the session has ended: begin again, unless it was held
+ */
+enum zk_state {
+    ZK_PARKED,     /* nothing is under way */
+    ZK_CREATING,   /* create and the first look are under way */
+    ZK_FINDING,    /* a create may have been done: looking for it by owner */
+    ZK_LOOKING,    /* asked who is before us */
+    ZK_WATCHING,   /* waiting for one of them to go */
+    ZK_CONFIRMING, /* granted, but too little of the session is certain */
+    ZK_HELD,
+    ZK_LEAVING, /* to be deleted, or being deleted */
+    ZK_GONE     /* it is not there any more; `ended` says how, to whoever releases it */
+};
+
+struct zk_stand {
+    struct zk_stand *next, *prev; /* in conn->stands */
+    struct zk_stand *next_watch;  /* in its bucket, by watch_id */
+    struct hfi_conn *conn;
+    struct hfi_claim *claim;
+    struct hfi_op *op;      /* the acquire, until it is finished */
+    struct hfi_op *release; /* a release that waits for the node to be gone */
+    enum zk_state state;
+    bool creating;    /* its create is under way */
+    bool lapsed;      /* it was held, and its time ran out */
+    bool made;        /* it has a node, `path` */
+    bool unsure;      /* ... or may have one: the answer to its create was lost */
+    bool unsure_gone; /* a delete of it may have been done */
+    bool no_parent;   /* create said so */
+    bool accepted;    /* it has stood behind somebody of its kind: never MISMATCH again */
+    bool mismatched;  /* seen once: looks again before it says so */
+    bool head;        /* it is the first who waits, and watches the list of children */
+    bool refreshed;   /* it has asked for a fresh session once */
+    bool tells;       /* who waits behind it is to be told that it holds */
+    bool armed;       /* HELD: its own node is watched, or being */
+    bool dead;        /* freed when its last call has been answered */
+    unsigned calls, tries;
+    uint32_t ahead; /* who must go before it holds; see struct zk_place */
+    bool exact;
+    uint64_t watch_id; /* 0: no watch counts */
+    uint64_t czxid;
+    int64_t due_ms;   /* HELD: when to arm; a cancelled acquire: when to give up */
+    int64_t again_ms; /* there was no memory to go on */
+    int64_t end_ms;   /* HELD: the end of what core was told */
+    hf_status stop;   /* HF_OK, or what the acquire is to end with */
+    hf_status ended;  /* GONE: HF_OK or HF_LOST */
+    hf_error error;   /* for stop */
+    size_t parent_len;
+    char path[]; /* parent '/' node; without a node: parent '/' prefix */
+};
+
+struct zk_loss {
+    struct zk_loss *next;
+    struct hfi_claim *claim;
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *why; /* static */
+};
+
+struct hfi_conn {
+    pthread_mutex_t lock;
+    struct hfi_host *host;
+    struct zk_conf *conf;
+    char *hosts; /* for the library: addresses, not names */
+    struct ACL_vector acl;
+    struct ACL acl_room[2];
+
+    zhandle_t *zh;
+    bool connected;
+    bool fresh;   /* it was connected anew: go on with what was under way */
+    bool expired; /* the session has ended: a new one is needed */
+    bool denied;  /* authentication failed; for good */
+    bool doubt;   /* core must be told that the session is disconnected */
+    struct zk_trust trust;
+    int64_t begun_ms;  /* not connected: when this attempt began */
+    int64_t primed_ms; /* ... and when its handshake cannot have been sent before */
+    int64_t beat_ms;   /* when the next heartbeat is due */
+    int64_t asked_ms;  /* when the oldest unanswered request for the leader was sent; HFI_NEVER */
+    unsigned asking;   /* how many are unanswered */
+    hf_error why;      /* not connected */
+
+    int epoll_fd, kick_fd;
+    int zk_fd, zk_events; /* in epoll_fd; -1: none */
+    int64_t lib_due_ms;   /* when the library wants to be called */
+    bool napping;
+    int64_t nap_until_ms, told_ms;
+
+    struct zk_stand *stands;
+    struct zk_stand *watches[ZK_BUCKETS];
+    uint64_t last_watch;
+    int64_t due_ms; /* no stand has anything to do before */
+    struct zk_call *failed;
+    struct hfi_op *done, **done_end;
+    struct hfi_op *parked;   /* ops that are no claims: not connected */
+    struct hfi_op *renewals; /* waiting for the leader */
+    int64_t op_due_ms;       /* no deadline of these two lists is before */
+    struct zk_loss *losses;
+    struct zk_member *members; /* room to parse a list in */
+    size_t member_room;
+};
+
+/* op->engine[] */
+enum {
+    ZK_OP_NEXT,   /* in a list of conn */
+    ZK_OP_STATUS, /* what it is finished with */
+    ZK_OP_STAND,  /* an acquire: its stand, until it is to be finished */
+    ZK_OP_SINCE   /* a renewal: a pointer-sized copy of when it was submitted */
+};
+
+/* claim->engine[] */
+enum { ZK_CLAIM_STAND };
+
+/* ---- engine.c */
+void hfi_zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+void hfi_zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
+void hfi_zk_leave(struct hfi_conn *conn);                    /* unlock, and finish what is due */
+void hfi_zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
+/* The same when it is connected again: nothing has been changed yet, and nothing told. */
+void hfi_zk_park(struct hfi_conn *conn, struct hfi_op *op);
+
+/* ---- drive.c */
+int hfi_zk_fd(struct hfi_conn *conn);
+int hfi_zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
+void hfi_zk_process(struct hfi_conn *conn, int64_t now_ms);
+void hfi_zk_turn(struct hfi_conn *conn, int64_t until_ms);
+void hfi_zk_kick(struct hfi_conn *conn);
+bool hfi_zk_hurry(struct hfi_conn *conn); /* with the lock; true: host->wake */
+
+/* ---- session.c */
+hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err);
+void hfi_zk_session_close(struct hfi_conn *conn);
+void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn);
+void hfi_zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
+void hfi_zk_session_look(struct hfi_conn *conn,
+                         int64_t before_ms); /* after every call of the library */
+void hfi_zk_beat(struct hfi_conn *conn);
+
+/* ---- library.c */
+void hfi_zk_library_use(void); /* before the first call */
+void hfi_zk_library_lock(void);
+void hfi_zk_library_unlock(void);
+
+/* ---- resolve.c */
+/* "host:port,host:port" for the library. By until_ms at the latest. Free with hfi_free(). */
+hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts,
+                         hf_error *err);
+
+/* ---- call.c */
+/* NULL: out of memory. */
+struct zk_call *hfi_zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer,
+                                struct zk_stand *stand);
+void hfi_zk_send_create(struct zk_call *call, const char *path, const char *data, int len,
+                        int flags);
+void hfi_zk_send_delete(struct zk_call *call, const char *path);
+void hfi_zk_send_set(struct zk_call *call, const char *path, const char *data, int len);
+void hfi_zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id);
+void hfi_zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id);
+void hfi_zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id);
+void hfi_zk_send_sync(struct zk_call *call, const char *path);
+void hfi_zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count,
+                       zoo_op_result_t *results);
+void hfi_zk_failed_calls(struct hfi_conn *conn);
+/* Did a server say it? Else it may have been done or not. */
+bool hfi_zk_is_reply(int rc);
+/* The status for a refusal by a server, with its text. */
+hf_status hfi_zk_refusal(int rc, const char *what, hf_error *ret_err);
+/* Parse a list into conn->members. false: out of memory. */
+bool hfi_zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count);
+
+/* ---- stand.c */
+void hfi_zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_zk_stand_resume(struct zk_stand *stand); /* connected again */
+void hfi_zk_stand_expire(struct zk_stand *stand); /* the session has ended */
+void hfi_zk_stand_drop(struct zk_stand *stand);   /* delete its node, if there is one */
+void hfi_zk_stand_end(struct zk_stand *stand, hf_status status,
+                      const hf_error *err);        /* acquire: leave */
+void hfi_zk_stand_restart(struct zk_stand *stand); /* make a node */
+void hfi_zk_stand_free(struct zk_stand *stand);
+uint64_t hfi_zk_watch_set(struct zk_stand *stand); /* a new watch counts; returns its id */
+void hfi_zk_watch_clear(struct zk_stand *stand);
+void hfi_zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
+                        char *ret_path);
+/* Make every parent of `path` that is missing; answers are ignored. */
+void hfi_zk_make_parents(struct hfi_conn *conn, const char *path);
+
+/* ---- wait.c */
+void hfi_zk_look(struct zk_stand *stand, bool watch);
+void hfi_zk_looked(struct zk_call *call, const struct zk_reply *reply);
+void hfi_zk_granted(struct zk_stand *stand);
+void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id);
+void hfi_zk_tell(struct zk_stand *stand);
+
+/* ---- lease.c */
+void hfi_zk_release(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_renew(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms);
+void hfi_zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms);
+void hfi_zk_stands_tick(struct hfi_conn *conn, int64_t now_ms);
+void hfi_zk_ops_tick(struct hfi_conn *conn, int64_t now_ms);
+
+/* ---- look.c, cells.c, doctor.c */
+void hfi_zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_break(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* What the ZooKeeper engine decides without a server: names, order, who holds, until when; and URLs. */
+#include "unit.h"
+
+#include "engine/zookeeper/conf.h"
+#include "engine/zookeeper/place.h"
+#include "engine/zookeeper/trust.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+static void names_come_back(void **state)
+{
+    unsigned char name[HF_NAME_MAX], back[HF_NAME_MAX];
+    char text[ZK_NAME_MAX + 1];
+
+    (void)state;
+    for (unsigned byte = 0; byte < 256; byte++)
+        for (uint32_t len = 1; len < 4; len++) {
+            memset(name, (int)byte, len);
+            hfi_zk_escape(name, len, text);
+            assert_null(strchr(text, '/'));
+            assert_true(text[0] != '.');
+            for (const char *c = text; *c; c++)
+                assert_true(*c > ' ' && *c < 127);
+            assert_int_equal(hfi_zk_unescape(text, back), len);
+            assert_memory_equal(back, name, len);
+        }
+    memset(name, 0xff, sizeof name);
+    hfi_zk_escape(name, sizeof name, text);
+    assert_int_equal(strlen(text), ZK_NAME_MAX);
+    assert_int_equal(hfi_zk_unescape(text, back), HF_NAME_MAX);
+    hfi_zk_escape((const unsigned char *)"..", 2, text);
+    assert_string_equal(text, "%2E.");
+}
+
+/* A name is written in one way only; what others put there is not taken for one. */
+static void foreign_names(void **state)
+{
+    static const char *const bad[] = { "",   "%",   "%4",  "%2f", "%61",      "a b",    ".",
+                                       ".a", "a/b", "%GG", "a%",  "\xc3\xa4", "%2Ex%2E" };
+    unsigned char name[HF_NAME_MAX];
+    char text[HF_NAME_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_int_equal(hfi_zk_unescape(bad[i], name), 0);
+    memset(text, 'a', sizeof text);
+    text[HF_NAME_MAX + 1] = 0;
+    assert_int_equal(hfi_zk_unescape(text, name), 0);
+}
+
+static void nodes(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "m",
+        "lock-0000000001",
+        "m-00000001-00000001-0123456789abcdef0123456789abcdef-",
+        "m-00000001-00000001-0123456789abcdef0123456789abcdef-12x",
+        "m-00000001-00000002-0123456789abcdef0123456789abcdef-0000000001",
+        "m-00000001-00000000-0123456789abcdef0123456789abcdef-0000000001",
+        "x-00000001-00000001-0123456789abcdef0123456789abcdef-0000000001",
+        "m-00000001-00000001-0123456789abcdef0123456789abcdef-9999999999",
+        "m-00000001-00000001-0123456789abcdef0123456789abcdeg-0000000001"
+    };
+    struct hfi_claim claim = { .mode = HFI_MODE_SEMAPHORE, .capacity = 0x3b9aca00, .permits = 7 };
+    struct zk_member member;
+    char text[ZK_NODE_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(hfi_zk_node_parse(bad[i], &member));
+    memset(claim.owner, 0xa5, sizeof claim.owner);
+    hfi_zk_node_prefix(&claim, text);
+    assert_int_equal(strlen(text), ZK_PREFIX_LEN);
+    strcat(text, "-2147483648");
+    assert_true(hfi_zk_node_parse(text, &member));
+    assert_int_equal(member.mode, HFI_MODE_SEMAPHORE);
+    assert_int_equal(member.capacity, claim.capacity);
+    assert_int_equal(member.permits, 7);
+    assert_memory_equal(member.owner, claim.owner, HFI_OWNER_LEN);
+    assert_int_equal(member.sequence, INT32_MIN);
+}
+
+/* ---- who holds --------------------------------------------------------------------------------- */
+
+/* "m", "r" (reads), "w" (writes), "2of3": in the order of their sequences. */
+static struct zk_member member(const char *what, int number, int32_t sequence)
+{
+    static char names[16][ZK_NODE_MAX];
+    struct zk_member one = { .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1 };
+
+    if (*what == 'r' || *what == 'w') {
+        one.mode = HFI_MODE_RW;
+        one.capacity = HFI_RW_MAX;
+        one.permits = *what == 'w' ? HFI_RW_MAX : 1;
+    } else if (*what != 'm') {
+        one.mode = HFI_MODE_SEMAPHORE;
+        one.permits = (uint32_t)(what[0] - '0');
+        one.capacity = (uint32_t)(what[3] - '0');
+    }
+    one.owner[0] = (unsigned char)number;
+    one.sequence = sequence;
+    snprintf(names[number], sizeof names[0], "%d", number);
+    one.node = names[number];
+    return one;
+}
+
+static struct zk_place at(const char *const *queue, size_t count, int who, int32_t first)
+{
+    struct zk_member members[16];
+    unsigned char owner[HFI_OWNER_LEN] = { (unsigned char)who };
+
+    for (size_t i = 0; i < count; i++) /* the server lists them in any order */
+        members[count - 1 - i] = member(queue[i], (int)i, (int32_t)((uint32_t)first + (uint32_t)i));
+    return hfi_zk_place(members, count, owner);
+}
+
+#define QUEUE(...) \
+    (const char *const[]){ __VA_ARGS__ }, COUNT(((const char *const[]){ __VA_ARGS__ }))
+
+static void check(struct zk_place place, enum zk_answer answer, const char *watch)
+{
+    assert_int_equal(place.answer, answer);
+    if (watch)
+        assert_string_equal(place.watch, watch);
+    else
+        assert_null(place.watch);
+}
+
+static void mutexes(void **state)
+{
+    (void)state;
+    check(at(QUEUE("m"), 0, 0), ZK_HOLDS, NULL);
+    check(at(QUEUE("m", "m"), 0, 0), ZK_HOLDS, NULL);
+    check(at(QUEUE("m", "m"), 1, 0), ZK_WAITS, "0");
+    check(at(QUEUE("m", "m", "m"), 2, 0), ZK_WAITS, "1");
+    assert_int_equal(at(QUEUE("m", "m", "m"), 2, 0).ahead, 2);
+    assert_int_equal(at(QUEUE("m", "m"), 1, 0).ahead, 1);
+    assert_true(at(QUEUE("m", "m"), 1, 0).exact);
+    check(at(QUEUE("m", "m"), 7, 0), ZK_ABSENT, NULL);
+    /* Over the end of the sequence. */
+    check(at(QUEUE("m", "m", "m"), 0, INT32_MAX - 1), ZK_HOLDS, NULL);
+    check(at(QUEUE("m", "m", "m"), 2, INT32_MAX - 1), ZK_WAITS, "1");
+}
+
+static void readers_and_writers(void **state)
+{
+    (void)state;
+    check(at(QUEUE("r", "r", "r"), 2, 0), ZK_HOLDS, NULL);
+    check(at(QUEUE("r", "w"), 1, 0), ZK_WAITS, "0");
+    check(at(QUEUE("r", "r", "w"), 2, 0), ZK_WAITS, "1");
+    check(at(QUEUE("r", "w", "r", "r"), 3, 0), ZK_WAITS, "1"); /* the writer, not the reader */
+    assert_int_equal(at(QUEUE("r", "w", "r", "r"), 3, 0).ahead, 1);
+    check(at(QUEUE("w", "w", "r"), 2, 0), ZK_WAITS, "1");
+    assert_int_equal(at(QUEUE("w", "w", "r"), 2, 0).ahead, 2);
+}
+
+static void semaphores(void **state)
+{
+    (void)state;
+    check(at(QUEUE("1of2", "1of2"), 1, 0), ZK_HOLDS, NULL);
+    check(at(QUEUE("1of2", "1of2", "1of2"), 2, 0), ZK_WAITS, NULL); /* the first who waits */
+    check(at(QUEUE("1of2", "1of2", "1of2", "1of2"), 3, 0), ZK_WAITS, "2");
+    check(at(QUEUE("1of3", "3of3", "1of3"), 2, 0), ZK_WAITS, "1"); /* nobody overtakes */
+    check(at(QUEUE("1of3", "3of3", "1of3"), 1, 0), ZK_WAITS, "0");
+    assert_true(at(QUEUE("1of2", "1of2", "1of2"), 1, 0).tells);
+    assert_false(at(QUEUE("1of2", "1of2"), 1, 0).tells);
+    assert_false(at(QUEUE("m", "m"), 0, 0).tells);
+    assert_false(at(QUEUE("1of2", "1of2", "1of2"), 2, 0).exact);
+}
+
+static void other_kinds(void **state)
+{
+    (void)state;
+    check(at(QUEUE("m", "1of2"), 1, 0), ZK_MISMATCH, NULL);
+    assert_int_equal(at(QUEUE("1of2", "1of3"), 1, 0).answer, ZK_MISMATCH);
+    assert_int_equal(at(QUEUE("m", "r"), 1, 0).answer, ZK_MISMATCH);
+    /* Behind one of another kind nobody holds, although the first is of ours and there is room. */
+    assert_int_equal(at(QUEUE("1of2", "m", "1of2"), 2, 0).answer, ZK_WAITS);
+    assert_int_equal(at(QUEUE("r", "m", "r"), 2, 0).answer, ZK_WAITS);
+    assert_string_equal(at(QUEUE("r", "m", "r"), 2, 0).watch, "1");
+}
+
+static void too_far_apart(void **state)
+{
+    struct zk_member members[2] = { member("1of2", 0, 0), member("1of2", 1, 1 << 30) };
+    unsigned char owner[HFI_OWNER_LEN] = { 1 };
+    size_t holders;
+
+    (void)state;
+    assert_int_equal(hfi_zk_place(members, 2, owner).answer, ZK_UNORDERED);
+    assert_false(hfi_zk_sort(members, 2, &holders));
+    members[1].sequence--;
+    assert_int_equal(hfi_zk_place(members, 2, owner).answer, ZK_HOLDS);
+}
+
+/* Any two who hold fit beside each other, whatever the queue; and who goes only lets others in. */
+static void never_too_many(void **state)
+{
+    static const char *const kinds[] = { "m", "r", "w", "1of3", "2of3", "3of3", "1of2" };
+    uint64_t random = 1;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        const char *queue[6];
+        bool holds[6];
+        uint64_t taken = 0;
+
+        for (int i = 0; i < 6; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            queue[i] = kinds[(random >> 40) % ((random >> 20) % 2 ? 3 : COUNT(kinds))];
+        }
+        for (int i = 0; i < 6; i++) {
+            struct zk_member one = member(queue[i], i, i);
+
+            holds[i] = at(queue, 6, i, INT32_MAX - 3).answer == ZK_HOLDS;
+            assert_true(i == 0 ? holds[i] : !holds[i] || holds[i - 1]);
+            taken += holds[i] ? one.permits : 0;
+            assert_true(!holds[i] || taken <= one.capacity);
+            assert_true(!holds[i] || one.mode == member(queue[0], 0, 0).mode);
+        }
+    }
+}
+
+/* ---- until when -------------------------------------------------------------------------------- */
+
+static void trust_lags(void **state)
+{
+    struct zk_trust trust;
+
+    (void)state;
+    hfi_zk_trust_begin(&trust, 1000, 8000);
+    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
+    hfi_zk_trust_confirm(&trust, 2000); /* nothing is before it: it says nothing new */
+    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
+    hfi_zk_trust_confirm(&trust, 3999); /* less than a quarter of the timeout later */
+    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
+    hfi_zk_trust_confirm(&trust, 4000);
+    assert_int_equal(hfi_zk_trust_until(&trust), 10000);
+    hfi_zk_trust_confirm(&trust, 1500); /* late, and out of order: nothing goes back */
+    assert_int_equal(hfi_zk_trust_until(&trust), 10000);
+    for (int64_t sent_ms = 4100; sent_ms < 100000; sent_ms += 100) {
+        hfi_zk_trust_confirm(&trust, sent_ms);
+        assert_true(hfi_zk_trust_until(&trust) <= sent_ms - 2000 + 8000);
+        if (sent_ms > 7000) /* by then there is something to count from every now and then */
+            assert_true(hfi_zk_trust_until(&trust) >= sent_ms - 2600 + 8000);
+    }
+    hfi_zk_trust_begin(&trust, 200000,
+                       8000); /* connected to another server: what was, is not counted */
+    hfi_zk_trust_confirm(&trust, 200001);
+    assert_int_equal(hfi_zk_trust_until(&trust), 208000);
+    assert_int_equal(hfi_zk_trust_left(&trust, 200000), 8000);
+    assert_int_equal(hfi_zk_trust_left(&trust, 201000), 6990);
+}
+
+/* ---- URLs -------------------------------------------------------------------------------------- */
+
+static hf_status parse(const char *text, struct zk_conf **ret_conf, hf_error *err)
+{
+    struct hfi_url url;
+    hf_status status = hfi_url_parse(text, &url, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_zk_conf_parse(&url, ret_conf, err);
+    hfi_url_done(&url);
+    return status;
+}
+
+static void good_urls(void **state)
+{
+    struct zk_conf *conf = NULL;
+
+    (void)state;
+    assert_int_equal(parse("zk://a,b:2182,[::1]:7/x/y/?timeout=4s", &conf, NULL), HF_OK);
+    assert_int_equal(conf->host_count, 3);
+    assert_string_equal(conf->location, "zk://a:2181,b:2182,[::1]:7/x/y");
+    assert_int_equal(conf->timeout_ms, 4000);
+    assert_int_equal(conf->acl, ZK_ACL_OPEN);
+    hfi_zk_conf_free(conf);
+    assert_int_equal(parse("zk://u:p%40%2F@h", &conf, NULL), HF_OK);
+    assert_string_equal(conf->auth, "u:p@/");
+    assert_string_equal(conf->root, "/holdfast");
+    assert_int_equal(conf->acl, ZK_ACL_CREATOR);
+    assert_null(strstr(conf->location, "p@"));
+    hfi_zk_conf_free(conf);
+    assert_int_equal(parse("zk://u:p@h/?acl=read", &conf, NULL), HF_OK);
+    assert_int_equal(conf->acl, ZK_ACL_READ);
+    hfi_zk_conf_free(conf);
+}
+
+static void bad_urls(void **state)
+{
+    static const char *const bad[][2] = {
+        { "zk:h", "host" },
+        { "zk://", "host" },
+        { "zk://a,,b", "host" },
+        { "zk://a b", "host" },
+        { "zk://a:0", "port" },
+        { "zk://a:65536", "port" },
+        { "zk://a:x", "port" },
+        { "zk://[::1", "host" },
+        { "zk://[::1]x", "host" },
+        { "zk://[a]", "host" },
+        { "zk://user@h", "user" },
+        { "zk://:pw@h", "user" },
+        { "zk://u:p%4@h", "password" },
+        { "zk://h/a//b", "path" },
+        { "zk://h/a/../b", "path" },
+        { "zk://h/a%20b", "path" },
+        { "zk://h/zookeeper", "path" },
+        { "zk://h/zookeeper/x", "path" },
+        { "zk://h?timeout=1", "timeout" },
+        { "zk://h?timeout=10ms", "timeout" },
+        { "zk://h?acl=all", "acl" },
+        { "zk://h?acl=creator", "acl" },
+        { "zk://u:secret@h?acl=all", "acl" },
+    };
+    struct zk_conf *conf = NULL;
+    hf_error err;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(parse(bad[i][0], &conf, &err), HF_CONFIG);
+        assert_non_null(strstr(err.text, bad[i][1]));
+        assert_null(strstr(err.text, "secret"));
+        assert_null(conf);
+    }
+    assert_int_equal(parse("zk://h/zookeepers", &conf, NULL), HF_OK);
+    hfi_zk_conf_free(conf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_come_back),
+        cmocka_unit_test(foreign_names),
+        cmocka_unit_test(nodes),
+        cmocka_unit_test(mutexes),
+        cmocka_unit_test(readers_and_writers),
+        cmocka_unit_test(semaphores),
+        cmocka_unit_test(other_kinds),
+        cmocka_unit_test(too_far_apart),
+        cmocka_unit_test(never_too_many),
+        cmocka_unit_test(trust_lags),
+        cmocka_unit_test(good_urls),
+        cmocka_unit_test(bad_urls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* See zk_bed.h. */
+#include "zk_bed.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <zookeeper/zookeeper.h>
+
+struct ensemble *ensemble;
+struct proxy *proxy;
+static char place[64];
+
+#if defined(__SANITIZE_ADDRESS__)
+/* The library loses what it has read of an answer when the connection ends in the middle of it. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzookeeper_st";
+}
+#endif
+
+void bed_begin(int servers, int sync_limit, bool cuttable)
+{
+    ensemble = ensemble_start(servers, TICK_MS, sync_limit, cuttable);
+    contract_begin(zk_url(ensemble->servers[0].port, "/begin"), true);
+}
+
+int bed_setup(void **state)
+{
+    static unsigned number;
+
+    (void)state;
+    snprintf(place, sizeof place, "/case%u", ++number);
+    proxy = proxy_start(ensemble->servers[0].port);
+    return 0;
+}
+
+int bed_teardown(void **state)
+{
+    (void)state;
+    proxy_stop(proxy);
+    proxy = NULL;
+    return 0;
+}
+
+const char *root(const char *query)
+{
+    static char rooms[4][128];
+    static size_t next;
+    char *text = rooms[next++ % 4];
+
+    snprintf(text, sizeof rooms[0], "%s%s%s", place, query[0] ? "?" : "", query);
+    return text;
+}
+
+hf_store *open_at(const char *url)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    hf_store *store = NULL;
+
+    options.open_wait_ms = LIMIT_MS;
+    EXPECT(HF_OK, hf_open(url, &options, &store, &contract_error));
+    return store;
+}
+
+hf_store *open_direct(void)
+{
+    return open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
+}
+
+hf_store *open_through(void)
+{
+    return open_at(zk_url(proxy_port(proxy), root(TIMEOUT)));
+}
+
+hf_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms)
+{
+    hf_request request = mutex_request(name);
+
+    request.kind = kind;
+    request.capacity = capacity;
+    request.wait_ms = wait_ms;
+    return request;
+}
+
+/* ---- a session of our own ---------------------------------------------------------------- */
+
+struct answer {
+    bool done;
+    int rc, count;
+};
+
+static void ignore(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    (void)zh, (void)type, (void)state, (void)path, (void)context;
+}
+
+static void quiet(const char *message)
+{
+    (void)message;
+}
+
+static void counted(int rc, const struct String_vector *list, const void *data)
+{
+    struct answer *answer = (struct answer *)(uintptr_t)data;
+
+    answer->done = true;
+    answer->rc = rc;
+    answer->count = rc == ZOK ? list->count : -1;
+}
+
+int nodes_of(const char *name)
+{
+    struct answer answer = { .done = false };
+    char host[64], path[256];
+    zhandle_t *zh;
+
+    snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)ensemble->servers[0].port);
+    snprintf(path, sizeof path, "%s/locks/%s", place, name);
+    zh = zookeeper_init2(host, ignore, 10000, NULL, NULL, ZOO_NO_LOG_CLIENTENV, quiet);
+    CHECK(zh && zoo_aget_children(zh, path, 0, counted, &answer) == ZOK);
+    while (!answer.done) {
+        struct timeval nap;
+        struct pollfd fd;
+        int interest;
+
+        zookeeper_interest(zh, &fd.fd, &interest, &nap);
+        fd.events = (short)(POLLIN | (interest & ZOOKEEPER_WRITE ? POLLOUT : 0));
+        poll(&fd, 1, 50);
+        zookeeper_process(zh, (fd.revents & POLLOUT ? ZOOKEEPER_WRITE : 0) |
+                                  (fd.revents & POLLIN ? ZOOKEEPER_READ : 0));
+    }
+    zookeeper_close(zh);
+    CHECK(answer.rc == ZOK || answer.rc == ZNONODE);
+    return answer.count;
+}
+
+/* ---- small steps ---------------------------------------------------------------------------- */
+
+uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
+{
+    hf_request request = waiting_request(name);
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+
+    CHECK(token > after);
+    give(lease);
+    return token;
+}
+
+void close_hard(hf_store *store)
+{
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+}
+
+void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)
+{
+    struct loss *loss = arg;
+
+    (void)lease, (void)reason, (void)why;
+    loss->at_ms = now_ms();
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* See zk_server.h. */
+#include "zk_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define JAVA "/usr/bin/java"
+#define JAR  "/usr/share/java/zookeeper.jar"
+#define LOG  "/usr/share/java/slf4j-simple.jar"
+
+static struct ensemble *all;
+static pid_t owner;
+
+static void launch(struct zk_server *server);
+static void await_serving(struct zk_server *server);
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    char path[2 * SERVER_PATH_ROOM];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    file = fopen(path, "we");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        give_up("%s: %s", path, strerror(errno));
+}
+
+static void write_config(struct zk_server *server)
+{
+    const struct ensemble *ensemble = server->ensemble;
+    char text[2048], id[16];
+    size_t used = (size_t)snprintf(
+        text, sizeof text,
+        "dataDir=%s\nclientPort=%u\nclientPortAddress=127.0.0.1\ntickTime=%d\ninitLimit=40\n"
+        "syncLimit=%d\nadmin.enableServer=false\n4lw.commands.whitelist=*\nmaxClientCnxns=0\n",
+        server->dir, (unsigned)server->port, ensemble->tick_ms, ensemble->sync_limit);
+
+    for (int i = 0; ensemble->count > 1 && i < ensemble->count; i++) {
+        const struct zk_server *other = &ensemble->servers[i];
+        uint16_t quorum = server->to[i] ? proxy_port(server->to[i]) : other->quorum_port;
+
+        used += (size_t)snprintf(text + used, sizeof text - used, "server.%d=127.0.0.1:%u:%u\n",
+                                 other->number, (unsigned)quorum, (unsigned)other->election_port);
+    }
+    write_file(server->dir, "zoo.cfg", text);
+    snprintf(id, sizeof id, "%d\n", server->number);
+    write_file(server->dir, "myid", id);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+/* ---- an ensemble's life -------------------------------------------------------------------- */
+
+static void free_all(void)
+{
+    while (getpid() == owner && all)
+        ensemble_free(all);
+}
+
+struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cuttable)
+{
+    struct ensemble *ensemble = calloc(1, sizeof *ensemble);
+    const char *tmp = getenv("TMPDIR");
+
+    if (!ensemble || count > ENSEMBLE_MAX)
+        give_up("no such ensemble");
+    ensemble->count = count;
+    ensemble->tick_ms = tick_ms;
+    ensemble->sync_limit = sync_limit;
+    snprintf(ensemble->dir, sizeof ensemble->dir, "%.90s/holdfast-zk-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(ensemble->dir))
+        give_up("%s: %s", ensemble->dir, strerror(errno));
+    if (!owner) {
+        owner = getpid();
+        atexit(free_all);
+    }
+    ensemble->next = all;
+    all = ensemble;
+    for (int i = 0; i < count; i++) {
+        struct zk_server *server = &ensemble->servers[i];
+
+        *server = (struct zk_server){ .ensemble = ensemble, .number = i + 1 };
+        snprintf(server->dir, sizeof server->dir, "%.110s/%d", ensemble->dir, i + 1);
+        if (mkdir(server->dir, 0700) != 0)
+            give_up("%s: %s", server->dir, strerror(errno));
+        server->port = free_port();
+        server->quorum_port = free_port();
+        server->election_port = free_port();
+    }
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++)
+            if (i != j && cuttable)
+                ensemble->servers[i].to[j] = proxy_start(ensemble->servers[j].quorum_port);
+    for (int i = 0; i < count; i++)
+        launch(&ensemble->servers[i]);
+    for (int i = 0; i < count; i++)
+        await_serving(&ensemble->servers[i]);
+    return ensemble;
+}
+
+void ensemble_free(struct ensemble *ensemble)
+{
+    struct ensemble **at = &all;
+
+    if (!ensemble)
+        return;
+    while (*at && *at != ensemble)
+        at = &(*at)->next;
+    if (*at)
+        *at = ensemble->next;
+    for (int i = 0; i < ensemble->count; i++)
+        if (ensemble->servers[i].pid)
+            zk_server_kill(&ensemble->servers[i]);
+    for (int i = 0; i < ensemble->count; i++)
+        for (int j = 0; j < ensemble->count; j++)
+            proxy_stop(ensemble->servers[i].to[j]);
+    nftw(ensemble->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(ensemble);
+}
+
+/* Only what may be called between fork() and exec() in a program with threads. */
+static void become_server(char *const *args, const char *log, pid_t parent)
+{
+    char *env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+    sigset_t none;
+    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    dup2(null, 0);
+    dup2(out, 1);
+    dup2(out, 2);
+    execve(args[0], args, env);
+    _exit(127);
+}
+
+static void launch(struct zk_server *server)
+{
+    char config[2 * SERVER_PATH_ROOM], log[2 * SERVER_PATH_ROOM];
+    /* Quick to start, small, and not slowed by the disk: what is killed here is a process, and
+     * what it wrote stays. Empty containers go after a second and not after a minute. */
+    char *args[] = { (char *)JAVA,
+                     (char *)"-Xmx96m",
+                     (char *)"-Xss512k",
+                     (char *)"-XX:TieredStopAtLevel=1",
+                     (char *)"-XX:+UseSerialGC",
+                     (char *)"-XX:-UsePerfData",
+                     (char *)"-Dzookeeper.forceSync=no",
+                     (char *)"-Dznode.container.checkIntervalMs=1000",
+                     (char *)"-Dzookeeper.jmx.log4j.disable=true",
+                     (char *)"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                     (char *)"-cp",
+                     (char *)JAR ":" LOG,
+                     (char *)"org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                     config,
+                     NULL };
+    pid_t parent = getpid();
+
+    write_config(server);
+    snprintf(config, sizeof config, "%s/zoo.cfg", server->dir);
+    snprintf(log, sizeof log, "%s/log", server->dir);
+    server->pid = fork();
+    if (server->pid < 0)
+        give_up("fork: %s", strerror(errno));
+    if (server->pid == 0)
+        become_server(args, log, parent);
+}
+
+void zk_server_kill(struct zk_server *server)
+{
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+void zk_server_restart(struct zk_server *server)
+{
+    launch(server);
+    await_serving(server);
+}
+
+void zk_server_pause(struct zk_server *server)
+{
+    int status;
+
+    kill(server->pid, SIGSTOP);
+    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status))
+        give_up("the server did not stop");
+}
+
+void zk_server_continue(struct zk_server *server)
+{
+    kill(server->pid, SIGCONT);
+}
+
+void ensemble_cut(struct zk_server *server, bool cut)
+{
+    for (int i = 0; i < server->ensemble->count; i++)
+        if (server->to[i]) {
+            proxy_block(server->to[i], PROXY_UP, cut);
+            proxy_block(server->to[i], PROXY_DOWN, cut);
+        }
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+void zk_ask(const struct zk_server *server, const char *word, char *answer, size_t size)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons(server->port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct timeval limit = { .tv_sec = 2 };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t used = 0;
+    ssize_t got = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        send(fd, word, strlen(word), MSG_NOSIGNAL) > 0)
+        while (used < size - 1 && (got = recv(fd, answer + used, size - 1 - used, 0)) > 0)
+            used += (size_t)got;
+    answer[used] = 0;
+    close(fd);
+}
+
+long long zk_srvr(const struct zk_server *server, const char *key)
+{
+    char answer[4096];
+    const char *at;
+
+    zk_ask(server, "srvr", answer, sizeof answer);
+    at = strstr(answer, key);
+    return at ? atoll(at + strlen(key)) : -1;
+}
+
+static bool has_mode(const struct zk_server *server, const char *mode)
+{
+    char answer[4096], line[64];
+
+    zk_ask(server, "srvr", answer, sizeof answer);
+    snprintf(line, sizeof line, "Mode: %s", mode);
+    return strstr(answer, line) != NULL;
+}
+
+static void await_serving(struct zk_server *server)
+{
+    int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
+
+    while (!has_mode(server, "")) {
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid || clock_ms() > until_ms) {
+            char command[2 * SERVER_PATH_ROOM + 16];
+
+            snprintf(command, sizeof command, "cat %s/log >&2", server->dir);
+            (void)!system(command);
+            give_up("ZooKeeper does not serve (needs %s and %s)", JAVA, JAR);
+        }
+        sleep_ms(20);
+    }
+}
+
+static struct zk_server *with_mode(struct ensemble *ensemble, const char *mode)
+{
+    int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
+
+    for (;; sleep_ms(20)) {
+        for (int i = 0; i < ensemble->count; i++)
+            if (ensemble->servers[i].pid && has_mode(&ensemble->servers[i], mode))
+                return &ensemble->servers[i];
+        if (clock_ms() > until_ms)
+            give_up("no server is a %s", mode);
+    }
+}
+
+struct zk_server *ensemble_leader(struct ensemble *ensemble)
+{
+    return with_mode(ensemble, "leader");
+}
+
+struct zk_server *ensemble_follower(struct ensemble *ensemble)
+{
+    return with_mode(ensemble, "follower");
+}
+
+/* ---- URLs -------------------------------------------------------------------------------------- */
+
+static char *url_room(void)
+{
+    static char rooms[4][512];
+    static size_t next;
+
+    return rooms[next++ % 4];
+}
+
+const char *zk_url(uint16_t port, const char *rest)
+{
+    char *url = url_room();
+
+    snprintf(url, 512, "zk://127.0.0.1:%u%s", (unsigned)port, rest);
+    return url;
+}
+
+const char *ensemble_url(const struct ensemble *ensemble, const char *rest)
+{
+    char *url = url_room();
+    size_t used = (size_t)snprintf(url, 512, "zk://");
+
+    for (int i = 0; i < ensemble->count; i++)
+        used += (size_t)snprintf(url + used, 512 - used, "%s127.0.0.1:%u", i ? "," : "",
+                                 (unsigned)ensemble->servers[i].port);
+    snprintf(url + used, 512 - used, "%s", rest);
+    return url;
+}
