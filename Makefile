@@ -23,7 +23,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
-	@echo 'make model    larger searches of the models than make test does; minutes, 10 GB of memory'
+	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR)'
 	@echo 'make clean'
 

@@ -21,17 +21,23 @@ byte epoch[N];
 byte marker[N]; /* on an empty node; 0: none */
 byte e[A + 1];  /* the epoch that an acquisition carries */
 
+#ifdef RENEW
+#define OPEN (q[1].phase != OVER)
+#define SENDS(a) (q[a].phase >= ASKS) /* a late acquire still arrives when all is over */
+#else
 #define OPEN (q[1].phase < HOLDS || q[2].phase < HOLDS) /* else nothing is left to go wrong */
+#define SENDS(a) (q[a].phase == ASKS)
+#endif
 
 /* Which epoch a client has, learnt who knows when, is chosen when a node first serves it: before that it makes no
  * difference. */
 #define HEARS(a, n) \
     if \
-    :: hear(a, n, c[n]) \
+    :: q[a].phase == ASKS -> hear(a, n, c[n]) \
     :: true /* lost */ \
     fi
 #define ACQUIRE(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] != UNINIT && (e[a] == UNINIT || epoch[n] == e[a]) && \
+    :: atomic { OPEN && SENDS(a) && epoch[n] != UNINIT && (e[a] == UNINIT || epoch[n] == e[a]) && \
             owner[n] == 0 && c[n] < K -> \
         e[a] = epoch[n]; \
         owner[n] = a; \
@@ -39,13 +45,18 @@ byte e[A + 1];  /* the epoch that an acquisition carries */
         printf("node %d, epoch %d.%d, grants to %d: %d\n", n, NUMBER(e[a]), e[a] & 7, a, c[n]); \
         HEARS(a, n) }
 #define WRITE_BACK(a, n) \
-    :: atomic { q[a].phase == ASKS && epoch[n] == e[a] && epoch[n] != UNINIT && owner[n] == a -> \
+    :: atomic { OPEN && SENDS(a) && epoch[n] == e[a] && epoch[n] != UNINIT && owner[n] == a -> \
         lift(n, q[a].t); \
         printf("node %d is written to by %d: %d\n", n, a, c[n]); \
         HEARS(a, n) }
+#ifdef RENEW
+#define DONE_WITH(a) skip
+#else
+#define DONE_WITH(a) e[a] = UNINIT
+#endif
 #define CLIENT(a) \
-    :: atomic { q[a].phase == IDLE && (a == 1 || q[1].phase != IDLE) -> begin(a) } \
-    :: atomic { q[a].phase == ASKS && COMPLETE(a) -> complete(a); e[a] = UNINIT }
+    :: atomic { OPEN && q[a].phase == IDLE && (a == 1 || q[1].phase != IDLE) -> begin(a) } \
+    :: atomic { OPEN && q[a].phase == ASKS && COMPLETE(a) -> complete(a); DONE_WITH(a) }
 
 #define EXPIRE(n) \
     :: atomic { OPEN && owner[n] != 0 -> printf("node %d: key of %d is gone\n", n, owner[n]); owner[n] = 0 }

@@ -149,8 +149,21 @@ inline choose_number(i, least)
         printf("healer %d: node %d installed at %d.%d with %d\n", i, h[i].z, h[i].number, h[i].m, c[h[i].z]); \
         FORGOTTEN(h[i].z) }
 
+/* Renewal needs no epoch: a counter that is not above the token says enough. */
+#ifdef RENEW
+#ifdef MUTANT_RENEW_UNINIT
+#define KEEPS(n) true
+#else
+#define KEEPS(n) (epoch[n] != UNINIT)
+#endif
+#include "renew.pml"
+#else
+#define USE(a)
+#endif
+
 #define ALL(a) \
     CLIENT(a) \
+    USE(a) \
     EACH2(ACQUIRE, a) \
     EACH2(WRITE_BACK, a) \
     EACH2(MEET, a)

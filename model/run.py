@@ -21,6 +21,7 @@ from collections import Counter, namedtuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMORY_MB = 1800
 LARGE_MB = 10000
+SAMPLE_MINUTES = 10
 
 # What an assertion is called here, by how it reads in a model.
 ASSERTIONS = {
@@ -95,10 +96,13 @@ LARGE = [
     Run("heal, loss after a heal", "large", "heal", "-DAGAIN -DK=3"),
     Run("heal, two losses, two healers", "large", "heal", "-DLOSSES=2 -DHEALERS=2 -DK=2", how="sample"),
     Run("heal, five nodes, two lost", "large", "heal", "-DN=5 -DHEALERS=2 -DK=3", how="sample"),
+    Run("heal, renewal", "large", "heal", "-DRENEW -DLOSSES=1 -DHEALERS=1 -DK=3"),
+    Run("mutant renewal counts an empty node", "large", "heal",
+        "-DRENEW -DMUTANT_RENEW_UNINIT -DLOSSES=1 -DHEALERS=1 -DK=3", ("renewal",)),
     Run("heal, id kept", "large", "heal", "-DKEEP_ID -DLOSSES=1 -DHEALERS=1 -DK=3"),
     Run("heal, floor without +1", "large", "heal", "-DNO_PLUS_ONE -DLOSSES=1 -DHEALERS=1 -DK=3"),
     Run("start", "large", "start", "-DK=3"),
-    Run("start, three starters", "large", "start", "-DSTARTERS=3 -DK=2"),
+    Run("start, three starters", "large", "start", "-DSTARTERS=3 -DK=2", how="sample"),
 ]
 
 def build(run, where, extra):
@@ -174,7 +178,7 @@ def perform(run):
     where = tempfile.mkdtemp(prefix="holdfast-model.")
     try:
         if run.how == "sample":
-            out = search(run, where, ["-DBITSTATE"], ["-w34", "-k3"])
+            out = search(run, where, ["-DBITSTATE"], ["-w34", "-k3", f"-Q{SAMPLE_MINUTES}"])
         elif run.how == "breadth":
             out = search(run, where, ["-DBFS"], ["-w22"])
         else:

@@ -14,7 +14,7 @@ byte top;      /* the resource: the largest token it has seen */
 byte version;  /* and how often it was written */
 byte accepted; /* the last token it accepted, kept for the assertion alone */
 
-#ifdef RENEW
+#if defined(RENEW) && !defined(MUTANT_RENEW_CREATES) /* there, to blame that alone, none arrives late */
 #define SENDS(a) (q[a].phase >= ASKS) /* a late acquire still arrives when all is over */
 #else
 /* Once it is complete, an acquire of it that arrives late is a stranger's. */
@@ -117,46 +117,8 @@ inline write(a)
 }
 
 #if defined(RENEW)
-/*
- * Renewal, by acquisition 1. A node extends the key if the owner is there, changes nothing else, and tells its
- * counter; the client counts the node if that is not above its token.
- *
- * What a renewal by a majority proves: when it was sent, no acquisition with a larger token was complete. For that one
- * has a witness among those nodes, whose counter was raised above our token then and never goes back.
- */
-#if defined(MUTANT_RENEW_BLIND) || defined(MUTANT_RENEW_CREATES)
-#define BELOW(a, n) true
-#else
-#define BELOW(a, n) (c[n] <= q[a].t)
-#endif
-#ifdef MUTANT_RENEW_CREATES
-/* To blame that alone: no acquire of the renewing client arrives late. */
-#undef SENDS
-#define SENDS(a) (q[a].phase == ASKS)
-#define RENEWS(a, n) (owner[n] == ID(a) || owner[n] == 0)
-#define KEY_AFTER(a, n) owner[n] = ID(a)
-#else
-#define RENEWS(a, n) (owner[n] == ID(a))
-#define KEY_AFTER(a, n) skip
-#endif
-#define RENEW_AT(a, n) \
-    :: atomic { q[a].phase == CLAIMED && RENEWS(a, n) && BELOW(a, n) -> \
-        KEY_AFTER(a, n); \
-        q[a].W = q[a].W | BIT(n); \
-        printf("node %d renews %d, counter %d\n", n, a, c[n]) }
-#define USE(a) \
-    :: atomic { a == 1 && q[a].phase == HOLDS -> \
-        q[a].phase = CLAIMED; \
-        if \
-        :: q[3 - a].phase >= HOLDS -> q[a].saw = q[3 - a].t \
-        :: else \
-        fi; \
-        printf("%d renews token %d, the other has %d\n", a, q[a].t, q[a].saw) } \
-    :: atomic { q[a].phase == CLAIMED && COUNT(q[a].W) >= MAJORITY -> \
-        printf("%d is renewed\n", a); \
-        assert(q[a].saw < q[a].t); \
-        q[a].phase = OVER; q[a].W = 0; q[a].saw = 0 } \
-    EACH2(RENEW_AT, a)
+#define KEEPS(n) true
+#include "renew.pml"
 #elif defined(MUTANT_READ_FIRST)
 #define USE(a) \
     :: atomic { q[a].phase == HOLDS -> read(a); q[a].phase = CLAIMED } \
