@@ -38,7 +38,9 @@ static void unknown_schemes(void **state)
 static void planned_schemes(void **state)
 {
     static const char *const absent[][2] = {
-        { "postgresql", "postgres" }, { "postgres", "postgres" }, { "mysql", "mariadb" },
+        { "postgresql", "postgres" },
+        { "postgres", "postgres" },
+        { "mysql", "mariadb" },
         { "mariadb", "mariadb" },
     };
     const struct hfi_engine *engine = &first;
