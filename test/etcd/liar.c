@@ -202,7 +202,7 @@ static void others(void **state)
 
     (void)state;
     for (size_t p = 0; p < 2; p++)
-        for (size_t i = 5; i < NONSENSE; i++) {
+        for (size_t i = 5; i < NONSENSE; i += 2) {
             hf_request request = mutex_request("n");
             hf_store *store = NULL;
             hf_lease *lease = NULL;

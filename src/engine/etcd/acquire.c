@@ -69,6 +69,7 @@ void hfi_ec_acquire(struct hfi_conn *conn, struct hfi_op *op)
         conn->waits->prev = wait;
     conn->waits = wait;
     op->engine[EC_OP_WAIT] = wait;
+    hfi_ec_place_get(conn, wait->claim);
     begin(conn, wait);
 }
 
@@ -115,6 +116,8 @@ static void end(struct hfi_conn *conn, struct ec_wait *wait, hf_status status, c
         hfi_ec_claim_set_lease(wait->claim, wait->lease);
         wait->lease->refs++;
     }
+    if (status != HF_OK && status != HF_UNKNOWN)
+        hfi_ec_place_drop(conn, wait->claim);
     drop_lease(conn, wait);
     if (wait->prev)
         wait->prev->next = wait->next;
@@ -320,6 +323,14 @@ static void tried(struct hfi_conn *conn, struct ec_wait *wait, const json_t *ran
     }
 }
 
+static bool is_mine(const struct hfi_conn *conn, const struct ec_wait *wait, const json_t *kv)
+{
+    struct ec_record record;
+
+    return hfi_ec_kv(conn, kv, &record) &&
+           memcmp(record.owner, wait->claim->owner, HFI_OWNER_LEN) == 0;
+}
+
 /* Our key is there. */
 static void put_done(struct hfi_conn *conn, struct ec_wait *wait, const json_t *reply)
 {
@@ -387,6 +398,14 @@ static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *rep
         return;
     }
     mine = json_array_get(json_object_get(range, "kvs"), 0);
+    if (mine && !is_mine(conn, wait, mine)) {
+        hfi_ec_place_get(conn, wait->claim); /* a late copy of another sits there; it will go */
+        if (wait->stop != HF_OK)
+            end(conn, wait, wait->stop, NULL);
+        else
+            put(conn, wait);
+        return;
+    }
     wait->token = (uint64_t)hfi_ec_number(mine, "create_revision");
     if (wait->token == 0)
         end(conn, wait, HF_MISMATCH, NULL);
@@ -512,10 +531,10 @@ static bool read_ahead(const struct hfi_conn *conn, struct ec_wait *wait, const 
     wait->ahead_count = count;
     for (size_t i = 0; i < count; i++) {
         if (!hfi_ec_kv(conn, json_array_get(kvs, i + 1), &record)) {
-            memset(record.owner, 0, sizeof record.owner);
+            memset(record.place, 0, sizeof record.place);
             record.permits = wait->claim->capacity; /* not ours to understand: it must go */
         }
-        memcpy(ahead[i].owner, record.owner, HFI_OWNER_LEN);
+        memcpy(ahead[i].place, record.place, HFI_OWNER_LEN);
         permits[i] = ahead[i].permits = record.permits;
     }
     return true;
@@ -576,11 +595,11 @@ void hfi_ec_wait_created(struct hfi_conn *conn, struct ec_wait *wait, int64_t re
 }
 
 void hfi_ec_wait_deleted(struct hfi_conn *conn, struct ec_wait *wait,
-                         const unsigned char owner[HFI_OWNER_LEN])
+                         const unsigned char place[HFI_OWNER_LEN])
 {
     if (wait->watched == EC_ALL) {
         for (size_t i = 0; i < wait->ahead_count; i++)
-            if (memcmp(wait->ahead[i].owner, owner, HFI_OWNER_LEN) == 0) {
+            if (memcmp(wait->ahead[i].place, place, HFI_OWNER_LEN) == 0) {
                 wait->taken -= wait->ahead[i].permits;
                 wait->ahead[i] = wait->ahead[--wait->ahead_count];
                 break;

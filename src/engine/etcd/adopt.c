@@ -51,6 +51,7 @@ static void written(struct ec_call *call, enum ec_outcome outcome, json_t *reply
     claim->granted_ttl_ms = lease->granted_ms;
     claim->sent_ms = lease->base_ms;
     claim->flags |= HFI_CLAIM_DETACHED;
+    hfi_ec_claim_at(claim, &adoption->record);
     lease->refs++;
     hfi_ec_claim_set_lease(claim, lease);
     hfi_ec_claim_add(conn, claim);
@@ -79,6 +80,7 @@ static void ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status statu
     claim.capacity = adoption->record.capacity;
     claim.permits = adoption->record.permits;
     claim.flags |= HFI_CLAIM_DETACHED;
+    hfi_ec_claim_at(&claim, &adoption->record);
     call->data = adoption;
     call->again = true;
     hfi_ec_claim_key(conn->conf->prefix, &claim, &key);

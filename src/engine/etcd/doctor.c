@@ -60,7 +60,7 @@ static size_t check_endpoints(const struct report *r, size_t *ret_good)
         *ret_good = i;
         up++;
         version = text_of(reply, "version");
-        if (strncmp(version, "3.", 2) == 0 && atoi(version + 2) < 4)
+        if (strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) < 4)
             say(r, HF_BAD, "version", "%s: etcd %s; 3.4 or newer is needed", shown, version);
         else
             say(r, HF_FINE, "version", "%s: etcd %s", shown, version);

@@ -37,7 +37,8 @@
 #define EC_POLL_MS      500
 #define EC_BATCH        100 /* claims in one transaction; etcd's own limit is 128 operations */
 #define EC_FDS_MAX      (EC_WATCHES_MAX + 64)
-#define EC_HOT          64 /* names of which we remember that somebody waited for them */
+#define EC_SLOTS        4096 /* places in queues that a store uses again and again */
+#define EC_HOT          64   /* names of which we remember that somebody waited for them */
 #define EC_AGAIN_MIN_MS 20
 #define EC_AGAIN_MAX_MS 1000
 
@@ -139,7 +140,7 @@ enum ec_wait_state {
 };
 
 struct ec_ahead {
-    unsigned char owner[HFI_OWNER_LEN];
+    unsigned char place[HFI_OWNER_LEN];
     uint32_t permits;
 };
 
@@ -226,8 +227,10 @@ struct hfi_conn {
     unsigned pool_count;
 
     struct ec_lease *leases;
-    struct hfi_claim *claims; /* held, through claim->engine[] */
-    int64_t expiry_ms;        /* none of them has lapsed before */
+    unsigned char slots[EC_SLOTS / 8]; /* that are in use: one bit each */
+    uint64_t more_slots;               /* beyond those, never used twice */
+    struct hfi_claim *claims;          /* held, through claim->engine[] */
+    int64_t expiry_ms;                 /* none of them has lapsed before */
     struct ec_wait *waits;
     uint64_t hot[EC_HOT]; /* hashes of names; 0: none */
     struct ec_watch *watches;
@@ -247,8 +250,6 @@ struct hfi_conn {
 
 /* op->engine[] */
 enum { EC_OP_NEXT, EC_OP_STATUS, EC_OP_WAIT, EC_OP_DATA };
-/* claim->engine[] */
-enum { EC_CLAIM_NEXT, EC_CLAIM_PREV, EC_CLAIM_LEASE, EC_CLAIM_FLAGS };
 #define EC_FLAG_LISTED 1u
 #define EC_FLAG_LAPSED 2u /* over by our clock: its key is being deleted */
 
@@ -262,6 +263,11 @@ void hfi_ec_leave(struct hfi_conn *conn);
 void hfi_ec_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
 void hfi_ec_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
 struct hfi_claim *hfi_ec_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+/* A place for its key that no other claim of this store has; and given back. */
+void hfi_ec_place_get(struct hfi_conn *conn, struct hfi_claim *claim);
+void hfi_ec_place_drop(struct hfi_conn *conn, struct hfi_claim *claim);
+/* The claim's key is the one that was read. */
+void hfi_ec_claim_at(struct hfi_claim *claim, const struct ec_record *record);
 struct ec_lease *hfi_ec_claim_lease(const struct hfi_claim *claim);
 void hfi_ec_claim_set_lease(struct hfi_claim *claim, struct ec_lease *lease);
 
@@ -379,7 +385,7 @@ void hfi_ec_waits_lease_gone(struct hfi_conn *conn, struct ec_lease *lease);
 /* From a wait's watch. */
 void hfi_ec_wait_created(struct hfi_conn *conn, struct ec_wait *wait, int64_t revision);
 void hfi_ec_wait_deleted(struct hfi_conn *conn, struct ec_wait *wait,
-                         const unsigned char owner[HFI_OWNER_LEN]);
+                         const unsigned char place[HFI_OWNER_LEN]);
 void hfi_ec_wait_unwatched(struct hfi_conn *conn, struct ec_wait *wait, const hf_error *why);
 
 /* false: out of memory, or too many. start 0: from now on. */

@@ -12,6 +12,7 @@
 #include "util/random.h"
 #include "util/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -274,6 +275,40 @@ void hfi_ec_leave(struct hfi_conn *conn)
 }
 
 /* ---- claims --------------------------------------------------------------------------------------------- */
+
+void hfi_ec_place_get(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    uint64_t slot = 0;
+
+    while (slot < EC_SLOTS && conn->slots[slot / 8] & 1u << slot % 8)
+        slot++;
+    if (slot < EC_SLOTS)
+        conn->slots[slot / 8] |= (unsigned char)(1u << slot % 8);
+    else
+        slot = EC_SLOTS + conn->more_slots++;
+    claim->engine[EC_CLAIM_STORE] = (void *)(uintptr_t)strtoull(conn->store, NULL, 16);
+    claim->engine[EC_CLAIM_SLOT] = (void *)(uintptr_t)slot;
+}
+
+void hfi_ec_place_drop(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    uint64_t slot = (uintptr_t)claim->engine[EC_CLAIM_SLOT];
+
+    if ((uintptr_t)claim->engine[EC_CLAIM_STORE] == strtoull(conn->store, NULL, 16) &&
+        slot < EC_SLOTS)
+        conn->slots[slot / 8] &= (unsigned char)~(1u << slot % 8);
+    claim->engine[EC_CLAIM_STORE] = NULL;
+}
+
+void hfi_ec_claim_at(struct hfi_claim *claim, const struct ec_record *record)
+{
+    uint64_t halves[2] = { 0, 0 };
+
+    for (size_t i = 0; i < HFI_OWNER_LEN; i++)
+        halves[i / 8] = halves[i / 8] << 8 | record->place[i];
+    claim->engine[EC_CLAIM_STORE] = (void *)(uintptr_t)halves[0];
+    claim->engine[EC_CLAIM_SLOT] = (void *)(uintptr_t)halves[1];
+}
 
 struct ec_lease *hfi_ec_claim_lease(const struct hfi_claim *claim)
 {

@@ -58,13 +58,15 @@ static void put_kind(struct ec_key *key, const struct hfi_claim *claim)
 
 void hfi_ec_claim_key(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_key)
 {
-    char owner[EC_OWNER_HEX + 1];
+    char place[EC_OWNER_HEX + 1];
 
     put_place(ret_key, prefix, EC_LOCKS, claim->name.bytes, claim->name.len);
     put_kind(ret_key, claim);
     put(ret_key, "/");
-    hfi_hex(claim->owner, HFI_OWNER_LEN, owner);
-    put(ret_key, owner);
+    snprintf(place, sizeof place, "%016llx%016llx",
+             (unsigned long long)(uintptr_t)claim->engine[EC_CLAIM_STORE],
+             (unsigned long long)(uintptr_t)claim->engine[EC_CLAIM_SLOT]);
+    put(ret_key, place);
 }
 
 /* '0' follows '/': from "x/" to "x0" lies all that begins with "x/". */
@@ -122,10 +124,13 @@ void hfi_ec_told_key(const char *prefix, const char *store, const char *owner_he
 void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64_t ttl_s,
                       int64_t since_ms, const char *store, const char *label)
 {
-    char value[HF_LABEL_MAX + 128];
-    int len = snprintf(value, sizeof value, "1 %u %lld %lld %s %s %.*s", (unsigned)claim->permits,
-                       (long long)ttl_s, (long long)since_ms, store,
-                       claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", HF_LABEL_MAX, label);
+    char value[HF_LABEL_MAX + 160], owner[EC_OWNER_HEX + 1];
+    int len;
+
+    hfi_hex(claim->owner, HFI_OWNER_LEN, owner);
+    len = snprintf(value, sizeof value, "1 %u %lld %lld %s %s %s %.*s", (unsigned)claim->permits,
+                   (long long)ttl_s, (long long)since_ms, store,
+                   claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", owner, HF_LABEL_MAX, label);
 
     hfi_ec_add_base64(text, value, (size_t)len);
 }
@@ -174,10 +179,10 @@ static bool read_kind(const char *from, size_t len, struct ec_record *record)
     return true;
 }
 
-bool hfi_ec_key_owner(const char *key, size_t len, unsigned char ret_owner[HFI_OWNER_LEN])
+bool hfi_ec_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN])
 {
     return len > EC_OWNER_HEX && key[len - EC_OWNER_HEX - 1] == '/' &&
-           hfi_unhex(key + len - EC_OWNER_HEX, EC_OWNER_HEX, ret_owner, HFI_OWNER_LEN);
+           hfi_unhex(key + len - EC_OWNER_HEX, EC_OWNER_HEX, ret_place, HFI_OWNER_LEN);
 }
 
 bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_record *ret_record)
@@ -187,7 +192,7 @@ bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_
 
     if (len <= skip + area + EC_OWNER_HEX + 1 || memcmp(key, prefix, skip) != 0 ||
         memcmp(key + skip, areas[EC_LOCKS], area) != 0 ||
-        !hfi_ec_key_owner(key, len, ret_record->owner))
+        !hfi_ec_key_place(key, len, ret_record->place))
         return false;
     from = key + skip + area;
     name_end = memchr(from, '/', (size_t)(end - from));
@@ -212,7 +217,7 @@ static const char *word(const char **at, const char *end, char *ret_word, size_t
 bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_record)
 {
     const char *at = value, *end = value + len;
-    char text[32], store[32], flags[32];
+    char text[32], store[32], flags[32], owner[EC_OWNER_HEX + 1];
     uint64_t numbers[4];
     size_t label_len;
 
@@ -224,7 +229,9 @@ bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_reco
     if (!word(&at, end, store, sizeof store) || strlen(store) != EC_STORE_HEX ||
         strspn(store, "0123456789abcdef") != EC_STORE_HEX)
         return false;
-    if (!word(&at, end, flags, sizeof flags) || (size_t)(end - at) > HF_LABEL_MAX)
+    if (!word(&at, end, flags, sizeof flags) || !word(&at, end, owner, sizeof owner) ||
+        !hfi_unhex(owner, strlen(owner), ret_record->owner, HFI_OWNER_LEN) ||
+        (size_t)(end - at) > HF_LABEL_MAX)
         return false;
     ret_record->permits = (uint32_t)numbers[1];
     ret_record->ttl_s = (int64_t)numbers[2];

@@ -16,10 +16,7 @@
 static void write_release(struct ec_text *body, const struct ec_key *key, uint64_t token)
 {
     hfi_ec_add(body, "{\"compare\":[");
-    if (token)
-        hfi_ec_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
-    else /* whether it was granted is not known; the owner in the key is enough */
-        hfi_ec_add_compare(body, key, NULL, "GREATER", "CREATE", 0);
+    hfi_ec_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
     hfi_ec_add(body, "],\"success\":[");
     hfi_ec_add_delete(body, key);
     hfi_ec_add(body, "]}");
@@ -36,6 +33,7 @@ static void released(struct ec_call *call, enum ec_outcome outcome, json_t *repl
         return;
     }
     hfi_ec_claim_set_lease(op->claim, NULL);
+    hfi_ec_place_drop(call->conn, op->claim);
     hfi_ec_lease_drop(call->conn, lease);
     if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
         hfi_ec_finish(call->conn, op, HF_OK, NULL); /* it may have been the first copy */
@@ -43,17 +41,55 @@ static void released(struct ec_call *call, enum ec_outcome outcome, json_t *repl
         hfi_ec_finish(call->conn, op, HF_LOST, NULL);
 }
 
-void hfi_ec_release(struct hfi_conn *conn, struct hfi_op *op)
+static void send_release(struct hfi_conn *conn, struct hfi_op *op, uint64_t token)
 {
     struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", released, op);
     struct ec_key key;
 
-    hfi_ec_claim_remove(conn, op->claim);
     if (!call)
         return;
     call->again = true;
     hfi_ec_claim_key(conn->conf->prefix, op->claim, &key);
-    write_release(&call->body, &key, op->claim->token);
+    write_release(&call->body, &key, token);
+    hfi_ec_call_send(call);
+}
+
+/* Whether it was ever granted is not known: is its key there, and its owner's? */
+static void release_found(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+                          const hf_error *err)
+{
+    const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
+    struct hfi_op *op = call->op;
+    struct ec_record record;
+
+    if (outcome != EC_ANSWERED)
+        hfi_ec_finish(call->conn, op,
+                      outcome == EC_MAYBE ? HF_UNKNOWN : hfi_ec_status(outcome, err), err);
+    else if (hfi_ec_kv(call->conn, kv, &record) &&
+             memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
+        send_release(call->conn, op, record.revision);
+    else
+        send_release(call->conn, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
+}
+
+void hfi_ec_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct ec_call *call;
+    struct ec_key key;
+
+    hfi_ec_claim_remove(conn, op->claim);
+    if (op->claim->token) {
+        send_release(conn, op, op->claim->token);
+        return;
+    }
+    call = hfi_ec_call_new(conn, "/v3/kv/range", release_found, op);
+    if (!call)
+        return;
+    call->again = true;
+    hfi_ec_claim_key(conn->conf->prefix, op->claim, &key);
+    hfi_ec_add(&call->body, "{");
+    hfi_ec_add_key(&call->body, "key", &key);
+    hfi_ec_add(&call->body, "}");
     hfi_ec_call_send(call);
 }
 
@@ -338,7 +374,7 @@ static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct ec
     if (!call)
         return;
     call->again = true;
-    memcpy(claim.owner, record->owner, HFI_OWNER_LEN);
+    hfi_ec_claim_at(&claim, record);
     hfi_hex(record->owner, HFI_OWNER_LEN, owner);
     hfi_ec_claim_key(conn->conf->prefix, &claim, &key);
     hfi_ec_told_key(conn->conf->prefix, record->store, owner, &note);

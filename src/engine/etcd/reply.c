@@ -34,7 +34,7 @@ json_t *hfi_ec_response(const json_t *reply, size_t index, const char *kind)
 bool hfi_ec_kv(const struct hfi_conn *conn, const json_t *kv, struct ec_record *ret_record)
 {
     const json_t *key = json_object_get(kv, "key"), *value = json_object_get(kv, "value");
-    char bytes[EC_KEY_MAX], text[HF_LABEL_MAX + 128];
+    char bytes[EC_KEY_MAX], text[HF_LABEL_MAX + 160];
     size_t len;
 
     if (!json_is_string(key) || !json_is_string(value))

@@ -6,16 +6,20 @@
  * Keys, below the store's prefix P (etcd's keys are bytes; a name is escaped so that no name's keys
  * lie within another's):
  *
- *   P/locks/NAME/KIND/OWNER   one claim: it holds or waits; its create revision is its token
+ *   P/locks/NAME/KIND/PLACE   one claim: it holds or waits; its create revision is its token
  *   P/cells/NAME              a cell; its mod revision is its version
  *   P/told/STORE/OWNER        "your claim was broken", for the process that opened STORE
  *
  *   NAME   the name, with '%', '/', bytes below 0x21 and above 0x7e as %XX
  *   KIND   m: a mutex, r: a read-write lock, sN: a semaphore of capacity N
+ *   PLACE  32 hexadecimal digits: the id of a store, and a number that none of its other claims has
+ *          now. A store uses its places again and again: etcd looks at every key that ever was in
+ *          a range until its history is compacted, so a new key for every acquisition would make each
+ *          a little slower than the last.
  *   OWNER  32 hexadecimal digits, new for every acquisition
  *
- * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS LABEL": decimal numbers, TTL in seconds, SINCE
- * the wall clock of who asked, in ms; STORE 16 hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL
+ * A claim's value: "1 PERMITS TTL SINCE STORE FLAGS OWNER LABEL": decimal numbers, TTL in seconds, SINCE
+ * the wall clock of who asked, in ms; STORE (who is to be told) 16 hexadecimal digits; FLAGS "d" (detached) or "-"; LABEL
  * all bytes that are left.
  */
 #ifndef HFI_ETCD_TEXT_H
@@ -59,9 +63,19 @@ struct ec_key {
     char bytes[EC_KEY_MAX];
 };
 
+/* claim->engine[] */
+enum {
+    EC_CLAIM_NEXT,
+    EC_CLAIM_PREV,
+    EC_CLAIM_LEASE,
+    EC_CLAIM_FLAGS,
+    EC_CLAIM_STORE,
+    EC_CLAIM_SLOT
+};
+
 enum ec_area { EC_LOCKS, EC_CELLS, EC_TOLD };
 
-/* P/locks/NAME/KIND/OWNER */
+/* P/locks/NAME/KIND/PLACE */
 void hfi_ec_claim_key(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_key);
 /* Of a range of keys its first, and the one after its last: of all of a name; ... */
 void hfi_ec_name_range(const char *prefix, const unsigned char *name, uint32_t len,
@@ -82,7 +96,8 @@ struct ec_record {
     unsigned char name[HF_NAME_MAX];
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    unsigned char owner[HFI_OWNER_LEN];
+    unsigned char place[HFI_OWNER_LEN]; /* of the key */
+    unsigned char owner[HFI_OWNER_LEN]; /* of the value */
     int64_t ttl_s, since_ms;
     char store[EC_STORE_HEX + 1];
     bool detached;
@@ -96,7 +111,7 @@ bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_
 bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_record);
 void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64_t ttl_s,
                       int64_t since_ms, const char *store, const char *label);
-/* The owner at the end of a key; false: there is none. */
-bool hfi_ec_key_owner(const char *key, size_t len, unsigned char ret_owner[HFI_OWNER_LEN]);
+/* The 32 digits at the end of a key; false: there are none. */
+bool hfi_ec_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN]);
 
 #endif

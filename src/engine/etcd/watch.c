@@ -190,7 +190,7 @@ static void event(struct hfi_conn *conn, struct ec_wait *wait, const json_t *one
         return;
     bytes.len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
                                 sizeof bytes.bytes);
-    ours = bytes.len != SIZE_MAX && hfi_ec_key_owner(bytes.bytes, bytes.len, owner);
+    ours = bytes.len != SIZE_MAX && hfi_ec_key_place(bytes.bytes, bytes.len, owner);
     if (wait && deleted) /* of whatever key: it stood in the way */
         hfi_ec_wait_deleted(conn, wait, owner);
     else if (!wait && !deleted && ours)
