@@ -53,8 +53,10 @@ static struct addrinfo *entry(const char *address, const char *service, struct a
     return info;
 }
 
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-                struct addrinfo **ret)
+/* Seen from libholdfast, which asks. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
+                                                       const struct addrinfo *hints,
+                                                       struct addrinfo **ret)
 {
     struct addrinfo *list = entry(node, service, NULL);
 
@@ -90,7 +92,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     return 0;
 }
 
-void freeaddrinfo(struct addrinfo *list)
+__attribute__((visibility("default"))) void freeaddrinfo(struct addrinfo *list)
 {
     while (list) {
         struct addrinfo *next = list->ai_next;
