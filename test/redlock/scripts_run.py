@@ -384,8 +384,10 @@ class Run:
         elif what == 'install':
             self.op('install', b'm' * 16, self.epochs[-1], b'c' * 16, 3, 1000, 5)
         elif what == 'seal':
-            self.number += r.choice([0, 1])
-            new = epoch_of(self.number, r.choice('abcdef'))
+            last = self.epochs[-1][8:9].decode()  # epochs only rise: by number, then by id
+            letter = r.choice('abcdef')
+            self.number += r.choice([0, 1]) if letter >= last else 1
+            new = epoch_of(self.number, letter)
             expected = r.choice([self.epochs[-1], self.epochs[-1], r.choice(self.epochs)])
             self.op('seal', expected, new)
             if self.model.epoch == new and new != self.epochs[-1]:

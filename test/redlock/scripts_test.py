@@ -470,6 +470,7 @@ def epochs(case):
     equal(case.call('seal', [CLUSTER], NEXT, EPOCH), ['S', 1000001])  # it is there already
     equal(case.call('seal', [CLUSTER], epoch_of(1, 'z'), NEXT), ['E', e])
     fails('only rise', case.call, 'seal', [CLUSTER], EPOCH, epoch_of(0.5, 'z'))
+    fails('only rise', case.call, 'seal', [CLUSTER], EPOCH, epoch_of(1, 'Z'))
     equal(case.call('seal', [CLUSTER], EPOCH, NEXT), ['S', 1000001])
     equal(case.call('seal', [CLUSTER], EPOCH, NEXT), ['S', 1000001])
     equal(case.acquire('c'), ['E', f])
