@@ -5,7 +5,7 @@
 # LABELS is a regular expression over whole labels (unit|sim); empty: all. The last line is
 # "N passed, N failed" over all builds. A test that did not run (skipped, not built) has failed, and
 # so has a build in which no test has such a label: nothing may look green because it was not there.
-# TEST_JOBS: tests at a time; one more than there are processors by default, for most of them wait.
+# TEST_JOBS: tests at a time; by default one more than twice the processors, for most of them wait.
 set -u
 
 passed=0
@@ -34,7 +34,7 @@ for run in "$@"; do
 
     echo "== $name${labels:+ ($labels)}"
     start=$SECONDS
-    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$(($(nproc) + 1))}" \
+    "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$((2 * $(nproc) + 1))}" \
         --output-on-failure --no-tests=error --output-junit "$PWD/$report" </dev/null
     status=$?
 
