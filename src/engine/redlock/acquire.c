@@ -21,7 +21,7 @@
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
 
-#define LIMIT_MIN_MS 250  /* how long an attempt waits for answers: a tenth of the ttl, but ... */
+#define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
 #define TRY_MS       4   /* ... after about so long, and twice that, ... */
@@ -62,12 +62,13 @@ uint64_t hfi_rl_choice(const char *slots, size_t len)
 static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *claim, hf_error *err)
 {
     if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > RL_SLOTS_MAX)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0,
-                             "permits: one lease on redlock has at most %d", RL_SLOTS_MAX);
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "permits: one lease on redlock has at most %d",
+                             RL_SLOTS_MAX);
     if (claim->ttl_ms + claim->lock_delay_ms > conn->max_ttl_ms)
-        return hfi_error_set(err, HF_INVALID, 0,
-                             "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
-                             (long long)conn->max_ttl_ms);
+        return hfi_error_set(
+            err, HF_INVALID, 0,
+            "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
+            (long long)conn->max_ttl_ms);
     return HF_OK;
 }
 
@@ -201,6 +202,13 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait)
     hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
 }
 
+/* An acquire that a node did not carry out for want of the script must not be sent again behind its
+ * own release, which may have found its script there. */
+static bool still_wanted(const struct rl_round *round)
+{
+    return hfi_rl_wait_find(round->conn, round->owner, round->attempt) != NULL;
+}
+
 void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
 {
     struct rl_round *round;
@@ -209,10 +217,13 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     if (!nodes)
         return;
     round = hfi_rl_round_new(conn, &hfi_rl_script_acquire, 2, asked);
-    if (!round)
-        return; /* no vote for want of memory, here */
+    if (!round) { /* no vote for want of memory, here */
+        hfi_error_memory(&wait->err);
+        return;
+    }
     memcpy(round->owner, wait->claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
+    round->wanted = still_wanted;
     add_request(round, wait);
     wait->hold->sent |= nodes;
     for (unsigned i = 0; i < conn->n; i++)
@@ -241,8 +252,8 @@ static void late_answer(struct rl_round *round, unsigned node, const struct hfi_
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
     if (reply && reply->type == HFI_REPLY_INTEGER)
-        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
-                          (uint64_t)reply->integer, 0);
+        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node, (uint64_t)reply->integer,
+                          0);
     else if (hfi_rl_letter(reply) == 'G' && counter && slots)
         hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
                           (uint64_t)counter->integer, hfi_rl_choice(slots->text, slots->len));
@@ -271,6 +282,8 @@ static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
     case RL_UNSENT:
+        if (err->status == HF_NO_MEMORY)
+            wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
     case RL_MAYBE:
@@ -359,8 +372,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     case 'X': /* a tombstone of this attempt: somebody broke it, or it is a copy that came late */
         break;
     default:
-        hfi_error_set(&wait->err, HF_CORRUPT, 0,
-                      "%s: an answer that none of our scripts gives",
+        hfi_error_set(&wait->err, HF_CORRUPT, 0, "%s: an answer that none of our scripts gives",
                       hfi_link_address(conn->nodes[node].link)->shown);
         wait->hold->unsure |= 1u << node;
     }
@@ -419,11 +431,16 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
         return;
     }
     if (wait->op->may_wait || (wait->moved && wait->tries < TRIES_MAX)) {
-        hfi_rl_rest(conn, wait, wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
+        hfi_rl_rest(conn, wait,
+                    wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
+        return;
+    }
+    if (why == HF_NO_MEMORY) {
+        end_refused(conn, wait, why);
         return;
     }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {
-        if (conn->stuck.status != HF_OK)
+        if (!conn->has_epoch && conn->stuck.status != HF_OK)
             wait->err = conn->stuck;
         else
             hfi_error_set(&wait->err, HF_UNAVAILABLE, 0,
@@ -464,8 +481,8 @@ static void win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
             behind |= 1u << i;
     if (behind)
         (void)send_token(conn, wait, out->token, behind);
-    /* Handed over for a window, which heartbeats may have used up: not enough for who asked? */
-    if (out->held_ms < claim->ttl_ms &&
+    /* Handed over for a window, or some time ago (this process was stopped): not enough for who asked? */
+    if ((out->held_ms < claim->ttl_ms || left_ms < out->held_ms - out->held_ms / 8) &&
         (left_ms < out->held_ms / 2 || left_ms < 2 * claim->min_valid_ms))
         confirm(conn, wait);
     else

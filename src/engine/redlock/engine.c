@@ -106,10 +106,11 @@ static hf_status check_nodes(const struct hfi_conn *conn, const struct hfi_url *
                              "store URL: redlock needs %d to %d nodes, and there are %zu",
                              HFI_NODES_MIN, HFI_NODES_MAX, conf->address_count);
     if (conf->address_count % 2 == 0 && !conn->even_ok)
-        return hfi_error_set(err, HF_CONFIG, 0,
-                             "store URL: %zu nodes stand no more losses than %zu; if it must be so, "
-                             "say even=yes",
-                             conf->address_count, conf->address_count - 1);
+        return hfi_error_set(
+            err, HF_CONFIG, 0,
+            "store URL: %zu nodes stand no more losses than %zu; if it must be so, "
+            "say even=yes",
+            conf->address_count, conf->address_count - 1);
     for (size_t i = 0; i < conf->address_count; i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(conf->addresses[i].shown, conf->addresses[k].shown) == 0)
@@ -189,7 +190,7 @@ static bool looked_at(const struct rl_node *node)
  * that a mistake in the list is found now, and the first lease is granted by all of them. */
 static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 {
-    bool all = true;
+    bool all = !hfi_rl_heal_busy(conn); /* or some views are from before it */
 
     if (!conn->has_epoch ||
         (unsigned)__builtin_popcount(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
@@ -201,7 +202,8 @@ static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->pump.host->open_deadline_ms, since_ms = hfi_now_ms(), now_ms = since_ms;
+    int64_t until_ms = conn->pump.host->open_deadline_ms, since_ms = hfi_now_ms(),
+            now_ms = since_ms;
     const hf_error *why = NULL;
 
     while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {

@@ -94,12 +94,15 @@ void hfi_rl_heal_doubt(struct hfi_conn *conn)
     hfi_rl_heal_soon(conn, from_ms, DOUBT_SPREAD);
 }
 
+bool hfi_rl_heal_busy(const struct hfi_conn *conn)
+{
+    return conn->healing->looks > 0 || conn->healing->steps > 0;
+}
+
 int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn)
 {
-    const struct rl_healing *healing = conn->healing;
-
     /* What is under way ends by itself, and then this is asked again. */
-    return !healing || healing->looks || healing->steps ? HFI_NEVER : healing->look_ms;
+    return !conn->healing || hfi_rl_heal_busy(conn) ? HFI_NEVER : conn->healing->look_ms;
 }
 
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms)

@@ -54,9 +54,7 @@ struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_na
     return round;
 }
 
-/* A node that did not hear of it, or may not have, is told later: with a tombstone, for the acquire
- * may be behind it by then. */
-static void owe(struct rl_round *round, unsigned node)
+void hfi_rl_owe_release(struct rl_round *round, unsigned node)
 {
     struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
                              .len = round->name_len };
@@ -71,7 +69,7 @@ static void given_back(struct rl_round *round, unsigned node, enum rl_outcome ou
     (void)reply;
     (void)err;
     if (outcome != RL_ANSWERED)
-        owe(round, node);
+        hfi_rl_owe_release(round, node);
 }
 
 void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,
@@ -100,9 +98,10 @@ void hfi_rl_pay_debts(struct rl_node *node)
     for (; debt; debt = next) {
         struct hfi_name name = { .bytes = debt->name, .len = debt->name_len };
         int64_t left_ms = debt->until_ms - now_ms;
+        /* Half of it: what is owed is owed for twice its ttl, and may be owed again. */
         struct rl_round *round =
             left_ms > 0 ? hfi_rl_release_round(node->conn, &name, debt->owner, debt->attempt,
-                                               left_ms, true, given_back)
+                                               (left_ms + 1) / 2, true, given_back)
                         : NULL;
 
         next = debt->next;
@@ -152,7 +151,7 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
     } else if (letter == 'N' || letter == 'R') {
         round->no++;
     } else {
-        owe(round, node);
+        hfi_rl_owe_release(round, node);
     }
     if (!round->sending)
         tally_release(round);
@@ -165,11 +164,13 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
     uint32_t sent = hold ? hold->sent : all_nodes(conn);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
-    struct rl_round *round = hfi_rl_release_round(
-        conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY, ttl_ms,
-        !hold || (hold->unsure & sent) != 0, released);
+    struct rl_round *round =
+        hfi_rl_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
+                             ttl_ms, !hold || (hold->unsure & sent) != 0, released);
 
-    if (!round) {
+    if (!round || round->command.failed) {
+        if (round)
+            hfi_rl_round_free(round);
         hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
@@ -291,14 +292,27 @@ static void add_renewals(struct rl_round *round, const struct hfi_renewal *items
     }
 }
 
+/* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that
+ * does not mean that the lease is lost. */
+static bool too_long(const struct hfi_conn *conn, const struct hfi_renewal *item, hf_error *ret_err)
+{
+    if (item->ttl_ms + item->claim->lock_delay_ms <= conn->max_ttl_ms)
+        return false;
+    hfi_error_set(ret_err, HF_INVALID, 0,
+                  "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
+                  (long long)conn->max_ttl_ms);
+    return true;
+}
+
 static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
-    struct rl_round *round =
-        hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
+    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal);
 
-    if (!round || !renewal) {
+    if (round)
+        add_renewals(round, items, count);
+    if (!round || !renewal || round->command.failed) {
         if (round)
             hfi_rl_round_free(round);
         hfi_free(renewal);
@@ -309,7 +323,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     renewal->items = items;
     renewal->count = renewal->left = count;
     for (size_t i = 0; i < count; i++)
-        if (items[i].ttl_ms > conn->max_ttl_ms) { /* a node that forgot it would re-grant too soon */
+        if (too_long(conn, &items[i], &op->error)) {
             items[i].status = HF_INVALID;
             renewal->tally[i].decided = true;
             renewal->left--;
@@ -317,7 +331,6 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     round->op = op;
     round->data = renewal;
     round->over = renewal_over;
-    add_renewals(round, items, count);
     round->depth++;
     hfi_rl_round_send(round, all_nodes(conn));
     decide_renewals(round);
@@ -471,10 +484,24 @@ static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outco
 
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
-    struct adoption *adoption = hfi_calloc(1, sizeof *adoption);
+    struct rl_round *round;
+    struct adoption *adoption;
+    hf_error err;
 
-    if (!round || !adoption) {
+    if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
+        hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
+                      (long long)conn->max_ttl_ms);
+        hfi_rl_finish(conn, op, HF_INVALID, &err);
+        return;
+    }
+    round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
+    adoption = hfi_calloc(1, sizeof *adoption);
+    if (round) {
+        hfi_rl_add_name(round, &op->claim->name);
+        hfi_rl_add_owner(round, op->claim->owner);
+        hfi_command_add_number(&round->command, op->claim->ttl_ms);
+    }
+    if (!round || !adoption || round->command.failed) {
         if (round)
             hfi_rl_round_free(round);
         hfi_free(adoption);
@@ -484,9 +511,6 @@ void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
-    hfi_rl_add_name(round, &op->claim->name);
-    hfi_rl_add_owner(round, op->claim->owner);
-    hfi_command_add_number(&round->command, op->claim->ttl_ms);
     round->depth++;
     hfi_rl_round_send(round, all_nodes(conn));
     decide_adoption(round);

@@ -61,6 +61,7 @@ enum rl_outcome {
 typedef void rl_answer_fn(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                           const struct hfi_reply *reply, const hf_error *err);
 typedef void rl_over_fn(struct rl_round *round);
+typedef bool rl_wanted_fn(const struct rl_round *round);
 
 /* One command to one node. */
 struct rl_leg {
@@ -80,6 +81,7 @@ struct rl_round {
     struct rl_round *next; /* in the pool */
     rl_answer_fn *answer;
     rl_over_fn *over;
+    rl_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
     struct hfi_op *op; /* of a release, renew, ...; NULL: none, or it has been finished */
     void *data;        /* the caller's */
     unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
@@ -324,6 +326,9 @@ void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, stru
 struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
                                       const unsigned char *owner, uint64_t attempt,
                                       int64_t ttl_ms, bool tombstone, rl_answer_fn *answer);
+/* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
+ * may be behind it by then. */
+void hfi_rl_owe_release(struct rl_round *round, unsigned node);
 void hfi_rl_pay_debts(struct rl_node *node);
 
 /* ---- heal.c: with the lock --------------------------------------------------------------------- */
@@ -333,6 +338,7 @@ void hfi_rl_heal_close(struct hfi_conn *conn); /* no node is there any more */
 void hfi_rl_heal_node_up(struct rl_node *node);   /* ask it what it is */
 void hfi_rl_heal_node_down(struct rl_node *node);
 void hfi_rl_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
+bool hfi_rl_heal_busy(const struct hfi_conn *conn); /* nodes are being looked at, or worked on */
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn);
 

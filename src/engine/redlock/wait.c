@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MS 5 /* past the time that a node named, so that it has come there too */
+#define AGAIN_MS   250 /* for what is asked after the limit of an attempt has passed */
+#define EARLY_MS   5   /* past the time that a node named, so that it has come there too */
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
@@ -29,7 +30,7 @@
  * hear of a waiter late: then everybody who holds a part is the first where he holds. After so many
  * yields, chance decides who steps back all the same. */
 #define SPLITS_PATIENT 3
-#define YIELD_MS 4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
+#define YIELD_MS       4 /* between yields: about so long, and twice that, ... up to the heartbeat's */
 
 /* A heartbeat for several waiters at one node. */
 struct batch {
@@ -56,7 +57,8 @@ static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
     hfi_rl_hasten(conn, due_ms);
 }
 
-static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms, int64_t yield_ms)
+static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms,
+                      int64_t yield_ms)
 {
     wait->beat_ms = beat_ms;
     wait->yield_ms = yield_ms;
@@ -304,9 +306,9 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
-                             letter                  ? HFI_VOTE_OTHER
+                             letter                 ? HFI_VOTE_OTHER
                              : outcome == RL_UNSENT ? HFI_VOTE_NONE
-                                                     : HFI_VOTE_SILENT);
+                                                    : HFI_VOTE_SILENT);
         if (!round->sending)
             hfi_rl_step(conn, wait);
     }
@@ -438,13 +440,11 @@ static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome out
     struct hfi_conn *conn = round->conn;
     struct rl_hold *hold = hfi_rl_hold_find(conn, round->owner);
     struct rl_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
-    struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
-                             .len = round->name_len };
 
     (void)reply;
     (void)err;
     if (outcome != RL_ANSWERED)
-        hfi_rl_owe(&conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+        hfi_rl_owe_release(round, node);
     if (wait && wait->state == RL_WAIT_CANCELLING && !round->sending &&
         (unsigned)__builtin_popcount(round->open) <= conn->n - conn->need)
         end_cancelled(conn, wait);
@@ -485,13 +485,14 @@ void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 
 /* ---- time ------------------------------------------------------------------------------------------------ */
 
-/* Nodes that have not answered in time are without a vote in this attempt. */
-static void too_late(struct hfi_conn *conn, struct rl_wait *wait)
+/* Nodes that have not answered in time are without a vote in this attempt. What is then written back to others
+ * has a limit too. */
+static void too_late(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
 {
     for (unsigned i = 0; i < conn->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_ASKED || wait->ballot.node[i].asked)
             hfi_ballot_voted(&wait->ballot, i, HFI_VOTE_SILENT);
-    wait->due_ms = HFI_NEVER;
+    set_due(conn, wait, now_ms + AGAIN_MS);
     hfi_rl_step(conn, wait);
 }
 
@@ -501,7 +502,7 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms
 
     switch (wait->state) {
     case RL_WAIT_ASKING:
-        too_late(conn, wait);
+        too_late(conn, wait, now_ms);
         return;
     case RL_WAIT_RESTING:
         hfi_rl_begin(conn, wait);
