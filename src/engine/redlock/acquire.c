@@ -520,6 +520,8 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
 
     (void)err;
     (void)node;
+    if (outcome == RL_MAYBE && hold)
+        hfi_rl_renewal_late(hold, hold->claim->ttl_ms);
     if (!wait || wait->state != RL_WAIT_CONFIRMING)
         return;
     if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)

@@ -192,9 +192,11 @@ struct renewal {
     struct hfi_renewal *items; /* the op's: not touched once round->op is NULL */
     size_t count, left;        /* `left` are undecided */
     struct {
+        unsigned char owner[HFI_OWNER_LEN];
+        int64_t ttl_ms;
         uint8_t yes, no;
         bool decided;
-    } tally[RL_BATCH];
+    } tally[];
 };
 
 static void renewal_over(struct rl_round *round)
@@ -202,10 +204,17 @@ static void renewal_over(struct rl_round *round)
     hfi_free(round->data);
 }
 
+void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms)
+{
+    if (hold && (hold->late_ms == 0 || ttl_ms < hold->late_ms))
+        hold->late_ms = ttl_ms;
+}
+
 static void decide_renewal(struct rl_round *round, struct renewal *renewal, size_t index)
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_renewal *item = &renewal->items[index];
+    const struct rl_hold *hold = hold_of(item->claim);
 
     switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
                       count_nodes(round->open))) {
@@ -214,6 +223,8 @@ static void decide_renewal(struct rl_round *round, struct renewal *renewal, size
     case HFI_TALLY_YES:
         item->status = HF_OK;
         item->claim->granted_ttl_ms = item->ttl_ms;
+        if (hold && hold->late_ms && hold->late_ms < item->ttl_ms)
+            item->claim->granted_ttl_ms = hold->late_ms;
         item->claim->sent_ms = round->sent_ms;
         break;
     case HFI_TALLY_NO:
@@ -253,6 +264,9 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
     struct renewal *renewal = round->data;
 
     (void)err;
+    for (size_t i = 0; outcome == RL_MAYBE && i < renewal->count; i++)
+        hfi_rl_renewal_late(hfi_rl_hold_find(round->conn, renewal->tally[i].owner),
+                            renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
     for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
@@ -308,7 +322,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
                        size_t count)
 {
     struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
-    struct renewal *renewal = hfi_calloc(1, sizeof *renewal);
+    struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
     if (round)
         add_renewals(round, items, count);
@@ -322,12 +336,15 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     }
     renewal->items = items;
     renewal->count = renewal->left = count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        memcpy(renewal->tally[i].owner, items[i].claim->owner, HFI_OWNER_LEN);
+        renewal->tally[i].ttl_ms = items[i].ttl_ms;
         if (too_long(conn, &items[i], &op->error)) {
             items[i].status = HF_INVALID;
             renewal->tally[i].decided = true;
             renewal->left--;
         }
+    }
     round->op = op;
     round->data = renewal;
     round->over = renewal_over;

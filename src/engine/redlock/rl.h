@@ -143,6 +143,7 @@ struct rl_hold {
     uint64_t top;              /* the last token of its block */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that said that it was broken */
+    int64_t late_ms;   /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
 };
 
 /*
@@ -315,6 +316,9 @@ void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
 
 void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op);
+/* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
+ * than that from now on. `hold` may be NULL. */
+void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms);
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
 bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
