@@ -23,9 +23,10 @@
 
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
-#define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
-#define TRY_MS       4   /* ... after about so long, and twice that, ... */
-#define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
+#define TRIES_MAX    4 /* a try without waiting that met others half way is made again so often */
+#define TRY_MS       4 /* ... after about so long, and twice that, ... */
+#define CONFIRM_MS   2000 /* a confirmation that takes longer is none */
+#define FEW_MS       150  /* too few nodes: about so long until a waiter looks again */
 
 static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
@@ -536,12 +537,17 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
         wait->claim->sent_ms = round->sent_ms;
         hfi_rl_wait_end(conn, wait, HF_OK, NULL);
         return;
-    default: /* it has lapsed, or that is not known: give it back, and stand in line again */
-        if (wait->stop != HF_OK)
-            end_refused(conn, wait, wait->stop);
-        else
-            hfi_rl_rest(conn, wait, TRY_MS);
+    default:
+        hfi_rl_unconfirmed(conn, wait);
     }
+}
+
+void hfi_rl_unconfirmed(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    if (wait->stop != HF_OK)
+        end_refused(conn, wait, wait->stop);
+    else
+        hfi_rl_rest(conn, wait, TRY_MS);
 }
 
 static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
@@ -554,7 +560,8 @@ static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
         return;
     }
     wait->state = RL_WAIT_CONFIRMING;
-    wait->due_ms = HFI_NEVER;
+    wait->due_ms = hfi_now_ms() + CONFIRM_MS;
+    hfi_rl_hasten(conn, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     hfi_rl_add_name(round, &claim->name);

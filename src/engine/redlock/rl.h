@@ -283,6 +283,8 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /*
 void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
 /* Give back everywhere, and begin again after about `pause_ms`. */
 void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms);
+/* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
+void hfi_rl_unconfirmed(struct hfi_conn *conn, struct rl_wait *wait);
 void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
                      const hf_error *err);
 /* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */

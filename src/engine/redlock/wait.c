@@ -522,6 +522,7 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms
         }
         return;
     case RL_WAIT_CONFIRMING:
+        hfi_rl_unconfirmed(conn, wait);
         return;
     }
 }
