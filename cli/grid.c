@@ -129,8 +129,13 @@ void grid_end(struct grid *grid, const struct cli *cli)
         printf("%s\n", row == 0 ? tone(cli, TONE_OFF) : "");
     }
 
+    grid_drop(grid);
+}
+
+void grid_drop(struct grid *grid)
+{
     for (size_t i = 0; i < grid->rows * grid->columns; i++)
         free(grid->cells[i]);
     free(grid->cells);
-    grid->cells = NULL;
+    *grid = (struct grid){ .cells = NULL };
 }

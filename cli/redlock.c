@@ -197,6 +197,9 @@ static int manage(struct telling *telling, const char *url)
         print_json(telling);
     else if (telling->status && telling->any)
         print_status(telling);
+    else
+        json_decref(telling->list);
+    grid_drop(&telling->grid);
     code = out_finish(cli);
     return status == HF_OK ? code : say_failure(&err);
 }

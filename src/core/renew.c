@@ -258,7 +258,7 @@ static void late_renew(struct hfi_job *job)
 
 /* Prepare the renewal of one lease, and keep its store open until it is over. */
 static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_batch,
-                       hf_error *err)
+                       int64_t *ret_before_ms, hf_error *err)
 {
     int64_t ask_ms = ttl_ms;
     struct hfi_lease *lease;
@@ -272,6 +272,7 @@ static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_
     if (status == HF_OK && !*ret_batch)
         status = hfi_error_memory(err);
     if (status == HF_OK) {
+        *ret_before_ms = lease->term.ttl_ms;
         if (ttl_ms != 0 && ttl_ms != lease->term.ttl_ms) {
             /* Renewals to come follow; and nobody who waits here has asked for this ttl. */
             lease->term.ttl_ms = ttl_ms;
@@ -285,9 +286,9 @@ static hf_status begin(hf_lease *handle, int64_t ttl_ms, struct hfi_batch **ret_
     return status;
 }
 
-/* What has become of the lease decides, and then what the store said. */
+/* What has become of the lease decides, and then what the store said. `before_ms`: the ttl that it had. */
 static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up, hf_status status,
-                       const hf_error *inner, hf_error *err)
+                       int64_t before_ms, const hf_error *inner, hf_error *err)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -298,6 +299,9 @@ static hf_status judge(struct hfi_store *store, hf_lease *handle, bool given_up,
         status = HF_LOST;
     else if (given_up)
         lease->term.state = HF_STATE_AT_RISK;
+    if (status ==
+        HF_INVALID) /* a ttl that the store does not take: renewals to come must not ask for it */
+        lease->term.ttl_ms = before_ms;
     status = status == HF_OK
                  ? hfi_ok(err)
                  : hfi_store_error(store, "renew", &lease->claim.name, status, inner, err);
@@ -312,7 +316,8 @@ hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
     struct hfi_shard *shard;
     hf_error inner = { .status = HF_OK };
     bool given_up;
-    hf_status status = begin(handle, ttl_ms, &batch, err);
+    int64_t before_ms = 0;
+    hf_status status = begin(handle, ttl_ms, &batch, &before_ms, err);
 
     if (status != HF_OK)
         return status;
@@ -328,7 +333,7 @@ hf_status hf_renew(hf_lease *handle, int64_t ttl_ms, hf_error *err)
         status = batch->items[0].status;
         hfi_batch_end(batch);
     }
-    status = judge(store, handle, given_up, status, &inner, err);
+    status = judge(store, handle, given_up, status, before_ms, &inner, err);
     atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
     return status;
 }

@@ -46,6 +46,27 @@ static void too_few_or_even(void **state)
                      nodes[0]->port, nodes[1]->port, nodes[2]->port, nodes[3]->port));
 }
 
+/* Asking for too much is a mistake; it is not the end of the lease, nor of its renewals. */
+static void renewed_for_too_long(void **state)
+{
+    hf_store *store = open_at(nodes_url("?max_ttl=5s"));
+    hf_request request = with_ttl(mutex_request("name"), 2500);
+    hf_lease *lease;
+
+    (void)state;
+    request.lock_delay_ms = 2000;
+    lease = take(store, &request);
+    EXPECT(HF_INVALID, hf_renew(lease, 6000, &contract_error));
+    CHECK(says("max_ttl"));
+    EXPECT(HF_INVALID, hf_renew(lease, 4000, &contract_error)); /* with its lock delay */
+    CHECK(says("lock_delay_ms"));
+    CHECK(hf_lease_state(lease) != HF_STATE_LOST);
+    EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    close_store(store);
+}
+
 /* By the same name, and by two that lead to one server. */
 static void one_node_twice(void **state)
 {
@@ -103,11 +124,9 @@ static void no_cells(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NODES_TEST(too_few_or_even),
-        NODES_TEST(one_node_twice),
-        NODES_TEST(longer_than_max_ttl),
-        NODES_TEST(another_number_of_nodes),
-        NODES_TEST(no_cells),
+        NODES_TEST(too_few_or_even),         NODES_TEST(one_node_twice),
+        NODES_TEST(longer_than_max_ttl),     NODES_TEST(renewed_for_too_long),
+        NODES_TEST(another_number_of_nodes), NODES_TEST(no_cells),
     };
 
     bed_main(argc, argv);

@@ -109,15 +109,40 @@ static void two_write_backs_at_one_node(void **state)
     assert_int_equal(outcome.nodes, 3);
     hfi_ballot_writing(&ballot, 0, 11);
     hfi_ballot_writing(&ballot, 1, 11);
-    hfi_ballot_wrote(&ballot, 0, 9);
-    /* 9 at two nodes, but not for long: both will have 11, and a renewal would not find 9 there. */
-    outcome = decide(&ballot, true);
-    assert_int_equal(outcome.verdict, HFI_BALLOT_OPEN);
+    hfi_ballot_wrote(&ballot, 0, 9); /* 9 at two nodes, but they are about to say 11 */
+    assert_int_equal(decide(&ballot, true).verdict, HFI_BALLOT_OPEN);
     assert_int_equal(ballot.node[0].asked, 11);
     hfi_ballot_wrote(&ballot, 0, 11);
     assert_int_equal(ballot.node[0].asked, 0);
     outcome = decide(&ballot, true);
+    assert_int_equal(outcome.verdict, HFI_BALLOT_WON);
     assert_int_equal(outcome.token, 11);
+}
+
+/* Two nodes agree, but one of them has been asked for what a third said first: its record will not say
+ * what would be won, so that a renewal, which counts records that do, would find one node only. */
+static void a_third_that_agrees_late(void **state)
+{
+    struct hfi_ballot ballot;
+    struct hfi_outcome outcome;
+
+    (void)state;
+    hfi_ballot_init(&ballot, 3);
+    grant(&ballot, 0, 9);
+    grant(&ballot, 1, 8);
+    hfi_ballot_writing(&ballot, 1, 9);
+    grant(&ballot, 2, 8);
+    outcome = decide(&ballot, true);
+    assert_int_equal(outcome.verdict, HFI_BALLOT_WRITE);
+    assert_int_equal(outcome.token, 9);
+    assert_int_equal(outcome.nodes, 4);
+    hfi_ballot_writing(&ballot, 2, 9);
+    assert_int_equal(decide(&ballot, true).verdict, HFI_BALLOT_OPEN);
+    hfi_ballot_wrote(&ballot, 1, 9);
+    outcome = decide(&ballot, true);
+    assert_int_equal(outcome.verdict, HFI_BALLOT_WON);
+    assert_int_equal(outcome.token, 9);
+    assert_int_equal(outcome.nodes, 3);
 }
 
 static void a_write_back_that_finds_nothing(void **state)
@@ -343,9 +368,10 @@ static unsigned witnesses_of(const struct hfi_ballot *ballot, uint64_t choice, u
     for (unsigned i = 0; i < ballot->n; i++) {
         const struct hfi_ballot_node *at = &ballot->node[i];
 
+        uint64_t says = at->written > at->granted ? at->written : at->granted;
+
         count += at->vote == HFI_VOTE_GRANTED && at->choice == choice &&
-                 (token == 0 ||
-                  (!at->asked && token == (at->written > at->granted ? at->written : at->granted)));
+                 (token == 0 || (says == token && at->asked <= token));
     }
     return count;
 }
@@ -469,6 +495,7 @@ int main(void)
         cmocka_unit_test(replies_are_not_nodes),
         cmocka_unit_test(write_back_until_one_token),
         cmocka_unit_test(two_write_backs_at_one_node),
+        cmocka_unit_test(a_third_that_agrees_late),
         cmocka_unit_test(a_write_back_that_finds_nothing),
         cmocka_unit_test(a_second_grant),
         cmocka_unit_test(valid_until_a_majority_ends),

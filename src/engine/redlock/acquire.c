@@ -23,9 +23,10 @@
 
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
-#define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
-#define TRY_MS       4   /* ... after about so long, and twice that, ... */
-#define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
+#define TRIES_MAX    4 /* a try without waiting that met others half way is made again so often */
+#define TRY_MS       4 /* ... after about so long, and twice that, ... */
+#define CONFIRM_MS   2000 /* a confirmation that takes longer is none */
+#define FEW_MS       150  /* too few nodes: about so long until a waiter looks again */
 
 static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
@@ -202,6 +203,13 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait)
     hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
 }
 
+/* An acquire that a node did not carry out for want of the script must not be sent again behind its
+ * own release, which may have found its script there. */
+static bool still_wanted(const struct rl_round *round)
+{
+    return hfi_rl_wait_find(round->conn, round->owner, round->attempt) != NULL;
+}
+
 void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
 {
     struct rl_round *round;
@@ -210,10 +218,13 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     if (!nodes)
         return;
     round = hfi_rl_round_new(conn, &hfi_rl_script_acquire, 2, asked);
-    if (!round)
-        return; /* no vote for want of memory, here */
+    if (!round) { /* no vote for want of memory, here */
+        hfi_error_memory(&wait->err);
+        return;
+    }
     memcpy(round->owner, wait->claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
+    round->wanted = still_wanted;
     add_request(round, wait);
     wait->hold->sent |= nodes;
     for (unsigned i = 0; i < conn->n; i++)
@@ -272,6 +283,8 @@ static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
     case RL_UNSENT:
+        if (err->status == HF_NO_MEMORY)
+            wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
     case RL_MAYBE:
@@ -423,8 +436,12 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
                     wait->moved ? TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
         return;
     }
+    if (why == HF_NO_MEMORY) {
+        end_refused(conn, wait, why);
+        return;
+    }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {
-        if (conn->stuck.status != HF_OK)
+        if (!conn->has_epoch && conn->stuck.status != HF_OK)
             wait->err = conn->stuck;
         else
             hfi_error_set(&wait->err, HF_UNAVAILABLE, 0,
@@ -465,8 +482,8 @@ static void win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
             behind |= 1u << i;
     if (behind)
         (void)send_token(conn, wait, out->token, behind);
-    /* Handed over for a window, which heartbeats may have used up: not enough for who asked? */
-    if (out->held_ms < claim->ttl_ms &&
+    /* Handed over for a window, or some time ago (this process was stopped): not enough for who asked? */
+    if ((out->held_ms < claim->ttl_ms || left_ms < out->held_ms - out->held_ms / 8) &&
         (left_ms < out->held_ms / 2 || left_ms < 2 * claim->min_valid_ms))
         confirm(conn, wait);
     else
@@ -504,6 +521,8 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
 
     (void)err;
     (void)node;
+    if (outcome == RL_MAYBE && hold)
+        hfi_rl_renewal_late(hold, hold->claim->ttl_ms);
     if (!wait || wait->state != RL_WAIT_CONFIRMING)
         return;
     if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
@@ -518,12 +537,17 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
         wait->claim->sent_ms = round->sent_ms;
         hfi_rl_wait_end(conn, wait, HF_OK, NULL);
         return;
-    default: /* it has lapsed, or that is not known: give it back, and stand in line again */
-        if (wait->stop != HF_OK)
-            end_refused(conn, wait, wait->stop);
-        else
-            hfi_rl_rest(conn, wait, TRY_MS);
+    default:
+        hfi_rl_unconfirmed(conn, wait);
     }
+}
+
+void hfi_rl_unconfirmed(struct hfi_conn *conn, struct rl_wait *wait)
+{
+    if (wait->stop != HF_OK)
+        end_refused(conn, wait, wait->stop);
+    else
+        hfi_rl_rest(conn, wait, TRY_MS);
 }
 
 static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
@@ -536,7 +560,8 @@ static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
         return;
     }
     wait->state = RL_WAIT_CONFIRMING;
-    wait->due_ms = HFI_NEVER;
+    wait->due_ms = hfi_now_ms() + CONFIRM_MS;
+    hfi_rl_hasten(conn, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     hfi_rl_add_name(round, &claim->name);

@@ -177,20 +177,26 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
     return hopeless && bad <= conn->n - conn->need ? NULL : first;
 }
 
+/* It has said what it is, or why it cannot be asked. */
+static bool looked_at(const struct rl_node *node)
+{
+    if (node->failures > 0)
+        return true;
+    return hfi_rl_node_up(node) && node->inbox_up &&
+           (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
+}
+
 /* A majority is up and in one epoch; and every node has been looked at that can be within a moment, so
- * that a mistake in the list is found now. */
+ * that a mistake in the list is found now, and the first lease is granted by all of them. */
 static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 {
-    bool all = true;
+    bool all = !hfi_rl_heal_busy(conn); /* or some views are from before it */
 
     if (!conn->has_epoch ||
         (unsigned)__builtin_popcount(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
         return false;
-    for (unsigned i = 0; i < conn->n; i++) {
-        const struct rl_node *node = &conn->nodes[i];
-
-        all = all && ((hfi_rl_node_up(node) && node->inbox_up) || node->failures > 0);
-    }
+    for (unsigned i = 0; i < conn->n; i++)
+        all = all && looked_at(&conn->nodes[i]);
     return all || now_ms - since_ms > RL_SILENT_MS;
 }
 

@@ -95,6 +95,11 @@ void hfi_rl_heal_doubt(struct hfi_conn *conn)
     hfi_rl_heal_soon(conn, from_ms, DOUBT_SPREAD);
 }
 
+bool hfi_rl_heal_busy(const struct hfi_conn *conn)
+{
+    return conn->healing->looks > 0 || conn->healing->steps > 0;
+}
+
 int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn)
 {
     const struct rl_healing *healing = conn->healing;

@@ -54,9 +54,7 @@ struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_na
     return round;
 }
 
-/* A node that did not hear of it, or may not have, is told later: with a tombstone, for the acquire
- * may be behind it by then. */
-static void owe(struct rl_round *round, unsigned node)
+void hfi_rl_owe_release(struct rl_round *round, unsigned node)
 {
     struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
                              .len = round->name_len };
@@ -71,7 +69,7 @@ static void given_back(struct rl_round *round, unsigned node, enum rl_outcome ou
     (void)reply;
     (void)err;
     if (outcome != RL_ANSWERED)
-        owe(round, node);
+        hfi_rl_owe_release(round, node);
 }
 
 void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,
@@ -100,9 +98,10 @@ void hfi_rl_pay_debts(struct rl_node *node)
     for (; debt; debt = next) {
         struct hfi_name name = { .bytes = debt->name, .len = debt->name_len };
         int64_t left_ms = debt->until_ms - now_ms;
+        /* Half of it: what is owed is owed for twice its ttl, and may be owed again. */
         struct rl_round *round =
             left_ms > 0 ? hfi_rl_release_round(node->conn, &name, debt->owner, debt->attempt,
-                                               left_ms, true, given_back)
+                                               (left_ms + 1) / 2, true, given_back)
                         : NULL;
 
         next = debt->next;
@@ -152,7 +151,7 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
     } else if (letter == 'N' || letter == 'R') {
         round->no++;
     } else {
-        owe(round, node);
+        hfi_rl_owe_release(round, node);
     }
     if (!round->sending)
         tally_release(round);
@@ -169,7 +168,9 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
         hfi_rl_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
                              ttl_ms, !hold || (hold->unsure & sent) != 0, released);
 
-    if (!round) {
+    if (!round || round->command.failed) {
+        if (round)
+            hfi_rl_round_free(round);
         hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
@@ -191,9 +192,11 @@ struct renewal {
     struct hfi_renewal *items; /* the op's: not touched once round->op is NULL */
     size_t count, left;        /* `left` are undecided */
     struct {
+        unsigned char owner[HFI_OWNER_LEN];
+        int64_t ttl_ms;
         uint8_t yes, no;
         bool decided;
-    } tally[RL_BATCH];
+    } tally[];
 };
 
 static void renewal_over(struct rl_round *round)
@@ -201,10 +204,17 @@ static void renewal_over(struct rl_round *round)
     hfi_free(round->data);
 }
 
+void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms)
+{
+    if (hold && (hold->late_ms == 0 || ttl_ms < hold->late_ms))
+        hold->late_ms = ttl_ms;
+}
+
 static void decide_renewal(struct rl_round *round, struct renewal *renewal, size_t index)
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_renewal *item = &renewal->items[index];
+    const struct rl_hold *hold = hold_of(item->claim);
 
     switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
                       count_nodes(round->open))) {
@@ -213,6 +223,8 @@ static void decide_renewal(struct rl_round *round, struct renewal *renewal, size
     case HFI_TALLY_YES:
         item->status = HF_OK;
         item->claim->granted_ttl_ms = item->ttl_ms;
+        if (hold && hold->late_ms && hold->late_ms < item->ttl_ms)
+            item->claim->granted_ttl_ms = hold->late_ms;
         item->claim->sent_ms = round->sent_ms;
         break;
     case HFI_TALLY_NO:
@@ -252,6 +264,9 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
     struct renewal *renewal = round->data;
 
     (void)err;
+    for (size_t i = 0; outcome == RL_MAYBE && i < renewal->count; i++)
+        hfi_rl_renewal_late(hfi_rl_hold_find(round->conn, renewal->tally[i].owner),
+                            renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
     for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
@@ -291,13 +306,27 @@ static void add_renewals(struct rl_round *round, const struct hfi_renewal *items
     }
 }
 
+/* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that
+ * does not mean that the lease is lost. */
+static bool too_long(const struct hfi_conn *conn, const struct hfi_renewal *item, hf_error *ret_err)
+{
+    if (item->ttl_ms + item->claim->lock_delay_ms <= conn->max_ttl_ms)
+        return false;
+    hfi_error_set(ret_err, HF_INVALID, 0,
+                  "ttl_ms: with lock_delay_ms at most %lld here (max_ttl of this cluster)",
+                  (long long)conn->max_ttl_ms);
+    return true;
+}
+
 static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
     struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
-    struct renewal *renewal = hfi_calloc(1, sizeof *renewal);
+    struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
-    if (!round || !renewal) {
+    if (round)
+        add_renewals(round, items, count);
+    if (!round || !renewal || round->command.failed) {
         if (round)
             hfi_rl_round_free(round);
         hfi_free(renewal);
@@ -307,17 +336,18 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     }
     renewal->items = items;
     renewal->count = renewal->left = count;
-    for (size_t i = 0; i < count; i++)
-        if (items[i].ttl_ms >
-            conn->max_ttl_ms) { /* a node that forgot it would re-grant too soon */
+    for (size_t i = 0; i < count; i++) {
+        memcpy(renewal->tally[i].owner, items[i].claim->owner, HFI_OWNER_LEN);
+        renewal->tally[i].ttl_ms = items[i].ttl_ms;
+        if (too_long(conn, &items[i], &op->error)) {
             items[i].status = HF_INVALID;
             renewal->tally[i].decided = true;
             renewal->left--;
         }
+    }
     round->op = op;
     round->data = renewal;
     round->over = renewal_over;
-    add_renewals(round, items, count);
     round->depth++;
     hfi_rl_round_send(round, all_nodes(conn));
     decide_renewals(round);
@@ -471,10 +501,24 @@ static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outco
 
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
-    struct adoption *adoption = hfi_calloc(1, sizeof *adoption);
+    struct rl_round *round;
+    struct adoption *adoption;
+    hf_error err;
 
-    if (!round || !adoption) {
+    if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
+        hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
+                      (long long)conn->max_ttl_ms);
+        hfi_rl_finish(conn, op, HF_INVALID, &err);
+        return;
+    }
+    round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
+    adoption = hfi_calloc(1, sizeof *adoption);
+    if (round) {
+        hfi_rl_add_name(round, &op->claim->name);
+        hfi_rl_add_owner(round, op->claim->owner);
+        hfi_command_add_number(&round->command, op->claim->ttl_ms);
+    }
+    if (!round || !adoption || round->command.failed) {
         if (round)
             hfi_rl_round_free(round);
         hfi_free(adoption);
@@ -484,9 +528,6 @@ void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
-    hfi_rl_add_name(round, &op->claim->name);
-    hfi_rl_add_owner(round, op->claim->owner);
-    hfi_command_add_number(&round->command, op->claim->ttl_ms);
     round->depth++;
     hfi_rl_round_send(round, all_nodes(conn));
     decide_adoption(round);

@@ -111,16 +111,17 @@ static bool holds(const struct hfi_ballot *ballot, unsigned node, uint64_t choic
     return ballot->node[node].vote == HFI_VOTE_GRANTED && ballot->node[node].choice == choice;
 }
 
-static bool witnesses(const struct hfi_ballot_node *at, uint64_t token)
+/* What its record says, as far as we know: a write-back only ever raises it. */
+static uint64_t says(const struct hfi_ballot_node *at)
 {
-    return at->granted == token || at->written == token;
+    return at->written > at->granted ? at->written : at->granted;
 }
 
-/* It witnesses the token and nothing else, now and until we ask for something: its record says so when it is
- * renewed, and a renewal counts by that. (A write-back that is under way may change it any moment.) */
-static bool stands(const struct hfi_ballot_node *at, uint64_t token)
+/* It held for us when its counter was `token`, and says so to whoever asks later: who renews, adopts or breaks counts
+ * records that do. One that has been asked to say more will. */
+static bool witnesses(const struct hfi_ballot_node *at, uint64_t token)
 {
-    return at->asked == 0 && (at->written > at->granted ? at->written : at->granted) == token;
+    return says(at) == token && at->asked <= token;
 }
 
 static uint32_t granted_nodes(const struct hfi_ballot *ballot)
@@ -203,16 +204,15 @@ static void count_time(const struct hfi_ballot *ballot, uint64_t choice,
 /* Is there a token that a majority witnesses? The largest: it is what we wrote back last. */
 static bool win(const struct hfi_ballot *ballot, uint64_t choice, struct hfi_outcome *outcome)
 {
-    for (unsigned i = 0; i < 2 * ballot->n; i++) {
-        const struct hfi_ballot_node *at = &ballot->node[i / 2];
-        uint64_t token = i % 2 ? at->written : at->granted;
+    for (unsigned i = 0; i < ballot->n; i++) {
+        uint64_t token = says(&ballot->node[i]);
         uint32_t nodes = 0;
         unsigned count = 0;
 
-        if (!holds(ballot, i / 2, choice) || token <= outcome->token)
+        if (!holds(ballot, i, choice) || token <= outcome->token)
             continue;
         for (unsigned j = 0; j < ballot->n; j++)
-            if (holds(ballot, j, choice) && stands(&ballot->node[j], token)) {
+            if (holds(ballot, j, choice) && witnesses(&ballot->node[j], token)) {
                 nodes |= UINT32_C(1) << j;
                 count++;
             }
@@ -244,11 +244,10 @@ static void write_back(const struct hfi_ballot *ballot, uint64_t choice,
 
         if (!holds(ballot, i, choice))
             continue;
-        token = at->granted > token ? at->granted : token;
-        token = at->written > token ? at->written : token;
+        token = says(at) > token ? says(at) : token;
     }
     for (unsigned i = 0; i < ballot->n; i++)
-        if (holds(ballot, i, choice) && !witnesses(&ballot->node[i], token) &&
+        if (holds(ballot, i, choice) && says(&ballot->node[i]) != token &&
             ballot->node[i].asked != token)
             outcome->nodes |= UINT32_C(1) << i;
     if (outcome->nodes) {

@@ -9,6 +9,8 @@
  * after: the grant itself, or a write-back. Two acquisitions that are won share a node, and
  * between their events there lies a grant to the later one, which raised a counter that was
  * at least the token of the earlier: so tokens are unique and ordered without any clock.
+ * (That it was so once is enough for this. But it is won only where the records still say so, and are not
+ * about to say something else: renewals are counted by what they say.)
  */
 #ifndef HFI_REDLOCK_QUORUM_H
 #define HFI_REDLOCK_QUORUM_H

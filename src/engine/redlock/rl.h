@@ -61,6 +61,7 @@ enum rl_outcome {
 typedef void rl_answer_fn(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                           const struct hfi_reply *reply, const hf_error *err);
 typedef void rl_over_fn(struct rl_round *round);
+typedef bool rl_wanted_fn(const struct rl_round *round);
 
 /* One command to one node. */
 struct rl_leg {
@@ -80,8 +81,9 @@ struct rl_round {
     struct rl_round *next; /* in the pool */
     rl_answer_fn *answer;
     rl_over_fn *over;
-    struct hfi_op *op; /* of a release, renew, ...; NULL: none, or it has been finished */
-    void *data;        /* the caller's */
+    rl_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
+    struct hfi_op *op;    /* of a release, renew, ...; NULL: none, or it has been finished */
+    void *data;           /* the caller's */
     unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
     uint64_t attempt;
     uint32_t asked;             /* the nodes it was sent to ... */
@@ -142,6 +144,8 @@ struct rl_hold {
     uint64_t top;      /* the last token of its block */
     uint32_t released; /* nodes that have released it */
     uint32_t broken;   /* nodes that said that it was broken */
+    int64_t
+        late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
 };
 
 /*
@@ -282,6 +286,8 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /*
 void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
 /* Give back everywhere, and begin again after about `pause_ms`. */
 void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms);
+/* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
+void hfi_rl_unconfirmed(struct hfi_conn *conn, struct rl_wait *wait);
 void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
                      const hf_error *err);
 /* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
@@ -315,6 +321,9 @@ void hfi_rl_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
 
 void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op);
+/* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
+ * than that from now on. `hold` may be NULL. */
+void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms);
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
 bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
@@ -326,6 +335,9 @@ void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, stru
 struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
                                       const unsigned char *owner, uint64_t attempt, int64_t ttl_ms,
                                       bool tombstone, rl_answer_fn *answer);
+/* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
+ * may be behind it by then. */
+void hfi_rl_owe_release(struct rl_round *round, unsigned node);
 void hfi_rl_pay_debts(struct rl_node *node);
 
 /* ---- heal.c: with the lock --------------------------------------------------------------------- */
@@ -335,6 +347,7 @@ void hfi_rl_heal_close(struct hfi_conn *conn);  /* no node is there any more */
 void hfi_rl_heal_node_up(struct rl_node *node); /* ask it what it is */
 void hfi_rl_heal_node_down(struct rl_node *node);
 void hfi_rl_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
+bool hfi_rl_heal_busy(const struct hfi_conn *conn); /* nodes are being looked at, or worked on */
 void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn);
 

@@ -151,7 +151,12 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
     }
     if (round->command.script && hfi_reply_is_error(reply, "NOSCRIPT")) {
         memset(node->scripts, 0, sizeof node->scripts); /* SCRIPT FLUSH: all are gone */
-        send_leg(round, leg->node);
+        if (round->wanted && !round->wanted(round)) {
+            hfi_error_set(&err, HF_UNAVAILABLE, 0, "it was not wanted any more");
+            end_leg(round, leg->node, RL_UNSENT, NULL, &err);
+        } else {
+            send_leg(round, leg->node);
+        }
         return;
     }
     (void)hfi_reply_status(reply, &err);

@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MS   5 /* past the time that a node named, so that it has come there too */
+#define AGAIN_MS   250 /* for what is asked after the limit of an attempt has passed */
+#define EARLY_MS   5   /* past the time that a node named, so that it has come there too */
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
@@ -439,13 +440,11 @@ static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome out
     struct hfi_conn *conn = round->conn;
     struct rl_hold *hold = hfi_rl_hold_find(conn, round->owner);
     struct rl_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
-    struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
-                             .len = round->name_len };
 
     (void)reply;
     (void)err;
     if (outcome != RL_ANSWERED)
-        hfi_rl_owe(&conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+        hfi_rl_owe_release(round, node);
     if (wait && wait->state == RL_WAIT_CANCELLING && !round->sending &&
         (unsigned)__builtin_popcount(round->open) <= conn->n - conn->need)
         end_cancelled(conn, wait);
@@ -486,13 +485,14 @@ void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 
 /* ---- time ------------------------------------------------------------------------------------------------ */
 
-/* Nodes that have not answered in time are without a vote in this attempt. */
-static void too_late(struct hfi_conn *conn, struct rl_wait *wait)
+/* Nodes that have not answered in time are without a vote in this attempt. What is then written back to others
+ * has a limit too. */
+static void too_late(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
 {
     for (unsigned i = 0; i < conn->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_ASKED || wait->ballot.node[i].asked)
             hfi_ballot_voted(&wait->ballot, i, HFI_VOTE_SILENT);
-    wait->due_ms = HFI_NEVER;
+    set_due(conn, wait, now_ms + AGAIN_MS);
     hfi_rl_step(conn, wait);
 }
 
@@ -502,7 +502,7 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms
 
     switch (wait->state) {
     case RL_WAIT_ASKING:
-        too_late(conn, wait);
+        too_late(conn, wait, now_ms);
         return;
     case RL_WAIT_RESTING:
         hfi_rl_begin(conn, wait);
@@ -522,6 +522,7 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms
         }
         return;
     case RL_WAIT_CONFIRMING:
+        hfi_rl_unconfirmed(conn, wait);
         return;
     }
 }
