@@ -70,6 +70,32 @@ static void clocks_of_a_majority_jump(void **state)
     close_hard(ours);
 }
 
+/* It was handed over to one who slept through all of the time that he was given: he stands in line again. */
+static void the_waiter_is_stopped(void **state)
+{
+    hf_store *store = open_at(nodes_url(""));
+    hf_request request = mutex_request("name");
+    hf_request wait =
+        with_ttl(waiting_request("name"), 3000); /* as long as it is handed over for */
+    hf_lease *lease = take(store, &request);
+    struct peer peer;
+    uint64_t token;
+
+    (void)state;
+    aim(nodes_url(""));
+    peer_start(&peer);
+    peer_begin(&peer, 0, &wait);
+    AWAIT(count_waiters(store, "name") == 1);
+    peer_signal(&peer, SIGSTOP);
+    give(lease);
+    AWAIT(nodes_holding("name") >= MAJORITY);
+    AWAIT(count_holders(store, "name") == 0); /* by the nodes' clocks */
+    peer_signal(&peer, SIGCONT);
+    EXPECT(HF_OK, peer_join(&peer, 0, &token));
+    peer_stop(&peer);
+    close_store(store);
+}
+
 static void the_holder_is_stopped(void **state)
 {
     hf_store *store = open_at(nodes_url(""));
@@ -156,9 +182,8 @@ static void a_token_is_written_back(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        FENCE_TEST(clocks_of_a_majority_jump),
-        FENCE_TEST(the_holder_is_stopped),
-        FENCE_TEST(tokens_do_not_follow_clocks),
+        FENCE_TEST(clocks_of_a_majority_jump), FENCE_TEST(the_holder_is_stopped),
+        FENCE_TEST(the_waiter_is_stopped),     FENCE_TEST(tokens_do_not_follow_clocks),
         FENCE_TEST(a_token_is_written_back),
     };
 
