@@ -31,7 +31,8 @@ struct rl_healing {
     /* A start that is under way: its marker, since when, and which nodes carry it. */
     unsigned char start_id[HFI_EPOCH_ID]; /* a start: its id ... */
     int64_t start_ms;                     /* ... since when it is under way ... */
-    uint32_t mine;                        /* ... the nodes that carry its markers ... */
+    uint32_t sent;                        /* ... the nodes that were sent its markers ... */
+    uint32_t mine;                        /* ... those that carry them ... */
     void (*then)(struct hfi_conn *conn);  /* ... and what comes next */
 };
 

@@ -94,6 +94,7 @@ static void mark(struct hfi_conn *conn, unsigned node)
         return; /* then not all are marked */
     hfi_start_marker(conn->healing->start_id, node, marker);
     hfi_rl_say_mark(&round->command, marker, RL_START_STALE_MS);
+    conn->healing->sent |= 1u << node;
     round->over = stage_over;
     hfi_rl_round_send(round, 1u << node);
 }
@@ -112,12 +113,37 @@ static void mark_some(struct hfi_conn *conn, uint32_t nodes, void (*then)(struct
         then(conn);
 }
 
+/* A start of ours for which memory ran out on the way goes on where it was: its markers are young, and would be
+ * in the way of another. No marker is sent twice for that. */
+static bool can_go_on(const struct hfi_conn *conn)
+{
+    const struct rl_healing *healing = conn->healing;
+    unsigned char mine[HFI_EPOCH_ID];
+
+    if (!healing->sent || hfi_now_ms() - healing->start_ms > RL_START_LIMIT_MS)
+        return false;
+    for (unsigned i = 0; i < conn->n; i++) {
+        const struct hfi_node_view *view = &conn->nodes[i].view;
+
+        hfi_start_marker(healing->start_id, i, mine);
+        if (healing->sent & 1u << i &&
+            (!view->marked || memcmp(view->marker, mine, HFI_EPOCH_ID) != 0))
+            return false;
+    }
+    return true;
+}
+
 void hfi_rl_start(struct hfi_conn *conn)
 {
     struct rl_healing *healing = conn->healing;
 
+    if (can_go_on(conn)) {
+        healing->mine = healing->sent;
+        mark_some(conn, all_nodes(conn) & ~healing->sent, all_marked);
+        return;
+    }
     healing->start_ms = hfi_now_ms();
-    healing->mine = 0;
+    healing->mine = healing->sent = 0;
     hfi_random_bytes(healing->start_id, sizeof healing->start_id);
     mark_some(conn, 1u << meeting_point(conn), first_marked);
 }
