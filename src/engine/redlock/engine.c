@@ -192,8 +192,7 @@ static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 {
     bool all = !hfi_rl_heal_busy(conn); /* or some views are from before it */
 
-    if (!conn->has_epoch ||
-        (unsigned)__builtin_popcount(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
+    if (!conn->has_epoch || hfi_rl_count(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
         return false;
     for (unsigned i = 0; i < conn->n; i++)
         all = all && looked_at(&conn->nodes[i]);
@@ -218,7 +217,7 @@ static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
         why = why_not(conn, false);
     return why ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                : hfi_error_set(err, HF_UNAVAILABLE, 0, "%u of %u nodes answered in time",
-                               (unsigned)__builtin_popcount(hfi_rl_nodes_up(conn)), conn->n);
+                               hfi_rl_count(hfi_rl_nodes_up(conn)), conn->n);
 }
 
 static void destroy(struct hfi_conn *conn)

@@ -34,11 +34,6 @@ static void first_marked(struct hfi_conn *conn);
 static void all_marked(struct hfi_conn *conn);
 static void all_confirmed(struct hfi_conn *conn);
 
-static uint32_t all_nodes(const struct hfi_conn *conn)
-{
-    return (1u << conn->n) - 1;
-}
-
 static unsigned meeting_point(const struct hfi_conn *conn)
 {
     unsigned first = 0;
@@ -139,7 +134,7 @@ void hfi_rl_start(struct hfi_conn *conn)
 
     if (can_go_on(conn)) {
         healing->mine = healing->sent;
-        mark_some(conn, all_nodes(conn) & ~healing->sent, all_marked);
+        mark_some(conn, hfi_rl_all(conn) & ~healing->sent, all_marked);
         return;
     }
     healing->start_ms = hfi_now_ms();
@@ -153,7 +148,7 @@ static void first_marked(struct hfi_conn *conn)
     if (conn->healing->mine == 0)
         turn_back(conn);
     else
-        mark_some(conn, all_nodes(conn) & ~conn->healing->mine, all_marked);
+        mark_some(conn, hfi_rl_all(conn) & ~conn->healing->mine, all_marked);
 }
 
 /* ---- confirming --------------------------------------------------------------------------------- */
@@ -177,7 +172,7 @@ static void all_marked(struct hfi_conn *conn)
 {
     struct rl_round *ask;
 
-    if (conn->healing->mine != all_nodes(conn)) {
+    if (conn->healing->mine != hfi_rl_all(conn)) {
         turn_back(conn);
         return;
     }
@@ -189,7 +184,7 @@ static void all_marked(struct hfi_conn *conn)
     }
     ask->over = stage_over;
     conn->healing->then = all_confirmed;
-    hfi_rl_round_send(ask, all_nodes(conn));
+    hfi_rl_round_send(ask, hfi_rl_all(conn));
 }
 
 /* ---- installing ----------------------------------------------------------------------------------- */
@@ -213,7 +208,7 @@ static void all_confirmed(struct hfi_conn *conn)
     struct hfi_node_view as = { .n = conn->n, .max_ttl_ms = conn->max_ttl_ms };
     struct hfi_epoch epoch;
 
-    if (healing->mine != all_nodes(conn) || hfi_now_ms() - healing->start_ms > RL_START_LIMIT_MS) {
+    if (healing->mine != hfi_rl_all(conn) || hfi_now_ms() - healing->start_ms > RL_START_LIMIT_MS) {
         turn_back(conn);
         return;
     }

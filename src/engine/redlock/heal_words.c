@@ -185,7 +185,7 @@ static uint32_t in_state(const struct hfi_node_view *views, unsigned n, enum hfi
 
 static unsigned count(uint32_t nodes)
 {
-    return (unsigned)__builtin_popcount(nodes);
+    return hfi_rl_count(nodes);
 }
 
 static void say_lost(struct words *w, const struct hfi_redis_conf *conf,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a claim after it was won: release, renewal, adoption, notes of local
+ * What happens to a claim after it was won: release, renewal, notes of local
  * passes. Each goes to all nodes and is decided by a majority of them; what a node could not be
  * told of a release it is told when it is back (debts). With the lock.
  */
@@ -13,21 +13,6 @@
 #include <string.h>
 
 #define ATTEMPT_ANY ((uint64_t)HFI_TOKEN_LIMIT - 1)
-
-static struct rl_hold *hold_of(const struct hfi_claim *claim)
-{
-    return claim->engine[RL_CLAIM_HOLD];
-}
-
-static uint32_t all_nodes(const struct hfi_conn *conn)
-{
-    return (1u << conn->n) - 1;
-}
-
-static unsigned count_nodes(uint32_t nodes)
-{
-    return (unsigned)__builtin_popcount(nodes);
-}
 
 /* ---- release ------------------------------------------------------------------------------ */
 
@@ -120,8 +105,8 @@ static void tally_release(struct rl_round *round)
 
     if (!op)
         return;
-    hold = hold_of(op->claim);
-    switch (hfi_tally(conn->n, round->yes, round->no, count_nodes(round->open))) {
+    hold = hfi_rl_hold_of(op->claim);
+    switch (hfi_tally(conn->n, round->yes, round->no, hfi_rl_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
@@ -141,7 +126,7 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
                      const struct hfi_reply *reply, const hf_error *err)
 {
     char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
-    struct rl_hold *hold = round->op ? hold_of(round->op->claim) : NULL;
+    struct rl_hold *hold = round->op ? hfi_rl_hold_of(round->op->claim) : NULL;
 
     (void)err;
     if (letter == 'R' && (!hold || hold->counts & 1u << node)) {
@@ -160,8 +145,8 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
 void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     const struct hfi_claim *claim = op->claim;
-    struct rl_hold *hold = hold_of(claim);
-    uint32_t sent = hold ? hold->sent : all_nodes(conn);
+    struct rl_hold *hold = hfi_rl_hold_of(claim);
+    uint32_t sent = hold ? hold->sent : hfi_rl_all(conn);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
     struct rl_round *round =
@@ -175,8 +160,8 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
         return;
     }
     round->op = op;
-    round->yes = count_nodes(before);
-    round->no = conn->n - count_nodes(sent);
+    round->yes = hfi_rl_count(before);
+    round->no = conn->n - hfi_rl_count(sent);
     round->depth++; /* all may be answered at once: it is decided here */
     hfi_rl_round_send(round, left);
     tally_release(round);
@@ -214,10 +199,10 @@ static void decide_renewal(struct rl_round *round, struct renewal *renewal, size
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_renewal *item = &renewal->items[index];
-    const struct rl_hold *hold = hold_of(item->claim);
+    const struct rl_hold *hold = hfi_rl_hold_of(item->claim);
 
     switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
-                      count_nodes(round->open))) {
+                      hfi_rl_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
@@ -271,7 +256,7 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
         return;
     for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
         const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
-        struct rl_hold *hold = hold_of(renewal->items[i].claim);
+        struct rl_hold *hold = hfi_rl_hold_of(renewal->items[i].claim);
 
         /* A node that holds for us with another counter may have granted it after somebody else had won and
          * gone: its renewal proves nothing. */
@@ -298,7 +283,7 @@ static void add_renewals(struct rl_round *round, const struct hfi_renewal *items
         hfi_rl_add_name(round, &items[i].claim->name);
     for (size_t i = 0; i < count; i++) {
         const struct hfi_claim *claim = items[i].claim;
-        const struct rl_hold *hold = hold_of(claim);
+        const struct rl_hold *hold = hfi_rl_hold_of(claim);
 
         hfi_rl_add_owner(round, claim->owner);
         hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
@@ -349,7 +334,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     round->data = renewal;
     round->over = renewal_over;
     round->depth++;
-    hfi_rl_round_send(round, all_nodes(conn));
+    hfi_rl_round_send(round, hfi_rl_all(conn));
     decide_renewals(round);
     round->depth--;
     if (!round->open && !round->depth) {
@@ -371,178 +356,11 @@ void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op)
         hfi_rl_finish(conn, op, HF_OK, NULL);
 }
 
-/* ---- adoption ------------------------------------------------------------------------------------ */
-
-/* What a majority says of a lease that another process acquired. */
-struct adoption {
-    unsigned count;
-    struct {
-        uint64_t attempt, choice, counter;
-        unsigned node;
-    } said[HFI_NODES_MAX];
-    int64_t mode, capacity, permits, tokens, ttl_ms, delay_ms;
-};
-
-static void adoption_over(struct rl_round *round)
-{
-    hfi_free(round->data);
-}
-
-static bool take_adoption(struct adoption *adoption, unsigned node, const struct hfi_reply *reply)
-{
-    const struct hfi_reply *number[9], *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
-
-    for (size_t i = 1; i <= 8; i++) {
-        number[i] = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
-        if (!number[i] || number[i]->integer < 0)
-            return false;
-    }
-    if (!slots)
-        return false;
-    adoption->said[adoption->count].attempt = (uint64_t)number[6]->integer;
-    adoption->said[adoption->count].choice = hfi_rl_choice(slots->text, slots->len);
-    adoption->said[adoption->count].counter = (uint64_t)number[4]->integer;
-    adoption->said[adoption->count].node = node;
-    adoption->count++;
-    adoption->mode = number[1]->integer;
-    adoption->capacity = number[2]->integer;
-    adoption->permits = number[3]->integer;
-    adoption->tokens = number[5]->integer;
-    adoption->ttl_ms = number[7]->integer;
-    adoption->delay_ms = number[8]->integer;
-    return true;
-}
-
-/* The largest group that agrees on the attempt, the slots and the counter; its first member. */
-static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
-{
-    unsigned most = 0;
-
-    for (unsigned i = 0; i < adoption->count; i++) {
-        unsigned same = 0;
-
-        for (unsigned k = 0; k < adoption->count; k++)
-            same += adoption->said[k].attempt == adoption->said[i].attempt &&
-                    adoption->said[k].choice == adoption->said[i].choice &&
-                    adoption->said[k].counter == adoption->said[i].counter;
-        if (same > most) {
-            most = same;
-            *ret_first = i;
-        }
-    }
-    return most;
-}
-
-static hf_status adopt_it(struct rl_round *round, const struct adoption *adoption, unsigned first)
-{
-    struct hfi_conn *conn = round->conn;
-    struct hfi_claim *claim = round->op->claim;
-    struct rl_hold *hold = hfi_rl_hold_new(conn, claim);
-
-    if (!hold)
-        return HF_NO_MEMORY;
-    hold->attempt = adoption->said[first].attempt;
-    hold->choice = adoption->said[first].choice;
-    hold->sent = all_nodes(conn);
-    hold->top = adoption->said[first].counter;
-    for (unsigned i = 0; i < adoption->count; i++)
-        if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
-            hold->counts |= 1u << adoption->said[i].node;
-    claim->mode = (enum hfi_mode)adoption->mode;
-    claim->capacity = (uint32_t)adoption->capacity;
-    claim->permits = (uint32_t)adoption->permits;
-    claim->tokens = (uint32_t)adoption->tokens;
-    claim->lock_delay_ms = adoption->delay_ms;
-    claim->ttl_ms = adoption->ttl_ms;
-    claim->granted_ttl_ms = adoption->ttl_ms;
-    claim->sent_ms = round->sent_ms;
-    return HF_OK;
-}
-
-static void decide_adoption(struct rl_round *round)
-{
-    struct hfi_conn *conn = round->conn;
-    const struct adoption *adoption = round->data;
-    struct hfi_op *op = round->op;
-    unsigned first = 0;
-    hf_status status;
-
-    if (!op)
-        return;
-    switch (hfi_tally(conn->n, agree(adoption, &first), round->no, count_nodes(round->open))) {
-    case HFI_TALLY_OPEN:
-        return;
-    case HFI_TALLY_YES:
-        status = adopt_it(round, adoption, first);
-        break;
-    case HFI_TALLY_NO:
-        status = HF_NOT_FOUND;
-        break;
-    default:
-        status = HF_UNAVAILABLE;
-    }
-    round->op = NULL;
-    hfi_rl_finish(conn, op, status, NULL);
-}
-
-static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outcome,
-                    const struct hfi_reply *reply, const hf_error *err)
-{
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
-
-    (void)err;
-    if (letter == 'N')
-        round->no++;
-    else if (letter == 'A')
-        (void)take_adoption(round->data, node, reply);
-    if (!round->sending)
-        decide_adoption(round);
-}
-
-void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
-{
-    struct rl_round *round;
-    struct adoption *adoption;
-    hf_error err;
-
-    if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
-        hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
-                      (long long)conn->max_ttl_ms);
-        hfi_rl_finish(conn, op, HF_INVALID, &err);
-        return;
-    }
-    round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
-    adoption = hfi_calloc(1, sizeof *adoption);
-    if (round) {
-        hfi_rl_add_name(round, &op->claim->name);
-        hfi_rl_add_owner(round, op->claim->owner);
-        hfi_command_add_number(&round->command, op->claim->ttl_ms);
-    }
-    if (!round || !adoption || round->command.failed) {
-        if (round)
-            hfi_rl_round_free(round);
-        hfi_free(adoption);
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
-        return;
-    }
-    round->op = op;
-    round->data = adoption;
-    round->over = adoption_over;
-    round->depth++;
-    hfi_rl_round_send(round, all_nodes(conn));
-    decide_adoption(round);
-    round->depth--;
-    if (!round->open && !round->depth) {
-        adoption_over(round);
-        hfi_rl_round_free(round);
-    }
-}
-
 /* ---- notes of local passes ---------------------------------------------------------------------- */
 
 bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct rl_hold *hold = hold_of(claim);
+    struct rl_hold *hold = hfi_rl_hold_of(claim);
 
     if (!hold)
         return false;

@@ -67,7 +67,7 @@ static uint32_t askable(const struct hfi_conn *conn)
     for (unsigned i = 0; i < conn->n; i++)
         if (up & 1u << i && hfi_rl_node_silent(&conn->nodes[i], now_ms))
             quick &= ~(1u << i);
-    return (unsigned)__builtin_popcount(quick) >= conn->need ? quick : up;
+    return hfi_rl_count(quick) >= conn->need ? quick : up;
 }
 
 static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *search,

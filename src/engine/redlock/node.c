@@ -124,7 +124,7 @@ uint32_t hfi_rl_nodes_voting(const struct hfi_conn *conn, int64_t now_ms)
         else if (hfi_link_in_flight(node->link) < RL_FLIGHT_MAX)
             slow |= 1u << i;
     }
-    return (unsigned)__builtin_popcount(quick) >= conn->need ? quick : quick | slow;
+    return hfi_rl_count(quick) >= conn->need ? quick : quick | slow;
 }
 
 /* ---- what we owe it ------------------------------------------------------------------------ */

@@ -8,9 +8,11 @@
  *   round.c     one command to several nodes, and their answers
  *   quorum.c    what the answers mean (pure)
  *   heal_plan.c what a cluster that is not whole needs next (pure)
- *   acquire.c   an acquisition: ballot, write-back, winning, giving back
+ *   acquire.c   an acquisition: asking, votes, giving back
+ *   win.c       a majority holds: write-back, winning, confirming
  *   wait.c      its waiting: heartbeats, yielding, messages, trying again
- *   lease.c     release, renew, adopt, break, notes of local passes
+ *   lease.c     release, renew, notes of local passes
+ *   adopt.c     taking over a detached lease
  *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
  *   look.c      inspect and break; look_merge.c: what the nodes say, put together
  *   survey.c    asking all nodes one by one, for who may block: doctor.c, manage.c
@@ -39,6 +41,7 @@
 #define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
 #define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
 #define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
+#define RL_TRY_MS        4    /* what failed half way is tried again after about so long */
 #define RL_SLOTS_MAX     4096 /* permits of one lease of a semaphore */
 #define RL_SCRIPTS_MAX   24
 #define RL_BUCKETS       1024
@@ -229,6 +232,22 @@ enum {
 /* claim->engine[] */
 enum { RL_CLAIM_HOLD };
 
+static inline struct rl_hold *hfi_rl_hold_of(const struct hfi_claim *claim)
+{
+    return claim->engine[RL_CLAIM_HOLD];
+}
+
+/* Sets of nodes: a bit each. */
+static inline uint32_t hfi_rl_all(const struct hfi_conn *conn)
+{
+    return (UINT32_C(1) << conn->n) - 1;
+}
+
+static inline unsigned hfi_rl_count(uint32_t nodes)
+{
+    return (unsigned)__builtin_popcount(nodes);
+}
+
 /* ---- engine.c -------------------------------------------------------------------------- */
 
 /* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
@@ -284,6 +303,8 @@ void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes); /* the same attempt */
 void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait);               /* a new attempt */
+/* Give back everywhere, and end with `status` (and why). */
+void hfi_rl_end_refused(struct hfi_conn *conn, struct rl_wait *wait, hf_status status);
 /* Give back everywhere, and begin again after about `pause_ms`. */
 void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms);
 /* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
@@ -304,6 +325,11 @@ bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_rep
                        int64_t sent_ms);
 int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
 uint64_t hfi_rl_choice(const char *slots, size_t len); /* 0: none */
+
+/* ---- win.c ----------------------------------------------------------------------------------- */
+
+void hfi_rl_win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
+void hfi_rl_write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 

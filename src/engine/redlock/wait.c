@@ -154,7 +154,7 @@ void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     int64_t most_ms = beat_interval_ms(conn, wait), pause_ms = YIELD_MS;
 
     /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
-    if ((unsigned)__builtin_popcount(nodes) >= conn->need) {
+    if (hfi_rl_count(nodes) >= conn->need) {
         hfi_rl_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
         return;
     }
@@ -371,7 +371,7 @@ static void broken_by_message(struct rl_node *node, const unsigned char *owner, 
     if (!hold || hold->wait || hold->attempt != attempt)
         return;
     hold->broken |= 1u << node->index;
-    if ((unsigned)__builtin_popcount(hold->broken) == conn->n - conn->need + 1)
+    if (hfi_rl_count(hold->broken) == conn->n - conn->need + 1)
         hfi_pump_lost(&conn->pump, hold->claim, "broken by an operator");
 }
 
@@ -446,7 +446,7 @@ static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome out
     if (outcome != RL_ANSWERED)
         hfi_rl_owe_release(round, node);
     if (wait && wait->state == RL_WAIT_CANCELLING && !round->sending &&
-        (unsigned)__builtin_popcount(round->open) <= conn->n - conn->need)
+        hfi_rl_count(round->open) <= conn->n - conn->need)
         end_cancelled(conn, wait);
 }
 
