@@ -125,15 +125,15 @@ static void tally_release(struct rl_round *round)
 static void released(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    bool answered = outcome == RL_ANSWERED && reply->type == HFI_REPLY_INTEGER;
     struct rl_hold *hold = round->op ? hfi_rl_hold_of(round->op->claim) : NULL;
 
     (void)err;
-    if (letter == 'R' && (!hold || hold->counts & 1u << node)) {
+    if (answered && reply->integer == 1 && (!hold || hold->counts & 1u << node)) {
         round->yes++;
         if (hold)
             hold->released |= 1u << node;
-    } else if (letter == 'N' || letter == 'R') {
+    } else if (answered) {
         round->no++;
     } else {
         hfi_rl_owe_release(round, node);

@@ -5,7 +5,8 @@
 -- Only a record of this owner goes, of this attempt or an earlier one, and only while it counts: one whose
 -- deadline has passed is gone already, uncleanly, and may have been succeeded. An owner that still waits
 -- leaves the queue. The first write needs no memory, so a full server can always be relieved of a lease.
--- No epoch is asked for: who goes takes nothing.
+-- No epoch is asked for: who goes takes nothing. The answer is a number: for a list Redis allocates a block
+-- of 16 KB.
 
 local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
 
@@ -13,7 +14,7 @@ local owner, m = ARGV[2], redis.call('HGET', KEYS[2], 'm')
 if m and ARGV[4] == '0' and string.byte(m) == 2 and
     string.find(m, owner .. ' ', 2, true) == 2 and struct.unpack('<d', m, #owner + 3) == ARGV[3] + 0 then
     redis.call('DEL', KEYS[2])
-    return { 'R' }
+    return 1
 end
 
 -- include: clock
@@ -32,7 +33,7 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
         now <= unpack('<d', got[2]) and unpack('<d', got[2], 89) <= attempt then
         if waiters == 0 then
             call('DEL', key)
-            return { 'R' }
+            return 1
         end
         local heir = now <= wexp and call('ZRANGE', qkey, 0, 0)[1]
         local record = heir and call('HGET', wkey, heir)
@@ -60,7 +61,7 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
                 if moved then call('PEXPIREAT', key, exp) end
                 redis.pcall('PUBLISH', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len), string.format(
                     'G %s %.0f %.0f %.0f %.0f ', heir, its, c, tokens, window))
-                return { 'R' }
+                return 1
             end
         end
     end
@@ -95,4 +96,4 @@ if tomb_ms > 0 then
 end
 n.promote()
 if n.dirty then n.save() end
-return { reply }
+return reply == 'R' and 1 or 0
