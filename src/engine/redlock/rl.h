@@ -189,8 +189,9 @@ struct rl_wait {
     /* A message counts only with a counter beyond this: what the counter was when the node last said that
      * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
     uint64_t known[HFI_NODES_MAX];
-    hf_status stop; /* HF_OK, or what the op is to end with */
-    hf_error err;   /* why a node did not vote: the last, or the most telling */
+    uint32_t forgot; /* CANCELLING: nodes that have nothing of it any more */
+    hf_status stop;  /* HF_OK, or what the op is to end with */
+    hf_error err;    /* why a node did not vote: the last, or the most telling */
 };
 
 struct hfi_conn {

@@ -429,9 +429,23 @@ void hfi_rl_waits_restart(struct hfi_conn *conn)
 
 /* ---- giving up --------------------------------------------------------------------------------------- */
 
+/* Nodes that may still have something of it are too few to be a majority. */
+static bool forgotten(const struct hfi_conn *conn, const struct rl_wait *wait)
+{
+    return hfi_rl_count(wait->hold->sent & ~wait->forgot) <= conn->n - conn->need;
+}
+
+/* Otherwise a majority may have granted it, and nobody could use that: core goes on giving it back. */
 static void end_cancelled(struct hfi_conn *conn, struct rl_wait *wait)
 {
-    hfi_rl_wait_end(conn, wait, wait->stop, NULL);
+    hf_error err;
+
+    if (forgotten(conn, wait)) {
+        hfi_rl_wait_end(conn, wait, wait->stop, NULL);
+        return;
+    }
+    hfi_error_set(&err, HF_UNKNOWN, 0, "too few nodes have confirmed that they forgot it");
+    hfi_rl_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
 static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome outcome,
@@ -445,15 +459,18 @@ static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome out
     (void)err;
     if (outcome != RL_ANSWERED)
         hfi_rl_owe_release(round, node);
-    if (wait && wait->state == RL_WAIT_CANCELLING && !round->sending &&
-        hfi_rl_count(round->open) <= conn->n - conn->need)
+    if (!wait || wait->state != RL_WAIT_CANCELLING)
+        return;
+    if (outcome == RL_ANSWERED)
+        wait->forgot |= 1u << node;
+    if (!round->sending && (!round->open || forgotten(conn, wait)))
         end_cancelled(conn, wait);
 }
 
 /*
  * Who gives up holds nothing, whatever the nodes say: the grant of a majority counts only once it is seen here,
- * and from now on it is not. So this needs nobody's consent; but it waits a moment for a majority to have
- * forgotten it, so that who asks next finds no trace.
+ * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
+ * of who asks next; if that cannot be had in a while, the outcome is unknown.
  */
 void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
