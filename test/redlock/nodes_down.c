@@ -36,6 +36,37 @@ static void a_dead_and_a_stopped_node_cost_their_votes(void **state)
     close_hard(store);
 }
 
+/* Who gives up has left the queue only if a majority says so. */
+static void giving_up_needs_a_majority_too(void **state)
+{
+    hf_store *holder = open_at(nodes_url("")), *store = open_at(nodes_url(""));
+    hf_request request = mutex_request("name"), patient = request;
+    struct attempt attempt;
+    hf_cancel *cancel;
+    hf_lease *lease;
+
+    (void)state;
+    settle(holder, ALL);
+    settle(store, ALL);
+    lease = take(holder, &request);
+    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    patient.wait_ms = HF_FOREVER;
+    patient.cancel = cancel;
+    attempt_start(&attempt, store, &patient);
+    AWAIT(count_waiters(holder, "name") == 1);
+    for (int i = 0; i < 3; i++)
+        server_pause(nodes[i]);
+    EXPECT(HF_OK, hf_cancel_fire(cancel));
+    EXPECT(HF_UNKNOWN, attempt_join(&attempt));
+    for (int i = 0; i < 3; i++)
+        server_continue(nodes[i]);
+    AWAIT(count_waiters(holder, "name") == 0); /* core went on giving it back */
+    give(lease);
+    close_hard(store);
+    close_hard(holder);
+    EXPECT(HF_OK, hf_cancel_free(cancel));
+}
+
 /* Its bytes are kept somewhere until the release has come by another way. */
 static void a_late_acquire_finds_a_tombstone(void **state)
 {
@@ -239,6 +270,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODES_TEST(a_dead_and_a_stopped_node_cost_their_votes),
+        NODES_TEST(giving_up_needs_a_majority_too),
         NODES_TEST(a_late_acquire_finds_a_tombstone),
         NODES_TEST(a_release_reaches_nodes_that_were_away),
         NODES_TEST(minority_grants_go_at_once),
