@@ -86,7 +86,11 @@ HF_API const char *hf_version(void);
     X(FULL, 18, "the store is full")                                 \
     X(VERSION, 19, "the store was made by another version")          \
     X(INTERNAL, 20, "internal error")                                \
-    X(FENCED, 21, "a later token has been there")
+    X(FENCED, 21, "a later token has been there")                    \
+    X(DEADLOCK, 22, "waiting for it would never end")                \
+    X(CHANGED, 23, "it has changed meanwhile")                       \
+    X(OVERFLOW, 24, "the number would leave its range")              \
+    X(BROKEN, 25, "somebody who takes part is gone")
 
 typedef enum hf_status {
 #define HF_STATUS_ENUM(name, number, text) HF_##name = number,
@@ -169,7 +173,11 @@ HF_API hf_status hf_close(hf_store *store, unsigned flags);
 #define HF_CAP_WAITERS    (1u << 12) /* waiters can be listed too */
 #define HF_CAP_BREAK      (1u << 13)
 #define HF_CAP_WATCH      (1u << 14) /* hf_wait_change() */
-#define HF_CAP_CELLS      (1u << 15)
+#define HF_CAP_CELLS      (1u << 15) /* cells, and what stands on them: counters, latches, ... */
+#define HF_CAP_CELL_TTL   (1u << 16) /* cells can have a ttl */
+#define HF_CAP_CELL_WATCH (1u << 17) /* waiting for a cell to change wakes by an event */
+#define HF_CAP_CLOCK      (1u << 18) /* the store has a clock that all clients share: rate limits */
+#define HF_CAP_SCRIPTS    (1u << 19) /* hf_script_run() */
 
 typedef enum hf_strength { HF_TOKENS_NONE, HF_TOKENS_WHILE_DURABLE, HF_TOKENS_STRICT } hf_strength;
 
@@ -287,6 +295,8 @@ HF_API hf_status hf_cancel_fire(hf_cancel *cancel);
 /* HF_IN_USE while a request that names it is still waiting. */
 HF_API hf_status hf_cancel_free(hf_cancel *cancel);
 
+/* ---- several names at once ------------------------------------------------ */
+
 /* ---- leases ------------------------------------------------------------ */
 
 typedef struct hf_lease_info {
@@ -374,6 +384,20 @@ HF_API hf_status hf_guard_write(hf_store *at, const void *name, size_t name_len,
                                 const void *bytes, size_t len, hf_error *err);
 HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
+/* ---- cells: bytes with a version -------------------------------------------- */
+
+/* ---- counters ---------------------------------------------------------------- */
+
+/* ---- scripts ----------------------------------------------------------------- */
+
+/* ---- rate limits -------------------------------------------------------------- */
+
+/* ---- latches and barriers ------------------------------------------------------ */
+
+/* ---- elections ------------------------------------------------------------------ */
+
+/* ---- once only ------------------------------------------------------------------- */
+
 /* ---- asynchronous use --------------------------------------------------- */
 
 typedef struct hf_op hf_op;
@@ -415,7 +439,8 @@ typedef struct hf_holder {
     int64_t pid;    /* 0: unknown or in another PID namespace */
     int64_t tid;    /* the thread that holds after a local pass; 0: not told */
     const char *label;
-    uint64_t reserved[4];
+    uint64_t session; /* whose it is, for deadlock detection; 0: not known */
+    uint64_t reserved[3];
 } hf_holder;
 
 typedef struct hf_waiter {
@@ -425,7 +450,8 @@ typedef struct hf_waiter {
     int64_t age_ms;
     int64_t pid;
     const char *label;
-    uint64_t reserved[4];
+    uint64_t session; /* whose it is, for deadlock detection; 0: not known */
+    uint64_t reserved[3];
 } hf_waiter;
 
 typedef struct hf_entry {
@@ -498,6 +524,8 @@ HF_API hf_status hf_doctor(hf_store *store, hf_finding_fn *finding, void *arg, h
  */
 HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding_fn *finding,
                            void *arg, hf_error *err);
+
+/* ---- deadlocks ------------------------------------------------------------ */
 
 /* ---- engines ------------------------------------------------------------ */
 

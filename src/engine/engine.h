@@ -99,9 +99,26 @@ enum hfi_op_kind {
                        capacity, permits; HF_NOT_FOUND */
     HFI_OP_INSPECT, /* name or pattern; emits into `sink` */
     HFI_OP_BREAK,   /* name, token; HF_NOT_FOUND */
-    HFI_OP_CELL_READ,
-    HFI_OP_CELL_SWAP
+    /* Cells (HF_CAP_CELLS): bytes with a version. Versions are positive; one that a cell had is never
+     * that of other bytes, not even after it was deleted and made again. */
+    HFI_OP_CELL_READ, /* ret_bytes (from hfi_malloc), ret_len, ret_version, ret_ttl_ms; HF_NOT_FOUND */
+    HFI_OP_CELL_SWAP, /* version (0: there is none yet), bytes (NULL: delete), ttl_ms -> ret_version;
+                         HF_BUSY: it has another version, which ret_version says (0: none) */
+    HFI_OP_CELL_WAIT, /* version: finish with HF_OK as soon as the cell's is another one (ret_version, 0:
+                         there is none), at once if it is already; an event, never a poll. cancel()
+                         ends it as it does a waiting acquire. Only with HF_CAP_CELL_WATCH. */
+    HFI_OP_TIME,      /* HF_CAP_CLOCK: time.ret_us, the server's clock */
+
+    /* Native paths, only for an engine that lists them in `native`; else made of cells (src/prim). */
+    HFI_OP_COUNTER, /* counter */
+    HFI_OP_LIMIT,   /* limit */
+    HFI_OP_SCRIPT   /* HF_CAP_SCRIPTS: script */
 };
+
+#define HFI_NATIVE_COUNTER (1u << 0)
+#define HFI_NATIVE_LIMIT   (1u << 1)
+#define HFI_NATIVE_SEVERAL \
+    (1u << 2) /* HFI_OP_ACQUIRE with `more`: all of them or none, in one step */
 
 struct hfi_op;
 typedef void hfi_done_fn(struct hfi_op *op);
@@ -152,10 +169,18 @@ struct hfi_op {
             const void *bytes;
             size_t len;
             uint64_t version;
+            int64_t ttl_ms; /* SWAP: it is deleted by itself after so long; 0: never */
             void *ret_bytes;
             size_t ret_len;
             uint64_t ret_version;
+            int64_t ret_ttl_ms; /* READ: left; -1: no end */
         } cell;
+        struct {
+            int64_t ret_us; /* microseconds since 1970 */
+        } time;
+        struct hfi_counter_op *counter; /* prim/counter.h */
+        struct hfi_limit_op *limit;     /* prim/limit.h */
+        struct hfi_script_op *script;   /* prim/script.h */
     } u;
     hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
     void *core;        /* core's own */
@@ -197,6 +222,7 @@ struct hfi_engine {
     int64_t default_ttl_ms; /* 0: process-bound, no ttl */
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
+    unsigned native;  /* HFI_NATIVE_*: what it does itself, in one step */
 
     /*
      * The URL may choose between sets of promises (wire formats): the table to use instead of

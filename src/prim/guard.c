@@ -14,13 +14,10 @@
  * version that it expects, and is what the caller asked for, or another one, and does nothing.
  */
 #include "core/cohort.h"
-#include "core/op.h"
-#include "core/request.h"
-#include "core/store.h"
+#include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,81 +53,29 @@ hf_status hf_guard_token(hf_lease *handle, uint64_t *ret_token, hf_error *err)
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
-/* ---- one op on a cell -------------------------------------------------------------------------- */
-
-/* It may be finished after we have given it up, so it has all that it needs in itself. */
-struct cell_job {
-    struct hfi_job job;
-    unsigned char name[HF_NAME_MAX];
-    char bytes[];
-};
-
-static void late_cell(struct hfi_job *job)
-{
-    struct hfi_store *store = job->store;
-
-    if (job->op.kind == HFI_OP_CELL_READ && hfi_op_status(&job->op) == HF_OK)
-        hfi_free(job->op.u.cell.ret_bytes);
-    hfi_free(hfi_container(job, struct cell_job, job));
-    hfi_keeper_idle(store);
-}
-
 /* What a call is about, and what it has found. */
 struct guard {
-    struct hfi_store *store;
-    const char *verb;
-    struct hfi_name name;
+    struct hfi_prim prim;
     uint64_t token;
-
-    char *found; /* the cell's bytes; NULL: there is none */
-    size_t found_len;
-    uint64_t version; /* 0: there is none */
-    uint64_t highest; /* 0: likewise */
+    struct hfi_cell found;
+    uint64_t highest; /* 0: there is no cell */
 };
 
-static hf_status failed(const struct guard *guard, hf_status status, const hf_error *inner,
-                        hf_error *err)
+static bool is_written(const struct guard *guard)
 {
-    return hfi_store_error(guard->store, guard->verb, &guard->name, status, inner, err);
-}
-
-static struct cell_job *cell_new(const struct guard *guard, enum hfi_op_kind kind, size_t room)
-{
-    struct cell_job *cell = hfi_malloc(sizeof *cell + room);
-
-    if (!cell)
-        return NULL;
-    hfi_job_init(&cell->job, guard->store, kind);
-    cell->job.late = late_cell;
-    memset(&cell->job.op.u.cell, 0, sizeof cell->job.op.u.cell);
-    memcpy(cell->name, guard->name.bytes, guard->name.len);
-    cell->job.op.u.cell.name = guard->name;
-    cell->job.op.u.cell.name.bytes = cell->name;
-    return cell;
-}
-
-/* Run it. HF_UNKNOWN with *ret_gone: it has been given up and is not ours any more. */
-static hf_status cell_run(struct cell_job *cell, bool *ret_gone)
-{
-    struct hfi_store *store = cell->job.store;
-    hf_status status;
-
-    hfi_keeper_busy(store); /* for late_cell(), which may come any time */
-    status = hfi_job_run(&cell->job, ret_gone);
-    if (!*ret_gone)
-        hfi_keeper_idle(store);
-    return status;
+    return guard->found.bytes && guard->found.bytes[1] == '1';
 }
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
 static bool take_apart(struct guard *guard)
 {
-    const char *head = guard->found;
+    const unsigned char *head = guard->found.bytes;
+    size_t len = guard->found.len;
 
     guard->highest = 0;
-    if (guard->found_len < HEAD_LEN || head[0] != 'G' || (head[1] != '0' && head[1] != '1') ||
-        (head[1] == '0' && guard->found_len != HEAD_LEN))
+    if (len < HEAD_LEN || head[0] != 'G' || (head[1] != '0' && head[1] != '1') ||
+        (head[1] == '0' && len != HEAD_LEN))
         return false;
     for (int i = 0; i < TOKEN_DIGITS; i++) {
         if (head[2 + i] < '0' || head[2 + i] > '9')
@@ -140,74 +85,45 @@ static bool take_apart(struct guard *guard)
     return true;
 }
 
-static void forget(struct guard *guard)
-{
-    hfi_free(guard->found);
-    guard->found = NULL;
-    guard->found_len = 0;
-    guard->version = guard->highest = 0;
-}
-
 /* What is there now? HF_FENCED: a higher token was. */
 static hf_status look(struct guard *guard, hf_error *err)
 {
-    struct cell_job *cell = cell_new(guard, HFI_OP_CELL_READ, 0);
-    hf_error refusal;
+    hf_error inner;
     hf_status status;
-    bool gone;
 
-    forget(guard);
-    if (!cell)
-        return hfi_error_memory(err);
-    status = cell_run(cell, &gone);
-    if (gone) /* a read changes nothing, so this is no secret: it did not answer */
-        return failed(guard, HF_UNAVAILABLE, NULL, err);
-    if (status == HF_OK) {
-        guard->found = cell->job.op.u.cell.ret_bytes;
-        guard->found_len = cell->job.op.u.cell.ret_len;
-        guard->version = cell->job.op.u.cell.ret_version;
-    } else if (status != HF_NOT_FOUND) {
-        status =
-            failed(guard, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &cell->job.op.error, err);
-    }
-    hfi_free(cell);
-    if (status == HF_NOT_FOUND)
-        return HF_OK;
+    hfi_cell_forget(&guard->found);
+    guard->highest = 0;
+    status = hfi_cell_read(&guard->prim, &guard->found, &inner);
     if (status != HF_OK)
-        return status;
+        return hfi_prim_error(&guard->prim, status, &inner, err);
+    if (guard->found.version == 0)
+        return HF_OK;
     if (!take_apart(guard))
-        return failed(guard, HF_MISMATCH, NULL, err);
+        return hfi_prim_error(&guard->prim, HF_MISMATCH, NULL, err);
     if (guard->highest <= guard->token)
         return HF_OK;
-    hfi_error_set(&refusal, HF_FENCED, 0,
-                  "token %" PRIu64 " is refused: %" PRIu64 " has been there", guard->token,
-                  guard->highest);
-    return failed(guard, HF_FENCED, &refusal, err);
+    hfi_error_set(&inner, HF_FENCED, 0, "token %" PRIu64 " is refused: %" PRIu64 " has been there",
+                  guard->token, guard->highest);
+    return hfi_prim_error(&guard->prim, HF_FENCED, &inner, err);
 }
 
 /* Put these bytes there under our token, if it still is as we saw it. HF_BUSY: it is not. */
 static hf_status swap(struct guard *guard, bool written, const void *bytes, size_t len,
                       hf_error *err)
 {
-    struct cell_job *cell = cell_new(guard, HFI_OP_CELL_SWAP, HEAD_LEN + 1 + len);
+    char *whole = hfi_malloc(HEAD_LEN + 1 + len);
+    hf_error inner;
     hf_status status;
-    bool gone;
 
-    if (!cell)
+    if (!whole)
         return hfi_error_memory(err);
-    snprintf(cell->bytes, HEAD_LEN + 1, "G%c%016" PRIu64, written ? '1' : '0', guard->token);
+    snprintf(whole, HEAD_LEN + 1, "G%c%016" PRIu64, written ? '1' : '0', guard->token);
     if (len > 0)
-        memcpy(cell->bytes + HEAD_LEN, bytes, len);
-    cell->job.op.u.cell.version = guard->version;
-    cell->job.op.u.cell.bytes = cell->bytes;
-    cell->job.op.u.cell.len = HEAD_LEN + len;
-    status = cell_run(cell, &gone);
-    if (gone)
-        return failed(guard, HF_UNKNOWN, NULL, err);
-    if (status != HF_OK)
-        failed(guard, status, &cell->job.op.error, err);
-    hfi_free(cell);
-    return status;
+        memcpy(whole + HEAD_LEN, bytes, len);
+    status =
+        hfi_cell_swap(&guard->prim, guard->found.version, whole, HEAD_LEN + len, 0, NULL, &inner);
+    hfi_free(whole);
+    return status == HF_OK ? HF_OK : hfi_prim_error(&guard->prim, status, &inner, err);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------------ */
@@ -227,9 +143,9 @@ static hf_status claim(struct guard *guard, hf_error *err)
         status = look(guard, err);
         if (status != HF_OK || guard->highest == guard->token)
             return status; /* ours already: what we read is of a time when no lower token could write */
-        status = swap(guard, guard->found && guard->found[1] == '1',
-                      guard->found ? guard->found + HEAD_LEN : NULL,
-                      guard->found ? guard->found_len - HEAD_LEN : 0, err);
+        status = swap(guard, is_written(guard),
+                      guard->found.bytes ? guard->found.bytes + HEAD_LEN : NULL,
+                      guard->found.bytes ? guard->found.len - HEAD_LEN : 0, err);
     } while (again(status, begun_ms));
     return status;
 }
@@ -250,29 +166,21 @@ static hf_status write_bytes(struct guard *guard, const void *bytes, size_t len,
 static hf_status enter(struct guard *guard, hf_store *at, const char *verb, const void *name,
                        size_t name_len, uint64_t token, hf_error *err)
 {
-    hf_status status = hfi_store_enter(at, &guard->store, err);
+    hf_status status;
 
-    if (status != HF_OK)
-        return status;
-    *guard = (struct guard){ .store = guard->store, .verb = verb, .token = token };
-    status = hfi_name_check(name, name_len, &guard->name.len, err);
-    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
+    *guard = (struct guard){ .token = token };
+    status = hfi_prim_enter(&guard->prim, at, verb, name, name_len, HF_CAP_CELLS, err);
+    if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT)) {
+        hfi_prim_leave(&guard->prim);
         status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
-    if (status == HF_OK && !(hfi_store_engine(guard->store)->info.caps & HF_CAP_CELLS))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot guard a resource");
-    if (status != HF_OK) {
-        hfi_store_leave(guard->store);
-        return status;
     }
-    guard->name.bytes = name;
-    hfi_hash128(name, guard->name.len, guard->name.hash);
-    return HF_OK;
+    return status;
 }
 
 static hf_status leave(struct guard *guard, hf_status status, hf_error *err)
 {
-    forget(guard);
-    hfi_store_leave(guard->store);
+    hfi_cell_forget(&guard->found);
+    hfi_prim_leave(&guard->prim);
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
@@ -280,15 +188,14 @@ static hf_status leave(struct guard *guard, hf_status status, hf_error *err)
 static hf_status copy_out(const struct guard *guard, void **ret_bytes, size_t *ret_len,
                           hf_error *err)
 {
-    bool written = guard->found && guard->found[1] == '1';
-    size_t len = written ? guard->found_len - HEAD_LEN : 0;
+    size_t len = is_written(guard) ? guard->found.len - HEAD_LEN : 0;
     char *bytes = NULL;
 
-    if (written && ret_bytes) {
+    if (is_written(guard) && ret_bytes) {
         bytes = hfi_malloc(len + 1);
         if (!bytes)
             return hfi_error_memory(err);
-        memcpy(bytes, guard->found + HEAD_LEN, len);
+        memcpy(bytes, guard->found.bytes + HEAD_LEN, len);
         bytes[len] = 0;
     }
     if (ret_bytes)
