@@ -384,6 +384,30 @@ HF_API hf_status hf_guard_write(hf_store *at, const void *name, size_t name_len,
                                 const void *bytes, size_t len, hf_error *err);
 HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
+/* Whose SQL. MySQL's is MariaDB's too. */
+typedef enum hf_sql { HF_SQL_POSTGRESQL = 1, HF_SQL_MYSQL = 2 } hf_sql;
+
+/*
+ * Run one statement on the caller's connection, inside the caller's transaction. If it gives a row,
+ * *ret_number is the number in its first column. 0: it was done; anything else: it failed.
+ */
+typedef int hf_sql_fn(const char *sql, int64_t *ret_number, void *arg);
+
+/*
+ * Claim a token for what rows of a database are protected by a lock: in the transaction that is
+ * going to read and write them, before it reads. `name` is what is guarded; the tokens of one name must all be of one lock name
+ * in one store. `table` has a row for each (hf_guard_sql_table() makes it); NULL: "holdfast_guard". Needs no store.
+ *
+ * HF_OK: until the transaction ends nobody else claims this name, and after it has committed no
+ * lower token ever does. HF_FENCED: a higher token has been there: roll back, the lease is no longer ours.
+ * HF_UNAVAILABLE: `run` failed: roll back. What is written in another transaction than the one that claimed
+ * is not protected.
+ */
+HF_API hf_status hf_guard_sql(hf_sql dialect, const char *table, const void *name, size_t name_len,
+                              uint64_t token, hf_sql_fn *run, void *arg, hf_error *err);
+/* The statement that makes "holdfast_guard". NULL: no such dialect. */
+HF_API const char *hf_guard_sql_table(hf_sql dialect);
+
 /* ---- cells: bytes with a version -------------------------------------------- */
 
 /* ---- counters ---------------------------------------------------------------- */
