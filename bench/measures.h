@@ -31,5 +31,12 @@ void measure_etcd_queue(struct bench *bench);
 /* On a ZooKeeper server of our own. */
 void measure_zk_pair(struct bench *bench);
 void measure_zk_queue(struct bench *bench);
+/* On a database server of our own. */
+void measure_postgres_pair(struct bench *bench); /* in sql_pair.c */
+void measure_postgres_queue(struct bench *bench);
+void measure_postgres_wake(struct bench *bench);
+void measure_mariadb_pair(struct bench *bench);
+void measure_mariadb_queue(struct bench *bench);
+void measure_mariadb_wake(struct bench *bench);
 
 #endif
