@@ -32,10 +32,20 @@ static void serve(const struct sql_server *server)
 {
     const char *postgres = sql_program(PROGRAMS, "postgres");
     char data[80], port[16];
-    const char *argv[] = {
-        postgres, "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200",
-        NULL
-    };
+    const char *argv[] = { postgres,
+                           "-D",
+                           data,
+                           "-p",
+                           port,
+                           "-h",
+                           "127.0.0.1",
+                           "-k",
+                           "",
+                           "-c",
+                           "max_connections=200",
+                           "-c",
+                           "dynamic_shared_memory_type=mmap",
+                           NULL };
 
     snprintf(data, sizeof data, "%s/data", server->dir);
     snprintf(port, sizeof port, "%u", server->port);
