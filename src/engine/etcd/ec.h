@@ -11,7 +11,8 @@
  *   acquire.c  a claim's way through the queue
  *   place.c    who holds and who waits, decided (pure)
  *   watch.c    streams: on a predecessor, and on what this store is told
- *   lease.c    release, renew, adopt, break;  look.c inspect;  cells.c;  change.c;  doctor.c
+ *   lease.c    release, renew, adopt, break;  look.c inspect;  change.c;  doctor.c
+ *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
  *   conf.c     the URL;  text.c, keys.c  bytes
  *
  * Everything below is guarded by conn->lock, and only touched with it, libcurl's handles included.
@@ -177,6 +178,13 @@ struct ec_wait {
     hf_error why;
 };
 
+/* One who waits for a cell to have another version. */
+struct ec_cell_wait {
+    struct hfi_op *op;      /* NULL: it has gone, and only the call is left */
+    struct ec_call *call;   /* reads the cell */
+    struct ec_watch *watch; /* that it has the version that is known: on what comes next */
+};
+
 /* A stream on a key or a range of keys. */
 struct ec_watch {
     struct ec_watch *next, *prev;
@@ -184,7 +192,8 @@ struct ec_watch {
     CURL *easy;
     struct curl_slist *headers;
     struct ec_text body, input; /* request; what came and is not yet a whole line */
-    struct ec_wait *wait;       /* NULL: the store's own */
+    struct ec_wait *wait;       /* whose it is: a waiting claim's, */
+    struct ec_cell_wait *cell;  /* one's who waits for a cell; both NULL: the store's own */
     size_t host;
     bool touched; /* something came, or it ended */
     bool ended;
@@ -242,6 +251,7 @@ struct hfi_conn {
     int64_t ping_ms;   /* when to ask whether the server is there */
     bool pinging;
     struct ec_change *changes;
+    unsigned cell_waits; /* how many */
 
     struct hfi_op *done, **done_end; /* to be finished, through op->engine[EC_OP_NEXT] */
     struct ec_loss *losses;
@@ -391,6 +401,9 @@ void hfi_ec_wait_unwatched(struct hfi_conn *conn, struct ec_wait *wait, const hf
 /* false: out of memory, or too many. start 0: from now on. */
 bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
                        const struct ec_key *to, int64_t start, struct ec_watch **ret_watch);
+/* Likewise for one who waits for a cell: everything that happens to it after `revision`. */
+bool hfi_ec_watch_cell(struct hfi_conn *conn, struct ec_cell_wait *cell, const struct ec_key *key,
+                       int64_t revision);
 void hfi_ec_watch_close(struct hfi_conn *conn, struct ec_watch *watch);
 void hfi_ec_watch_ended(struct ec_watch *watch, CURLcode result);
 void hfi_ec_watches_work(struct hfi_conn *conn); /* what came */
@@ -410,6 +423,11 @@ void hfi_ec_lapse_tick(struct hfi_conn *conn, int64_t now_ms);
 void hfi_ec_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_ec_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_ec_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_ec_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_ec_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+/* From its watch: it has this version now (0: it is gone); the watch is over. */
+void hfi_ec_cell_changed(struct hfi_conn *conn, struct ec_cell_wait *cell, uint64_t version);
+void hfi_ec_cell_unwatched(struct hfi_conn *conn, struct ec_cell_wait *cell, const hf_error *why);
 hf_status hfi_ec_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                              const _Atomic int *stop, hf_error *err);
 void hfi_ec_stop_wait(struct hfi_conn *conn);

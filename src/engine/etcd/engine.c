@@ -195,6 +195,11 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_ec_cell_swap(conn, op);
         return;
+    case HFI_OP_CELL_WAIT:
+        hfi_ec_cell_wait(conn, op);
+        return;
+    default:
+        break;
     }
     hfi_ec_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
@@ -209,7 +214,10 @@ static void ec_submit(struct hfi_conn *conn, struct hfi_op *op)
 static void ec_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
-    hfi_ec_cancel(conn, op, status);
+    if (op->kind == HFI_OP_CELL_WAIT)
+        hfi_ec_cell_cancel(conn, op, status);
+    else
+        hfi_ec_cancel(conn, op, status);
     hfi_ec_leave(conn);
 }
 
@@ -370,7 +378,8 @@ static const struct hfi_engine engine = {
               .available = 1,
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                      HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS,
+                      HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
+                      HF_CAP_CELL_WATCH,
               .tokens = HF_TOKENS_WHILE_DURABLE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",

@@ -2,8 +2,8 @@
 /*
  * Streams. The gateway takes one watch per connection (over HTTP/1.1 it reads the whole request
  * before it answers, so none can be added or cancelled later): every waiting claim has its own,
- * on the one key that it waits for, and the store has one on what it is told (breaks). What comes is
- * lines of JSON.
+ * on the one key that it waits for, and so has who waits for a cell; the store has one on what it is
+ * told (breaks). What comes is lines of JSON.
  *
  * A stream that is silent may be cut: while there is any, the server is asked now and then whether
  * it is there (and has a majority behind it). If not, all streams to it are closed, and who waits
@@ -37,8 +37,9 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
     return watch->input.failed ? 0 : size * count;
 }
 
+/* `filter`: of no interest ("NOPUT"); NULL: all is. */
 static void write_request(struct ec_text *body, const struct ec_key *key, const struct ec_key *to,
-                          int64_t start, bool puts)
+                          int64_t start, const char *filter)
 {
     hfi_ec_add(body, "{\"create_request\":{");
     hfi_ec_add_key(body, "key", key);
@@ -51,25 +52,35 @@ static void write_request(struct ec_text *body, const struct ec_key *key, const 
         hfi_ec_add_number(body, start);
         hfi_ec_add(body, "\"");
     }
-    hfi_ec_add(body, puts ? ",\"filters\":[\"NODELETE\"]}}" : ",\"filters\":[\"NOPUT\"]}}");
+    if (filter) {
+        hfi_ec_add(body, ",\"filters\":[\"");
+        hfi_ec_add(body, filter);
+        hfi_ec_add(body, "\"]");
+    }
+    hfi_ec_add(body, "}}");
 }
 
-bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
-                       const struct ec_key *to, int64_t start, struct ec_watch **ret_watch)
+/* One that is to be asked for; NULL: out of memory, or too many. */
+static struct ec_watch *new_watch(struct hfi_conn *conn)
 {
     struct ec_watch *watch;
-    char url[512];
 
     if (conn->watch_count >= EC_WATCHES_MAX || (conn->conf->user && !conn->token))
-        return false;
+        return NULL;
     watch = hfi_calloc(1, sizeof *watch);
     if (!watch)
-        return false;
+        return NULL;
     watch->conn = conn;
-    watch->wait = wait;
     watch->host = conn->at;
     watch->easy = curl_easy_init();
-    write_request(&watch->body, key, to, start, !wait);
+    return watch;
+}
+
+/* Ask for it. false: out of memory, and it is freed. */
+static bool begin(struct hfi_conn *conn, struct ec_watch *watch)
+{
+    char url[512];
+
     if (!watch->easy || watch->body.failed) {
         free_watch(watch);
         return false;
@@ -98,7 +109,36 @@ bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct
     if (conn->watch_count++ == 0)
         conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
     conn->started = true;
+    return true;
+}
+
+bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
+                       const struct ec_key *to, int64_t start, struct ec_watch **ret_watch)
+{
+    struct ec_watch *watch = new_watch(conn);
+
+    if (!watch)
+        return false;
+    watch->wait = wait;
+    write_request(&watch->body, key, to, start, wait ? "NOPUT" : "NODELETE");
+    if (!begin(conn, watch))
+        return false;
     *ret_watch = watch;
+    return true;
+}
+
+bool hfi_ec_watch_cell(struct hfi_conn *conn, struct ec_cell_wait *cell, const struct ec_key *key,
+                       int64_t revision)
+{
+    struct ec_watch *watch = new_watch(conn);
+
+    if (!watch)
+        return false;
+    watch->cell = cell;
+    write_request(&watch->body, key, NULL, revision + 1, NULL);
+    if (!begin(conn, watch))
+        return false;
+    cell->watch = watch;
     return true;
 }
 
@@ -141,11 +181,16 @@ void hfi_ec_watch_ended(struct ec_watch *watch, CURLcode result)
 static void over(struct hfi_conn *conn, struct ec_watch *watch)
 {
     struct ec_wait *wait = watch->wait;
+    struct ec_cell_wait *cell = watch->cell;
     hf_error why = watch->why;
 
     hfi_ec_watch_close(conn, watch);
     if (wait) {
         hfi_ec_wait_unwatched(conn, wait, &why);
+        return;
+    }
+    if (cell) {
+        hfi_ec_cell_unwatched(conn, cell, &why);
         return;
     }
     conn->inbox = NULL;
@@ -177,17 +222,25 @@ static void told(struct hfi_conn *conn, const struct ec_key *key,
     hfi_ec_call_send(call);
 }
 
-static void event(struct hfi_conn *conn, struct ec_wait *wait, const json_t *one)
+static void event(struct hfi_conn *conn, struct ec_watch *watch, const json_t *one)
 {
-    const json_t *key = json_object_get(json_object_get(one, "kv"), "key");
+    const json_t *kv = json_object_get(one, "kv"), *key = json_object_get(kv, "key");
     bool deleted = json_is_string(json_object_get(one, "type")) &&
                    strcmp(json_string_value(json_object_get(one, "type")), "DELETE") == 0;
+    struct ec_wait *wait = watch->wait;
     unsigned char owner[HFI_OWNER_LEN] = { 0 };
     struct ec_key bytes;
     bool ours;
 
     if (!json_is_string(key))
         return;
+    if (watch->cell) {
+        struct ec_cell_wait *cell = watch->cell;
+
+        hfi_ec_watch_close(conn, watch);
+        hfi_ec_cell_changed(conn, cell, deleted ? 0 : (uint64_t)hfi_ec_number(kv, "mod_revision"));
+        return;
+    }
     bytes.len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
                                 sizeof bytes.bytes);
     ours = bytes.len != SIZE_MAX && hfi_ec_key_place(bytes.bytes, bytes.len, owner);
@@ -204,7 +257,7 @@ static void line(struct hfi_conn *conn, struct ec_watch *watch, const json_t *me
     int64_t compacted = hfi_ec_number(result, "compact_revision");
 
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
-        if (!watch->wait && compacted > 0) {
+        if (watch == conn->inbox && compacted > 0) {
             conn->inbox_rev = compacted; /* what we were told before is lost: ask for each */
             conn->doubt = true;
         }
@@ -218,10 +271,10 @@ static void line(struct hfi_conn *conn, struct ec_watch *watch, const json_t *me
         if (watch->wait)
             hfi_ec_wait_created(conn, watch->wait, hfi_ec_revision(result));
     }
-    if (!watch->wait && json_array_size(events) > 0 && hfi_ec_revision(result) > 0)
+    if (watch == conn->inbox && json_array_size(events) > 0 && hfi_ec_revision(result) > 0)
         conn->inbox_rev = hfi_ec_revision(result) + 1;
     for (size_t i = 0; i < json_array_size(events) && conn->handling == watch; i++)
-        event(conn, watch->wait, json_array_get(events, i));
+        event(conn, watch, json_array_get(events, i));
 }
 
 /* All whole lines that are there. */
@@ -287,7 +340,8 @@ static void pinged(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
 
     (void)reply, (void)err;
     conn->pinging = false;
-    conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms * (conn->waits ? 1 : INBOX_PING_RARE);
+    conn->ping_ms = hfi_now_ms() +
+                    conn->conf->ping_ms * (conn->waits || conn->cell_waits ? 1 : INBOX_PING_RARE);
     if (outcome == EC_ANSWERED || outcome == EC_REFUSED)
         return;
     for (size_t i = 0; i < conn->conf->host_count; i++)

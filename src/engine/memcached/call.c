@@ -171,6 +171,8 @@ static size_t write_set(struct mc_call *call, struct mc_link *link)
     } else {
         head = hfi_mc_cell_head(&call->cell, value);
         body = call->cell.len;
+        if (call->ttl_ms > 0)
+            when = expiry(link, call->ttl_ms, &call->granted_ms);
     }
     if (call->verb == MC_SWAP)
         snprintf(how, sizeof how, "C%" PRIu64, call->cas);

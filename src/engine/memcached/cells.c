@@ -4,6 +4,9 @@
  * the server's CAS number would come again after a restart. It begins at the time in microseconds, so
  * that a cell that was deleted, or forgotten, and made anew has none of its old versions; and the CAS
  * number ties the comparison to the change. A swap is a get and a swap by the number it brought.
+ *
+ * A ttl is the item's own. The server counts in seconds and may be late, so a cell may live longer than
+ * was asked for. Nothing can be waited for.
  */
 #include "engine/memcached/mc.h"
 
@@ -68,6 +71,7 @@ static void cell_read(struct mc_call *call, enum mc_outcome outcome,
         memcpy(op->u.cell.ret_bytes, cell.bytes, cell.len);
         op->u.cell.ret_len = cell.len;
         op->u.cell.ret_version = cell.version;
+        op->u.cell.ret_ttl_ms = reply->has_ttl && reply->ttl_s >= 0 ? reply->ttl_s * 1000 : -1;
     }
     hfi_mc_finish(call->conn, op, status, &err);
 }
@@ -159,6 +163,7 @@ void hfi_mc_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
                                        .name_len = op->u.cell.name.len,
                                        .bytes = op->u.cell.bytes,
                                        .len = op->u.cell.len };
+    call->ttl_ms = op->u.cell.ttl_ms;
     if (op->u.cell.version == 0 && op->u.cell.bytes)
         hfi_mc_call_go(call, MC_ADD, cell_changed);
     else

@@ -136,7 +136,7 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_mc_cell_swap_op(conn, op);
         return;
-    case HFI_OP_BREAK: /* by token, and there are none */
+    default: /* BREAK: by token, and there are none */
         break;
     }
     hfi_mc_finish(conn, op, HF_UNSUPPORTED, NULL);
@@ -239,7 +239,8 @@ static const struct hfi_engine engine = {
                               "ends",
               .fairness = "none: who asks first after a release",
               .wakeup = "a jittered poll: there is nothing to wait on",
-              .caps = HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS },
+              .caps =
+                  HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
     .open = mc_open,
     .close = mc_close,
     .abandon = mc_abandon,

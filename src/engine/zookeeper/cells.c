@@ -94,6 +94,7 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
     memcpy(op->u.cell.ret_bytes, reply->text + MARK_LEN, len);
     op->u.cell.ret_len = len;
     op->u.cell.ret_version = (uint64_t)reply->stat->mzxid;
+    op->u.cell.ret_ttl_ms = -1;
     hfi_zk_finish(call->conn, op, HF_OK, NULL);
 }
 

@@ -147,6 +147,9 @@ void hfi_zk_begin(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_zk_cell_swap(conn, op);
         return;
+    case HFI_OP_TIME:
+        hfi_zk_time(conn, op);
+        return;
     default:
         hfi_zk_finish(conn, op, HF_UNSUPPORTED, NULL);
     }
@@ -172,6 +175,9 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_RENEW:
         hfi_zk_renew(conn, op);
         return;
+    case HFI_OP_CELL_WAIT:
+        hfi_zk_cell_wait(conn, op);
+        return;
     default:
         break;
     }
@@ -194,7 +200,10 @@ static void zk_submit(struct hfi_conn *conn, struct hfi_op *op)
 static void zk_cancel_op(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
-    hfi_zk_cancel(conn, op, status);
+    if (op->kind == HFI_OP_CELL_WAIT)
+        hfi_zk_cell_cancel(conn, op, status);
+    else
+        hfi_zk_cancel(conn, op, status);
     hfi_zk_leave(conn);
 }
 
@@ -288,8 +297,8 @@ static const struct hfi_engine zookeeper = {
               .fairness = "FIFO",
               .wakeup = "a watch on who is before us",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
-                      HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_CELLS },
+                      HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK | HF_CAP_CELLS |
+                      HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

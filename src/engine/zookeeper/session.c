@@ -154,6 +154,7 @@ static void renew_session(struct hfi_conn *conn)
         next = stand->next;
         hfi_zk_stand_expire(stand);
     }
+    hfi_zk_cells_expire(conn);
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(conn, &err) != HF_OK)
         conn->begun_ms = hfi_now_ms(); /* again at the next tick */

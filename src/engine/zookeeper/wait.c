@@ -159,8 +159,10 @@ void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
 
     while (stand && stand->watch_id != watch_id)
         stand = stand->next_watch;
-    if (!stand)
-        return; /* nobody waits for it any more */
+    if (!stand) {
+        hfi_zk_cell_event(conn, watch_id);
+        return;
+    }
     hfi_zk_watch_clear(stand);
     if (stand->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
         hfi_zk_lost(conn, stand->claim, "its node in ZooKeeper was deleted");

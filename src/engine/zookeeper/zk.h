@@ -44,6 +44,7 @@
 
 struct zk_call;
 struct zk_stand;
+struct zk_cell_wait;
 
 /* An answer of any request. The pointers are the library's, good during the call only. */
 struct zk_reply {
@@ -165,6 +166,7 @@ struct hfi_conn {
     struct zk_stand *stands;
     struct zk_stand *watches[ZK_BUCKETS];
     uint64_t last_watch;
+    struct zk_cell_wait *cell_waits;
     int64_t due_ms; /* no stand has anything to do before */
     struct zk_call *failed;
     struct hfi_op *done, **done_end;
@@ -282,6 +284,14 @@ void hfi_zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_zk_break(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+
+/* ---- cell_wait.c */
+void hfi_zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
+void hfi_zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
+void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op);
+
 hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

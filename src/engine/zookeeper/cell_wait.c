@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for a cell to have another version, by a watch on its node; and the servers' clock. With
+ * the lock.
+ *
+ * The look that finds the version also sets the watch, so nothing falls in between. A watch says only
+ * that something happened: the next look tells what. The library sets watches again when it is
+ * connected anew, in the same session; with the session they end, and who waits is told so
+ * (HF_UNAVAILABLE) and begins again.
+ */
+#include "engine/zookeeper/zk.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdio.h>
+
+struct zk_cell_wait {
+    struct zk_cell_wait *next; /* in conn->cell_waits, unless it is over */
+    struct hfi_op *op;         /* NULL: it is over, and a look is still under way */
+    uint64_t watch_id;
+    bool looking;
+    bool again; /* its watch fired while it looked */
+};
+
+static zk_answer_fn looked, clock_set, clock_made;
+static void look(struct hfi_conn *conn, struct zk_cell_wait *wait);
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+static void finish(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_status status,
+                   const hf_error *err)
+{
+    struct zk_cell_wait **at = &conn->cell_waits;
+    struct hfi_op *op = wait->op;
+
+    while (*at != wait)
+        at = &(*at)->next;
+    *at = wait->next;
+    wait->op = NULL;
+    if (!wait->looking)
+        hfi_free(wait);
+    hfi_zk_finish(conn, op, status, err);
+}
+
+void hfi_zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct zk_cell_wait *wait;
+
+    if (!conn->connected) {
+        hfi_zk_finish(conn, op, HF_UNAVAILABLE, &conn->why);
+        return;
+    }
+    wait = hfi_calloc(1, sizeof *wait);
+    if (!wait) {
+        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    wait->op = op;
+    wait->next = conn->cell_waits;
+    conn->cell_waits = wait;
+    op->engine[ZK_OP_STAND] = wait;
+    look(conn, wait);
+}
+
+static void look(struct hfi_conn *conn, struct zk_cell_wait *wait)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, looked, NULL);
+    char path[ZK_PATH_MAX];
+
+    if (!call) {
+        finish(conn, wait, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = wait;
+    wait->looking = true;
+    wait->again = false;
+    wait->watch_id = ++conn->last_watch;
+    hfi_zk_parent_path(conn, "cells", &wait->op->u.cell.name, path);
+    hfi_zk_send_exists(call, path, wait->watch_id);
+}
+
+static void looked(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct zk_cell_wait *wait = call->data;
+    uint64_t version = reply->rc == ZOK ? (uint64_t)reply->stat->mzxid : 0;
+    hf_error err;
+
+    wait->looking = false;
+    if (!wait->op) {
+        hfi_free(wait);
+    } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
+        hf_status status = hfi_zk_refusal(reply->rc, "looking at the cell", &err);
+
+        finish(call->conn, wait, status, &err);
+    } else if (version != wait->op->u.cell.version) {
+        wait->op->u.cell.ret_version = version;
+        finish(call->conn, wait, HF_OK, NULL);
+    } else if (wait->again) {
+        look(call->conn, wait);
+    }
+}
+
+void hfi_zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
+{
+    struct zk_cell_wait *wait = conn->cell_waits;
+
+    while (wait && wait->watch_id != watch_id)
+        wait = wait->next;
+    if (!wait)
+        return; /* nobody waits for it any more */
+    if (wait->looking)
+        wait->again = true;
+    else if (conn->connected)
+        look(conn, wait);
+    else
+        finish(conn, wait, HF_UNAVAILABLE, &conn->why);
+}
+
+void hfi_zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    struct zk_cell_wait *wait = op->engine[ZK_OP_STAND];
+
+    if (wait)
+        finish(conn, wait, status, NULL);
+}
+
+void hfi_zk_cells_expire(struct hfi_conn *conn)
+{
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNAVAILABLE, 0, "the session has expired");
+    while (conn->cell_waits)
+        finish(conn, conn->cell_waits, HF_UNAVAILABLE, &err);
+}
+
+/* ---- the clock ---------------------------------------------------------------------------------- */
+
+/*
+ * No request asks a server for its time; but every write is stamped by the leader. So one node is
+ * written to, and the answer says when.
+ */
+static void clock_path(const struct hfi_conn *conn, char ret_path[ZK_PATH_MAX])
+{
+    snprintf(ret_path, ZK_PATH_MAX, "%s/clock", conn->conf->root);
+}
+
+void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct zk_call *call = hfi_zk_call_new(conn, clock_set, NULL);
+    char path[ZK_PATH_MAX];
+
+    if (!call) {
+        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    call->data = op;
+    clock_path(conn, path);
+    hfi_zk_send_set(call, path, "", 0);
+}
+
+static void clock_told(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct hfi_op *op = call->data;
+    hf_error err;
+
+    if (reply->rc == ZOK) {
+        op->u.time.ret_us = reply->stat->mtime * 1000;
+        hfi_zk_finish(call->conn, op, HF_OK, NULL);
+    } else {
+        hf_status status = hfi_zk_refusal(reply->rc, "asking for the time", &err);
+
+        hfi_zk_finish(call->conn, op, status, &err);
+    }
+}
+
+static void clock_set(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct zk_call *make;
+    char path[ZK_PATH_MAX];
+
+    if (reply->rc != ZNONODE) {
+        clock_told(call, reply);
+        return;
+    }
+    clock_path(call->conn, path);
+    make = hfi_zk_call_new(call->conn, clock_made, NULL);
+    if (!make) {
+        hfi_zk_finish(call->conn, call->data, HF_NO_MEMORY, NULL);
+        return;
+    }
+    make->data = call->data;
+    hfi_zk_make_parents(call->conn, path);
+    hfi_zk_send_create(make, path, "", 0, ZOO_PERSISTENT);
+}
+
+static void clock_made(struct zk_call *call, const struct zk_reply *reply)
+{
+    if (reply->rc == ZNODEEXISTS) /* somebody else made it */
+        hfi_zk_time(call->conn, call->data);
+    else
+        clock_told(call, reply);
+}
