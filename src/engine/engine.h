@@ -11,8 +11,9 @@
  * Three kinds of engine fit:
  *
  *   HFI_INLINE    submit() finishes every op before it returns, but for an
- *                 acquire that must wait: that one is finished later, by the
- *                 waiting thread inside wait(), or by a thread of the engine.
+ *                 acquire or a wait for a cell that must wait: that one is
+ *                 finished later, by the waiting thread inside wait(), or by a
+ *                 thread of the engine.
  *   HFI_EVENT     submit() writes, process() reads and finishes. Core drives it
  *                 with fd() / timeout_ms() / process(), one thread at a time.
  *   HFI_BLOCKING  submit() runs on the calling thread until the op is finished
@@ -104,10 +105,15 @@ enum hfi_op_kind {
     HFI_OP_CELL_READ, /* ret_bytes (from hfi_malloc), ret_len, ret_version, ret_ttl_ms; HF_NOT_FOUND */
     HFI_OP_CELL_SWAP, /* version (0: there is none yet), bytes (NULL: delete), ttl_ms -> ret_version;
                          HF_BUSY: it has another version, which ret_version says (0: none) */
-    HFI_OP_CELL_WAIT, /* version: finish with HF_OK as soon as the cell's is another one (ret_version, 0:
-                         there is none), at once if it is already; an event, never a poll. cancel()
-                         ends it as it does a waiting acquire. Only with HF_CAP_CELL_WATCH. */
-    HFI_OP_TIME,      /* HF_CAP_CLOCK: time.ret_us, the server's clock */
+    HFI_OP_CELL_WAIT, /* version (0: there is none): finish with HF_OK as soon as the cell's is another one
+                         (ret_version, 0: there is none), at once if it is already; an event, never a
+                         poll. A ttl that ends is a change. may_wait and blocking are set: it waits in
+                         submit() (BLOCKING), in wait() (INLINE) or nowhere (EVENT), as an acquire does.
+                         cancel() ends it, and needs no answer of the server for that: nothing is in the
+                         store that could stay there. HF_UNAVAILABLE: the connection was lost and the
+                         engine does not find out by itself whether it changed; core begins again. Only
+                         with HF_CAP_CELL_WATCH. */
+    HFI_OP_TIME, /* HF_CAP_CLOCK: time.ret_us, the server's clock */
 
     /* Native paths, only for an engine that lists them in `native`; else made of cells (src/prim). */
     HFI_OP_COUNTER, /* counter */
@@ -147,7 +153,7 @@ struct hfi_op {
     int64_t deadline_ms; /* hfi_now_ms() time; HFI_NEVER: none. INLINE and EVENT engines may
                             leave it to core, which calls cancel() when it has passed. */
     bool may_wait;       /* ACQUIRE: queue if it is busy; else finish with HF_BUSY */
-    bool blocking;       /* ACQUIRE: this thread will call wait() next (INLINE engines) */
+    bool blocking; /* ACQUIRE, CELL_WAIT: this thread will call wait() next (INLINE engines) */
     struct hfi_claim *claim;
     union {
         struct {
@@ -259,9 +265,9 @@ struct hfi_engine {
     void (*submit)(struct hfi_conn *conn, struct hfi_op *op);
 
     /*
-     * Ask a waiting acquire to end with `status` (HF_CANCELLED, HF_TIMEOUT). Any
-     * thread. The op is finished with `status` once the store has taken us out of
-     * the queue, with HF_OK if it was granted first, with HF_UNKNOWN if neither can
+     * Ask a waiting acquire (or CELL_WAIT, see there) to end with `status` (HF_CANCELLED,
+     * HF_TIMEOUT). Any thread. The op is finished with `status` once the store has taken us
+     * out of the queue, with HF_OK if it was granted first, with HF_UNKNOWN if neither can
      * be established. INLINE: finished before this returns, by this call or by
      * another. An op that has finished or finishes meanwhile: no effect, but the
      * caller guarantees that its memory is still there.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One step on a cell, for the primitives that stand on cells: on the calling thread, which
- * drives the engine if need be, and at most as long as a call may take that waits for nobody.
+ * drives the engine if need be, and at most as long as a call may take that waits for nobody. And
+ * waiting for a change of one, for as long as its caller likes (cell_wait.c).
  *
  * The caller has entered the store (hfi_prim_enter()). Errors are those of the engine, not yet
  * wrapped: hfi_prim_error() adds the store, the verb and the name. A step that is given up because
@@ -44,6 +45,20 @@ void hfi_cell_forget(struct hfi_cell *cell);
  * one. ttl_ms 0: no end. ret_version may be NULL. */
 hf_status hfi_cell_swap(const struct hfi_prim *prim, uint64_t version, const void *bytes,
                         size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *inner);
+
+/*
+ * Wait until the cell's version is another than `version` (0: there is none), at once if it is already;
+ * *ret_version (may be NULL) says which, 0: it is gone. until_ms: hfi_now_ms() time, HFI_NEVER: no limit;
+ * one that has passed is a look. An event wakes it with HF_CAP_CELL_WATCH; elsewhere the cell is read
+ * again every 25 ms at first and every second in the end. A store that goes away is waited for.
+ *
+ * HF_TIMEOUT. HF_CANCELLED: by `cancel` (may be NULL), or the store is being closed. HF_UNAVAILABLE: the
+ * time is up, and the store was away at its end. HF_INVALID, HF_FORKED: not a canceller.
+ *
+ * A thread that has changed the cell itself waits for the version that its swap said.
+ */
+hf_status hfi_cell_wait(const struct hfi_prim *prim, uint64_t version, int64_t until_ms,
+                        hf_cancel *cancel, uint64_t *ret_version, hf_error *inner);
 
 /* The store's clock, microseconds since 1970 (HF_CAP_CLOCK). */
 hf_status hfi_store_time(const struct hfi_prim *prim, int64_t *ret_us, hf_error *inner);
