@@ -398,7 +398,8 @@ typedef enum hf_algorithm {
     HF_LIMIT_BUCKET = 2   /* `burst` at once, refilled at `rate` in per_ms */
 } hf_algorithm;
 
-#define HF_LIMIT_SLIDING_MAX 4096 /* largest rate of a sliding window, which remembers every grant */
+#define HF_LIMIT_SLIDING_MAX \
+    4096 /* largest rate of a sliding window, which remembers every grant */
 
 typedef struct hf_limit {
     size_t size;

@@ -99,10 +99,9 @@ const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_
         return "rate: a sliding window remembers every grant: at most 4096; a bucket has no such "
                "limit";
 
-    *ret_rule = (struct hfi_limit_rule){ .algorithm = algorithm,
-                                         .rate = rate,
-                                         .period_us = period_us,
-                                         .burst = burst };
+    *ret_rule = (struct hfi_limit_rule){
+        .algorithm = algorithm, .rate = rate, .period_us = period_us, .burst = burst
+    };
     if (algorithm == HF_LIMIT_BUCKET) {
         if (burst == 0)
             ret_rule->burst = burst = rate;
@@ -342,8 +341,8 @@ static void bucket_plan(struct plan *plan, int64_t permits)
 static size_t bucket_save(struct plan *plan, int64_t permits, unsigned char *ret_state)
 {
     plan->level -= permits * plan->rule->unit;
-    plan->over = plan->now + divide_up(plan->rule->burst * plan->rule->unit - plan->level,
-                                       plan->rule->speed);
+    plan->over = plan->now +
+                 divide_up(plan->rule->burst * plan->rule->unit - plan->level, plan->rule->speed);
     put(ret_state + HFI_LIMIT_MORE, plan->level);
     return HFI_LIMIT_MORE + 8;
 }

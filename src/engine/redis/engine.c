@@ -176,6 +176,9 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_rd_cell_swap(conn, op);
         return;
+    case HFI_OP_LIMIT:
+        hfi_rd_limit(conn, op);
+        return;
     }
     hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
@@ -361,6 +364,7 @@ static const struct hfi_engine native = {
     CALLS,
     .variant = rd_variant,
     .passed = hfi_rd_passed,
+    .native = HFI_NATIVE_LIMIT,
     .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |

@@ -12,6 +12,7 @@
  *   lease.c     release, renew, adopt, break, notes of local passes
  *   look.c      inspect
  *   cells.c     cells
+ *   limit.c     rate limits
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
  *
@@ -317,6 +318,7 @@ void hfi_rd_notes_send(struct hfi_conn *conn);
 
 void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_limit(struct hfi_conn *conn, struct hfi_op *op);
 
 hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
