@@ -388,6 +388,37 @@ HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* ---- counters ---------------------------------------------------------------- */
 
+/*
+ * A counter is a 64-bit number under a name, in a store with HF_CAP_CELLS; one that
+ * is not there is 0. name_len 0: the name ends with a NUL. All of a call is one step
+ * for everybody else. On Redis it is one command (INCRBY on the key "hf:{NAME}:c",
+ * which redis-cli reads too); elsewhere a cell that is read and swapped, again if
+ * somebody was there in between.
+ *
+ * hf_counter_add() adds any number, also a negative one. hf_counter_set_if() sets it if
+ * it is `expected`; HF_CHANGED: it is not, and nothing was done. *ret_current
+ * is what it is then, for both. hf_counter_delete(): it is not there any more, HF_OK
+ * also if it never was. ret_value of hf_counter_add() and ret_current may be NULL.
+ *
+ * HF_OVERFLOW: the sum would leave the range, and nothing was done. HF_MISMATCH:
+ * the name is a cell of another kind, or in Redis a key that is no number. HF_BUSY: others
+ * changed it all the time for some seconds, and nothing was done. HF_UNKNOWN: the answer
+ * was lost; it may have been done, once, or may still be. It is never sent twice, for
+ * that could count twice, and nothing is settled in the background: only the caller can
+ * know what to do. HF_UNAVAILABLE: nothing was done. HF_UNSUPPORTED: without HF_CAP_CELLS.
+ */
+HF_API hf_status hf_counter_add(hf_store *store, const void *name, size_t name_len, int64_t delta,
+                                int64_t *ret_value, hf_error *err);
+HF_API hf_status hf_counter_get(hf_store *store, const void *name, size_t name_len,
+                                int64_t *ret_value, hf_error *err);
+HF_API hf_status hf_counter_set(hf_store *store, const void *name, size_t name_len, int64_t value,
+                                hf_error *err);
+HF_API hf_status hf_counter_set_if(hf_store *store, const void *name, size_t name_len,
+                                   int64_t expected, int64_t value, int64_t *ret_current,
+                                   hf_error *err);
+HF_API hf_status hf_counter_delete(hf_store *store, const void *name, size_t name_len,
+                                   hf_error *err);
+
 /* ---- scripts ----------------------------------------------------------------- */
 
 /* ---- rate limits -------------------------------------------------------------- */

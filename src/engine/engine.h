@@ -182,7 +182,8 @@ struct hfi_op {
             int64_t ret_ttl_ms; /* READ: left; -1: no end */
         } cell;
         struct {
-            int64_t ret_us; /* microseconds since 1970 */
+            struct hfi_name name; /* whose server is asked, where there are several */
+            int64_t ret_us;       /* microseconds since 1970 */
         } time;
         struct hfi_counter_op *counter; /* prim/counter.h */
         struct hfi_limit_op *limit;     /* prim/limit.h */

@@ -170,7 +170,9 @@ hf_status hfi_store_time(const struct hfi_prim *prim, int64_t *ret_us, hf_error 
 
     if (!step)
         return hfi_error_memory(inner);
-    memset(&step->job.op.u, 0, sizeof step->job.op.u);
+    step->job.op.u.time.name = prim->name;
+    step->job.op.u.time.name.bytes = step->name;
+    step->job.op.u.time.ret_us = 0;
     status = step_run(step, &gone);
     if (gone)
         return given_up(HF_UNAVAILABLE, inner);

@@ -216,6 +216,11 @@ void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, c
     say(peer, "hammer %s %d %d %s", name, (int)kind, count, path);
 }
 
+void peer_count(struct peer *peer, const char *name, int count)
+{
+    say(peer, "count %s %d", name, count);
+}
+
 void peer_idle(struct peer *peer)
 {
     EXPECT(HF_OK, hear_status(peer));
@@ -331,6 +336,21 @@ static hf_status do_hammer(struct desk *desk, const char *args)
     return status;
 }
 
+static hf_status do_count(struct desk *desk, const char *args)
+{
+    char name[256];
+    int count;
+    hf_status status = HF_OK;
+
+    if (sscanf(args, "%255s %d", name, &count) != 2)
+        abort();
+    for (int i = 0; i < count && status == HF_OK; i++)
+        do
+            status = hf_counter_add(desk->store, name, 0, 1, NULL, NULL);
+        while (status == HF_BUSY); /* nothing was done */
+    return status;
+}
+
 /* A child that lives until the line to us is closed. */
 static hf_status do_child(bool by_fork)
 {
@@ -372,6 +392,8 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%s", handle);
     } else if (strncmp(line, "hammer ", 7) == 0)
         answer(desk, "%d", (int)do_hammer(desk, args));
+    else if (strncmp(line, "count ", 6) == 0)
+        answer(desk, "%d", (int)do_count(desk, args));
     else if (strcmp(line, "exit") == 0)
         _exit(0);
     else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)

@@ -393,6 +393,7 @@ class Case:
     """One name, our clock or the server's, and short ways to call."""
 
     def __init__(self, server, scripts, clock=True):
+        self.server = server
         self.call = Caller(server, scripts, clock)
         self.redis = self.call.redis
         self.redis('FLUSHALL')
@@ -634,15 +635,84 @@ def cells(case):
     equal(case.call('cell_swap', key, 0, 'x\x00y'), ['C', first])
     equal(case.call('cell_swap', key, 0, 'z'), ['V', first])
     equal(case.call('cell_swap', key, first + 1, 'z'), ['V', first])
-    equal(case.call('cell_read', key), ['C', first, 'x\x00y'])
+    equal(case.call('cell_read', key), ['C', first, 'x\x00y', -1])
+    equal(case.call('cell_read', key, 1), ['C', first, '', -1])
     equal(case.call('cell_swap', key, first, ''), ['C', first + 1])  # in the same microsecond
-    equal(case.call('cell_read', key), ['C', first + 1, ''])
+    equal(case.call('cell_read', key), ['C', first + 1, '', -1])
     equal(case.redis('PTTL', key[0]), -1)
     equal(case.call('cell_swap', key, first), ['V', first + 1])
     equal(case.call('cell_swap', key, first + 1), ['C', first + 1])  # no bytes: deleted
     equal(case.call('cell_read', key), ['N'])
     case.pass_ms(1)
     equal(case.call('cell_swap', key, 0, 'x'), ['C', first + 1000])
+
+
+def cells_end(case):
+    key = [PREFIX + '{n}:c']
+    case.us = case.us // 1000 * 1000 + 999  # the last microsecond of a millisecond counts as its first
+    first = case.us
+    case.pass_ms(0)
+    equal(case.call('cell_swap', key, 0, 'x', 20), ['C', first])
+    equal(case.call('cell_read', key), ['C', first, 'x', 21])
+    equal(case.redis('PEXPIRETIME', key[0]), first // 1000 + 20)
+    case.pass_ms(20)
+    equal(case.call('cell_read', key, 1), ['C', first, '', 1])
+    case.pass_ms(1)
+    equal(case.call('cell_read', key), ['N'])
+    equal(case.call('cell_swap', key, first, 'y'), ['V', 0])  # also while the server has not deleted it
+    equal(case.call('cell_swap', key, 0, 'y'), ['C', first + 21000])
+    equal(case.call('cell_read', key), ['C', first + 21000, 'y', -1])
+    equal(case.redis('PTTL', key[0]), -1)
+    equal(case.call('cell_swap', key, first + 21000, 'z', 5), ['C', first + 21001])
+    equal(case.call('cell_swap', key, first + 21001, 'z'), ['C', first + 21002])  # stays, from now on
+    equal(case.call('cell_read', key), ['C', first + 21002, 'z', -1])
+    equal(case.redis('PTTL', key[0]), -1)
+    equal(case.call('cell_swap', key, first + 21002, 'z', 5), ['C', first + 21003])
+    case.pass_ms(6)
+    case.us -= 1000000  # set back: a version is still never used twice
+    case.pass_ms(0)
+    equal(case.call('cell_swap', key, first + 21003, 'w'), ['C', first + 21004])
+
+
+def cells_tell(case):
+    key = [PREFIX + '{n}:c']
+    listener = case.server.connect()
+    listener('SUBSCRIBE', key[0])
+    case.call('cell_swap', key, 1, 'x')  # refused: nothing to tell
+    first = case.call('cell_swap', key, 0, 'x')[1]
+    case.call('cell_swap', key, first, 'y', 1000)
+    case.call('cell_swap', key, 0, 'y')
+    case.call('cell_swap', key, first + 1)
+    for version in (first, first + 1, 0):
+        equal(text(listener.read()), ['message', key[0], str(version)])
+    listener.close()
+
+
+def counters(case):
+    key = [PREFIX + '{n}:c']
+    big = 2 ** 63 - 1
+    equal(case.call('counter_set', key, big, ''), ['C'])
+    equal(case.redis('GET', key[0]), str(big).encode())
+    equal(case.call('counter_set', key, 1, big - 1), ['V', str(big)])  # no double tells these apart
+    equal(case.call('counter_set', key, -big - 1, big), ['C'])
+    equal(case.call('counter_set', key, '', ''), ['C'])
+    equal(case.redis('EXISTS', key[0]), 0)
+    equal(case.call('counter_set', key, 5, 1), ['V', '0'])
+    equal(case.call('counter_set', key, 5, 0), ['C'])  # none is 0
+    case.redis('SET', key[0], 'five')
+    for args in ((1, ''), (1, 5), ('', '')):
+        equal(case.call('counter_set', key, *args), ['M'])
+    equal(case.redis('GET', key[0]), b'five')
+    case.redis('DEL', key[0])
+    first = case.call('cell_swap', key, 0, 'x')[1]
+    for call in (lambda: case.call('counter_set', key, 1, ''), lambda: case.call('counter_set', key, '', '')):
+        try:
+            call()
+            raise Mismatch('took a cell for a counter')
+        except resp.Error as error:
+            if 'WRONGTYPE' not in str(error):
+                raise
+    equal(case.call('cell_read', key), ['C', first, 'x', -1])
 
 
 def real_clock(case):
@@ -668,7 +738,8 @@ def real_clock(case):
 
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
-         to_the_millisecond, clock_set_back, token_of_now, another_version, cells, real_clock]
+         to_the_millisecond, clock_set_back, token_of_now, another_version, cells,
+         cells_end, cells_tell, counters, real_clock]
 
 
 def embedding(code, scripts, server):

@@ -177,14 +177,22 @@ void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all
     hfi_command_add(&call->command, key, len + 2);
 }
 
+size_t hfi_rd_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                       char ret_key[RD_KEY_MAX])
+{
+    size_t len = name_key(conn, name, ret_key);
+
+    memcpy(ret_key + len, ":c", 2);
+    return len + 2;
+}
+
 void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name)
 {
     char key[RD_KEY_MAX];
-    size_t len = name_key(call->conn, name, key);
+    size_t len = hfi_rd_cell_key(call->conn, name, key);
 
     set_slot(call, key, len);
-    memcpy(key + len, ":c", 2);
-    hfi_command_add(&call->command, key, len + 2);
+    hfi_command_add(&call->command, key, len);
 }
 
 void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Cells: bytes and a version, read and compare-and-swap. */
+/* Cells: bytes and a version, read and compare-and-swap; and the server's clock. */
 #include "engine/redis/rd.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
@@ -12,6 +14,7 @@ static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struc
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *bytes = hfi_reply_at(reply, 2, HFI_REPLY_TEXT);
+    const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
     struct hfi_op *op = call->op;
 
     if (outcome != RD_ANSWERED) {
@@ -23,7 +26,7 @@ static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struc
         hfi_rd_finish(call->conn, op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (hfi_rd_letter(reply) != 'C' || !version || !bytes || version->integer <= 0) {
+    if (hfi_rd_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
         hfi_rd_finish_odd(call->conn, op, reply);
         return;
     }
@@ -35,6 +38,7 @@ static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struc
     memcpy(op->u.cell.ret_bytes, bytes->text, bytes->len);
     op->u.cell.ret_len = bytes->len;
     op->u.cell.ret_version = (uint64_t)version->integer;
+    op->u.cell.ret_ttl_ms = left->integer;
     hfi_rd_finish(call->conn, op, HF_OK, NULL);
 }
 
@@ -77,5 +81,54 @@ void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
     hfi_command_add_number(&call->command, (int64_t)op->u.cell.version);
     if (op->u.cell.bytes) /* without: delete */
         hfi_command_add(&call->command, op->u.cell.bytes, op->u.cell.len);
+    if (op->u.cell.bytes && op->u.cell.ttl_ms > 0)
+        hfi_command_add_number(&call->command, op->u.cell.ttl_ms);
+    hfi_rd_call_send(call);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+static bool number_of(const struct hfi_reply *text, int64_t *ret_number)
+{
+    char *end;
+
+    if (!text || text->len == 0 || text->text[0] < '0' || text->text[0] > '9')
+        return false;
+    errno = 0;
+    *ret_number = strtoll(text->text, &end, 10);
+    return errno == 0 && end == text->text + text->len;
+}
+
+static void time_told(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                      const hf_error *err)
+{
+    int64_t seconds, us;
+
+    if (outcome != RD_ANSWERED) {
+        hfi_rd_finish(call->conn, call->op,
+                      outcome == RD_MAYBE ? HF_UNAVAILABLE : hfi_rd_status(outcome, err), err);
+        return;
+    }
+    if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||
+        !number_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &us) || us >= 1000000 ||
+        seconds > INT64_MAX / 1000000 - 1) {
+        hfi_rd_finish_odd(call->conn, call->op, reply);
+        return;
+    }
+    call->op->u.time.ret_us = seconds * 1000000 + us;
+    hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+}
+
+/* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
+void hfi_rd_time(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, time_told, op);
+
+    if (!call)
+        return;
+    call->again = true;
+    if (conn->slots)
+        call->command.slot = hfi_rd_name_slot(conn, &op->u.time.name);
+    hfi_command_add_text(&call->command, "TIME");
     hfi_rd_call_send(call);
 }

@@ -31,6 +31,7 @@ static void tick(struct hfi_pump *pump, int64_t now_ms)
 
     hfi_rd_net_tick(conn, now_ms);
     hfi_rd_waits_tick(conn, now_ms);
+    hfi_rd_cell_waits_tick(conn, now_ms);
     if (conn->note_ms <= now_ms)
         hfi_rd_notes_send(conn);
 }
@@ -42,6 +43,7 @@ static int64_t next_ms(struct hfi_pump *pump)
     int64_t next = hfi_rd_net_next_ms(conn);
 
     next = conn->beat_ms < next ? conn->beat_ms : next;
+    next = conn->look_ms < next ? conn->look_ms : next;
     return conn->note_ms < next ? conn->note_ms : next;
 }
 
@@ -49,7 +51,7 @@ static struct hfi_link *busy(struct hfi_pump *pump, bool *ret_listens)
 {
     struct hfi_conn *conn = (struct hfi_conn *)pump;
 
-    *ret_listens = conn->beat_ms != HFI_NEVER;
+    *ret_listens = conn->beat_ms != HFI_NEVER || conn->channels;
     return hfi_rd_net_busy(conn);
 }
 
@@ -95,7 +97,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
     conn->location = conn->conf->location;
     conn->parked_end = &conn->parked;
-    conn->beat_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
+    conn->beat_ms = conn->look_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
                                                         : &hfi_rd_native;
@@ -176,9 +178,20 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_rd_cell_swap(conn, op);
         return;
+    case HFI_OP_CELL_WAIT:
+        hfi_rd_cell_wait(conn, op);
+        return;
+    case HFI_OP_TIME:
+        hfi_rd_time(conn, op);
+        return;
+    case HFI_OP_COUNTER:
+        hfi_rd_counter(conn, op);
+        return;
     case HFI_OP_LIMIT:
         hfi_rd_limit(conn, op);
         return;
+    case HFI_OP_SCRIPT:
+        break;
     }
     hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
@@ -193,7 +206,10 @@ static void rd_submit(struct hfi_conn *conn, struct hfi_op *op)
 static void rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     hfi_pump_enter(&conn->pump);
-    hfi_rd_cancel(conn, op, status);
+    if (op->kind == HFI_OP_CELL_WAIT)
+        hfi_rd_cell_cancel(conn, op, status);
+    else
+        hfi_rd_cancel(conn, op, status);
     hfi_pump_leave(&conn->pump);
 }
 
@@ -364,13 +380,13 @@ static const struct hfi_engine native = {
     CALLS,
     .variant = rd_variant,
     .passed = hfi_rd_passed,
-    .native = HFI_NATIVE_LIMIT,
+    .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT,
     .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_CELLS },
+                      HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
 };
 
 static const struct hfi_engine *rd_variant(const struct hfi_url *url)

@@ -551,6 +551,7 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
     conn->inbox.why.status = HF_OK;
     conn->inbox.why.text[0] = 0;
     hfi_rd_waits_hurry(conn); /* grants may have been published to nobody */
+    hfi_rd_channels_up(conn);
 }
 
 /* Nothing is subscribed any more: subscriptions end with the line. */
@@ -559,6 +560,7 @@ static void hush(struct hfi_conn *conn)
     conn->inbox_up = false;
     for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
         wait->listens = false;
+    hfi_rd_channels_down(conn);
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
@@ -580,6 +582,8 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
         hfi_rd_message(conn, payload, len);
     else if (conn->way->heard)
         conn->way->heard(conn, channel, channel_len);
+    else
+        hfi_rd_channel_message(conn, channel, channel_len, payload, len);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */

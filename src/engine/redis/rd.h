@@ -11,7 +11,10 @@
  *   acquire.c   acquire and its waiting: enqueue, heartbeat, grant, cancel
  *   lease.c     release, renew, adopt, break, notes of local passes
  *   look.c      inspect
- *   cells.c     cells
+ *   cells.c     cells, and the server's clock
+ *   cell_wait.c waiting for a cell to change
+ *   counter.c   counters
+ *   script.c    scripts of the user's
  *   limit.c     rate limits
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
@@ -152,7 +155,9 @@ struct hfi_conn {
     struct rd_call *reserve; /* without memory a cancel or release must still leave; NULL: in use */
 
     struct rd_wait *waits;
-    int64_t beat_ms; /* no wait has anything to do before */
+    int64_t beat_ms;             /* no wait has anything to do before */
+    struct rd_channel *channels; /* those that somebody waits on for a cell to change */
+    int64_t look_ms;             /* none of those reads before */
     uint64_t last_attempt;
     struct hfi_claim *claims[RD_BUCKETS]; /* ours, by owner, through claim->engine[RD_CLAIM_NEXT] */
 
@@ -165,7 +170,8 @@ struct hfi_conn {
 
 /* op->engine[] */
 enum {
-    RD_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct rd_wait, until it is to be finished */
+    RD_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct rd_wait, until it is to be finished; a
+                                   wait for a cell: its struct rd_cell_wait, likewise */
     RD_OP_DATA,                 /* look.c */
     RD_OP_LEFT                  /* a renewal: how many commands of it are under way */
 };
@@ -286,6 +292,9 @@ bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
 void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all);
 /* The slot of its keys in a cluster. */
 uint32_t hfi_rd_name_slot(const struct hfi_conn *conn, const struct hfi_name *name);
+/* The key of a cell, and the channel of its changes; its length. */
+size_t hfi_rd_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                       char ret_key[RD_KEY_MAX]);
 void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name);
 void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner);
 /* The status for an op whose call ended without an answer: UNAVAILABLE, UNKNOWN or the server's. */
@@ -295,7 +304,7 @@ char hfi_rd_letter(const struct hfi_reply *reply);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
 
-/* ---- acquire.c, lease.c, look.c, cells.c, doctor.c ------------------------------------ */
+/* ---- acquire.c, lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------- */
 
 void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
@@ -318,6 +327,16 @@ void hfi_rd_notes_send(struct hfi_conn *conn);
 
 void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_time(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_counter(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_rd_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+/* The inbox' line came or went; a message came on it that is not for the inbox. */
+void hfi_rd_channels_up(struct hfi_conn *conn);
+void hfi_rd_channels_down(struct hfi_conn *conn);
+void hfi_rd_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+                            const char *payload, size_t len);
 void hfi_rd_limit(struct hfi_conn *conn, struct hfi_op *op);
 
 hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);

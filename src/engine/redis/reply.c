@@ -56,6 +56,8 @@ static const struct {
     { "The user executing the script can't", HF_DENIED }, /* NOPERM, likewise */
     { "max number of clients", HF_UNAVAILABLE },
     { "Error writing to the AOF", HF_UNAVAILABLE },
+    { "increment or decrement would overflow", HF_OVERFLOW },
+    { "value is not an integer or out of range", HF_MISMATCH }, /* what INCRBY is to count up */
 };
 
 static hf_status plain_status(struct words words);

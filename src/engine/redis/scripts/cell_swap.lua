@@ -1,17 +1,37 @@
 -- SPDX-License-Identifier: MIT
 -- Replace a cell's bytes if its version is still the expected one; 0: if there is no cell. Without new
--- bytes: delete it. A new version is larger than the old one and no smaller than the server's
--- microseconds, so that it is never used twice for one name, also when the cell was deleted in
--- between: who succeeds knows that nobody wrote meanwhile.
+-- bytes: delete it. With a ttl it is gone by itself after that; without, it stays, whatever it had before.
+--
+-- A new version is larger than the old one and no smaller than the server's microseconds, so that it is
+-- never used twice for one name, also when the cell was deleted or its time was over in between: who
+-- succeeds knows that nobody wrote meanwhile.
+--
+-- Who waits for a change listens on the channel that is called as the key: its message is the new version, 0
+-- if it is deleted. It leaves with the write, so whoever has subscribed before he read the old version gets
+-- it. That a time was over is told by nobody: a reader hears how much is left.
 
-local expected = tonumber(ARGV[1])
-local version = tonumber(redis.call('HGET', KEYS[1], 'n') or 0)
-if version ~= expected then return { 'V', version } end
+local got = redis.call('HMGET', KEYS[1], 'n', 'e')
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local last = tonumber(got[1] or 0)
+local version = last
+if got[2] and math.floor(now / 1000) > tonumber(got[2]) then version = 0 end
+if version ~= tonumber(ARGV[1]) then return { 'V', version } end
+
 if not ARGV[2] then
     redis.call('DEL', KEYS[1])
+    redis.pcall('PUBLISH', KEYS[1], '0')
     return { 'C', version }
 end
-local time = redis.call('TIME')
-version = math.max(version + 1, time[1] * 1000000 + time[2])
-redis.call('HSET', KEYS[1], 'n', string.format('%.0f', version), 'v', ARGV[2])
+if got[2] then redis.call('DEL', KEYS[1]) end -- with its time
+version = math.max(last + 1, now)
+local text = string.format('%.0f', version)
+if ARGV[3] then
+    local ends = string.format('%.0f', math.floor(now / 1000) + ARGV[3])
+    redis.call('HSET', KEYS[1], 'n', text, 'v', ARGV[2], 'e', ends)
+    redis.call('PEXPIREAT', KEYS[1], ends)
+else
+    redis.call('HSET', KEYS[1], 'n', text, 'v', ARGV[2])
+end
+redis.pcall('PUBLISH', KEYS[1], text)
 return { 'C', version }

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for a cell to change: HFI_OP_CELL_WAIT.
+ *
+ * cell_swap.lua publishes the new version on the channel that is called as the cell's key. Who waits
+ * has that channel subscribed on the inbox' line first, and reads the version then: a change before
+ * the read is seen by the read, and one after it comes as a message. A line that broke is
+ * subscribed again, and everybody reads again.
+ *
+ *   channel  OFF --SUBSCRIBE--> ASKED --confirmed--> ON           (one for all who wait for a cell)
+ *             ^------ the line went down ------------+
+ *   wait     LISTENING --the channel is ON--> READING --still the same--> RESTING
+ *                                                ^--- message, time -----+
+ *
+ * When the cell has a ttl nobody tells of its end: the read says how much is left, and that is when
+ * it is read again. And now and then in any case (LOOK_MS): between the nodes of a cluster a message
+ * can be lost without anybody noticing.
+ *
+ * Versions of a name only grow, so a message with a later one than ours is proof of a change. Any other
+ * message (it was deleted, or one that comes late) is a reason to read.
+ */
+#include "engine/redis/rd.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <string.h>
+
+#define LOOK_MS  10000 /* read again although nothing was heard: about so often */
+#define RETRY_MS 250   /* after a refusal that may pass */
+#define DIGITS   16    /* of a version, at most */
+
+enum channel_state { CHANNEL_OFF, CHANNEL_ASKED, CHANNEL_ON };
+
+struct rd_channel {
+    struct rd_channel *next; /* in conn->channels */
+    struct hfi_conn *conn;
+    struct rd_cell_wait *waits;
+    struct hfi_sent sent; /* ASKED: its SUBSCRIBE */
+    enum channel_state state;
+    size_t len;
+    char name[RD_KEY_MAX];
+};
+
+struct rd_cell_wait {
+    struct rd_cell_wait *next; /* of its channel */
+    struct rd_channel *channel;
+    struct hfi_op *op;
+    struct rd_call *call; /* READING */
+    bool again;           /* READING: a message came meanwhile */
+    int64_t look_ms;      /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
+};
+
+static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void look(struct rd_cell_wait *wait);
+
+/* ---- channels ---------------------------------------------------------------------------- */
+
+static void subscribe(struct rd_channel *channel)
+{
+    if (channel->state != CHANNEL_OFF || !channel->conn->inbox_up)
+        return;
+    channel->state = CHANNEL_ASKED;
+    channel->sent.answered = subscribed;
+    hfi_link_subscribe(channel->conn->inbox.link, channel->name, channel->len, &channel->sent);
+}
+
+/* Nobody waits on it any more: it goes, unless the link still has its address. */
+static void drop_unused(struct rd_channel *channel)
+{
+    struct hfi_conn *conn = channel->conn;
+    struct rd_channel **at = &conn->channels;
+
+    if (channel->waits || channel->state == CHANNEL_ASKED)
+        return;
+    if (channel->state == CHANNEL_ON)
+        hfi_link_unsubscribe(conn->inbox.link, channel->name, channel->len);
+    while (*at != channel)
+        at = &(*at)->next;
+    *at = channel->next;
+    hfi_free(channel);
+}
+
+static struct rd_channel *channel_of(struct hfi_conn *conn, const char *name, size_t len)
+{
+    struct rd_channel *channel = conn->channels;
+
+    while (channel && (channel->len != len || memcmp(channel->name, name, len) != 0))
+        channel = channel->next;
+    return channel;
+}
+
+/* ---- beginning and ending ------------------------------------------------------------------ */
+
+static void end(struct rd_cell_wait *wait, hf_status status, const hf_error *err)
+{
+    struct rd_channel *channel = wait->channel;
+    struct hfi_conn *conn = channel->conn;
+    struct rd_cell_wait **at = &channel->waits;
+
+    while (*at != wait)
+        at = &(*at)->next;
+    *at = wait->next;
+    if (wait->call) {
+        wait->call->data = NULL; /* its answer does not matter any more */
+        wait->call->again = false;
+        if (hfi_rd_net_unsend(conn, wait->call))
+            hfi_rd_call_free(wait->call);
+    }
+    hfi_rd_finish(conn, wait->op, status, err);
+    hfi_free(wait);
+}
+
+static void change(struct rd_cell_wait *wait, uint64_t version)
+{
+    wait->op->u.cell.ret_version = version;
+    end(wait, HF_OK, NULL);
+}
+
+void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct rd_cell_wait *wait = hfi_calloc(1, sizeof *wait);
+    char name[RD_KEY_MAX];
+    size_t len = hfi_rd_cell_key(conn, &op->u.cell.name, name);
+    struct rd_channel *channel = channel_of(conn, name, len);
+
+    if (wait && !channel && (channel = hfi_calloc(1, sizeof *channel))) {
+        channel->conn = conn;
+        channel->len = len;
+        memcpy(channel->name, name, len);
+        channel->next = conn->channels;
+        conn->channels = channel;
+    }
+    if (!wait || !channel) {
+        hfi_free(wait);
+        hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+        return;
+    }
+    wait->channel = channel;
+    wait->op = op;
+    wait->look_ms = HFI_NEVER;
+    wait->next = channel->waits;
+    channel->waits = wait;
+    op->engine[RD_OP_WAIT] = wait;
+    if (channel->state == CHANNEL_ON)
+        look(wait);
+    else
+        subscribe(channel); /* if there is no line now, when there is */
+}
+
+void hfi_rd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    struct rd_cell_wait *wait = op->engine[RD_OP_WAIT];
+    struct rd_channel *channel;
+
+    (void)conn;
+    if (!wait)
+        return;
+    channel = wait->channel;
+    end(wait, status, NULL);
+    drop_unused(channel);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void rest(struct rd_cell_wait *wait, int64_t pause_ms)
+{
+    struct hfi_conn *conn = wait->channel->conn;
+
+    wait->look_ms = hfi_after_ms(hfi_now_ms(), pause_ms);
+    if (wait->look_ms < conn->look_ms)
+        conn->look_ms = wait->look_ms;
+}
+
+/* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
+static void unchanged(struct rd_cell_wait *wait, int64_t left_ms)
+{
+    int64_t pause_ms = LOOK_MS / 2 + (int64_t)(hfi_random_u64() % LOOK_MS);
+
+    if (wait->again)
+        look(wait);
+    else
+        rest(wait, left_ms >= 0 && left_ms < pause_ms ? left_ms + 1 : pause_ms);
+}
+
+static void answered(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                     const hf_error *err)
+{
+    struct rd_cell_wait *wait = call->data;
+    const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
+    struct rd_channel *channel;
+    char letter = hfi_rd_letter(reply);
+    hf_status status;
+    uint64_t now;
+
+    if (!wait)
+        return;
+    wait->call = NULL;
+    channel = wait->channel;
+    now = letter == 'C' && version ? (uint64_t)version->integer : 0;
+    /* What could not be sent may be the next time: so look() never ends the wait that it is for. */
+    status = outcome == RD_REFUSED ? hfi_rd_status(outcome, err) : HF_UNAVAILABLE;
+    if (outcome != RD_ANSWERED && status == HF_UNAVAILABLE)
+        rest(wait, RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS));
+    else if (outcome != RD_ANSWERED)
+        end(wait, status, err);
+    else if (letter != 'N' && (letter != 'C' || !version || !left || version->integer <= 0))
+        end(wait, HF_CORRUPT,
+            &(hf_error){ .text = "the server gave an answer that none of our scripts gives" });
+    else if (now != wait->op->u.cell.version)
+        change(wait, now);
+    else
+        unchanged(wait, letter == 'C' ? left->integer : -1);
+    drop_unused(channel);
+}
+
+static void look(struct rd_cell_wait *wait)
+{
+    struct hfi_conn *conn = wait->channel->conn;
+    struct rd_call *call;
+
+    if (wait->call) {
+        wait->again = true; /* what is under way may have been read before */
+        return;
+    }
+    wait->again = false;
+    wait->look_ms = HFI_NEVER;
+    call = hfi_rd_call_new(conn, &hfi_script_cell_read, 1, answered, NULL);
+    if (!call) {
+        rest(wait, RETRY_MS);
+        return;
+    }
+    wait->call = call;
+    call->data = wait;
+    call->again = true;
+    call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
+    hfi_rd_add_cell_key(call, &wait->op->u.cell.name);
+    hfi_command_add_number(&call->command, 1); /* without the bytes */
+    hfi_rd_call_send(call);
+}
+
+void hfi_rd_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+{
+    if (conn->look_ms > now_ms)
+        return;
+    conn->look_ms = HFI_NEVER;
+    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
+        for (struct rd_cell_wait *wait = channel->waits; wait; wait = wait->next) {
+            if (wait->look_ms <= now_ms)
+                look(wait);
+            if (wait->look_ms < conn->look_ms)
+                conn->look_ms = wait->look_ms;
+        }
+}
+
+/* ---- what the inbox' line brings ---------------------------------------------------------------- */
+
+static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct rd_channel *channel =
+        (struct rd_channel *)((char *)sent - offsetof(struct rd_channel, sent));
+    struct rd_cell_wait *wait, *next;
+    hf_error err = { HF_OK };
+
+    (void)maybe;
+    channel->state = reply && reply->type != HFI_REPLY_ERROR ? CHANNEL_ON : CHANNEL_OFF;
+    if (reply && reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &err);
+        hfi_error_wrap(&err, "SUBSCRIBE %.*s", (int)channel->len, channel->name);
+    }
+    for (wait = channel->waits; wait && reply; wait = next) {
+        next = wait->next;
+        if (channel->state == CHANNEL_ON)
+            look(wait);
+        else
+            end(wait, err.status, &err); /* no rights */
+    }
+    drop_unused(channel);
+}
+
+/* The line is there, again perhaps: what was published meanwhile, nobody heard. */
+void hfi_rd_channels_up(struct hfi_conn *conn)
+{
+    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
+        subscribe(channel);
+}
+
+void hfi_rd_channels_down(struct hfi_conn *conn)
+{
+    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
+        if (channel->state == CHANNEL_ON)
+            channel->state = CHANNEL_OFF; /* one that is ASKED is told by its answer */
+}
+
+/* The version that a message tells of; 0: it was deleted, or the message is not one of ours. */
+static uint64_t told(const char *payload, size_t len)
+{
+    uint64_t version = 0;
+
+    for (size_t i = 0; i < len && len <= DIGITS; i++) {
+        if (payload[i] < '0' || payload[i] > '9')
+            return 0;
+        version = version * 10 + (uint64_t)(payload[i] - '0');
+    }
+    return version;
+}
+
+void hfi_rd_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+                            const char *payload, size_t len)
+{
+    struct rd_channel *channel = channel_of(conn, name, name_len);
+    uint64_t version = told(payload, len);
+    struct rd_cell_wait *wait, *next;
+
+    if (!channel)
+        return;
+    for (wait = channel->waits; wait; wait = next) {
+        next = wait->next;
+        if (version > wait->op->u.cell.version)
+            change(wait, version);
+        else if (version != wait->op->u.cell.version || version == 0)
+            look(wait);
+    }
+    drop_unused(channel);
+}
