@@ -447,6 +447,68 @@ HF_API hf_status hf_counter_delete(hf_store *store, const void *name, size_t nam
 
 /* ---- rate limits -------------------------------------------------------------- */
 
+typedef enum hf_algorithm {
+    HF_LIMIT_FIXED = 0,   /* a window begins with its first call, and the next one after its end */
+    HF_LIMIT_SLIDING = 1, /* never more than `rate` in any interval of per_ms */
+    HF_LIMIT_BUCKET = 2   /* `burst` at once, refilled at `rate` in per_ms */
+} hf_algorithm;
+
+#define HF_LIMIT_SLIDING_MAX \
+    4096 /* largest rate of a sliding window, which remembers every grant */
+
+typedef struct hf_limit {
+    size_t size;
+    const void *name; /* 1 to HF_NAME_MAX bytes */
+    size_t name_len;  /* 0: `name` is a C string */
+    hf_algorithm algorithm;
+    uint32_t rate;     /* so many permits ... */
+    int64_t per_ms;    /* ... in so long */
+    uint32_t burst;    /* bucket only: the most at once; 0: `rate` */
+    uint32_t permits;  /* to be taken, all or none; 0 means 1 */
+    int64_t wait_ms;   /* 0: try once; HF_FOREVER; else at most this long */
+    hf_cancel *cancel; /* hf_cancel_fire() ends the waiting; NULL: none */
+    uint64_t reserved[6];
+} hf_limit;
+/* clang-format off */
+#define HF_LIMIT_INIT { .size = sizeof(hf_limit) }
+/* clang-format on */
+
+typedef struct hf_limit_result {
+    size_t size;
+    uint64_t left;     /* permits that could be taken at once, after this call */
+    int64_t refill_ms; /* until all are there again, if nobody takes any */
+    int64_t waited_ms; /* what this call waited for its moment */
+    int64_t retry_ms;  /* refused: the wait_ms that it would have taken; else 0 */
+    int64_t at_us;     /* granted: its moment, by the store's clock, in microseconds since 1970 */
+    uint64_t reserved[4];
+} hf_limit_result;
+/* clang-format off */
+#define HF_LIMIT_RESULT_INIT { .size = sizeof(hf_limit_result) }
+/* clang-format on */
+
+/*
+ * Take permits of a rate limit, which exists by being used: name, algorithm, rate, per_ms and burst
+ * are the same for all who share it. Only the store's clock counts.
+ *
+ * Who waits has reserved: it is told its moment at once and sleeps until then, without asking again.
+ * Moments are given in the order in which calls reach the store, so nobody is overtaken, and a call
+ * that may not wait is refused while others do. A waiter that dies, or is cancelled too late for
+ * its permits to be given back, has used them. What is limited are the moments: a call
+ * may return late (a slow network, a busy machine), but never before its moment.
+ *
+ * HF_OK: taken. HF_BUSY: wait_ms is 0 and it would have to wait. HF_TIMEOUT: it would have to wait
+ * longer than wait_ms; said at once. HF_CANCELLED: by `cancel` or hf_close(). HF_MISMATCH: the limit
+ * is in use with another algorithm, rate, per_ms or burst (until it has refilled), or the name's cell is
+ * something else. HF_INVALID: the text names the field; more permits than the limit ever has.
+ * HF_UNKNOWN: the permits may have been taken. HF_UNSUPPORTED: without HF_CAP_CELLS and
+ * HF_CAP_CLOCK. *ret_result, which may be NULL, is filled in for HF_OK, HF_BUSY and HF_TIMEOUT.
+ */
+HF_API hf_status hf_limit_take(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
+                               hf_error *err);
+/* What is left of it, and when it refills. Takes nothing; permits, wait_ms and cancel do not count. */
+HF_API hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
+                               hf_error *err);
+
 /* ---- latches and barriers ------------------------------------------------------ */
 
 /* ---- elections ------------------------------------------------------------------ */

@@ -188,6 +188,8 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         hfi_rd_counter(conn, op);
         return;
     case HFI_OP_LIMIT:
+        hfi_rd_limit(conn, op);
+        return;
     case HFI_OP_SCRIPT:
         break;
     }
@@ -378,7 +380,7 @@ static const struct hfi_engine native = {
     CALLS,
     .variant = rd_variant,
     .passed = hfi_rd_passed,
-    .native = HFI_NATIVE_COUNTER,
+    .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT,
     .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |

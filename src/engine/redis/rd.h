@@ -15,6 +15,7 @@
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
  *   script.c    scripts of the user's
+ *   limit.c     rate limits
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
  *
@@ -336,6 +337,7 @@ void hfi_rd_channels_up(struct hfi_conn *conn);
 void hfi_rd_channels_down(struct hfi_conn *conn);
 void hfi_rd_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
                             const char *payload, size_t len);
+void hfi_rd_limit(struct hfi_conn *conn, struct hfi_op *op);
 
 hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 

@@ -1,0 +1,162 @@
+-- SPDX-License-Identifier: MIT
+--
+-- A rate limit's decision: take (t), look (l) or give back (b), by the server's clock. prim/limit_plan.h
+-- says what is decided and why that is right; this decides the same and leaves the same bytes
+-- (test/redis/limit.c). All numbers are whole and below 2^53, where doubles are exact; dividing up
+-- goes by fmod, which is exact too, and not by a quotient that may have been rounded.
+--
+-- The state is a string under the cell's key, so that a name which is a cell already is
+-- refused by the server (WRONGTYPE), and the other way round. It expires when it is over.
+
+local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
+local HOLD, MORE, LOG, LINE = 10000000, 44, 60, 12
+
+local clock = call('TIME')
+local state = call('GET', KEYS[1])
+local now = clock[1] * 1000000 + clock[2]
+local head, act, permits, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local rate, period = tonumber(ARGV[5]), tonumber(ARGV[6])
+local seen, over, shift = now, 0, 0
+
+if state then
+    if byte(state) ~= 76 then return { 'M' } end
+    if byte(state, 2) ~= 49 then return { 'V' } end
+    seen, over = unpack('<i8i8', state, 28)
+    if seen > now then
+        if seen - now > HOLD then shift = now - seen else now = seen end
+    end
+    seen, over = seen + shift, over + shift
+    if now >= over then
+        state = nil
+    elseif sub(state, 1, 27) ~= head then
+        return { 'M' }
+    end
+end
+if act == 'b' and (not state or most <= now) then return { 'K' } end
+local refill = state and over - now or 0
+
+-- What there is, and when it can be had.
+local kind = byte(head, 3)
+local at, left, more = now, 0, nil
+local used, before = 0, 0 -- f, fixed
+local gone, total, first, size = 0, 0, LOG, LOG -- s, sliding: the log from `first` to before `size`
+local full, unit, speed, level -- b, bucket
+if kind == 102 then
+    if state then
+        used, before = unpack('<i8i8', state, MORE)
+    else
+        over = now + period
+    end
+    if over - period <= now then left = rate - used end
+    at = used + permits > rate and over or over - period
+    if at < now then at = now end
+elseif kind == 115 then
+    if state then
+        gone, total = unpack('<i8i8', state, MORE)
+        gone, size = gone + shift, #state + 1
+        if shift ~= 0 then
+            local lines = { sub(state, 1, LOG - 1) }
+            for i = LOG, size - 1, LINE do
+                local when, count = unpack('<i8i4', state, i)
+                lines[#lines + 1] = pack('<i8i4', when + shift, count)
+            end
+            state = table.concat(lines)
+        end
+        if act ~= 'b' then
+            if gone + period > at then at = gone + period end
+            if size > LOG then
+                local last = unpack('<i8', state, size - LINE)
+                if last > at then at = last end
+            end
+            while first < size do
+                local when, count = unpack('<i8i4', state, first)
+                if when > now - period then break end
+                gone, total, first = when, total - count, first + LINE
+            end
+        end
+    end
+    if at <= now then left = rate - total end
+    local line, sum = first, total
+    while line < size and sum + permits > rate do
+        local when, count = unpack('<i8i4', state, line)
+        if when + period > at then at = when + period end
+        sum, line = sum - count, line + LINE
+    end
+else
+    full, unit, speed = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+    level = full
+    if state then level = unpack('<i8', state, MORE) + (now - seen) * speed end
+    if level > 0 then left = (level - math.fmod(level, unit)) / unit end
+    local need = permits * unit - level
+    if need > 0 then
+        need = need + speed - 1
+        at = now + (need - math.fmod(need, speed)) / speed
+    end
+end
+
+if act == 'l' then return { 'L', 0, left, refill, now } end
+if act == 't' then
+    if at - now > most then return { 'R', at - now, left, refill, at } end
+    if kind == 102 then
+        if used + permits > rate then
+            before, used, over = used, 0, over + period
+        end
+        used = used + permits
+    elseif kind == 115 then
+        while first < size do
+            local when, count = unpack('<i8i4', state, first)
+            if when > at - period then break end
+            gone, total, first = when, total - count, first + LINE
+        end
+        local log, count = '', permits
+        if first < size then
+            local when, last = unpack('<i8i4', state, size - LINE)
+            if when == at then
+                count, size = last + permits, size - LINE
+            end
+            log = sub(state, first, size - 1)
+        end
+        over = at + period
+        more = pack('<i8i8', gone, total + permits) .. log .. pack('<i8i4', at, count)
+    else
+        level = level - permits * unit
+    end
+elseif kind == 102 then
+    if most ~= over - period or used < permits then return { 'K' } end
+    used = used - permits
+    if used == 0 then
+        over, used, before = most, before, rate
+    end
+elseif kind == 115 then
+    local lines, found, last = {}, false, gone
+    for i = LOG, size - 1, LINE do
+        local when, count = unpack('<i8i4', state, i)
+        if when == most and count >= permits and not found then
+            found, count = true, count - permits
+        end
+        if count > 0 then
+            last = when
+            lines[#lines + 1] = pack('<i8i4', when, count)
+        end
+    end
+    if not found then return { 'K' } end
+    over = last + period
+    more = pack('<i8i8', gone, total - permits) .. table.concat(lines)
+else
+    local debt = speed - 1 - level
+    if level >= 0 or most ~= now + (debt - math.fmod(debt, speed)) / speed then return { 'K' } end
+    level = level + permits * unit
+end
+
+if kind == 102 then
+    more = pack('<i8i8', used, before)
+elseif kind == 98 then
+    local lack = full - level + speed - 1
+    over = now + (lack - math.fmod(lack, speed)) / speed
+    more = pack('<i8', level)
+end
+refill = over - now
+local life = math.floor(refill / 1000) + 1
+call('SET', KEYS[1], head .. pack('<i8i8', now, over) .. more, 'PX', life)
+if act == 'b' then return { 'B' } end
+return { 'G', at - now, at > now and 0 or left - permits, refill, at }

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/* What a rate limit decides: see limit_plan.h. */
+#include "prim/limit_plan.h"
+
+#include <string.h>
+
+/* One decision under way. */
+struct plan {
+    const struct hfi_limit_rule *rule;
+    int64_t now, shift; /* shift: to be added to every time in the state */
+    bool fresh;         /* there is no state, or it is over */
+    int64_t over;
+    /* FIXED */
+    int64_t used, before;
+    /* SLIDING: the log from line `first` on */
+    const unsigned char *log;
+    size_t first, count;
+    int64_t gone, total;
+    /* BUCKET */
+    int64_t level;
+
+    int64_t left, at;
+};
+
+/* ---- bytes --------------------------------------------------------------------------------------- */
+
+static int64_t get(const unsigned char *at)
+{
+    uint64_t value = 0;
+
+    for (int i = 8; i-- > 0;)
+        value = value << 8 | at[i];
+    return (int64_t)value;
+}
+
+static void put(unsigned char *at, int64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (unsigned char)((uint64_t)value >> 8 * i);
+}
+
+/* What Lua can count with, and so what a state can have in it. */
+static bool is_number(int64_t value)
+{
+    return value > -(INT64_C(1) << 53) && value < INT64_C(1) << 53;
+}
+
+static int64_t line_at(const struct plan *plan, size_t line)
+{
+    return get(plan->log + line * HFI_LIMIT_LINE) + plan->shift;
+}
+
+static int64_t line_permits(const struct plan *plan, size_t line)
+{
+    const unsigned char *at = plan->log + line * HFI_LIMIT_LINE + 8;
+
+    return (int64_t)((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+                     (uint32_t)at[3] << 24);
+}
+
+static size_t put_line(unsigned char *state, size_t len, int64_t at, int64_t permits)
+{
+    put(state + len, at);
+    for (int i = 0; i < 4; i++)
+        state[len + 8 + (size_t)i] = (unsigned char)((uint64_t)permits >> 8 * i);
+    return len + HFI_LIMIT_LINE;
+}
+
+/* ---- rules --------------------------------------------------------------------------------------- */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
+                           struct hfi_limit_rule *ret_rule)
+{
+    int64_t divisor;
+
+    if (algorithm != HF_LIMIT_FIXED && algorithm != HF_LIMIT_SLIDING &&
+        algorithm != HF_LIMIT_BUCKET)
+        return "algorithm: none of them";
+    if (rate < 1 || rate > HF_CAPACITY_MAX)
+        return "rate: from 1 to 1000000000";
+    if (period_us < 1000 || period_us > HFI_LIMIT_WAIT_MAX_US)
+        return "per_ms: from 1 to ten years";
+    if (algorithm != HF_LIMIT_BUCKET && burst != 0)
+        return "burst: only a bucket has one";
+    if (burst < 0 || burst > HF_CAPACITY_MAX)
+        return "burst: at most 1000000000";
+    if (algorithm == HF_LIMIT_SLIDING && rate > HF_LIMIT_SLIDING_MAX)
+        return "rate: a sliding window remembers every grant: at most 4096; a bucket has no such "
+               "limit";
+
+    *ret_rule = (struct hfi_limit_rule){
+        .algorithm = algorithm, .rate = rate, .period_us = period_us, .burst = burst
+    };
+    if (algorithm == HF_LIMIT_BUCKET) {
+        if (burst == 0)
+            ret_rule->burst = burst = rate;
+        divisor = common_divisor(rate, period_us);
+        ret_rule->unit = period_us / divisor;
+        ret_rule->speed = rate / divisor;
+        if (ret_rule->unit > HFI_LIMIT_PARTS_MAX / burst)
+            return "burst: too many for so odd a rate and so long a period";
+    }
+    memcpy(ret_rule->head, "L1", 2);
+    ret_rule->head[2] = (unsigned char)"fsb"[algorithm];
+    put(ret_rule->head + 3, rate);
+    put(ret_rule->head + 11, period_us);
+    put(ret_rule->head + 19, ret_rule->burst);
+    return NULL;
+}
+
+int64_t hfi_limit_most(const struct hfi_limit_rule *rule)
+{
+    return rule->algorithm == HF_LIMIT_BUCKET ? rule->burst : rule->rate;
+}
+
+int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule)
+{
+    int64_t parts = rule->algorithm == HF_LIMIT_BUCKET ? HFI_LIMIT_PARTS_MAX / rule->speed
+                                                       : HFI_LIMIT_WAIT_MAX_US;
+
+    return parts < HFI_LIMIT_WAIT_MAX_US ? parts : HFI_LIMIT_WAIT_MAX_US;
+}
+
+size_t hfi_limit_room(const struct hfi_limit_rule *rule)
+{
+    if (rule->algorithm != HF_LIMIT_SLIDING)
+        return HFI_LIMIT_LOG;
+    return HFI_LIMIT_LOG + HFI_LIMIT_LINE * ((size_t)rule->rate + 1);
+}
+
+/* ---- fixed window -------------------------------------------------------------------------------- */
+
+static bool fixed_load(struct plan *plan, const unsigned char *state)
+{
+    if (plan->fresh) {
+        plan->over = plan->now + plan->rule->period_us;
+        return true;
+    }
+    plan->used = get(state + HFI_LIMIT_MORE);
+    plan->before = get(state + HFI_LIMIT_MORE + 8);
+    return plan->used >= 0 && plan->used <= plan->rule->rate && plan->before >= 0 &&
+           plan->before <= plan->rule->rate;
+}
+
+static int64_t fixed_begin(const struct plan *plan)
+{
+    return plan->over - plan->rule->period_us;
+}
+
+/* Where the last window has no room for it the next one begins: right where that one ends, for
+ * somebody waits for it. */
+static void fixed_plan(struct plan *plan, int64_t permits)
+{
+    int64_t begin = fixed_begin(plan);
+
+    plan->left = begin > plan->now ? 0 : plan->rule->rate - plan->used;
+    plan->at = plan->used + permits > plan->rule->rate ? plan->over : begin;
+    if (plan->at < plan->now)
+        plan->at = plan->now;
+}
+
+static size_t fixed_take(struct plan *plan, int64_t permits, unsigned char *ret_state)
+{
+    if (plan->used + permits > plan->rule->rate) {
+        plan->before = plan->used;
+        plan->used = 0;
+        plan->over += plan->rule->period_us;
+    }
+    plan->used += permits;
+    put(ret_state + HFI_LIMIT_MORE, plan->used);
+    put(ret_state + HFI_LIMIT_MORE + 8, plan->before);
+    return HFI_LIMIT_MORE + 16;
+}
+
+/* A window that nobody wants any more has not been opened. How full the one before the one before it is
+ * we do not know then: full. */
+static size_t fixed_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
+{
+    if (at != fixed_begin(plan) || plan->used < permits)
+        return 0;
+    plan->used -= permits;
+    if (plan->used == 0) {
+        plan->over = at;
+        plan->used = plan->before;
+        plan->before = plan->rule->rate;
+    }
+    put(ret_state + HFI_LIMIT_MORE, plan->used);
+    put(ret_state + HFI_LIMIT_MORE + 8, plan->before);
+    return HFI_LIMIT_MORE + 16;
+}
+
+/* ---- sliding window ------------------------------------------------------------------------------ */
+
+static bool sliding_load(struct plan *plan, const unsigned char *state, size_t len)
+{
+    if (plan->fresh)
+        return true;
+    if ((len - HFI_LIMIT_LOG) % HFI_LIMIT_LINE != 0)
+        return false;
+    plan->log = state + HFI_LIMIT_LOG;
+    plan->count = (len - HFI_LIMIT_LOG) / HFI_LIMIT_LINE;
+    plan->gone = get(state + HFI_LIMIT_MORE);
+    plan->gone += is_number(plan->gone) ? plan->shift : 0;
+    plan->total = get(state + HFI_LIMIT_MORE + 8);
+    if (plan->count > (size_t)plan->rule->rate || !is_number(plan->gone) || plan->total < 0 ||
+        plan->total > plan->rule->rate)
+        return false;
+    for (size_t line = 0; line < plan->count; line++)
+        if (!is_number(get(plan->log + line * HFI_LIMIT_LINE)))
+            return false;
+    return true;
+}
+
+/* Lines of moments up to `until` leave the log: nobody comes who could be within a period of them.
+ * If the last reservation is given back later somebody could, but for `gone`: nothing is granted
+ * within a period of what has left. */
+static void sliding_drop(struct plan *plan, int64_t until)
+{
+    while (plan->first < plan->count && line_at(plan, plan->first) <= until) {
+        plan->gone = line_at(plan, plan->first);
+        plan->total -= line_permits(plan, plan->first++);
+    }
+}
+
+/* The first moment at which as much as needed has left. (at - period, at] has all of the log that
+ * is left then, and ends with the last one granted, so no interval has more than that.) */
+static void sliding_plan(struct plan *plan, int64_t permits)
+{
+    int64_t period = plan->rule->period_us;
+    int64_t total;
+
+    plan->at = plan->now;
+    if (!plan->fresh && plan->gone + period > plan->at)
+        plan->at = plan->gone + period;
+    if (plan->count > 0 && line_at(plan, plan->count - 1) > plan->at)
+        plan->at = line_at(plan, plan->count - 1);
+    sliding_drop(plan, plan->now - period);
+    plan->left = plan->at > plan->now ? 0 : plan->rule->rate - plan->total;
+
+    total = plan->total;
+    for (size_t line = plan->first; line < plan->count && total + permits > plan->rule->rate;
+         line++) {
+        if (line_at(plan, line) + period > plan->at)
+            plan->at = line_at(plan, line) + period;
+        total -= line_permits(plan, line);
+    }
+}
+
+static size_t sliding_save(const struct plan *plan, unsigned char *ret_state, size_t len)
+{
+    put(ret_state + HFI_LIMIT_MORE, plan->gone);
+    put(ret_state + HFI_LIMIT_MORE + 8, plan->total);
+    return len;
+}
+
+static size_t sliding_take(struct plan *plan, int64_t permits, unsigned char *ret_state)
+{
+    size_t len = HFI_LIMIT_LOG;
+    int64_t last;
+
+    sliding_drop(plan, plan->at - plan->rule->period_us);
+    plan->total += permits;
+    plan->over = plan->at + plan->rule->period_us;
+    for (size_t line = plan->first; line < plan->count; line++) {
+        last = line_permits(plan, line);
+        if (line + 1 == plan->count && line_at(plan, line) == plan->at) {
+            last += permits;
+            permits = 0;
+        }
+        len = put_line(ret_state, len, line_at(plan, line), last);
+    }
+    if (permits > 0)
+        len = put_line(ret_state, len, plan->at, permits);
+    return sliding_save(plan, ret_state, len);
+}
+
+static size_t sliding_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
+{
+    size_t len = HFI_LIMIT_LOG;
+    int64_t last = plan->gone, was;
+    bool found = false;
+
+    for (size_t line = 0; line < plan->count; line++) {
+        was = line_permits(plan, line);
+        if (line_at(plan, line) == at && was >= permits && !found) {
+            found = true;
+            was -= permits;
+        }
+        if (was > 0) {
+            last = line_at(plan, line);
+            len = put_line(ret_state, len, last, was);
+        }
+    }
+    plan->total -= permits;
+    plan->over = last + plan->rule->period_us;
+    return found ? sliding_save(plan, ret_state, len) : 0;
+}
+
+/* ---- bucket -------------------------------------------------------------------------------------- */
+
+static int64_t divide_up(int64_t parts, int64_t speed)
+{
+    return (parts + speed - 1) / speed;
+}
+
+/* `over` is when it is full again, so until then it is not, and nothing spills. */
+static bool bucket_load(struct plan *plan, const unsigned char *state, int64_t seen)
+{
+    int64_t full = plan->rule->burst * plan->rule->unit;
+
+    plan->level = full;
+    if (plan->fresh)
+        return true;
+    plan->level = get(state + HFI_LIMIT_MORE);
+    if (plan->level > full || plan->level < -2 * HFI_LIMIT_PARTS_MAX ||
+        plan->now - seen > divide_up(full - plan->level, plan->rule->speed))
+        return false;
+    plan->level += (plan->now - seen) * plan->rule->speed;
+    return true;
+}
+
+static void bucket_plan(struct plan *plan, int64_t permits)
+{
+    int64_t need = permits * plan->rule->unit - plan->level;
+
+    plan->left = plan->level > 0 ? plan->level / plan->rule->unit : 0;
+    plan->at = plan->now + (need > 0 ? divide_up(need, plan->rule->speed) : 0);
+}
+
+static size_t bucket_save(struct plan *plan, int64_t permits, unsigned char *ret_state)
+{
+    plan->level -= permits * plan->rule->unit;
+    plan->over = plan->now +
+                 divide_up(plan->rule->burst * plan->rule->unit - plan->level, plan->rule->speed);
+    put(ret_state + HFI_LIMIT_MORE, plan->level);
+    return HFI_LIMIT_MORE + 8;
+}
+
+/* Only for the last one: that is whom the level has to come back to 0 for. */
+static size_t bucket_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
+{
+    if (plan->level >= 0 || at != plan->now + divide_up(-plan->level, plan->rule->speed))
+        return 0;
+    return bucket_save(plan, -permits, ret_state);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------- */
+
+/* Is it a state, and ours? Then what time it is for it. */
+static enum hfi_limit_said begin(struct plan *plan, const unsigned char *state, size_t len,
+                                 int64_t *ret_seen)
+{
+    *ret_seen = plan->now;
+    if (!plan->fresh) {
+        if (len < 2 || state[0] != 'L')
+            return HFI_LIMIT_MISMATCH;
+        if (state[1] != '1')
+            return HFI_LIMIT_VERSION;
+        if (len < HFI_LIMIT_MORE + 8)
+            return HFI_LIMIT_CORRUPT;
+        *ret_seen = get(state + HFI_LIMIT_SEEN);
+        plan->over = get(state + HFI_LIMIT_OVER);
+        if (!is_number(*ret_seen) || !is_number(plan->over))
+            return HFI_LIMIT_CORRUPT;
+        if (*ret_seen > plan->now) {
+            if (*ret_seen - plan->now > HFI_LIMIT_HOLD_US)
+                plan->shift = plan->now - *ret_seen;
+            else
+                plan->now = *ret_seen;
+        }
+        *ret_seen += plan->shift;
+        plan->over += plan->shift;
+        plan->fresh = plan->now >= plan->over;
+    }
+    if (!plan->fresh && memcmp(state, plan->rule->head, HFI_LIMIT_HEAD) != 0)
+        return HFI_LIMIT_MISMATCH;
+    return HFI_LIMIT_GRANTED;
+}
+
+static bool load(struct plan *plan, const unsigned char *state, size_t len, int64_t seen)
+{
+    hf_algorithm algorithm = plan->rule->algorithm;
+
+    if (!plan->fresh && algorithm != HF_LIMIT_BUCKET && len < HFI_LIMIT_MORE + 16)
+        return false;
+    if (algorithm == HF_LIMIT_FIXED)
+        return fixed_load(plan, state);
+    if (algorithm == HF_LIMIT_BUCKET)
+        return bucket_load(plan, state, seen);
+    return sliding_load(plan, state, len);
+}
+
+static void plan_it(struct plan *plan, int64_t permits)
+{
+    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+        fixed_plan(plan, permits);
+    else if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+        sliding_plan(plan, permits);
+    else
+        bucket_plan(plan, permits);
+}
+
+static size_t take(struct plan *plan, int64_t permits, unsigned char *ret_state)
+{
+    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+        return fixed_take(plan, permits, ret_state);
+    if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+        return sliding_take(plan, permits, ret_state);
+    return bucket_save(plan, permits, ret_state);
+}
+
+/* Before its moment nobody has used it, and the state that counts it cannot be over. */
+static size_t back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)
+{
+    if (plan->fresh || at <= plan->now)
+        return 0;
+    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+        return fixed_back(plan, permits, at, ret_state);
+    if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+        return sliding_back(plan, permits, at, ret_state);
+    return bucket_back(plan, permits, at, ret_state);
+}
+
+static void save(const struct plan *plan, size_t len, unsigned char *ret_state,
+                 struct hfi_limit_answer *answer)
+{
+    memcpy(ret_state, plan->rule->head, HFI_LIMIT_HEAD);
+    put(ret_state + HFI_LIMIT_SEEN, plan->now);
+    put(ret_state + HFI_LIMIT_OVER, plan->over);
+    answer->len = len;
+    answer->refill_us = plan->over - plan->now;
+}
+
+static void take_or_refuse(struct plan *plan, const struct hfi_limit_ask *ask,
+                           unsigned char *ret_state, struct hfi_limit_answer *answer)
+{
+    answer->at_us = plan->at;
+    answer->wait_us = plan->at - plan->now;
+    if (answer->wait_us > ask->wait_us) {
+        answer->said = HFI_LIMIT_REFUSED;
+        return;
+    }
+    answer->said = HFI_LIMIT_GRANTED;
+    answer->left = answer->wait_us > 0 ? 0 : answer->left - ask->permits;
+    save(plan, take(plan, ask->permits, ret_state), ret_state, answer);
+}
+
+void hfi_limit_decide(const struct hfi_limit_rule *rule, const struct hfi_limit_ask *ask,
+                      int64_t now_us, const unsigned char *state, size_t len,
+                      unsigned char *ret_state, struct hfi_limit_answer *answer)
+{
+    struct plan plan = { .rule = rule, .now = now_us, .fresh = !state };
+    int64_t seen;
+    size_t wrote;
+
+    *answer = (struct hfi_limit_answer){ .said = begin(&plan, state, len, &seen) };
+    if (answer->said != HFI_LIMIT_GRANTED)
+        return;
+    if (!load(&plan, state, len, seen)) {
+        answer->said = HFI_LIMIT_CORRUPT;
+        return;
+    }
+
+    if (ask->act == HFI_LIMIT_BACK) {
+        wrote = back(&plan, ask->permits, ask->at_us, ret_state);
+        answer->said = wrote ? HFI_LIMIT_RETURNED : HFI_LIMIT_KEPT;
+        if (wrote)
+            save(&plan, wrote, ret_state, answer);
+        return;
+    }
+    answer->refill_us = plan.fresh ? 0 : plan.over - plan.now;
+    plan_it(&plan, ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits);
+    answer->left = plan.left;
+    answer->said = HFI_LIMIT_SEEN_IT;
+    if (ask->act == HFI_LIMIT_TAKE)
+        take_or_refuse(&plan, ask, ret_state, answer);
+}

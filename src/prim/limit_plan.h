@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rate limits: what is decided, without clock, heap or I/O. One decision takes the bytes of a
+ * limit's state and the store's time, and gives an answer and the bytes that replace them. Where an
+ * engine decides by itself (engine/redis/scripts/limit.lua) it must decide the same; a test
+ * compares both, bytes and all.
+ *
+ * Whoever may wait *reserves*: a request is served at the first moment `at` that is no earlier than
+ * that of any request before it and at which it fits, and is counted there at once. So nobody polls,
+ * waiters are served in the order in which they asked, and one that would be too late is told so now
+ * and reserves nothing.
+ *
+ *   FIXED    `rate` permits in a window of `period`, which begins with the first request after the
+ *            end of the one before it. Reserved windows follow each other without a gap.
+ *   SLIDING  never more than `rate` in any half-open interval of length `period`: a log of moments
+ *            and permits. Only those within a period before the last moment count for whoever
+ *            comes, so it has at most `rate` lines, however many have reserved.
+ *   BUCKET   `burst` permits at most, `rate` of them come back in a period. Counted in parts of a
+ *            permit of which a whole number comes each microsecond, so that nothing is ever rounded.
+ *
+ * Time is that of the store, in microseconds, and never goes back: the state knows the latest time
+ * that it was changed at, and an earlier reading counts as that one. That may hold a limit for as
+ * long as the clock was set back, but for HFI_LIMIT_HOLD_US at most: beyond, all times in the
+ * state move back by as much, as though no time had passed. Either way the state's time passes
+ * no faster than the true one, so what is apart in the state is as far apart in truth. (A clock
+ * that jumps forward ends windows early: nothing here can see that.)
+ *
+ * What a cancelled waiter gives back, before its moment: SLIDING, always, for what is left are fewer
+ * grants at the same moments. FIXED, if its window is the last one reserved. BUCKET, if nobody has
+ * reserved behind it: those behind keep their later moments, and what would have refilled
+ * meanwhile might be more than `burst`. Else its permits are lost. They are lost with a waiter that dies, too.
+ */
+#ifndef HFI_LIMIT_PLAN_H
+#define HFI_LIMIT_PLAN_H
+
+#include "holdfast/holdfast.h"
+
+#include <stdbool.h>
+
+#define HFI_LIMIT_HOLD_US     INT64_C(10000000)
+#define HFI_LIMIT_WAIT_MAX_US (HF_MS_MAX * 1000)
+#define HFI_LIMIT_PARTS_MAX   (INT64_C(1) << 51) /* all sums stay below 2^53: exact in Lua too */
+
+/* The bytes of a state: little-endian, 8 bytes each, but for what is said.
+ *
+ *   head     "L1", one of "fsb", rate, period, burst: whose state it is
+ *   seen     the store's time when it was written, or a later one
+ *   over     from then on it is as though there was no state: the limit is idle
+ *   FIXED    used, before: permits of the last window (which ends at `over`), and of the one before
+ *   SLIDING  gone: the latest moment that has left the log; total: permits in the log;
+ *            then the log, oldest first: moment, permits (4 bytes)
+ *   BUCKET   level, in parts; negative: reserved
+ */
+#define HFI_LIMIT_HEAD     27
+#define HFI_LIMIT_SEEN     27
+#define HFI_LIMIT_OVER     35
+#define HFI_LIMIT_MORE     43
+#define HFI_LIMIT_LOG      59
+#define HFI_LIMIT_LINE     12
+#define HFI_LIMIT_ROOM_MAX (HFI_LIMIT_LOG + HFI_LIMIT_LINE * (HF_LIMIT_SLIDING_MAX + 1))
+
+struct hfi_limit_rule {
+    hf_algorithm algorithm;
+    int64_t rate, period_us, burst;
+    int64_t unit, speed; /* BUCKET: parts of a permit; parts that come back in a microsecond */
+    unsigned char head[HFI_LIMIT_HEAD];
+};
+
+enum hfi_limit_act { HFI_LIMIT_TAKE, HFI_LIMIT_LOOK, HFI_LIMIT_BACK };
+
+struct hfi_limit_ask {
+    enum hfi_limit_act act;
+    int64_t permits;
+    int64_t wait_us; /* TAKE: at most */
+    int64_t at_us;   /* BACK: which */
+};
+
+enum hfi_limit_said {
+    HFI_LIMIT_GRANTED,  /* at at_us, which may be later than now */
+    HFI_LIMIT_REFUSED,  /* it would have been granted at at_us */
+    HFI_LIMIT_SEEN_IT,  /* LOOK */
+    HFI_LIMIT_RETURNED, /* BACK */
+    HFI_LIMIT_KEPT,     /* BACK: not possible; nothing has changed */
+    HFI_LIMIT_MISMATCH, /* the state is of another limit, or of something else */
+    HFI_LIMIT_VERSION,  /* ... of a later version of Holdfast */
+    HFI_LIMIT_CORRUPT
+};
+
+struct hfi_limit_answer {
+    enum hfi_limit_said said;
+    int64_t wait_us;   /* at_us less the state's now */
+    int64_t at_us;     /* by the state's time */
+    int64_t left;      /* permits that could be taken at once */
+    int64_t refill_us; /* until all are there again, if nobody takes any */
+    size_t len;        /* of the bytes to be written; 0: none */
+};
+
+/* The rule of a limit. NULL, or what is wrong with it: "rate: ...". */
+const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
+                           struct hfi_limit_rule *ret_rule);
+/* How many may be taken at once at most. */
+int64_t hfi_limit_most(const struct hfi_limit_rule *rule);
+/* The longest wait that can be reckoned with. */
+int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule);
+/* Room for the bytes of the state after one more decision. */
+size_t hfi_limit_room(const struct hfi_limit_rule *rule);
+
+/* Decide. `state` NULL: there is none. `ret_state` has hfi_limit_room(); it is not `state`. */
+void hfi_limit_decide(const struct hfi_limit_rule *rule, const struct hfi_limit_ask *ask,
+                      int64_t now_us, const unsigned char *state, size_t len,
+                      unsigned char *ret_state, struct hfi_limit_answer *ret_answer);
+
+#endif
