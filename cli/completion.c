@@ -93,6 +93,18 @@ static void bash_verb(const struct verb *verb)
     puts("    ;;");
 }
 
+/* The verbs that run a command, with `between` them. */
+static void print_runners(const char *between)
+{
+    const char *before = "";
+
+    for (size_t i = 0; i < verb_count; i++)
+        if (verbs[i].operand == OPERAND_COMMAND) {
+            printf("%s%s", before, verbs[i].name);
+            before = between;
+        }
+}
+
 static void print_bash(void)
 {
     printf("# bash completion of holdfast(1), made by `holdfast completion bash`\n"
@@ -101,13 +113,15 @@ static void print_bash(void)
            "  local verb= words= i verbs='");
     for (size_t i = 0; i < verb_count; i++)
         printf("%s%s", i ? " " : "", verbs[i].name);
-    puts("'\n"
-         "  COMPREPLY=()\n"
-         "  [[ $cur == = ]] && cur=\n"
-         "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
-         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-         "    case ${COMP_WORDS[i]} in\n"
-         "    --) [[ $verb == run ]] || break\n"
+    printf("'\n"
+           "  COMPREPLY=()\n"
+           "  [[ $cur == = ]] && cur=\n"
+           "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+           "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+           "    case ${COMP_WORDS[i]} in\n"
+           "    --) [[ ' ");
+    print_runners(" ");
+    puts(" ' == *\" $verb \"* ]] || break\n"
          "      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
          "      else COMPREPLY=($(compgen -c -f -- \"$cur\")); fi\n"
          "      return ;;\n"
@@ -277,8 +291,9 @@ static void print_fish(void)
     printf("complete -c holdfast -n '__fish_seen_subcommand_from help' -a '");
     for (size_t i = 0; i < verb_count; i++)
         printf("%s%s", i ? " " : "", verbs[i].name);
-    puts("'\n"
-         "complete -c holdfast -n '__fish_seen_subcommand_from run; and contains -- -- "
+    printf("'\ncomplete -c holdfast -n '__fish_seen_subcommand_from ");
+    print_runners(" ");
+    puts("; and contains -- -- "
          "(commandline -opc)' -a '(__fish_complete_subcommand --fcs-skip=3)'");
 }
 

@@ -3,7 +3,8 @@
  * `holdfast run`: from the options to the exit code. In order: check everything
  * that can be checked, open the store, get the lease (from the run around us if
  * it has it, else from the store), start the command, watch over it
- * (supervise.c), release.
+ * (supervise.c), release. Other verbs that run a command under a lease (once,
+ * elect) do the same, with steps of their own in between: struct run_rite.
  */
 #include "run.h"
 
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 static int check(const struct cli *cli);
+static int run_all(struct run *run);
 static int make_plan(struct run *run);
 static bool enter(struct run *run, int *ret_code);
 static bool enter_nested(struct run *run, int *ret_code);
@@ -29,6 +31,13 @@ static void leave(struct run *run);
 
 int verb_run(struct cli *cli)
 {
+    static const struct run_rite plain = { .nests = true };
+
+    return run_under(cli, &plain);
+}
+
+int run_under(struct cli *cli, const struct run_rite *rite)
+{
     static struct run run = { .outer = -1,
                               .lease_fd = -1,
                               .timer = -1,
@@ -37,6 +46,7 @@ int verb_run(struct cli *cli)
     int code = check(cli);
 
     run.cli = cli;
+    run.rite = rite;
     if (code == EXIT_FINE) {
         /* The library's label for us, "ada@example:4711 backup", shall name the command. */
         program_invocation_short_name = basename(cli->args.command[0]);
@@ -48,17 +58,45 @@ int verb_run(struct cli *cli)
         return code;
 
     code = make_plan(&run);
-    if (code == EXIT_FINE && enter(&run, &code)) {
-        code = execute(&run);
-        leave(&run);
-        if (run.lost)
-            code = EXIT_LOST;
-    }
+    if (code == EXIT_FINE)
+        code = run_all(&run);
     store_close(&run.store);
 
     /* What was typed at the terminal must end whoever waits for us the way it ended the command. */
     if (run.die_of && !run.lost)
         signals_die(run.die_of, run.child.wants_tty);
+    return code;
+}
+
+/* The store is open: once, or as often as the rite says. */
+static int run_all(struct run *run)
+{
+    char *around = getenv(NEST_VARIABLE) ? must_strdup(getenv(NEST_VARIABLE)) : NULL;
+    int code = EXIT_FINE;
+
+    if (run->rite->before && !run->rite->before(run, &code))
+        return code;
+    if (!signals_open(&run->signals)) {
+        say_error("no descriptor for signals: %s", strerror(errno));
+        return EXIT_INTERNAL;
+    }
+    do {
+        if (around) /* an earlier round has put itself before it */
+            setenv(NEST_VARIABLE, around, 1);
+        else
+            unsetenv(NEST_VARIABLE);
+        run->lost = false;
+        run->known = (struct run_lease){ .valid_until_ms = PLAN_NEVER };
+        run->phase = RUN_RUNNING;
+        run->child = (struct child){ 0 };
+        if (enter(run, &code)) {
+            code = execute(run);
+            leave(run);
+            if (run->lost)
+                code = EXIT_LOST;
+        }
+    } while (run->rite->again && run->rite->again(run));
+    free(around);
     return code;
 }
 
@@ -105,18 +143,18 @@ static bool enter(struct run *run, int *ret_code)
     hf_request request = acquire_request(run->cli);
     json_t *event;
 
-    if (!signals_open(&run->signals)) {
-        say_error("no descriptor for signals: %s", strerror(errno));
-        *ret_code = EXIT_INTERNAL;
-        return false;
-    }
-
     run->hold = (struct nest_hold){ request.kind, request.name, request.name_len,
                                     run->store.info.location };
     if (!enter_nested(run, ret_code))
         return false;
-    if (run->outer < 0 && !acquire_own(run, ret_code))
+    if (run->outer < 0 &&
+        !(run->rite->acquire ? run->rite->acquire(run, ret_code) : acquire_own(run, ret_code)))
         return false;
+    if (run->rite->entered && !run->rite->entered(run, ret_code)) {
+        (void)hf_release(run->lease, NULL);
+        run->lease = NULL;
+        return false;
+    }
 
     run->held_since_ms = hfi_now_ms();
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
@@ -135,7 +173,7 @@ static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
-    if (!getenv(NEST_VARIABLE) || run->hold.kind == HF_SEMAPHORE)
+    if (!run->rite->nests || !getenv(NEST_VARIABLE) || run->hold.kind == HF_SEMAPHORE)
         return true;
 
     answer = nest_ask(&run->hold, acquire_request(run->cli).wait_ms, &run->signals);
@@ -183,8 +221,17 @@ static int exit_of_child(const struct child *child)
                                       : WEXITSTATUS(child->status);
 }
 
-/* Start the command, watch over it, hold on as long as asked. Returns its exit code. */
+static int execute_command(struct run *run);
+
 static int execute(struct run *run)
+{
+    int code = execute_command(run);
+
+    return run->rite->ended ? run->rite->ended(run, code) : code;
+}
+
+/* Start the command, watch over it, hold on as long as asked. Returns its exit code. */
+static int execute_command(struct run *run)
 {
     const struct args *args = &run->cli->args;
     json_t *event;
@@ -226,7 +273,9 @@ static void leave(struct run *run)
 
     nest_close(&run->nest);
     if (run->lease)
-        status = hf_release(run->lease, &err);
+        status = run->rite->release ? run->rite->release(run, &err) : hf_release(run->lease, &err);
+    run->lease = NULL;
+    run->lease_fd = -1;
     if (run->outer >= 0)
         close(run->outer);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One `holdfast run`: run.c prepares and ends it, supervise.c watches over the command. */
+/* One `holdfast run`, or another verb that runs a command under a lease: run.c prepares and ends it,
+ * supervise.c watches over the command. */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
@@ -8,8 +9,22 @@
 #include "nest.h"
 #include "plan.h"
 
+struct run;
+
+/* What a verb adds to a run. Each may be NULL. Those that return bool: false ends it, with *ret_code. */
+struct run_rite {
+    bool nests;                                     /* may run under the lease of an outer run */
+    bool (*before)(struct run *run, int *ret_code); /* the store is open, and nothing is acquired */
+    bool (*acquire)(struct run *run, int *ret_code); /* another way to run->lease and run->token */
+    bool (*entered)(struct run *run, int *ret_code); /* the lease is ours, no command runs yet */
+    int (*ended)(struct run *run, int code);         /* so did the command; returns the exit code */
+    hf_status (*release)(struct run *run, hf_error *err); /* instead of hf_release() */
+    bool (*again)(struct run *run);                       /* all is over: once more? */
+};
+
 struct run {
     struct cli *cli;
+    const struct run_rite *rite;
     struct cli_store store;
     struct signals signals;
     struct status_out status;
@@ -34,6 +49,9 @@ struct run {
     struct signal_event ended_by; /* a signal that came when the command had ended already */
     int die_of; /* a signal typed at the terminal that ended the command or us; 0: none */
 };
+
+/* From the options to the exit code. */
+int run_under(struct cli *cli, const struct run_rite *rite);
 
 /* Watch over the command until it has ended, and every inner run too; then hold on until
  * hold_until_ms, which a signal ends: run->ended_by. */

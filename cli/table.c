@@ -38,17 +38,29 @@
 /* ---- rows that several verbs share ------------------------------------------ */
 
 #define NAME_ROW TEXT(0, "name", "NAME", name, "the name, where it would look like an option")
-#define ACQUIRE_ROWS                                                                          \
+#define WAIT_ROWS                                                                             \
     NAME_ROW, FLAG('n', "nonblock", nonblock, "do not wait: if it is busy, say so and exit"), \
         DURATION('w', "wait", wait_ms, "wait at most D (default: for ever)"),                 \
         NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,                             \
-               "exit with N if it was not acquired (default 75; 0 says nothing)"),            \
-        FLAG('s', "shared", shared, "read-write lock: share it with other readers"),          \
-        FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),                 \
-        NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"),   \
-        NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                                \
-               "semaphore: take K of the slots (default 1)"),                                 \
-        TEXT(0, "label", "TEXT", label, "what `ls` and `show` tell others about us")
+               "exit with N if it was not acquired (default 75; 0 says nothing)")
+#define LABEL_ROW TEXT(0, "label", "TEXT", label, "what `ls` and `show` tell others about us")
+#define ACQUIRE_ROWS                                                                        \
+    WAIT_ROWS, FLAG('s', "shared", shared, "read-write lock: share it with other readers"), \
+        FLAG('x', "exclusive", exclusive, "read-write lock: the one writer"),               \
+        NUMBER(0, "slots", "N", 1, HF_CAPACITY_MAX, slots, "semaphore: at most N at once"), \
+        NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,                              \
+               "semaphore: take K of the slots (default 1)"),                               \
+        LABEL_ROW
+/* Of every verb that runs a command under a lease. */
+#define COMMAND_ROWS                                                                        \
+    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"), \
+        DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),        \
+        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                                     \
+               "what to do to COMMAND when the lease is lost (default term)"),              \
+        DURATION(0, "kill-after", kill_after_ms,                                            \
+                 "time between TERM and KILL (default 5s, or less to fit the ttl)"),        \
+        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                                 \
+               "write one JSON object a line there about what happens")
 #define LEASE_ROW SECRET(0, "lease", "HANDLE", lease, "the handle that `lock` printed")
 
 /* ---- options ------------------------------------------------------------------ */
@@ -67,15 +79,16 @@ const size_t global_option_count = COUNT(global_options);
 
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
-    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"),
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
-    DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),
-    CHOICE(0, "on-lost", "term|kill|warn", on_lost,
-           "what to do to COMMAND when the lease is lost (default term)"),
-    DURATION(0, "kill-after", kill_after_ms,
-             "time between TERM and KILL (default 5s, or less to fit the ttl)"),
-    NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,
-           "write one JSON object a line there about what happens"),
+    COMMAND_ROWS,
+};
+
+static const struct option_def once_options[] = {
+    DURATION(0, "for", mark_ms, "done for D only: after that it may be done again"),
+    FLAG(0, "forget", forget, "take the mark away, and run nothing: it may be done again"),
+    WAIT_ROWS,
+    LABEL_ROW,
+    COMMAND_ROWS,
 };
 
 static const struct option_def lock_options[] = {
@@ -122,6 +135,13 @@ const struct verb verbs[] = {
       "ended and the exit code is 76. A `run` of the same name inside COMMAND does not wait for\n"
       "the outer one: it runs under its lease.\n",
       OPTIONS(run_options), verb_run },
+    { "once", OPERAND_COMMAND, "NAME [--for D] [OPTION...] -- COMMAND [ARG...]",
+      "run a command if nobody has done it yet",
+      "Runs COMMAND under the lock NAME, as `run` does, unless it has been done: then it says so\n"
+      "and exits with 0. A COMMAND that exits with 0 has done it, and a mark stays in the store.\n"
+      "One that fails, or whose lease is lost, has not, and neither has one whose machine crashed\n"
+      "before the mark was set: the next `once` runs it again.\n",
+      OPTIONS(once_options), verb_once },
     { "lock", OPERAND_NAME, "NAME [OPTION...]", "take a lease that outlives this command",
       "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` want. The\n"
       "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"

@@ -515,6 +515,56 @@ HF_API hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_
 
 /* ---- once only ------------------------------------------------------------------- */
 
+/*
+ * Something that is to be done once only, by whoever comes first: a lock, and a
+ * mark under its name, in a cell, that it has been done (HF_CAP_CELLS). Whoever
+ * crashes before the mark is set has not done it, and the next one does it again;
+ * so does who comes after a holder that lost its lease. What must not be done twice
+ * even then has to check the token.
+ */
+typedef struct hf_once_mark {
+    size_t size;    /* set by the caller: sizeof */
+    uint64_t token; /* of the lease under which it was done */
+    int64_t at_ms;  /* when, in ms since 1970, by the clock of who did it */
+    int64_t ttl_ms; /* how long the mark will stay; -1: for ever */
+    char label[HF_LABEL_MAX + 1];
+    uint64_t reserved[4];
+} hf_once_mark;
+/* clang-format off */
+#define HF_ONCE_MARK_INIT { .size = sizeof(hf_once_mark) }
+/* clang-format on */
+
+/*
+ * Begin. HF_OK with a lease: it is ours to do; then hf_once_done() and
+ * hf_release(), or hf_release() alone: it is not done. HF_OK with *ret_lease NULL:
+ * it has been done, and *ret_mark (may be NULL) says by whom. The request is that
+ * of an acquire, of a mutex or a writer; while somebody else is at it we wait as
+ * it says. for_ms: the mark stays for so long only (HF_CAP_CELL_TTL, else
+ * HF_UNSUPPORTED); 0: for ever. Other statuses: those of hf_acquire() and
+ * hf_once_claim().
+ */
+HF_API hf_status hf_once_begin(hf_store *store, const hf_request *request, int64_t for_ms,
+                               hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err);
+/* Has it been done? A look only. */
+HF_API hf_status hf_once_look(hf_store *store, const void *name, size_t name_len, int *ret_done,
+                              hf_once_mark *ret_mark, hf_error *err);
+/*
+ * Begin under a lease that is held already (acquired asynchronously, say).
+ * *ret_done 1: it has been done; the lease is still ours to release. HF_LOST: too
+ * late. HF_FENCED: a later lease is at it. HF_MISMATCH: the name's cell is
+ * something else.
+ */
+HF_API hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done,
+                               hf_once_mark *ret_mark, hf_error *err);
+/*
+ * It is done: set the mark. HF_OK also if the lease is lost but nobody has begun
+ * after us. HF_FENCED: somebody has, and it is done once more. HF_UNKNOWN: the same
+ * call may be made again. HF_INVALID: it was not begun under this lease.
+ */
+HF_API hf_status hf_once_done(hf_lease *lease, hf_error *err);
+/* Take the mark away: the next one does it again. HF_NOT_FOUND: there is none. */
+HF_API hf_status hf_once_forget(hf_store *store, const void *name, size_t name_len, hf_error *err);
+
 /* ---- asynchronous use --------------------------------------------------- */
 
 typedef struct hf_op hf_op;

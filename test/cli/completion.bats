@@ -12,7 +12,7 @@ offers() { # WORD...: what bash offers for the last one
 
 @test "bash: every verb, and for each verb every option that its help lists" {
     [[ $(offers holdfast r | xargs) == "run renew redlock" ]]
-    for verb in run lock renew unlock ls show watch break doctor engines redlock completion; do
+    for verb in run once lock renew unlock ls show watch break doctor engines redlock completion; do
         offers holdfast '' | grep -qx $verb
         [[ $(offers holdfast $verb -- | grep -- -- | sort -u) == "$(options_of $verb)" ]]
     done
@@ -26,6 +26,7 @@ offers() { # WORD...: what bash offers for the last one
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]
     offers holdfast run x -- tru | grep -qx true
+    offers holdfast once x -- tru | grep -qx true
 }
 
 @test "zsh takes its script" {

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast once`: a run that looks first whether it has been done, looks again when it has the lock, and
+ * sets the mark when the command succeeded. Main thread.
+ */
+#include "run.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define WHEN_MAX 32
+
+static char *when(int64_t at_ms, char text[WHEN_MAX])
+{
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm local;
+
+    localtime_r(&seconds, &local);
+    strftime(text, WHEN_MAX, "%Y-%m-%d %H:%M:%S", &local);
+    return text;
+}
+
+static void tell_done(struct run *run, const hf_once_mark *mark)
+{
+    const char *name = run->cli->args.name;
+    json_t *event = status_begin(&run->status, "done");
+    char text[WHEN_MAX];
+
+    say(run->cli, "'%s' was done at %s by %s", shown(name), when(mark->at_ms, text),
+        shown(mark->label));
+    json_set_name(event, name, strlen(name));
+    json_object_set_new(event, "token", json_u64(mark->token));
+    json_object_set_new(event, "at_ms", json_i64(mark->at_ms));
+    json_object_set_new(event, "label", json_text(mark->label, strlen(mark->label)));
+    status_send(&run->status, event);
+}
+
+static bool fail(int *ret_code, const hf_error *err)
+{
+    *ret_code = say_failure(err);
+    return false;
+}
+
+static bool look_first(struct run *run, int *ret_code)
+{
+    hf_once_mark mark = HF_ONCE_MARK_INIT;
+    int done = 0;
+    hf_error err;
+
+    if (run->cli->args.mark_ms && !(run->store.info.caps & HF_CAP_CELL_TTL)) {
+        say_error("--for: marks that end by themselves cannot be had of engine %s",
+                  run->store.info.engine);
+        *ret_code = EXIT_CONFIG;
+        return false;
+    }
+    if (hf_once_look(run->store.store, run->cli->args.name, 0, &done, &mark, &err) != HF_OK)
+        return fail(ret_code, &err);
+    if (done)
+        tell_done(run, &mark);
+    *ret_code = EXIT_FINE;
+    return !done;
+}
+
+static bool claim(struct run *run, int *ret_code)
+{
+    hf_once_mark mark = HF_ONCE_MARK_INIT;
+    int done = 0;
+    hf_error err;
+
+    if (hf_once_claim(run->lease, run->cli->args.mark_ms, &done, &mark, &err) != HF_OK)
+        return fail(ret_code, &err);
+    if (done)
+        tell_done(run, &mark);
+    *ret_code = EXIT_FINE;
+    return !done;
+}
+
+static int mark_done(struct run *run, int code)
+{
+    hf_error err;
+
+    if (code != EXIT_FINE || run->lost)
+        return code;
+    if (hf_once_done(run->lease, &err) == HF_OK)
+        return EXIT_FINE;
+    say_error("'%s' was done, but there is no mark of it: %s", shown(run->cli->args.name),
+              err.text);
+    return exit_of(err.status);
+}
+
+/* --forget: no command, no lock. */
+static int forget(struct cli *cli)
+{
+    struct cli_store store;
+    hf_error err;
+    int code = need_name(cli);
+
+    if (code == EXIT_FINE && cli->args.command)
+        code = usage_error(cli, "--forget runs no command");
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, &store);
+    if (code != EXIT_FINE)
+        return code;
+    if (hf_once_forget(store.store, cli->args.name, 0, &err) != HF_OK)
+        code = say_failure(&err);
+    store_close(&store);
+    return code;
+}
+
+int verb_once(struct cli *cli)
+{
+    static const struct run_rite rite = { .before = look_first,
+                                          .entered = claim,
+                                          .ended = mark_done };
+
+    return cli->args.forget ? forget(cli) : run_under(cli, &rite);
+}

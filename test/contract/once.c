@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Once only: the mark, who may set it, and that of many who come at once one does it. */
+#include "agree.h"
+
+#include <string.h>
+
+#define RACERS 4
+
+static hf_lease *begin(hf_store *store, hf_once_mark *mark)
+{
+    hf_request request = waiting_request("job");
+    hf_lease *lease = (hf_lease *)&request; /* neither a lease nor none */
+
+    request.label = "ada";
+    EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, mark, &contract_error));
+    CHECK(lease != (hf_lease *)&request);
+    return lease;
+}
+
+static bool is_done(hf_store *store)
+{
+    int done = -1;
+
+    EXPECT(HF_OK, hf_once_look(store, "job", 3, &done, NULL, &contract_error));
+    CHECK(done == 0 || done == 1);
+    return done;
+}
+
+static void needs_cells(void **state)
+{
+    hf_request request = mutex_request("job");
+    hf_store *store = open_store();
+    hf_lease *lease = NULL;
+    int done;
+
+    (void)state;
+    if (!has(HF_CAP_CELLS)) {
+        EXPECT(HF_UNSUPPORTED, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_look(store, "job", 0, &done, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_forget(store, "job", 0, &contract_error));
+        lease = take(store, &request);
+        EXPECT(HF_UNSUPPORTED, hf_once_claim(lease, 0, &done, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_done(lease, &contract_error));
+        give(lease);
+    } else {
+        EXPECT(HF_INVALID, hf_once_begin(store, NULL, 0, &lease, NULL, &contract_error));
+        request.kind = HF_SHARED;
+        EXPECT(HF_INVALID, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
+        request.kind = HF_MUTEX;
+        EXPECT(HF_INVALID, hf_once_begin(store, &request, -1, &lease, NULL, &contract_error));
+        EXPECT(HF_NOT_FOUND, hf_once_forget(store, "job", 0, &contract_error));
+        lease = take(store, &request);
+        EXPECT(HF_INVALID, hf_once_done(lease, &contract_error)); /* nobody began it */
+        give(lease);
+        EXPECT(HF_INVALID, hf_once_done(lease, &contract_error));
+        CHECK(!is_done(store));
+    }
+    close_store(store);
+}
+
+static void what_is_done_stays_done(void **state)
+{
+    hf_once_mark mark = HF_ONCE_MARK_INIT;
+    hf_store *store, *other;
+    hf_lease *lease;
+    uint64_t token;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    other = open_store();
+    give(begin(store, &mark)); /* released without a word: not done */
+    CHECK(!is_done(other));
+    lease = begin(other, &mark);
+    CHECK(lease);
+    token = hf_token(lease);
+    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    EXPECT(HF_OK, hf_once_done(lease, &contract_error)); /* as after an unknown outcome */
+    CHECK(begin(store, &mark) == NULL);                  /* done, though the lock is still held */
+    CHECK(mark.token == token && strcmp(mark.label, "ada") == 0);
+    CHECK(mark.at_ms > 0 && mark.ttl_ms == -1);
+    give(lease);
+    CHECK(is_done(store));
+
+    EXPECT(HF_OK, hf_once_forget(store, "job", 0, &contract_error));
+    lease = begin(store, NULL);
+    CHECK(lease);
+    give(lease);
+    close_store(store);
+    close_store(other);
+}
+
+/* A holder whose lease ended, and who does not know it. */
+static hf_lease *lose(hf_store *store)
+{
+    hf_lease *lease = begin(store, NULL);
+
+    CHECK(lease);
+    EXPECT(HF_OK, hf_break(store, "job", 0, hf_token(lease), &contract_error));
+    await_lost(lease);
+    return lease;
+}
+
+static void a_late_holder_cannot_mark(void **state)
+{
+    hf_store *store, *other;
+    hf_lease *late, *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    other = open_store();
+    late = lose(store);
+    lease = begin(other, NULL);
+    CHECK(lease);
+    EXPECT(HF_FENCED, hf_once_done(late, &contract_error));
+    CHECK(!is_done(store));
+    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    EXPECT(HF_FENCED, hf_once_done(late, &contract_error));
+    give(lease);
+    EXPECT(HF_LOST, hf_release(late, &contract_error));
+    close_store(store);
+    close_store(other);
+}
+
+/* It has been done, and by nobody else: then it may be said. */
+static void lost_but_nobody_came(void **state)
+{
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_BREAK | HF_CAP_TOKEN);
+    store = open_store();
+    lease = lose(store);
+    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    CHECK(begin(store, NULL) == NULL);
+    close_store(store);
+}
+
+static void a_mark_may_end(void **state)
+{
+    hf_request request = mutex_request("job");
+    hf_store *store;
+    hf_lease *lease = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    if (!has(HF_CAP_CELL_TTL)) {
+        EXPECT(HF_UNSUPPORTED, hf_once_begin(store, &request, 1000, &lease, NULL, &contract_error));
+        EXPECT(HF_OK, probe(store, &request));
+    } else {
+        EXPECT(HF_OK, hf_once_begin(store, &request, 1000, &lease, NULL, &contract_error));
+        EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+        give(lease);
+        AWAIT(!is_done(store));
+    }
+    close_store(store);
+}
+
+struct racer {
+    hf_store *store;
+    _Atomic int *did;
+    pthread_t thread;
+};
+
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+    hf_lease *lease = begin(racer->store, NULL);
+
+    if (lease) {
+        atomic_fetch_add(racer->did, 1);
+        EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+        give(lease);
+    }
+    return NULL;
+}
+
+static void one_of_many_does_it(void **state)
+{
+    struct racer racers[RACERS];
+    _Atomic int did = 0;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    for (int i = 0; i < RACERS; i++) {
+        racers[i] =
+            (struct racer){ .store = i % 2 ? racers[i - 1].store : open_store(), .did = &did };
+        CHECK(pthread_create(&racers[i].thread, NULL, race, &racers[i]) == 0);
+    }
+    for (int i = 0; i < RACERS; i++)
+        CHECK(pthread_join(racers[i].thread, NULL) == 0);
+    CHECK(did == 1);
+    for (int i = 0; i < RACERS; i += 2)
+        close_store(racers[i].store);
+}
+
+int agree_once(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(needs_cells),          CASE(what_is_done_stays_done), CASE(a_late_holder_cannot_mark),
+        CASE(lost_but_nobody_came), CASE(a_mark_may_end),          CASE(one_of_many_does_it),
+    };
+
+    return cmocka_run_group_tests_name("once", cases, NULL, NULL);
+}
