@@ -5,7 +5,7 @@
 set -eu
 
 build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev libhiredis-dev libssl-dev libcurl4-openssl-dev libzookeeper-st-dev libpq-dev libmariadb-dev"
-test="$build memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server postgresql pgbouncer mariadb-server libzookeeper-java libslf4j-java default-jre-headless"
+test="$build postgresql mariadb-server pgbouncer memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server libzookeeper-java libslf4j-java default-jre-headless"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 case "${1:-}" in

@@ -2,6 +2,7 @@
 /*
  * The SQL engines: what PostgreSQL and MariaDB share. All of it is compiled into both modules.
  *
+ *   sql/engine.c    open, close, submit, cancel: the way into all of it
  *   sql/conf.c      what the URL says beyond the server: mode, tokens, prefix, connections
  *   sql/pool.c      connections (links): how many, who has one, deadlines, those that were lost
  *   sql/call.c      one statement on a link of the pool: retried where the server asks for it
@@ -54,7 +55,6 @@ static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t 
 {
     return &rows->values[(size_t)row * rows->columns + column];
 }
-void hfi_sq_rows_free(struct sq_rows *rows);
 
 /* ---- one connection ----------------------------------------------------------------------------- */
 
@@ -92,31 +92,43 @@ struct sq_link {
  * What is asked of the server in mode=lease, and for cells, in every mode. Each is one statement, one
  * round trip and one transaction, whatever it does inside; both drivers have SQL for each of them
  * (postgres/sql/, mariadb/sql/) with these parameters and columns, in this order. Times are of the
- * server's clock only, microseconds since 1970; durations are in ms.
+ * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQ_BYTES,
+ * verdicts one letter of SQ_TEXT, all else SQ_INT. "n times": that many groups follow each other in params.
  *
- * `client` is a random 63-bit number of the open store: its inbox. `window` is the claim window as in
- * the Redis engine: a grant by hand-over is good for that long unless it is renewed or released.
+ * `client` is a random positive 62-bit number of the open store: its inbox. `window` is the claim window
+ * as in the Redis engine: a grant by hand-over is good for that long unless it is renewed or released.
+ * A waiter counts as alive as long as its client's row does, which only BEAT makes and touches.
  *
  * ACQUIRE   name, owner, mode, capacity, permits, flags, ttl, delay, tokens, may_wait, window, client, label
  *           -> verdict, token, tokens, ms
- *           G granted (ms: the ttl); B busy; Q queued (ms: until a POKE may be worth while: the first of
- *           those ahead expires); M another kind or capacity. The same owner again: what it has already.
- * RELEASE   name, owner           -> verdict      R given back; L no such owner. Hands over to who is next,
- *                                                 and rings the winners' bells.
- * RENEW     n times (name, owner, ttl), sorted by name -> name's index, 1 or 0 (lost): only rows found are listed
- * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted; N neither
- * BEAT      client, window        -> owner, token, tokens, ms (of the grant's window that is left): grants of this client
- *                                    that it has not renewed yet. We live: our waiters count for one window more.
- * POKE      name                  -> ms until the next may be worth while. Ends what has expired, hands over.
- * ADOPT     name, owner, ttl      -> token, tokens, mode, capacity, permits; no row: no such lease
- * BREAK     name, token           -> verdict      B ended, its owner's client is rung; N no such lease
- * LOOK      name or NULL: all     -> kind of row (H, W), name, mode, capacity, closed ms, token, tokens, permits, kind,
- *                                    flags, age ms, ttl ms left or -1, position, label
+ *           G granted (ms: the ttl that is left); B busy; Q queued (token: the highest given so far, a message
+ *           with a token up to it is an old one; ms: as BEAT says it); M another kind (token: its mode, ms: its
+ *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
+ * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
+ *                                                 over to who is next, and rings the winners' bells.
+ * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each
+ * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
+ * BEAT      client, window, n times (name, owner) -> index, verdict, token, tokens, ms
+ *           Our waiters live for one window more. Of each that we think waits: Q it does (ms: until a POKE of the
+ *           name is worth while if it is the first that lives, at least 1; 0: it is not, or there is nothing to wait
+ *           for); G it was granted (ms of it that are left); N the server has forgotten it.
+ *           "Q" promises that no grant to it was made, by the clock, before this call was sent: so BEAT must
+ *           exclude who grants to this client meanwhile (PostgreSQL: the client's row is locked by both), and who
+ *           grants reads the clock after that lock.
+ * POKE      name                  -> ms (as BEAT) until the next is worth while; 0. Ends what has expired, hands over.
+ * ADOPT     name, owner, token, ttl (0: as it was) -> token, tokens, mode, capacity, permits, ttl, delay; no row: no such
+ *           lease that is detached
+ * BREAK     name, token (the one that holds now) -> verdict      B ended, its owner's client is rung; N no such lease
+ * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for LOOK and BREAK
+ * LOOK      name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
+ *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
- * CELL_SWAP name, version, bytes or NULL, ttl -> verdict, version    C done; V it has this other version
+ * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
+ * CELL_LOOK client, window, n times (name, version): tell me when one of them has another version -> index, version (0: none),
+ *           of those that have one already. Lasts for a window; repeated with each beat.
  * TIME                            -> us
- * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed
+ * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
 enum sq_call {
     SQ_ACQUIRE,
@@ -127,10 +139,12 @@ enum sq_call {
     SQ_POKE,
     SQ_ADOPT,
     SQ_BREAK,
+    SQ_NOTE,
     SQ_LOOK,
     SQ_SWEEP,
     SQ_CELL_READ,
     SQ_CELL_SWAP,
+    SQ_CELL_LOOK,
     SQ_TIME,
     SQ_TOKEN,
     SQ_CALLS
@@ -140,7 +154,7 @@ enum sq_call {
 #define SQ_FLAG_DETACHED 2
 
 /* What a bell said. SQ_BELL_GRANT comes with all that BEAT would tell; a server that can only ring
- * says SQ_BELL_RUNG, and the bell thread asks with BEAT. */
+ * says SQ_BELL_RUNG, and the bell thread asks with BEAT. SQ_BELL_LOST: broken. */
 enum sq_bell { SQ_BELL_QUIET, SQ_BELL_RUNG, SQ_BELL_GRANT, SQ_BELL_LOST, SQ_BELL_CELL };
 
 struct sq_message {
@@ -149,7 +163,7 @@ struct sq_message {
     uint64_t token;
     uint32_t tokens;
     int64_t window_ms;
-    uint64_t cell[2]; /* CELL: hash of the name of a cell that changed */
+    uint64_t cell; /* CELL: hash[0] of the name of a cell that changed */
 };
 
 /* ---- a driver ------------------------------------------------------------------------------------ */
@@ -160,6 +174,12 @@ struct sq_message {
  */
 struct sq_driver {
     const char *name; /* "postgresql" */
+    bool bell_calls;  /* call() may be used on a bell link, between two bell_wait() */
+
+    /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
+     * parameters of sq_conf have been taken before. free_conf() also of what is half made, or NULL. */
+    hf_status (*parse)(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
+    void (*free_conf)(struct hfi_conn *conn);
 
     /* Connect; the session is made ready (time zone, autocommit, keepalives, application name, statement
      * timeouts off, plan settings). HF_UNAVAILABLE, HF_DENIED, HF_CONFIG. */
@@ -195,9 +215,12 @@ struct sq_driver {
     hf_status (*bell_wait)(struct sq_link *bell, int kick, int64_t until_ms,
                            struct sq_message *ret_message, hf_error *err);
 
-    /* The schema: SQL that makes what is missing, one statement a string, NULL at the end; `prefix` is
-     * in it as a name that is quoted already. */
-    const char *const *(*schema)(struct hfi_conn *conn);
+    /* Is all there that the calls need? One statement. HF_OK; HF_NOT_FOUND: something is missing. */
+    hf_status (*probe)(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+    /* The schema: SQL that makes what is missing, statements one by one (`emit` returns false: stop), for
+     * conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
+    bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
+    const char *lock, *unlock;
     /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
     hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
@@ -210,10 +233,179 @@ struct sq_conf {
     enum sq_mode mode;
     bool tokens;                          /* tokens=on: row and session */
     uint32_t connections;                 /* connections=N: at most so many links; default 16 */
-    char schema[64];                      /* schema= (PostgreSQL) or database of the URL */
+    char schema[64];                      /* schema= (PostgreSQL); "" : the database's own */
     char prefix[64];                      /* prefix=holdfast_ */
     bool create;                          /* create=on|off: make tables on first use */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
+    int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
 };
+
+/* ---- one open store --------------------------------------------------------------------------------- */
+
+#define SQ_TTL_MS     30000
+#define SQ_MIN_TTL_MS 1000
+#define SQ_GUARD_MS   2
+#define SQ_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */
+
+struct sq_wait;  /* wait.c: one acquire that waits in the store */
+struct sq_ghost; /* ghost.c */
+struct sq_hold;  /* hold.c */
+
+struct hfi_conn {
+    const struct sq_driver *driver;
+    const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
+    struct hfi_host *host;
+    struct sq_conf conf;
+    char *location; /* by driver->parse() */
+    void *native;   /* likewise: its own */
+    int64_t client; /* our number on the server */
+    pthread_mutex_t lock;
+
+    /* pool.c */
+    pthread_cond_t link_free; /* on CLOCK_MONOTONIC */
+    struct sq_link *idle;
+    uint32_t links;   /* that are open, or being opened */
+    uint32_t seekers; /* threads that wait for one */
+    bool closing;
+
+    /* schema.c */
+    _Atomic int ready; /* the schema has been found, or made */
+    pthread_mutex_t schema_lock;
+
+    struct sq_ghost *ghosts;
+
+    /* wait.c, lease.c */
+    struct sq_wait *waits;  /* acquires that the bell knows of */
+    struct hfi_claim *held; /* through claim->engine[SQ_CLAIM_NEXT] */
+    struct sq_note *notes;  /* local passes that the server has not been told of */
+    struct sq_link *bell;
+    pthread_t bell_thread;
+    bool bell_runs;
+    int kick_fd;
+    int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
+    void *wait_state;     /* wait.c's own */
+
+    struct sq_hold *hold; /* hold.c's own */
+};
+
+/* claim->engine[] in mode=lease; hold.c has its own use of them. */
+enum { SQ_CLAIM_NEXT, SQ_CLAIM_PREV, SQ_CLAIM_STATE, SQ_CLAIM_GHOST };
+
+/* ---- engine.c ---------------------------------------------------------------------------------------- */
+
+hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *engine,
+                      struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                      hf_error *err);
+void hfi_sq_close(struct hfi_conn *conn);
+void hfi_sq_abandon(struct hfi_conn *conn);
+const char *hfi_sq_location(struct hfi_conn *conn);
+void hfi_sq_submit(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+/* Finish op with `status` and these words (NULL: the status' own). No lock held. */
+void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err);
+
+/* ---- conf.c ------------------------------------------------------------------------------------------- */
+
+hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err);
+/* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
+bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
+
+/* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
+
+/* A link for this thread alone, with the schema made; waits for one, or opens one. */
+hf_status hfi_sq_take(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+                      hf_error *err);
+/* Likewise, but the schema is the caller's business. */
+hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+                          hf_error *err);
+/* Give it back, or close it if it is dead. */
+void hfi_sq_give(struct sq_link *link);
+/* It leaves the pool's count (a bell, a connection that is a lease's): it is the caller's to close. */
+void hfi_sq_keep(struct sq_link *link);
+void hfi_sq_pool_close(struct hfi_conn *conn);
+
+/* ---- call.c ----------------------------------------------------------------------------------------------- */
+
+/* What one call needs to be sent, and what came of it. */
+struct sq_request {
+    enum sq_call call;
+    const struct sq_value *params;
+    uint32_t count;
+    int64_t deadline_ms;
+    bool
+        again; /* may be sent again after its link was lost: a second copy finds what the first has done */
+    struct sq_link *link; /* NULL: one of the pool */
+    const struct hfi_claim
+        *claim; /* its link's ghost, if it becomes one, may still act on this claim */
+
+    struct sq_rows rows; /* SQ_DONE: free with hfi_sq_rows_free() */
+    int64_t sent_ms;     /* when the copy that was answered left */
+    bool copied;         /* an earlier copy may have been executed too */
+    struct sq_trouble trouble;
+};
+/* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
+ * or may still be. The words are in request->trouble.error. */
+hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *request);
+/* Any statement, on a link that the caller has. Retried like a call. */
+hf_status hfi_sq_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
+                      struct sq_rows *ret_rows, struct sq_trouble *trouble);
+/* Reading rows. What is not of that kind is 0, "" or '?'. */
+int64_t hfi_sq_int(const struct sq_rows *rows, uint32_t row, uint32_t column);
+char hfi_sq_letter(const struct sq_rows *rows, uint32_t row, uint32_t column);
+void hfi_sq_rows_free(struct sq_rows *rows);
+/* For drivers: room for rows * columns values and `bytes` of data behind them. false: no memory. */
+bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
+                      char **ret_data);
+
+static inline struct sq_value sq_int(int64_t number)
+{
+    return (struct sq_value){ .type = SQ_INT, .number = number };
+}
+static inline struct sq_value sq_bytes(const void *bytes, size_t len)
+{
+    return (struct sq_value){ .type = SQ_BYTES, .bytes = bytes, .len = len };
+}
+static inline struct sq_value sq_null(void)
+{
+    return (struct sq_value){ .type = SQ_NULL };
+}
+
+/* ---- schema.c ------------------------------------------------------------------------------------------------ */
+
+/* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
+hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+
+/* ---- ghost.c --------------------------------------------------------------------------------------------------- */
+
+/* The statement on this link, which is dead, may still run. `claim`: what it may grant (may be NULL). */
+void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim);
+/* HF_OK: nothing of ours that could grant `claim` runs any more. */
+hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim,
+                            int64_t deadline_ms, hf_error *err);
+void hfi_sq_ghosts_done(struct hfi_conn *conn);
+
+/* ---- lease.c, wait.c, look.c, cells.c: the ops; each finishes its op ----------------------------------------------- */
+
+void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_release(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_break(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void hfi_sq_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_time(struct hfi_conn *conn, struct hfi_op *op);
+hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+
+/* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
+
+hf_status hfi_sq_hold_open(struct hfi_conn *conn, hf_error *err);
+void hfi_sq_hold_close(struct hfi_conn *conn);
+void hfi_sq_hold_abandon(struct hfi_conn *conn);
+/* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
+void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_sq_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 
 #endif
