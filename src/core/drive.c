@@ -42,17 +42,20 @@ void hfi_op_finish(struct hfi_op *op, hf_status status)
         done(op);
 }
 
-/* On the thread of whoever drives, or of submit(). */
+/* On the thread of whoever drives, of submit(), or of cancel(): who waits for it may be driving then, and
+ * sleep in the engine. */
 static void job_done(struct hfi_op *op)
 {
     struct hfi_job *job = hfi_container(op, struct hfi_job, op);
-    struct hfi_driver *driver = &job->store->driver;
+    struct hfi_store *store = job->store;
+    struct hfi_driver *driver = &store->driver;
     struct hfi_sleeper *sleeper;
-    bool abandoned;
+    bool abandoned, wake;
 
     pthread_mutex_lock(&driver->lock);
-    job->done = true;
+    atomic_store(&job->done, 1);
     abandoned = job->abandoned;
+    wake = job->drives && !pthread_equal(driver->thread, pthread_self());
     sleeper = job->sleeper;
     if (sleeper)
         hfi_list_remove(&sleeper->node);
@@ -64,6 +67,8 @@ static void job_done(struct hfi_op *op)
         atomic_fetch_or(&sleeper->word, DONE);
         hfi_futex_wake(&sleeper->word, 1, false);
     }
+    if (wake)
+        hfi_drive_wake(store);
     if (abandoned)
         job->late(job);
 }
@@ -72,8 +77,9 @@ void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind
 {
     hfi_op_init(&job->op, kind, NULL, HFI_NEVER);
     job->store = store;
-    job->done = false;
+    atomic_store_explicit(&job->done, 0, memory_order_relaxed);
     job->abandoned = false;
+    job->drives = false;
     job->sleeper = NULL;
     job->late = NULL;
     if (store->drive == HFI_EVENT)
@@ -94,20 +100,24 @@ bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
         return true; /* submit() did it */
 
     pthread_mutex_lock(&driver->lock);
-    for (bool first = true; !job->done && (first || hfi_now_ms() < until_ms); first = false) {
+    for (bool first = true; !atomic_load(&job->done) && (first || hfi_now_ms() < until_ms);
+         first = false) {
         if (driver->driving) {
             if (sleep_until(driver, job, until_ms))
                 return true;
             continue;
         }
         driver->driving = true;
+        driver->thread = pthread_self();
         driver->used++;
+        job->drives = true;
         pthread_mutex_unlock(&driver->lock);
-        drive_once(job->store, until_ms, NULL, 0);
+        drive_once(job->store, until_ms, &job->done, 0);
         pthread_mutex_lock(&driver->lock);
+        job->drives = false;
         driver->driving = false;
     }
-    done = job->done;
+    done = atomic_load(&job->done);
     unlock_handing_on(driver);
     return done;
 }
@@ -120,7 +130,7 @@ bool hfi_job_abandon(struct hfi_job *job)
         return false;
     (void)hfi_keeper_start(job->store); /* somebody must drive it to its end */
     pthread_mutex_lock(&job->store->driver.lock);
-    abandoned = job->abandoned = !job->done;
+    abandoned = job->abandoned = !atomic_load(&job->done);
     pthread_mutex_unlock(&job->store->driver.lock);
     return abandoned;
 }

@@ -22,6 +22,7 @@ struct hfi_driver {
     pthread_mutex_t lock;
     struct hfi_list sleepers; /* those who wait for a job while somebody else drives */
     bool driving;
+    pthread_t thread;    /* who, while `driving` */
     bool by_keeper;      /* it is the keeper: it makes way for anybody */
     _Atomic int polling; /* the driver is in poll(), or about to be */
     bool keeper_asks;    /* the keeper wants to know when nobody drives any more */
@@ -38,7 +39,9 @@ struct hfi_driver {
 struct hfi_job {
     struct hfi_op op;
     struct hfi_store *store;
-    bool done, abandoned;        /* under driver.lock */
+    _Atomic uint32_t done;       /* set under driver.lock */
+    bool abandoned;              /* under driver.lock */
+    bool drives;                 /* likewise: who waits for it has the role */
     struct hfi_sleeper *sleeper; /* likewise */
     void (*late)(struct hfi_job *job);
 };

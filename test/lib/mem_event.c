@@ -205,10 +205,9 @@ static void event_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status sta
     pthread_mutex_lock(&mem_lock);
     for (call = conn->calls; call && call->op != op; call = call->next)
         ;
-    if (call && op->kind == HFI_OP_CELL_WAIT && call->cancel == HF_OK) {
-        call->cancel = status; /* nothing is to be undone: process() ends it */
-        call->beat_ms = HFI_NEVER;
-        call->answer_by_ms = now_ms;
+    if (call && op->kind == HFI_OP_CELL_WAIT) {
+        end_call(conn, call, status); /* nothing is to be undone; on this thread, whoever drives */
+        return;
     } else if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
         call->cancel = status;
         call->beat_ms = HFI_NEVER;
@@ -374,9 +373,7 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
         free(letter);
     }
     while ((call = overdue(conn, now_ms))) {
-        bool stopped = call->op->kind == HFI_OP_CELL_WAIT && call->cancel != HF_OK;
-
-        end_call(conn, call, stopped ? call->cancel : HF_UNKNOWN);
+        end_call(conn, call, HF_UNKNOWN);
         pthread_mutex_lock(&mem_lock);
     }
     if (conn->inbox)
