@@ -268,7 +268,7 @@ static void an_update_begins_again(void **state)
 
 static void *count_thread(void *arg)
 {
-    EXPECT(HF_OK, peer_count_cell_here(arg, "sum", COUNTS));
+    EXPECT(HF_OK, peer_count_here(arg, "sum", COUNTS));
     return NULL;
 }
 
@@ -285,7 +285,7 @@ static void no_count_is_lost(void **state)
     stores[1] = open_store();
     for (int i = 0; i < PEERS; i++) {
         peer_start(&peers[i]);
-        peer_count_cell(&peers[i], "sum", COUNTS);
+        peer_count(&peers[i], "sum", COUNTS);
     }
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, count_thread, stores[i % 2]) == 0);

@@ -216,9 +216,15 @@ void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, c
     say(peer, "hammer %s %d %d %s", name, (int)kind, count, path);
 }
 
-void peer_count(struct peer *peer, const char *name, int count)
+void peer_add(struct peer *peer, const char *name, int count)
 {
-    say(peer, "count %s %d", name, count);
+    say(peer, "add %s %d", name, count);
+}
+
+void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path)
+{
+    say(peer, "limit %s %d %u %" PRId64 " %u %d %s", (const char *)limit->name,
+        (int)limit->algorithm, limit->rate, limit->per_ms, limit->burst, count, path);
 }
 
 void peer_idle(struct peer *peer)
@@ -235,9 +241,9 @@ hf_status peer_put(struct peer *peer, const char *name, const char *text)
     return hear_status(peer);
 }
 
-void peer_count_cell(struct peer *peer, const char *name, int count)
+void peer_count(struct peer *peer, const char *name, int count)
 {
-    say(peer, "cells %s %d", name, count);
+    say(peer, "count %s %d", name, count);
 }
 
 /* ---- serving ------------------------------------------------------------------------ */
@@ -381,7 +387,7 @@ static hf_status count_one(const hf_cell *old, hf_cell_change *change, void *arg
     return HF_OK;
 }
 
-hf_status peer_count_cell_here(hf_store *store, const char *name, int count)
+hf_status peer_count_here(hf_store *store, const char *name, int count)
 {
     hf_status status = HF_OK;
     char text[16];
@@ -392,6 +398,16 @@ hf_status peer_count_cell_here(hf_store *store, const char *name, int count)
 }
 
 static hf_status do_count(struct desk *desk, const char *args)
+{
+    char name[256];
+    int count;
+
+    if (sscanf(args, "%255s %d", name, &count) != 2)
+        abort();
+    return peer_count_here(desk->store, name, count);
+}
+
+static hf_status do_add(struct desk *desk, const char *args)
 {
     char name[256];
     int count;
@@ -406,14 +422,36 @@ static hf_status do_count(struct desk *desk, const char *args)
     return status;
 }
 
-static hf_status do_cells(struct desk *desk, const char *args)
+static hf_status do_limit(struct desk *desk, const char *args)
 {
-    char name[256];
-    int count;
+    char name[256], path[512], line[64];
+    int algorithm, count, fd;
+    hf_limit limit = HF_LIMIT_INIT;
+    hf_status status = HF_OK;
 
-    if (sscanf(args, "%255s %d", name, &count) != 2)
+    if (sscanf(args, "%255s %d %u %" SCNd64 " %u %d %511s", name, &algorithm, &limit.rate,
+               &limit.per_ms, &limit.burst, &count, path) != 7)
         abort();
-    return peer_count_cell_here(desk->store, name, count);
+    fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    limit.name = name;
+    limit.algorithm = (hf_algorithm)algorithm;
+    for (int i = 0; i < count && status == HF_OK; i++) {
+        hf_limit_result result = HF_LIMIT_RESULT_INIT;
+
+        limit.permits = i % 3 == 0 ? 2 : 1;
+        limit.wait_ms = i % 4 == 3 ? 0 : HF_FOREVER;
+        status = hf_limit_take(desk->store, &limit, &result, NULL);
+        if (status == HF_OK) {
+            int len = snprintf(line, sizeof line, "%" PRId64 " %u\n", result.at_us, limit.permits);
+
+            if (write(fd, line, (size_t)len) != len)
+                abort();
+        } else if (status == HF_BUSY && limit.wait_ms == 0) {
+            status = HF_OK;
+        }
+    }
+    close(fd);
+    return status;
 }
 
 /* A child that lives until the line to us is closed. */
@@ -463,8 +501,10 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%d", (int)do_delete(desk, args + 1));
     else if (strncmp(line, "count ", 6) == 0)
         answer(desk, "%d", (int)do_count(desk, args));
-    else if (strncmp(line, "cells ", 6) == 0)
-        answer(desk, "%d", (int)do_cells(desk, args));
+    else if (strncmp(line, "add ", 4) == 0)
+        answer(desk, "%d", (int)do_add(desk, args));
+    else if (strncmp(line, "limit ", 6) == 0)
+        answer(desk, "%d", (int)do_limit(desk, args));
     else if (strcmp(line, "exit") == 0)
         _exit(0);
     else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)
