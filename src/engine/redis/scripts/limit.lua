@@ -21,6 +21,7 @@ local seen, over, shift = now, 0, 0
 if state then
     if byte(state) ~= 76 then return { 'M' } end
     if byte(state, 2) ~= 49 then return { 'V' } end
+    if #state < (byte(state, 3) == 98 and 51 or 59) then return { 'X' } end
     seen, over = unpack('<i8i8', state, 28)
     if seen > now then
         if seen - now > HOLD then shift = now - seen else now = seen end
