@@ -221,6 +221,12 @@ void peer_count(struct peer *peer, const char *name, int count)
     say(peer, "count %s %d", name, count);
 }
 
+void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path)
+{
+    say(peer, "limit %s %d %u %" PRId64 " %u %d %s", (const char *)limit->name,
+        (int)limit->algorithm, limit->rate, limit->per_ms, limit->burst, count, path);
+}
+
 void peer_idle(struct peer *peer)
 {
     EXPECT(HF_OK, hear_status(peer));
@@ -351,6 +357,38 @@ static hf_status do_count(struct desk *desk, const char *args)
     return status;
 }
 
+static hf_status do_limit(struct desk *desk, const char *args)
+{
+    char name[256], path[512], line[64];
+    int algorithm, count, fd;
+    hf_limit limit = HF_LIMIT_INIT;
+    hf_status status = HF_OK;
+
+    if (sscanf(args, "%255s %d %u %" SCNd64 " %u %d %511s", name, &algorithm, &limit.rate,
+               &limit.per_ms, &limit.burst, &count, path) != 7)
+        abort();
+    fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    limit.name = name;
+    limit.algorithm = (hf_algorithm)algorithm;
+    for (int i = 0; i < count && status == HF_OK; i++) {
+        hf_limit_result result = HF_LIMIT_RESULT_INIT;
+
+        limit.permits = i % 3 == 0 ? 2 : 1;
+        limit.wait_ms = i % 4 == 3 ? 0 : HF_FOREVER;
+        status = hf_limit_take(desk->store, &limit, &result, NULL);
+        if (status == HF_OK) {
+            int len = snprintf(line, sizeof line, "%" PRId64 " %u\n", result.at_us, limit.permits);
+
+            if (write(fd, line, (size_t)len) != len)
+                abort();
+        } else if (status == HF_BUSY && limit.wait_ms == 0) {
+            status = HF_OK;
+        }
+    }
+    close(fd);
+    return status;
+}
+
 /* A child that lives until the line to us is closed. */
 static hf_status do_child(bool by_fork)
 {
@@ -394,6 +432,8 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%d", (int)do_hammer(desk, args));
     else if (strncmp(line, "count ", 6) == 0)
         answer(desk, "%d", (int)do_count(desk, args));
+    else if (strncmp(line, "limit ", 6) == 0)
+        answer(desk, "%d", (int)do_limit(desk, args));
     else if (strcmp(line, "exit") == 0)
         _exit(0);
     else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)

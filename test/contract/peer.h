@@ -49,6 +49,9 @@ void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX]);
 void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path);
 /* Count the counter up by one, `count` times; likewise. */
 void peer_count(struct peer *peer, const char *name, int count);
+/* Take permits of a limit `count` times, one or two at once, waiting or not, and append the moment and
+ * number of each grant to the file at `path`. Returns at once; peer_idle() waits. */
+void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path);
 void peer_idle(struct peer *peer);
 
 /* The other end: serve commands from `fd` until it is closed or told to stop. */
