@@ -107,7 +107,7 @@ static void print_bash(void)
          "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "    case ${COMP_WORDS[i]} in\n"
-         "    --) [[ $verb == run ]] || break\n"
+         "    --) [[ $verb == run || $verb == limit ]] || break\n"
          "      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
          "      else COMPREPLY=($(compgen -c -f -- \"$cur\")); fi\n"
          "      return ;;\n"
@@ -278,7 +278,7 @@ static void print_fish(void)
     for (size_t i = 0; i < verb_count; i++)
         printf("%s%s", i ? " " : "", verbs[i].name);
     puts("'\n"
-         "complete -c holdfast -n '__fish_seen_subcommand_from run; and contains -- -- "
+         "complete -c holdfast -n '__fish_seen_subcommand_from run limit; and contains -- -- "
          "(commandline -opc)' -a '(__fish_complete_subcommand --fcs-skip=3)'");
 }
 

@@ -35,7 +35,7 @@ enum operand {
     OPERAND_SHELL,   /* needed */
     OPERAND_VERB,    /* optional */
     OPERAND_ACTION,  /* status or join, needed; then optionally a node */
-    OPERAND_COMMAND, /* one name, then -- and a command, both needed */
+    OPERAND_COMMAND, /* one name, needed, then -- and a command; verbs say whether that is needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };
 
@@ -61,6 +61,7 @@ int verb_run(struct cli *cli);
 int verb_lock(struct cli *cli);
 int verb_renew(struct cli *cli);
 int verb_unlock(struct cli *cli);
+int verb_limit(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);
