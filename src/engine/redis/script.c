@@ -168,6 +168,36 @@ static bool has_words(const struct hfi_reply *reply, const char *words)
     return memmem(reply->text, reply->len, words, strlen(words)) != NULL;
 }
 
+/* How the server itself refuses a command, without having begun it. */
+static const struct {
+    const char *code, *words;
+} refusals[] = {
+    { "NOAUTH", "Authentication" },
+    { "NOPERM", "permissions" },
+    { "DENIED", "protected mode" },
+    { "READONLY", "You can't write" },
+    { "MASTERDOWN", "MASTER is down" },
+    { "CLUSTERDOWN", "The cluster is down" },
+    { "CLUSTERDOWN", "not served" },
+    { "LOADING", "is loading" },
+    { "MISCONF", "is configured" },
+    { "MISCONF", "Errors writing" },
+    { "BUSY", "is busy" },
+    { "NOREPLICAS", "Not enough" },
+    { "OOM", "command not allowed" },
+    { "MOVED", "" },
+    { "ASK", "" },
+    { "TRYAGAIN", "Multiple keys" },
+};
+
+static bool is_refusal(const struct hfi_reply *reply)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (hfi_reply_is_error(reply, refusals[i].code) && has_words(reply, refusals[i].words))
+            return true;
+    return false;
+}
+
 /*
  * What an error means. Redis 7 says where in a script something failed ("... script: 5f0d..., on
  * @user_script:1."), Redis 6.2 wraps it ("ERR Error running script ..."): such a script has begun. Without
@@ -175,20 +205,15 @@ static bool has_words(const struct hfi_reply *reply, const char *words)
  */
 static hf_status judge(const struct hfi_reply *reply, hf_error *err)
 {
-    bool inside = has_words(reply, "ERR Error running script") ||
-                  has_words(reply, "ERR Error compiling script") ||
-                  (has_words(reply, " script: ") && has_words(reply, "user_script"));
+    bool inside = has_words(reply, " script: ") && has_words(reply, "user_script");
 
     if (has_words(reply, "Script killed by user"))
         return HF_CANCELLED;
-    if (!inside && hfi_reply_is_error(reply, "BUSY")) {
+    if (inside || !is_refusal(reply))
+        return HF_INVALID;
+    if (hfi_reply_is_error(reply, "BUSY"))
         hfi_error_wrap(err, "another script runs for too long, and can be killed");
-        return HF_UNAVAILABLE;
-    }
-    if (!inside && (err->status == HF_DENIED || err->status == HF_UNAVAILABLE ||
-                    err->status == HF_FULL || err->status == HF_CONFIG))
-        return err->status;
-    return HF_INVALID;
+    return err->status;
 }
 
 static void ran(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
