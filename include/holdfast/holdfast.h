@@ -386,6 +386,102 @@ HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* ---- cells: bytes with a version -------------------------------------------- */
 
+#define HF_CELL_MAX 65536 /* bytes of one cell */
+
+/*
+ * A cell is a few bytes under a name, in a store with HF_CAP_CELLS, and a version:
+ * a positive number that every write changes and that never comes back, not even
+ * after the cell was deleted and made again. That is the optimistic lock: read,
+ * think, and write only if nobody else has written since. Names of cells are apart
+ * from names of locks, but shared with the other things made of cells (guarded
+ * things, counters, ...): a name's cell is one or the other (HF_MISMATCH).
+ *
+ * All calls: HF_UNSUPPORTED without HF_CAP_CELLS. HF_UNKNOWN, of those that write:
+ * it may have been done, or may yet be, when a late request arrives; read the cell,
+ * and write again under the version that it has.
+ */
+typedef struct hf_cell {
+    size_t size;      /* set by the caller: HF_CELL_INIT */
+    void *bytes;      /* with a NUL behind them that `len` does not count; hf_cell_free() */
+    size_t len;       /* 0 to HF_CELL_MAX */
+    uint64_t version; /* never 0 */
+    int64_t ttl_ms;   /* left; -1: it has none */
+    uint64_t reserved[3];
+} hf_cell;
+/* clang-format off */
+#define HF_CELL_INIT { .size = sizeof(hf_cell) }
+/* clang-format on */
+
+/* Read it. HF_OK: *ret_cell is the caller's, to be freed by hf_cell_free(). HF_NOT_FOUND: there is none. */
+HF_API hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cell *ret_cell,
+                             hf_error *err);
+HF_API void hf_cell_free(hf_cell *cell); /* its bytes, not the struct; NULL is fine */
+
+/*
+ * Write it, whatever is there. ttl_ms: it is deleted by itself after that long, or a
+ * few seconds later where the engine counts in seconds, unless it is written again;
+ * 0: never; else HF_TTL_MIN_MS to HF_MS_MAX, and only with HF_CAP_CELL_TTL
+ * (HF_UNSUPPORTED). *ret_version (ret_version may be NULL) is the new one. HF_BUSY:
+ * others wrote all the time, for seconds.
+ */
+HF_API hf_status hf_cell_put(hf_store *store, const void *name, size_t name_len, const void *bytes,
+                             size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err);
+
+/*
+ * Write it if its version is still `version`, which a call here has told; 0: if there
+ * is none. One step for everybody else. HF_CHANGED: it has another version, or none;
+ * nothing was done. The rest as with hf_cell_put().
+ */
+HF_API hf_status hf_cell_cas(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                             const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+                             hf_error *err);
+
+/* Delete it if its version is still `version`. HF_CHANGED: it has another one, or is gone already. */
+HF_API hf_status hf_cell_delete(hf_store *store, const void *name, size_t name_len,
+                                uint64_t version, hf_error *err);
+
+typedef enum hf_cell_action { HF_CELL_LEAVE, HF_CELL_WRITE, HF_CELL_DELETE } hf_cell_action;
+
+/* What a callback of hf_cell_update() wants. */
+typedef struct hf_cell_change {
+    size_t size;           /* set by the library */
+    hf_cell_action action; /* HF_CELL_LEAVE unless the callback says otherwise */
+    const void *bytes;     /* WRITE: taken before the callback is called again */
+    size_t len;
+    int64_t ttl_ms; /* WRITE: as with hf_cell_put() */
+    uint64_t reserved[3];
+} hf_cell_change;
+
+/*
+ * Say in `change` what shall become of the cell, which is `old` (version 0, bytes NULL: there is none).
+ * It may be called several times, each with what is there then, and only the last counts: so it must
+ * do nothing but think. Not HF_OK: hf_cell_update() ends with that status, and nothing is done. It may
+ * call anything of this library but hf_close().
+ */
+typedef hf_status hf_cell_fn(const hf_cell *old, hf_cell_change *change, void *arg);
+
+/*
+ * Read, let `fn` decide, and write if nobody else did meanwhile; else begin again, after a pause of
+ * random length, for at most wait_ms (0: once; HF_FOREVER). *ret_version (may be NULL) is the version
+ * that the cell has then, 0: none. HF_BUSY (wait_ms 0), HF_TIMEOUT: others were always quicker.
+ * HF_CANCELLED: `cancel` (may be NULL) or hf_close() ended it between two tries. HF_UNKNOWN: the last
+ * write may have been done; it is not tried again, for then it could be done twice.
+ */
+HF_API hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_cell_fn *fn,
+                                void *arg, int64_t wait_ms, hf_cancel *cancel,
+                                uint64_t *ret_version, hf_error *err);
+
+/*
+ * Wait, at most wait_ms, until the version of a cell is another than `version` (0: there is none);
+ * at once if it is already. *ret_version: which, 0: it was deleted or its ttl ended. Changes in
+ * between are not told one by one. An event ends the wait with HF_CAP_CELL_WATCH; elsewhere the cell
+ * is read again and again, every second in the end. If the store goes away meanwhile it is waited for.
+ * HF_TIMEOUT. HF_CANCELLED, as with hf_acquire(). HF_UNAVAILABLE: time is up and the store is away.
+ */
+HF_API hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                              int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version,
+                              hf_error *err);
+
 /* ---- counters ---------------------------------------------------------------- */
 
 /*
@@ -420,6 +516,81 @@ HF_API hf_status hf_counter_delete(hf_store *store, const void *name, size_t nam
                                    hf_error *err);
 
 /* ---- scripts ----------------------------------------------------------------- */
+
+#define HF_SCRIPT_MAX          (16 << 20) /* bytes of a script with its keys and arguments */
+#define HF_SCRIPT_KILL_WAIT_MS 10000
+
+typedef struct hf_script {
+    size_t size;
+    const char *text; /* Lua. text_len 0: it ends with a NUL */
+    size_t text_len;
+    const char *const *keys; /* KEYS[1], ... key_lens NULL: each ends with a NUL */
+    const size_t *key_lens;
+    size_t key_count;
+    const char *const *args; /* ARGV[1], ... likewise */
+    const size_t *arg_lens;
+    size_t arg_count;
+    uint64_t reserved[4];
+} hf_script;
+/* clang-format off */
+#define HF_SCRIPT_INIT { .size = sizeof(hf_script) }
+/* clang-format on */
+
+typedef struct hf_value hf_value;
+typedef enum hf_value_kind {
+    HF_VALUE_NIL,
+    HF_VALUE_INTEGER,
+    HF_VALUE_BYTES, /* any bytes, with a NUL behind them */
+    HF_VALUE_STATE, /* a status reply: "OK" */
+    HF_VALUE_ERROR, /* an error inside a list: what redis.pcall() returned */
+    HF_VALUE_LIST
+} hf_value_kind;
+
+/*
+ * Run a Lua script on the server, in one step for everybody else (HF_CAP_SCRIPTS:
+ * Redis). It is sent by its SHA-1, and whole if the server does not know it. *ret_value
+ * (may be NULL) is what it returned, to be freed by hf_value_free(). Keys are taken as they are,
+ * without the store's prefix; in a cluster they must be of one slot, which decides who
+ * runs it. Lists may be seven deep.
+ *
+ * HF_INVALID: the script is at fault, and the text is the server's: it does not compile
+ * (nothing was done), or it raised an error, or returned one: what it had written by then
+ * stays written. Also for keys of several slots (nothing was done). HF_CANCELLED: somebody
+ * killed it; it had written nothing. HF_UNAVAILABLE: it did not run; "BUSY" in the text: because another
+ * script runs for longer than the server's busy-reply-threshold. Redis does not end that one:
+ * it waits for it and answers BUSY meanwhile; hf_script_kill() can. HF_DENIED, HF_FULL: refused, it did
+ * not run. HF_UNKNOWN: the answer was lost or did not come in time (op_timeout); it
+ * may have run, may run now, and is never sent twice.
+ */
+HF_API hf_status hf_script_run(hf_store *store, const hf_script *script, hf_value **ret_value,
+                               hf_error *err);
+
+/* Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
+ * in 40 hex digits; len 0: it ends with a NUL. */
+HF_API hf_status hf_script_exists(hf_store *store, const char *text, size_t len, int *ret_exists,
+                                  hf_error *err);
+/* Let the servers forget all scripts, of everybody. What needs one sends it again. */
+HF_API hf_status hf_script_flush(hf_store *store, hf_error *err);
+
+/*
+ * End the script that runs now, whoever runs it, over a new connection: those that exist may be stuck
+ * behind it. A server answers nobody before its busy-reply-threshold (5 s) is over; wait at
+ * most wait_ms for that, 0: HF_SCRIPT_KILL_WAIT_MS. A store cannot be opened meanwhile: hf_manage() with
+ * "script-kill" needs none.
+ *
+ * HF_NOT_FOUND: none runs. HF_IN_USE: it has written already, and Redis does not kill it
+ * then, for half of its work would stay: wait for it, or shut the server down without saving.
+ */
+HF_API hf_status hf_script_kill(hf_store *store, int64_t wait_ms, hf_error *err);
+
+/* Look at a value; NULL is HF_VALUE_NIL, and what a value has not is 0 or NULL. Bytes and items live as
+ * long as the value that hf_script_run() returned. */
+HF_API hf_value_kind hf_value_type(const hf_value *value);
+HF_API int64_t hf_value_integer(const hf_value *value);
+HF_API const char *hf_value_bytes(const hf_value *value, size_t *ret_len); /* ret_len may be NULL */
+HF_API size_t hf_value_count(const hf_value *value);                       /* of a list */
+HF_API const hf_value *hf_value_item(const hf_value *list, size_t index);
+HF_API void hf_value_free(hf_value *value); /* what hf_script_run() returned; NULL is fine */
 
 /* ---- rate limits -------------------------------------------------------------- */
 
@@ -610,6 +781,8 @@ HF_API hf_status hf_doctor(hf_store *store, hf_finding_fn *finding, void *arg, h
  *
  *   redlock   "status"                           what every node is
  *             "join" ["--force"] [NODE]          heal what can be healed; wait for what must pass first
+ *   redis     "script-kill" [MS]                 hf_script_kill() at the server of the URL (of a cluster:
+ *                                                at those that it names), within MS milliseconds
  *
  * holdfast-redlock(1) says what they do. Of "status" the text of a finding is words of the form
  * key=value, and its topic the node. May block, for join as long as max_ttl. Any thread.

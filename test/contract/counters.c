@@ -201,7 +201,7 @@ static void nothing_is_lost(void **state)
     for (int i = 0; i < THREADS; i++)
         adders[i].store = i % 2 ? adders[0].store : open_store();
     for (int i = 0; i < PEERS; i++)
-        peer_count(&peers[i], "n", COUNTS);
+        peer_add(&peers[i], "n", COUNTS);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&adders[i].thread, NULL, add_many, &adders[i]) == 0);
     for (int i = 0; i < THREADS; i++)
