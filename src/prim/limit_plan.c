@@ -224,7 +224,8 @@ static bool sliding_load(struct plan *plan, const unsigned char *state, size_t l
 
 /* Lines of moments up to `until` leave the log: nobody comes who could be within a period of them.
  * If the last reservation is given back later somebody could, but for `gone`: nothing is granted
- * within a period of what has left. */
+ * within a period of what has left. That keeps the order too: who had to wait waited for a line to
+ * leave, so its moment is a period after `gone`. */
 static void sliding_drop(struct plan *plan, int64_t until)
 {
     while (plan->first < plan->count && line_at(plan, plan->first) <= until) {
@@ -243,8 +244,6 @@ static void sliding_plan(struct plan *plan, int64_t permits)
     plan->at = plan->now;
     if (!plan->fresh && plan->gone + period > plan->at)
         plan->at = plan->gone + period;
-    if (plan->count > 0 && line_at(plan, plan->count - 1) > plan->at)
-        plan->at = line_at(plan, plan->count - 1);
     sliding_drop(plan, plan->now - period);
     plan->left = plan->at > plan->now ? 0 : plan->rule->rate - plan->total;
 

@@ -65,10 +65,6 @@ elseif kind == 115 then
         end
         if act ~= 'b' then
             if gone + period > at then at = gone + period end
-            if size > LOG then
-                local last = unpack('<i8', state, size - LINE)
-                if last > at then at = last end
-            end
             while first < size do
                 local when, count = unpack('<i8i4', state, first)
                 if when > now - period then break end
