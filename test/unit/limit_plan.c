@@ -417,6 +417,15 @@ static void a_window_that_was_not_wanted(void **state)
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_GRANTED);
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);
     world_free(world);
+
+    world = world_new(HF_LIMIT_SLIDING, 2, 1000000, 0, 1);
+    take(world, 1, 0);
+    grant.at = take(world, 2, HFI_LIMIT_WAIT_MAX_US).at_us;
+    assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);
+    assert_true(give_back(world, &grant));
+    assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_GRANTED);
+    assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);
+    world_free(world);
 }
 
 /* ---- the clock ----------------------------------------------------------------------------------- */

@@ -64,11 +64,15 @@ elseif kind == 115 then
             state = table.concat(lines)
         end
         if act ~= 'b' then
-            if gone + period > at then at = gone + period end
             while first < size do
                 local when, count = unpack('<i8i4', state, first)
                 if when > now - period then break end
                 gone, total, first = when, total - count, first + LINE
+            end
+            if gone + period > at then at = gone + period end
+            if first < size then
+                local last = unpack('<i8', state, size - LINE)
+                if last > at then at = last end
             end
         end
     end
@@ -100,9 +104,8 @@ if act == 't' then
         end
         used = used + permits
     elseif kind == 115 then
-        while first < size do
+        while size - first >= rate * LINE do
             local when, count = unpack('<i8i4', state, first)
-            if when > at - period then break end
             gone, total, first = when, total - count, first + LINE
         end
         local log, count = '', permits
