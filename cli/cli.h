@@ -61,11 +61,11 @@ struct args {
     const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name */
     char **command;             /* what stands after --, NULL-terminated; NULL: there was no -- */
 
-    bool nonblock, shared, exclusive, names_only, force, forget;
+    bool nonblock, shared, exclusive, names_only, force, forget, look;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
-    int64_t busy_exit, slots, permits, status_fd, for_pid, token;
-    int on_lost;
-    const char *label;
+    int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst;
+    int on_lost, algorithm;
+    const char *label, *rate;
     const char *cell_version;
     char *lease;
 };

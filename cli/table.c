@@ -107,6 +107,22 @@ static const struct option_def renew_options[] = {
 static const struct option_def unlock_options[] = { NAME_ROW, LEASE_ROW };
 static const struct option_def show_options[] = { NAME_ROW };
 
+static const struct option_def limit_options[] = {
+    NAME_ROW,
+    TEXT(0, "rate", "N/D", rate, "N permits in D, as in 10/1m"),
+    CHOICE(0, "algorithm", "fixed|sliding|bucket", algorithm,
+           "which windows have N permits (default fixed)"),
+    NUMBER(0, "burst", "N", 1, HF_CAPACITY_MAX, burst,
+           "bucket: at most N at once (default: as in --rate)"),
+    NUMBER(0, "permits", "K", 1, HF_CAPACITY_MAX, permits,
+           "take K of them, all or none (default 1)"),
+    FLAG('n', "nonblock", nonblock, "do not wait: if there are too few, say so and exit"),
+    DURATION('w', "wait", wait_ms, "wait at most D; what takes longer is refused at once"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it was refused (default 75; 0 says nothing)"),
+    FLAG(0, "look", look, "say what is left, and take nothing"),
+};
+
 static const struct option_def ls_options[] = {
     FLAG('1', "names", names_only, "print the names only, one a line"),
 };
@@ -158,6 +174,19 @@ const struct verb verbs[] = {
     { "unlock", OPERAND_NAME, "NAME --lease HANDLE", "release a lease that `lock` took",
       "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
       verb_unlock },
+    { "limit", OPERAND_COMMAND, "NAME --rate N/D [OPTION...] [-- COMMAND [ARG...]]",
+      "run a command no more often than so",
+      "Takes a permit of the rate limit NAME, waiting for its moment, then runs COMMAND in its "
+      "own\n"
+      "place (no shell in between). Without COMMAND it just takes. Limits of one name share their\n"
+      "permits wherever they are used, and must be given the same --rate, --algorithm and "
+      "--burst.\n"
+      "\n"
+      "fixed    N in a window of D, which begins with the first call after the end of the last "
+      "one\n"
+      "sliding  never more than N in any D (at most 4096)\n"
+      "bucket   at most --burst at once, refilled at N in D\n",
+      OPTIONS(limit_options), verb_limit },
     { "ls", OPERAND_GLOB, "[GLOB]", "list the names that are held or waited for", NULL,
       OPTIONS(ls_options), verb_ls },
     { "show", OPERAND_NAME, "NAME", "show every holder and every waiter of one name", NULL,

@@ -36,7 +36,7 @@ enum operand {
     OPERAND_VERB,  /* optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
     OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
-    OPERAND_COMMAND, /* one name, then -- and a command, both needed */
+    OPERAND_COMMAND, /* one name, needed, then -- and a command; verbs say whether that is needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };
 
@@ -65,6 +65,7 @@ int verb_once(struct cli *cli);
 int verb_lock(struct cli *cli);
 int verb_renew(struct cli *cli);
 int verb_unlock(struct cli *cli);
+int verb_limit(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);

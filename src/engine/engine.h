@@ -315,6 +315,9 @@ struct hfi_engine {
     /* Report on the store. May block. */
     hf_status (*doctor)(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
+    /* HF_CAP_SCRIPTS: hf_script_kill(). Blocks, at most about wait_ms. */
+    hf_status (*kill_script)(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
+
     /* Administer the store of `url`, which is not opened (it may be in no state to be): see hf_manage(). Takes
      * parameters as open() does. May block. NULL: there is nothing to administer. */
     hf_status (*manage)(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,

@@ -214,7 +214,7 @@ static bool sliding_load(struct plan *plan, const unsigned char *state, size_t l
     plan->gone += is_number(plan->gone) ? plan->shift : 0;
     plan->total = get(state + HFI_LIMIT_MORE + 8);
     if (plan->count > (size_t)plan->rule->rate || !is_number(plan->gone) || plan->total < 0 ||
-        plan->total > plan->rule->rate)
+        plan->total > plan->rule->rate * plan->rule->rate)
         return false;
     for (size_t line = 0; line < plan->count; line++)
         if (!is_number(get(plan->log + line * HFI_LIMIT_LINE)))
@@ -222,30 +222,27 @@ static bool sliding_load(struct plan *plan, const unsigned char *state, size_t l
     return true;
 }
 
-/* Lines of moments up to `until` leave the log: nobody comes who could be within a period of them.
- * If the last reservation is given back later somebody could, but for `gone`: nothing is granted
- * within a period of what has left. */
-static void sliding_drop(struct plan *plan, int64_t until)
+/* The oldest line leaves the log. Nothing is granted within a period of what has left. */
+static void sliding_drop(struct plan *plan)
 {
-    while (plan->first < plan->count && line_at(plan, plan->first) <= until) {
-        plan->gone = line_at(plan, plan->first);
-        plan->total -= line_permits(plan, plan->first++);
-    }
+    plan->gone = line_at(plan, plan->first);
+    plan->total -= line_permits(plan, plan->first++);
 }
 
-/* The first moment at which as much as needed has left. (at - period, at] has all of the log that
- * is left then, and ends with the last one granted, so no interval has more than that.) */
+/* The first moment at which as much as needed is a period ago. No moment in the log is later, so
+ * (at - period, at] has all that any interval with this grant can have. */
 static void sliding_plan(struct plan *plan, int64_t permits)
 {
     int64_t period = plan->rule->period_us;
     int64_t total;
 
+    while (plan->first < plan->count && line_at(plan, plan->first) <= plan->now - period)
+        sliding_drop(plan);
     plan->at = plan->now;
     if (!plan->fresh && plan->gone + period > plan->at)
         plan->at = plan->gone + period;
-    if (plan->count > 0 && line_at(plan, plan->count - 1) > plan->at)
-        plan->at = line_at(plan, plan->count - 1);
-    sliding_drop(plan, plan->now - period);
+    if (plan->count > plan->first && line_at(plan, plan->count - 1) > plan->at)
+        plan->at = line_at(plan, plan->count - 1); /* nobody overtakes */
     plan->left = plan->at > plan->now ? 0 : plan->rule->rate - plan->total;
 
     total = plan->total;
@@ -269,7 +266,11 @@ static size_t sliding_take(struct plan *plan, int64_t permits, unsigned char *re
     size_t len = HFI_LIMIT_LOG;
     int64_t last;
 
-    sliding_drop(plan, plan->at - plan->rule->period_us);
+    /* What lies a period before our moment or longer counts for nobody who comes after us; it stays for
+     * who comes when we have given up, as long as there is room. There is always something of the kind
+     * when there is none: within a period of us there are fewer than `rate` lines. */
+    while (plan->count - plan->first >= (size_t)plan->rule->rate)
+        sliding_drop(plan);
     plan->total += permits;
     plan->over = plan->at + plan->rule->period_us;
     for (size_t line = plan->first; line < plan->count; line++) {

@@ -14,9 +14,10 @@
  *            end of the one before it. Reserved windows follow each other without a gap.
  *   SLIDING  never more than `rate` in any half-open interval of length `period`: a log of moments
  *            and permits. Only those within a period before the last moment count for whoever
- *            comes, so it has at most `rate` lines, however many have reserved.
+ *            comes, so `rate` lines are enough, however many have reserved.
  *   BUCKET   `burst` permits at most, `rate` of them come back in a period. Counted in parts of a
- *            permit of which a whole number comes each microsecond, so that nothing is ever rounded.
+ *            permit of which a whole number comes each microsecond, so that nothing drifts; only the
+ *            moment that is told is rounded up to a microsecond.
  *
  * Time is that of the store, in microseconds, and never goes back: the state knows the latest time
  * that it was changed at, and an earlier reading counts as that one. That may hold a limit for as

@@ -313,6 +313,27 @@ static void do_cells(hf_store *store)
     hf_cell_free(&cell);
 }
 
+/* Trying, looking, and waiting for a moment that always comes. */
+static void do_limits(hf_store *store)
+{
+    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+
+    limit.name = "limit";
+    limit.algorithm = HF_LIMIT_SLIDING;
+    limit.rate = HF_LIMIT_SLIDING_MAX;
+    limit.per_ms = LIMIT_MS;
+    (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
+    if (fine(hf_limit_look(store, &limit, &result, &contract_error)))
+        CHECK(result.left > 0);
+    limit.name = "soon";
+    limit.rate = 1;
+    limit.per_ms = 3;
+    limit.wait_ms = HF_FOREVER;
+    (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
+    (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
+}
+
 /* Closing needs no memory, whatever is held. */
 static void do_close(hf_store *unused)
 {
@@ -356,6 +377,7 @@ static const struct scenario {
     { "asynchronous", do_async, true, 0 },
     { "watching", do_watch, true, HF_CAP_WATCH },
     { "cells", do_cells, true, HF_CAP_CELLS },
+    { "limits", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK },
 };
 
 enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };

@@ -12,15 +12,14 @@
 #include <strings.h>
 
 /* What every store needs: by itself, and inside its scripts. */
-static const char *const needed[] = {
-    "~hf:*", "&hf:*", "+info", "+eval", "+evalsha", "+subscribe"
-};
-static const char *const inside[] = { "+time",    "+hset",    "+hget",    "+hmget",
-                                      "+hgetall", "+hexists", "+hdel",    "+pexpireat",
-                                      "+hsetnx",  "+rpush",   "+lpop",    "+lrem",
-                                      "+lindex",  "+lrange",  "+publish", "+del" };
+static const char *const needed[] = { "~hf:*",    "&hf:*",      "+info", "+eval",
+                                      "+evalsha", "+subscribe", "+get",  "+incrby" };
+static const char *const inside[] = { "+time",    "+hset", "+hget",      "+hmget",  "+hgetall",
+                                      "+hexists", "+hdel", "+pexpireat", "+hsetnx", "+rpush",
+                                      "+lpop",    "+lrem", "+lindex",    "+lrange", "+publish",
+                                      "+del",     "+set" };
 /* What only some calls need: looking at all names, and doctor. */
-static const char *const optional[] = { "+scan", "+ping" };
+static const char *const optional[] = { "+scan", "+ping", "+unsubscribe" };
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -144,6 +143,29 @@ static void look(struct tally *t, hf_store *store, bool at_all)
         hf_view_free(view);
 }
 
+static void count(struct tally *t, hf_store *store)
+{
+    int64_t value;
+    hf_error err;
+
+    right(t, hf_counter_add(store, "c", 0, 1, NULL, &err), &err);
+    right(t, hf_counter_get(store, "c", 0, &value, &err), &err);
+    right(t, hf_counter_set(store, "c", 0, 1, &err), &err);
+}
+
+/* A cell that is written, waited for and ends by itself. */
+static void keep(struct tally *t, hf_store *store)
+{
+    uint64_t version = 0;
+    hf_error err;
+    hf_status status;
+
+    right(t, hf_cell_put(store, "b", 0, "x", 1, 60000, &version, &err), &err);
+    status = hf_cell_wait(store, "b", 0, version, 50, NULL, &version, &err);
+    if (status != HF_TIMEOUT)
+        right(t, status, &err);
+}
+
 static struct tally use_everything(void)
 {
     struct tally t = { 0 };
@@ -158,6 +180,8 @@ static struct tally use_everything(void)
         detach(&t, first);
         look(&t, first, false);
         look(&t, first, true);
+        count(&t, first);
+        keep(&t, first);
     }
     if (first)
         hf_close(first, HF_CLOSE_RELEASE);

@@ -485,6 +485,54 @@ static void opening_says_what_is_wrong(void **state)
     server_free(single);
 }
 
+static hf_status run_at(hf_store *store, const char *const *keys, size_t count)
+{
+    hf_script script = HF_SCRIPT_INIT;
+
+    script.text = "return redis.call('INCR', KEYS[1])";
+    script.keys = keys;
+    script.key_count = count;
+    return hf_script_run(store, &script, NULL, &contract_error);
+}
+
+/* A script runs where its keys are; each server has its own, and all are asked and told. */
+static void scripts_find_their_servers(void **state)
+{
+    static const char text[] = "return redis.call('INCR', KEYS[1])";
+    hf_store *store = open_store();
+    char names[CLUSTER_NODES][16];
+    const char *keys[CLUSTER_NODES];
+    unsigned slot;
+    int there = 7;
+
+    (void)state;
+    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
+    for (size_t i = 0, found = 0; found < CLUSTER_NODES; i++) { /* a key at each of them */
+        snprintf(names[found], sizeof names[found], "k%zu", i);
+        if (cluster_owner(cluster, names[found], &slot) == found) {
+            keys[found] = names[found];
+            found++;
+        }
+    }
+    EXPECT(HF_INVALID, run_at(store, keys, 2));
+    CHECK(strstr(contract_error.text, "slot"));
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
+        CHECK(there == 0);
+        EXPECT(HF_OK, run_at(store, &keys[i], 1));
+        CHECK(server_do(cluster->nodes[i], "INCRBY %s 0", keys[i]) == 1);
+    }
+    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
+    CHECK(there == 1);
+    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        EXPECT(HF_OK, run_at(store, &keys[i], 1));
+        CHECK(server_do(cluster->nodes[i], "DEL %s", keys[i]) == 1);
+    }
+    EXPECT(HF_NOT_FOUND, hf_script_kill(store, 0, &contract_error));
+    close_store(store);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST_WHOLE(f) cmocka_unit_test_setup_teardown(f, setup, contract_teardown)
@@ -498,6 +546,7 @@ int main(int argc, char **argv)
         TEST_WHOLE(an_inbox_that_breaks_is_made_again),
         TEST_WHOLE(opening_says_what_is_wrong),
         TEST_WHOLE(a_user_needs_these_rights),
+        TEST_WHOLE(scripts_find_their_servers),
         TEST_LOSS(waiting_and_renewal_survive_a_master),
         TEST_LOSS(a_forgotten_lease_is_lost),
         cmocka_unit_test(redirections_are_bounded),

@@ -41,8 +41,10 @@ static const struct hfi_link_owner owner = { .up = up, .down = down, .message = 
 
 /* ---- being there ----------------------------------------------------------------------------- */
 
-hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_address *address,
-                       bool sentinel, struct hfi_ask **ret_ask, hf_error *err)
+enum manner { USUAL, SENTINEL, BRIEF };
+
+static hf_status open_as(enum manner manner, const struct hfi_redis_conf *conf,
+                         const struct hfi_address *address, struct hfi_ask **ret_ask, hf_error *err)
 {
     struct hfi_ask *ask = hfi_calloc(1, sizeof *ask);
 
@@ -59,8 +61,10 @@ hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_addre
         hfi_ask_close(ask);
         return hfi_error_memory(err);
     }
-    if (sentinel)
+    if (manner == SENTINEL)
         hfi_link_to_sentinel(ask->link);
+    else if (manner == BRIEF)
+        hfi_link_be_brief(ask->link);
 
     /* The link's own time limits end this, with `up` or `down`. */
     hfi_link_open(ask->link, hfi_now_ms());
@@ -74,6 +78,18 @@ hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_addre
     }
     *ret_ask = ask;
     return HF_OK;
+}
+
+hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                       bool sentinel, struct hfi_ask **ret_ask, hf_error *err)
+{
+    return open_as(sentinel ? SENTINEL : USUAL, conf, address, ret_ask, err);
+}
+
+hf_status hfi_ask_open_brief(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                             struct hfi_ask **ret_ask, hf_error *err)
+{
+    return open_as(BRIEF, conf, address, ret_ask, err);
 }
 
 void hfi_ask_close(struct hfi_ask *ask)

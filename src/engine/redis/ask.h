@@ -14,6 +14,9 @@ struct hfi_ask;
 /* Connect and greet. `conf` and `address` live longer than it. On failure *ret_ask stays as it is. */
 hf_status hfi_ask_open(const struct hfi_redis_conf *conf, const struct hfi_address *address,
                        bool sentinel, struct hfi_ask **ret_ask, hf_error *err);
+/* Likewise, where the server may be busy with a script: hfi_link_be_brief(). */
+hf_status hfi_ask_open_brief(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                             struct hfi_ask **ret_ask, hf_error *err);
 void hfi_ask_close(struct hfi_ask *ask); /* NULL is fine */
 const struct hfi_server *hfi_ask_server(const struct hfi_ask *ask);
 

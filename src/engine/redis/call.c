@@ -40,6 +40,7 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     call->first_ms = 0;
     call->hasty = false;
     call->again = call->was_sent = call->copied = call->asking = call->synced = false;
+    call->theirs = false;
     call->hops = call->tries = 0;
     call->retry_ms = 0;
     call->node = RD_NODE_ANY;

@@ -315,6 +315,8 @@ static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
         return follow(call, reply, false);
     if (hfi_reply_is_error(reply, "ASK"))
         return follow(call, reply, true);
+    if (call->theirs)
+        return false; /* a script can answer such words itself, and has run then */
 
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         wait = wait || hfi_reply_is_error(reply, passing[i]);

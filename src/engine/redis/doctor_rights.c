@@ -78,7 +78,8 @@ static void judge(const struct hfi_report *r, char *refused)
         hfi_report(
             r, HF_WARNING, "rights",
             "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
-            "DEL neither cells can be deleted nor a queue whose name was lost",
+            "DEL neither cells can be deleted nor a queue whose name was lost; without GET, SET "
+            "and INCRBY there are no counters",
             refused);
     else
         hfi_report(
@@ -90,11 +91,15 @@ static void judge(const struct hfi_report *r, char *refused)
 /* Are those all that locks can do without? */
 static bool is_spare(const char *words)
 {
-    while (*words) {
-        size_t len = strcspn(words, " ");
+    static const char *const spare[] = { "DEL", "PUBLISH", "GET", "SET", "INCRBY" };
 
-        if (!(len == 3 && memcmp(words, "DEL", len) == 0) &&
-            !(len == 7 && memcmp(words, "PUBLISH", len) == 0))
+    while (*words) {
+        size_t len = strcspn(words, " "), i = 0;
+
+        while (i < sizeof spare / sizeof *spare &&
+               (strlen(spare[i]) != len || memcmp(words, spare[i], len) != 0))
+            i++;
+        if (i == sizeof spare / sizeof *spare)
             return false;
         words += len + (words[len] == ' ');
     }

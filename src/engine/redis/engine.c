@@ -191,7 +191,8 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         hfi_rd_limit(conn, op);
         return;
     case HFI_OP_SCRIPT:
-        break;
+        hfi_rd_script(conn, op);
+        return;
     }
     hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
@@ -381,12 +382,15 @@ static const struct hfi_engine native = {
     .variant = rd_variant,
     .passed = hfi_rd_passed,
     .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT,
+    .kill_script = hfi_rd_script_kill,
+    .manage = hfi_rd_manage,
     .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK },
+                      HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK |
+                      HF_CAP_SCRIPTS },
 };
 
 static const struct hfi_engine *rd_variant(const struct hfi_url *url)

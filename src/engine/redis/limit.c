@@ -20,7 +20,7 @@ static enum hfi_limit_said said_by(char letter)
         return HFI_LIMIT_MISMATCH;
     case 'V':
         return HFI_LIMIT_VERSION;
-    default:
+    default: /* X, or nothing that our script says */
         return HFI_LIMIT_CORRUPT;
     }
 }

@@ -78,6 +78,11 @@ void hfi_link_to_sentinel(struct hfi_link *link)
     link->sentinel = true;
 }
 
+void hfi_link_be_brief(struct hfi_link *link)
+{
+    link->brief = true;
+}
+
 void *hfi_link_data(const struct hfi_link *link)
 {
     return link->data;

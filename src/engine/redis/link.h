@@ -85,6 +85,9 @@ void hfi_link_free(struct hfi_link *link); /* closed or IDLE; NULL is fine */
 /* Before the first open: it leads to a sentinel. Greeted with conf's sentinel_user and
  * sentinel_password, without a database; its server has no replid and no role. */
 void hfi_link_to_sentinel(struct hfi_link *link);
+/* Before the first open: it is greeted with no more than a server answers that is busy with a script (AUTH,
+ * HELLO); its server is not known. */
+void hfi_link_be_brief(struct hfi_link *link);
 void *hfi_link_data(const struct hfi_link *link);
 enum hfi_link_state hfi_link_state(const struct hfi_link *link);
 const struct hfi_server *hfi_link_server(const struct hfi_link *link); /* of the last greeting */

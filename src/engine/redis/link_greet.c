@@ -59,6 +59,8 @@ void hfi_link_greet(struct hfi_link *link)
 
     say_auth(link);
     say(link, STEP_HELLO, (const char *[]){ "HELLO", "2", NULL });
+    if (link->brief)
+        return;
     if (link->conf->client_name)
         say(link, STEP_NAME,
             (const char *[]){ "CLIENT", "SETNAME", link->conf->client_name, NULL });
@@ -198,7 +200,10 @@ static void all_said(struct hfi_link *link)
 {
     const struct hfi_server *server = &link->server;
 
-    if (!server->run_id[0] || !server->version[0]) {
+    if (link->brief) {
+        link->state = HFI_LINK_UP;
+        link->owner->up(link);
+    } else if (!server->run_id[0] || !server->version[0]) {
         hfi_link_fail(link, HF_VERSION, "INFO has no run_id or redis_version: not a Redis we know");
     } else if (server->major < OLDEST_MAJOR ||
                (server->major == OLDEST_MAJOR && server->minor < OLDEST_MINOR)) {

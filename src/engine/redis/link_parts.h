@@ -29,7 +29,7 @@ struct hfi_link {
     const struct hfi_address *address;
     const struct hfi_link_owner *owner;
     void *data;
-    bool subscriber, sentinel;
+    bool subscriber, sentinel, brief;
     int epoll_fd;
 
     enum hfi_link_state state;

@@ -329,7 +329,7 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
     call->sent.answered = answered;
     if (call->first_ms == 0)
         call->first_ms = hfi_now_ms();
-    if (call->command.script)
+    if (call->command.script && !call->theirs)
         call->command.whole = !knows_script(node, call->command.script);
     if (call->asking)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
@@ -425,13 +425,24 @@ static void forget_scripts(struct rd_node *node)
     memset(node->scripts, 0, sizeof node->scripts);
 }
 
+/* In the server's own words: one that a script made up itself means that it has run. */
+static bool is_noscript(const struct hfi_reply *reply)
+{
+    static const char words[] = "NOSCRIPT No matching script";
+
+    return reply->len >= sizeof words - 1 && memcmp(reply->text, words, sizeof words - 1) == 0;
+}
+
 static void refused(struct rd_call *call, const struct hfi_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
     hf_error err;
 
-    if (call->command.script && !call->command.whole && hfi_reply_is_error(reply, "NOSCRIPT")) {
-        forget_scripts(call->sent_to); /* SCRIPT FLUSH: all are gone */
+    if (call->command.script && !call->command.whole && is_noscript(reply)) {
+        if (call->theirs)
+            call->command.whole = true;
+        else
+            forget_scripts(call->sent_to); /* SCRIPT FLUSH: all are gone */
         hfi_rd_net_send(conn, call);
         return;
     }
@@ -448,6 +459,11 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
         hfi_error_set(&err, HF_CONFIG, 0,
                       "the server is one of a cluster, and another one has this name: use "
                       "redis+cluster:");
+    if (call->theirs) {
+        call->answer(call, RD_REFUSED, reply, &err);
+        hfi_rd_call_free(call);
+        return;
+    }
     /* An error that we do not know may have struck in the middle of a script. */
     hfi_rd_call_end(call, err.status == HF_CORRUPT ? RD_MAYBE : RD_REFUSED, &err);
 }

@@ -15,6 +15,7 @@
  *   cell_wait.c waiting for a cell to change
  *   counter.c   counters
  *   script.c    scripts of the user's
+ *   kill.c      ending a script that does not end
  *   limit.c     rate limits
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
@@ -51,7 +52,8 @@ struct rd_call;
 /* What became of a command. */
 enum rd_outcome {
     RD_ANSWERED, /* `reply` is there, and is not an error */
-    RD_REFUSED,  /* the server said no, and did nothing: `err` says why */
+    RD_REFUSED,  /* the server said no, and did nothing: `err` says why. (To a user's script it may
+                    have said no half way: `reply` is what it said) */
     RD_UNSENT,   /* it never left: `err` says why */
     RD_MAYBE     /* it may have been done, or may still be: `err` says what happened */
 };
@@ -75,6 +77,7 @@ struct rd_call {
     bool copied;        /* ... and that was one of this very call, which was sent again */
     bool asking;        /* the next send follows an ASK */
     bool synced;        /* on the line where a WAIT follows */
+    bool theirs;        /* the user's script: what the server says of it is his to judge */
     unsigned hops, tries;
     int64_t retry_ms;        /* parked: not sent before */
     uint32_t node;           /* ASK, SCAN: where; else RD_NODE_ANY */
@@ -328,6 +331,10 @@ void hfi_rd_notes_send(struct hfi_conn *conn);
 void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_time(struct hfi_conn *conn, struct hfi_op *op);
+void hfi_rd_script(struct hfi_conn *conn, struct hfi_op *op);
+hf_status hfi_rd_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
+hf_status hfi_rd_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
 void hfi_rd_counter(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);

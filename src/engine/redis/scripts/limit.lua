@@ -21,6 +21,7 @@ local seen, over, shift = now, 0, 0
 if state then
     if byte(state) ~= 76 then return { 'M' } end
     if byte(state, 2) ~= 49 then return { 'V' } end
+    if #state < (byte(state, 3) == 98 and 51 or 59) then return { 'X' } end
     seen, over = unpack('<i8i8', state, 28)
     if seen > now then
         if seen - now > HOLD then shift = now - seen else now = seen end
@@ -63,15 +64,15 @@ elseif kind == 115 then
             state = table.concat(lines)
         end
         if act ~= 'b' then
-            if gone + period > at then at = gone + period end
-            if size > LOG then
-                local last = unpack('<i8', state, size - LINE)
-                if last > at then at = last end
-            end
             while first < size do
                 local when, count = unpack('<i8i4', state, first)
                 if when > now - period then break end
                 gone, total, first = when, total - count, first + LINE
+            end
+            if gone + period > at then at = gone + period end
+            if first < size then
+                local last = unpack('<i8', state, size - LINE)
+                if last > at then at = last end
             end
         end
     end
@@ -103,9 +104,8 @@ if act == 't' then
         end
         used = used + permits
     elseif kind == 115 then
-        while first < size do
+        while size - first >= rate * LINE do
             local when, count = unpack('<i8i4', state, first)
-            if when > at - period then break end
             gone, total, first = when, total - count, first + LINE
         end
         local log, count = '', permits

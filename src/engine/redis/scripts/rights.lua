@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- May this user do what the other scripts do? Each command that they use is tried on keys of
+-- May this user do what the other scripts do, and counters? Each command that they use is tried on keys of
 -- nobody's; answered is a list of those that the server does not let us run (empty: all is well).
 -- Nothing is left behind: whatever was written is deleted at the end, and nobody can look in between.
 -- KEYS: three like those of a name, but of none that can be (`%` is written `%25` in names). ARGV: a channel that nobody listens to.
@@ -33,5 +33,8 @@ try('LRANGE', qkey, 0, 0)
 try('LREM', qkey, 1, 'm')
 try('LPOP', qkey)
 try('PUBLISH', ARGV[1], '')
+try('SET', name, '1')
+try('GET', name)
+try('INCRBY', name, 1)
 redis.pcall('DEL', name, wkey, qkey)
 return refused

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast limit NAME --rate N/D [-- COMMAND]`: take permits of a rate limit, then become COMMAND.
+ * Nothing is held while it runs, so nobody has to watch over it: we are replaced by it.
+ *
+ * A signal must end the waiting and give the permits back. So once it must wait, a thread does, and
+ * the main thread reads signals.
+ */
+#include "json.h"
+#include "look.h"
+#include "signals.h"
+#include "store.h"
+#include "table.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A call of hf_limit_take() that waits, on a thread of its own. */
+struct waiting {
+    hf_store *store;
+    hf_limit limit;
+    hf_limit_result *result;
+    hf_status status;
+    hf_error err;
+    int done_fd;
+};
+
+static int check(struct cli *cli, hf_limit *limit);
+static hf_status wait_for_it(hf_store *store, const hf_limit *limit, struct signals *signals,
+                             struct signal_event *ret_ended_by, hf_limit_result *result,
+                             hf_error *err);
+static int look(struct cli *cli, struct cli_store *store, const hf_limit *limit);
+static int refuse(struct cli *cli, const hf_limit_result *result);
+static int print_json(struct cli *cli, const hf_limit_result *result, bool granted);
+static int become(struct cli *cli, struct cli_store *store, const struct signals *signals);
+
+int verb_limit(struct cli *cli)
+{
+    hf_limit limit = HF_LIMIT_INIT, try;
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+    struct signal_event ended_by = { 0 };
+    struct cli_store store;
+    struct signals signals;
+    hf_status status;
+    hf_error err;
+    int code = check(cli, &limit);
+
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, &store);
+    if (code != EXIT_FINE)
+        return code;
+    if (cli->args.look)
+        return look(cli, &store, &limit);
+    if (!signals_open(&signals)) {
+        say_error("no descriptor for signals: %s", strerror(errno));
+        store_close(&store);
+        return EXIT_INTERNAL;
+    }
+
+    try = limit;
+    try.wait_ms = 0;
+    status = hf_limit_take(store.store, &try, &result, &err);
+    if (status == HF_BUSY && limit.wait_ms != 0)
+        status = wait_for_it(store.store, &limit, &signals, &ended_by, &result, &err);
+    if (status == HF_OK && !ended_by.number && cli->args.command)
+        return become(cli, &store, &signals);
+
+    store_close(&store);
+    if (ended_by.typed)
+        signals_die(ended_by.number, false);
+    if (ended_by.number)
+        return EXIT_SIGNAL_BASE + ended_by.number;
+    if (status == HF_OK)
+        return print_json(cli, &result, true);
+    return status == HF_BUSY || status == HF_TIMEOUT ? refuse(cli, &result) : say_failure(&err);
+}
+
+/* ---- options --------------------------------------------------------------------------------------- */
+
+/* "10/1m" */
+static const char *parse_rate(const char *text, hf_limit *limit)
+{
+    char number[24];
+    const char *slash = strchr(text, '/');
+    const char *wrong;
+    uint64_t rate = 0;
+
+    if (!slash || slash == text || (size_t)(slash - text) >= sizeof number)
+        return "is not a rate: N/D, as in 10/1m";
+    memcpy(number, text, (size_t)(slash - text));
+    number[slash - text] = 0;
+    wrong = hfi_parse_u64(number, 1, HF_CAPACITY_MAX, &rate);
+    if (wrong)
+        return "is not a rate: the number before the slash must be from 1 to 1000000000";
+    limit->rate = (uint32_t)rate;
+    wrong = hfi_parse_duration(slash + 1, &limit->per_ms);
+    return wrong ? wrong : limit->per_ms == 0 ? "must not be for 0" : NULL;
+}
+
+static int check(struct cli *cli, hf_limit *limit)
+{
+    const struct args *args = &cli->args;
+    const char *wrong;
+    int code = need_name(cli);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (!args->rate)
+        return usage_error(cli, "no rate: --rate N/D, as in --rate 10/1m");
+    wrong = parse_rate(args->rate, limit);
+    if (wrong)
+        return usage_error(cli, "--rate '%s' %s", shown(args->rate), wrong);
+    if (args->nonblock && args->wait_ms)
+        return usage_error(cli, "-n and -w exclude each other");
+    if (args->command && !args->command[0])
+        return usage_error(cli, "no command behind --");
+    if (args->command && !args->command[0][0])
+        return usage_error(cli, "the command is empty");
+    if (args->command && (args->look || args->json))
+        return usage_error(cli, "%s is not for running a command",
+                           args->look ? "--look" : "--json");
+    if (args->burst >= 0 && args->algorithm != HF_LIMIT_BUCKET)
+        return usage_error(cli, "--burst needs --algorithm=bucket");
+
+    limit->name = args->name;
+    limit->name_len = strlen(args->name);
+    limit->algorithm = (hf_algorithm)args->algorithm;
+    limit->burst = args->burst >= 0 ? (uint32_t)args->burst : 0;
+    limit->permits = args->permits >= 0 ? (uint32_t)args->permits : 0;
+    limit->wait_ms = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
+    return EXIT_FINE;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------------- */
+
+static void *wait_main(void *arg)
+{
+    struct waiting *waiting = arg;
+    uint64_t one = 1;
+
+    waiting->status =
+        hf_limit_take(waiting->store, &waiting->limit, waiting->result, &waiting->err);
+    while (write(waiting->done_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    return NULL;
+}
+
+/* Until it is through, or a signal ends it. One that stops us does not: its moment stays its own. */
+static void read_signals(struct waiting *waiting, const struct signals *signals,
+                         struct signal_event *ret_ended_by)
+{
+    struct pollfd polled[] = { { .fd = signals->fd, .events = POLLIN },
+                               { .fd = waiting->done_fd, .events = POLLIN } };
+    struct signal_event event;
+
+    while (!polled[1].revents) {
+        if (poll(polled, 2, -1) < 0)
+            continue;
+        while (signals_next(signals, &event)) {
+            if (signal_stops(event.number)) {
+                signals_stop(event.number, false);
+            } else if (signal_ends(event.number)) {
+                *ret_ended_by = event;
+                hf_cancel_fire(waiting->limit.cancel);
+            }
+        }
+    }
+}
+
+static hf_status wait_for_it(hf_store *store, const hf_limit *limit, struct signals *signals,
+                             struct signal_event *ret_ended_by, hf_limit_result *result,
+                             hf_error *err)
+{
+    struct waiting waiting = {
+        .store = store, .limit = *limit, .result = result, .done_fd = eventfd(0, EFD_CLOEXEC)
+    };
+    hf_status status = hf_cancel_new(&waiting.limit.cancel);
+    pthread_t thread;
+
+    if (status == HF_OK &&
+        (waiting.done_fd < 0 || pthread_create(&thread, NULL, wait_main, &waiting) != 0)) {
+        hf_cancel_free(waiting.limit.cancel);
+        status = HF_NO_MEMORY;
+    }
+    if (status == HF_OK) {
+        read_signals(&waiting, signals, ret_ended_by);
+        pthread_join(thread, NULL);
+        hf_cancel_free(waiting.limit.cancel);
+        *err = waiting.err;
+        status = waiting.status;
+    } else {
+        *err = (hf_error){ .status = status };
+        snprintf(err->text, sizeof err->text, "%s", hf_status_text(status));
+    }
+    if (waiting.done_fd >= 0)
+        close(waiting.done_fd);
+    return status;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------- */
+
+static int print_json(struct cli *cli, const hf_limit_result *result, bool granted)
+{
+    json_t *object;
+
+    if (!cli->args.json)
+        return EXIT_FINE;
+    object = json_object();
+    json_set_name(object, cli->args.name, strlen(cli->args.name));
+    if (!cli->args.look) {
+        json_object_set_new(object, "granted", json_boolean(granted));
+        json_object_set_new(object, "waited_ms", json_i64(result->waited_ms));
+        json_object_set_new(object, "retry_ms", json_i64(result->retry_ms));
+    }
+    json_object_set_new(object, "left", json_u64(result->left));
+    json_object_set_new(object, "refill_ms", json_i64(result->refill_ms));
+    json_print(object, true);
+    return out_finish(cli);
+}
+
+static int look(struct cli *cli, struct cli_store *store, const hf_limit *limit)
+{
+    hf_limit_result result = HF_LIMIT_RESULT_INIT;
+    char refill[CELL_MAX];
+    hf_error err;
+    hf_status status = hf_limit_look(store->store, limit, &result, &err);
+
+    store_close(store);
+    if (status != HF_OK)
+        return say_failure(&err);
+    if (cli->args.json)
+        return print_json(cli, &result, true);
+    printf("%s: %" PRIu64 " left", safe(cli->args.name, strlen(cli->args.name)), result.left);
+    if (result.refill_ms > 0)
+        printf(", all again in %s", duration_words(result.refill_ms, refill));
+    putchar('\n');
+    return out_finish(cli);
+}
+
+static int refuse(struct cli *cli, const hf_limit_result *result)
+{
+    int64_t wanted = cli->args.busy_exit;
+    char retry[CELL_MAX];
+    int code = print_json(cli, result, false);
+
+    if (code != EXIT_FINE)
+        return code;
+    /* Who asks for 0 has said that it is no failure: cron must not send mail about it. */
+    if (wanted != 0 || cli->args.verbose)
+        say(cli, "'%s' has reached its limit: it would have to wait for %s", shown(cli->args.name),
+            duration_words(result->retry_ms, retry));
+    return wanted >= 0 ? (int)wanted : EXIT_BUSY;
+}
+
+/* ---- the command ----------------------------------------------------------------------------------- */
+
+/* With the signals as we were given them. Returns only if it cannot be done. */
+static int become(struct cli *cli, struct cli_store *store, const struct signals *signals)
+{
+    char **command = cli->args.command;
+    int error;
+
+    setenv("HOLDFAST_STORE", store->for_child, 1);
+    for (size_t i = 0; i < PASSWORD_ENVS; i++)
+        if (store->password_envs[i])
+            unsetenv(store->password_envs[i]);
+    store_close(store);
+    close(signals->fd);
+    if (signals->child_ignored)
+        signal(SIGCHLD, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &signals->before, NULL);
+    execvp(command[0], command);
+    error = errno;
+    say_error("cannot execute '%s': %s", shown(command[0]), strerror(error));
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ending a script that does not end.
+ *
+ * While a script runs the server does nothing else. When it has run for longer than
+ * busy-reply-threshold (lua-time-limit before Redis 7; 5 s) the server does not stop it: it goes on
+ * running it, and answers BUSY to everything but a few commands, of which SCRIPT KILL is one; AUTH and
+ * HELLO are, too. The connection that runs the script is stuck behind it, and that may be any of ours.
+ * So this comes over a new one, is greeted briefly, and is patient with a server that does not answer
+ * before its threshold. It is killed only if it has not written yet.
+ *
+ * On the calling thread, which it blocks.
+ */
+#include "engine/redis/address.h"
+#include "engine/redis/ask.h"
+#include "engine/redis/rd.h"
+
+#include "core/url.h"
+#include "prim/script.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* At one server. HF_NOT_FOUND: none runs there. HF_IN_USE: it cannot be killed any more. */
+static hf_status kill_at(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                         int64_t wait_ms, hf_error *err)
+{
+    struct hfi_redis_conf patient = *conf;
+    struct hfi_ask *ask = NULL;
+    hf_status status;
+    char *text;
+
+    patient.connect_ms = patient.op_ms = wait_ms;
+    status = hfi_ask_open_brief(&patient, address, &ask, err);
+    if (status != HF_OK)
+        return status;
+    text = hfi_ask(ask, (const char *[]){ "SCRIPT", "KILL", NULL }, err);
+    hfi_ask_close(ask);
+    if (text) {
+        hfi_free(text);
+        return HF_OK;
+    }
+    if (begins(err->text, "NOTBUSY"))
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "no script runs");
+    if (begins(err->text, "UNKILLABLE"))
+        err->status = HF_IN_USE;
+    return hfi_error_wrap(err, "%s", address->shown);
+}
+
+/* Of several servers: that one was killed is what counts most, then why one was not. */
+static int weight(hf_status status)
+{
+    return status == HF_OK ? 3 : status == HF_IN_USE ? 2 : status == HF_NOT_FOUND ? 0 : 1;
+}
+
+static hf_status kill_at_all(const struct hfi_redis_conf *conf,
+                             const struct hfi_address *const *addresses, size_t count,
+                             int64_t wait_ms, hf_error *err)
+{
+    hf_status total = hfi_error_set(err, HF_NOT_FOUND, 0, "no script runs"), status;
+    hf_error one;
+
+    for (size_t i = 0; i < count; i++) {
+        status = kill_at(conf, addresses[i], wait_ms, &one);
+        if (weight(status) > weight(total)) {
+            total = status;
+            *err = one;
+        }
+    }
+    return total;
+}
+
+/* ---- of an open store ---------------------------------------------------------------------- */
+
+/* Copies of the addresses of all servers that matter; NULL: out of memory. */
+static struct hfi_address **copy_addresses(struct hfi_conn *conn, size_t *ret_count)
+{
+    struct hfi_address **copies =
+        hfi_calloc(conn->node_count ? conn->node_count : 1, sizeof *copies);
+    bool all = copies;
+
+    *ret_count = 0;
+    for (uint32_t i = 0; all && i < conn->node_count; i++) {
+        const struct rd_node *node = conn->nodes[i];
+
+        if (!node->address || (conn->slots && !node->serves))
+            continue;
+        copies[*ret_count] = hfi_address_copy(node->address);
+        all = copies[*ret_count] != NULL;
+        *ret_count += all;
+    }
+    if (all)
+        return copies;
+    while (*ret_count > 0)
+        hfi_address_free(copies[--*ret_count]);
+    hfi_free(copies);
+    return NULL;
+}
+
+hf_status hfi_rd_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err)
+{
+    struct hfi_address **addresses;
+    hf_status status;
+    size_t count;
+
+    hfi_pump_enter(&conn->pump);
+    addresses = copy_addresses(conn, &count);
+    hfi_pump_leave(&conn->pump);
+    if (!addresses)
+        return hfi_error_memory(err);
+    status =
+        kill_at_all(conn->conf, (const struct hfi_address *const *)addresses, count, wait_ms, err);
+    while (count > 0)
+        hfi_address_free(addresses[--count]);
+    hfi_free(addresses);
+    return status;
+}
+
+/* ---- of a store that cannot be opened --------------------------------------------------------- */
+
+/* Who is the master, says the first sentinel that answers. */
+static struct hfi_address *ask_sentinels(const struct hfi_redis_conf *conf, hf_error *err)
+{
+    struct hfi_address *master = NULL;
+
+    for (size_t i = 0; i < conf->address_count && !master; i++) {
+        struct hfi_ask *ask = NULL;
+        char *text, *port;
+
+        if (hfi_ask_open(conf, &conf->addresses[i], true, &ask, err) != HF_OK)
+            continue;
+        text = hfi_ask(
+            ask, (const char *[]){ "SENTINEL", "GET-MASTER-ADDR-BY-NAME", conf->master, NULL },
+            err);
+        port = text ? strchr(text, '\n') : NULL;
+        if (port)
+            master =
+                hfi_address_new(text, (size_t)(port - text), (uint16_t)strtoul(port + 1, NULL, 10));
+        if (!master)
+            hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: does not know the master",
+                          conf->addresses[i].shown);
+        hfi_free(text);
+        hfi_ask_close(ask);
+    }
+    return master;
+}
+
+static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms, hf_error *err)
+{
+    const struct hfi_address *addresses[HFI_HOSTS_MAX];
+    struct hfi_address *master;
+    hf_status status;
+
+    if (conf->way == HFI_WAY_SENTINEL) {
+        master = ask_sentinels(conf, err);
+        if (!master)
+            return err->status;
+        status = kill_at(conf, master, wait_ms, err);
+        hfi_address_free(master);
+        return status;
+    }
+    for (size_t i = 0; i < conf->address_count; i++)
+        addresses[i] = &conf->addresses[i];
+    return kill_at_all(conf, addresses, conf->address_count, wait_ms, err);
+}
+
+hf_status hfi_rd_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                        void *arg, hf_error *err)
+{
+    struct hfi_redis_conf *conf = NULL;
+    uint64_t wait_ms = HF_SCRIPT_KILL_WAIT_MS;
+    hf_status status;
+
+    (void)finding, (void)arg;
+    if (strcmp(words[0], "script-kill") != 0 || (words[1] && words[2]))
+        return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\" and at most a number");
+    if (words[1] && hfi_parse_u64(words[1], 1, HF_MS_MAX, &wait_ms))
+        return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\": no number of ms");
+    status = hfi_conf_parse(url, "", &conf, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_url_all_taken(url, err);
+    if (status == HF_OK)
+        status = kill_by_conf(conf, (int64_t)wait_ms, err);
+    hfi_conf_free(conf);
+    return status;
+}

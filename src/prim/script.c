@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hf_script_run() and the others, and what they answer. All of it is the engine's to do; here the arguments
+ * are checked, the calling thread waits, and where there are no scripts the caller is told what else
+ * there is.
+ */
+#include "prim/script.h"
+
+#include "core/op.h"
+#include "core/store.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <string.h>
+
+#define ITEM_COST 32 /* what a key or an argument counts beside its bytes */
+
+/* ---- the call -------------------------------------------------------------------------- */
+
+static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **ret_store,
+                       hf_error *err)
+{
+    hf_status status = hfi_store_enter(handle, ret_store, err);
+
+    if (status != HF_OK || hfi_store_engine(*ret_store)->info.caps & HF_CAP_SCRIPTS)
+        return status;
+    status = hfi_error_set(err, HF_UNSUPPORTED, 0,
+                           "%s: %s: this engine runs no scripts; cells (bytes with a version, "
+                           "compare and swap) do what one name needs",
+                           (*ret_store)->location, verb);
+    hfi_store_leave(*ret_store);
+    return status;
+}
+
+/* Give it to the engine, and wait until that is through with it, which the URL's op_timeout sees to: a
+ * script may be slow. So it is never given up, and may be on the stack. */
+static hf_status run(struct hfi_store *store, struct hfi_script_op *op, const char *verb,
+                     hf_error *err)
+{
+    struct hfi_job job;
+    hf_status status;
+
+    hfi_job_init(&job, store, HFI_OP_SCRIPT);
+    job.op.u.script = op;
+    hfi_job_submit(&job);
+    (void)hfi_job_wait(&job, HFI_NEVER);
+    status = hfi_op_status(&job.op);
+    return status == HF_OK ? hfi_ok(err)
+                           : hfi_store_error(store, verb, NULL, status, &job.op.error, err);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* How much they are in all; false: one is NULL. */
+static bool add_up(const char *const *items, const size_t *lens, size_t count, size_t *total)
+{
+    for (size_t i = 0; i < count && *total <= HF_SCRIPT_MAX; i++) {
+        if (!items || !items[i])
+            return false;
+        *total += ITEM_COST + (lens ? lens[i] : strlen(items[i]));
+    }
+    return true;
+}
+
+static hf_status check(const hf_script *script, hf_error *err)
+{
+    size_t total = 0;
+
+    if (!script || script->size != sizeof *script)
+        return hfi_error_set(err, HF_INVALID, 0, "script: %s",
+                             script ? "size: not that of hf_script" : "NULL");
+    if (!script->text)
+        return hfi_error_set(err, HF_INVALID, 0, "text: NULL");
+    total = script->text_len ? script->text_len : strlen(script->text);
+    if (!add_up(script->keys, script->key_lens, script->key_count, &total))
+        return hfi_error_set(err, HF_INVALID, 0, "keys: NULL");
+    if (!add_up(script->args, script->arg_lens, script->arg_count, &total))
+        return hfi_error_set(err, HF_INVALID, 0, "args: NULL");
+    if (total > HF_SCRIPT_MAX)
+        return hfi_error_set(err, HF_INVALID, 0,
+                             "script: with keys and arguments more than %d bytes", HF_SCRIPT_MAX);
+    return HF_OK;
+}
+
+hf_status hf_script_run(hf_store *handle, const hf_script *script, hf_value **ret_value,
+                        hf_error *err)
+{
+    struct hfi_script_op op = { .verb = HFI_SCRIPT_RUN, .script = script };
+    struct hfi_store *store;
+    hf_status status = enter(handle, "script", &store, err);
+
+    if (status != HF_OK)
+        return status;
+    status = check(script, err);
+    if (status == HF_OK)
+        status = run(store, &op, "script", err);
+    hfi_store_leave(store);
+    if (status != HF_OK)
+        return status;
+    if (ret_value)
+        *ret_value = op.ret_value;
+    else
+        hf_value_free(op.ret_value);
+    return HF_OK;
+}
+
+/* ---- what the server has ------------------------------------------------------------------- */
+
+hf_status hf_script_exists(hf_store *handle, const char *text, size_t len, int *ret_exists,
+                           hf_error *err)
+{
+    struct hfi_script_op op = { .verb = HFI_SCRIPT_EXISTS, .text = text };
+    struct hfi_store *store;
+    hf_status status = enter(handle, "script exists", &store, err);
+
+    if (status != HF_OK)
+        return status;
+    op.len = text && len == 0 ? strlen(text) : len;
+    if (!text || !ret_exists)
+        status = hfi_error_set(err, HF_INVALID, 0, "%s: NULL", text ? "ret_exists" : "text");
+    else if (op.len > HF_SCRIPT_MAX)
+        status = hfi_error_set(err, HF_INVALID, 0, "text: more than %d bytes", HF_SCRIPT_MAX);
+    else
+        status = run(store, &op, "script exists", err);
+    hfi_store_leave(store);
+    if (status == HF_UNKNOWN) { /* it asks, and changes nothing */
+        status = HF_UNAVAILABLE;
+        if (err)
+            err->status = status;
+    }
+    if (status == HF_OK)
+        *ret_exists = op.ret_exists;
+    return status;
+}
+
+hf_status hf_script_flush(hf_store *handle, hf_error *err)
+{
+    struct hfi_script_op op = { .verb = HFI_SCRIPT_FLUSH };
+    struct hfi_store *store;
+    hf_status status = enter(handle, "script flush", &store, err);
+
+    if (status != HF_OK)
+        return status;
+    status = run(store, &op, "script flush", err);
+    hfi_store_leave(store);
+    return status;
+}
+
+hf_status hf_script_kill(hf_store *handle, int64_t wait_ms, hf_error *err)
+{
+    struct hfi_store *store;
+    hf_error inner;
+    hf_status status = enter(handle, "script kill", &store, err);
+
+    if (status != HF_OK)
+        return status;
+    if (wait_ms < 0 || wait_ms > HF_MS_MAX) {
+        hfi_store_leave(store);
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: out of range");
+    }
+    status = hfi_store_engine(store)->kill_script(
+        store->conn, wait_ms ? wait_ms : HF_SCRIPT_KILL_WAIT_MS, &inner);
+    if (status == HF_OK)
+        hfi_ok(err);
+    else
+        hfi_store_error(store, "script kill", NULL, status, &inner, err);
+    hfi_store_leave(store);
+    return status;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+hf_value_kind hf_value_type(const hf_value *value)
+{
+    return value ? value->kind : HF_VALUE_NIL;
+}
+
+int64_t hf_value_integer(const hf_value *value)
+{
+    return value && value->kind == HF_VALUE_INTEGER ? value->integer : 0;
+}
+
+const char *hf_value_bytes(const hf_value *value, size_t *ret_len)
+{
+    if (ret_len)
+        *ret_len = value ? value->len : 0;
+    return value ? value->bytes : NULL;
+}
+
+size_t hf_value_count(const hf_value *value)
+{
+    return value ? value->count : 0;
+}
+
+const hf_value *hf_value_item(const hf_value *list, size_t index)
+{
+    return list && index < list->count ? &list->items[index] : NULL;
+}
+
+void hf_value_free(hf_value *value)
+{
+    hfi_free(value);
+}

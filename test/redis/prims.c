@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells, counters and scripts over a network that fails, and on a server that is busy: no change of a cell is
+ * missed, nothing is counted or run twice, and what is not known is said.
+ */
+#include "bed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP 9   /* bytes between two places where the line is cut */
+#define END  120 /* all answers of a call are shorter */
+
+/* A wait that is not woken reads again by itself after this at the earliest (cell_wait.c). What is to be
+ * woken is, long before, on a machine that does not stall: it gets five chances. */
+#define LOOK_MS 5000
+#define CHANCES 5
+
+static bool not_known(hf_status status)
+{
+    return status == HF_UNKNOWN || status == HF_UNAVAILABLE;
+}
+
+/* ---- waiting for a cell ---------------------------------------------------------------------- */
+
+struct waiting {
+    hf_store *store;
+    uint64_t version, changed;
+    int64_t wait_ms;
+    hf_cancel *cancel;
+    hf_status status;
+    hf_error err;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *wait_for_change(void *arg)
+{
+    struct waiting *w = arg;
+
+    w->tid = thread_id();
+    w->status =
+        hf_cell_wait(w->store, "cell", 0, w->version, w->wait_ms, w->cancel, &w->changed, &w->err);
+    w->ended = true;
+    return NULL;
+}
+
+static void begin_waiting(struct waiting *w, hf_store *store, uint64_t version)
+{
+    *w = (struct waiting){ .store = store, .version = version, .wait_ms = LIMIT_MS };
+    CHECK(hf_cancel_new(&w->cancel) == HF_OK);
+    CHECK(pthread_create(&w->thread, NULL, wait_for_change, w) == 0);
+}
+
+static hf_status join(struct waiting *w)
+{
+    pthread_join(w->thread, NULL);
+    CHECK(hf_cancel_free(w->cancel) == HF_OK);
+    return w->status;
+}
+
+static uint64_t put(hf_store *store, const char *text)
+{
+    uint64_t version = 0;
+
+    EXPECT(HF_OK, hf_cell_put(store, "cell", 0, text, strlen(text), 0, &version, &contract_error));
+    return version;
+}
+
+static long long listeners(void)
+{
+    redisReply *reply = server_ask(server, "PUBSUB NUMSUB hf:{cell}:c");
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+/* The call's line is held up: the message alone says that it changed, and to what. */
+static void a_message_is_enough(void **state)
+{
+    hf_store *through = open_through(), *direct = open_direct();
+    struct waiting w;
+    uint64_t version;
+
+    (void)state;
+    begin_waiting(&w, through, put(direct, "one"));
+    AWAIT(listeners() == 1);
+    thread_settled(&w.tid, &w.ended);
+    proxy_choose(proxy, PROXY_CALLS);
+    proxy_block(proxy, PROXY_UP, true);
+    version = put(direct, "two");
+    EXPECT(HF_OK, join(&w));
+    CHECK(w.changed == version);
+    proxy_heal(proxy);
+    close_store(direct);
+    close_store(through);
+}
+
+/* It changes after we asked to be told, and before the server heard of that. */
+static bool not_missed_while_subscribing(hf_store *direct)
+{
+    hf_store *through = open_through();
+    uint64_t version = put(direct, "before");
+    int64_t begun_ms;
+    struct waiting w;
+
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_block(proxy, PROXY_UP, true);
+    begin_waiting(&w, through, version);
+    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
+    thread_settled(&w.tid, &w.ended);
+    version = put(direct, "between");
+    begun_ms = now_ms();
+    proxy_heal(proxy);
+    EXPECT(HF_OK, join(&w));
+    CHECK(w.changed == version);
+    close_store(through);
+    return now_ms() - begun_ms < LOOK_MS;
+}
+
+/* The messages' line is cut, and it changes before there is another one. */
+static bool not_missed_while_away(hf_store *direct)
+{
+    hf_store *through = open_through();
+    uint64_t version = put(direct, "before");
+    int64_t begun_ms;
+    struct waiting w;
+
+    begin_waiting(&w, through, version);
+    AWAIT(listeners() == 1);
+    thread_settled(&w.tid, &w.ended);
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    AWAIT(listeners() == 0);
+    version = put(direct, "meanwhile");
+    begun_ms = now_ms();
+    proxy_heal(proxy);
+    proxy_refuse(proxy, false);
+    EXPECT(HF_OK, join(&w));
+    CHECK(w.changed == version);
+    close_store(through);
+    return now_ms() - begun_ms < LOOK_MS;
+}
+
+static void no_change_is_missed(void **state)
+{
+    hf_store *direct = open_direct();
+    int tries = 0;
+
+    (void)state;
+    while (!not_missed_while_subscribing(direct))
+        CHECK(++tries < CHANCES);
+    tries = 0;
+    while (!not_missed_while_away(direct))
+        CHECK(++tries < CHANCES);
+    close_store(direct);
+}
+
+static void channels_are_left(void **state)
+{
+    hf_store *store = open_direct(), *other = open_direct();
+    uint64_t version = put(store, "one");
+    struct waiting first, second, third;
+
+    (void)state;
+    begin_waiting(&first, store, version);
+    begin_waiting(&second, store, version);
+    begin_waiting(&third, other, version);
+    thread_settled(&first.tid, &first.ended);
+    thread_settled(&second.tid, &second.ended);
+    AWAIT(listeners() == 2); /* one for each store */
+    CHECK(hf_cancel_fire(first.cancel) == HF_OK);
+    EXPECT(HF_CANCELLED, join(&first));
+    CHECK(listeners() == 2);
+    CHECK(hf_cancel_fire(second.cancel) == HF_OK);
+    EXPECT(HF_CANCELLED, join(&second));
+    AWAIT(listeners() == 1);
+    put(store, "two");
+    EXPECT(HF_OK, join(&third));
+    AWAIT(listeners() == 0);
+    close_store(other);
+    close_store(store);
+}
+
+static void no_right_to_listen(void **state)
+{
+    char url[128];
+    hf_store *store;
+    struct waiting w;
+
+    (void)state;
+    server_do(server, "ACL SETUSER app on >sesame +@all ~* resetchannels &hf:inbox:*");
+    snprintf(url, sizeof url, "redis://app:sesame@127.0.0.1:%u", (unsigned)server->port);
+    store = open_at(url);
+    begin_waiting(&w, store, put(store, "one"));
+    CHECK(join(&w) == HF_DENIED && strstr(w.err.text, "SUBSCRIBE"));
+    close_store(store);
+}
+
+/* ---- counting ---------------------------------------------------------------------------------- */
+
+static int64_t counted(hf_store *store)
+{
+    int64_t value = -1;
+
+    EXPECT(HF_OK, hf_counter_get(store, "n", 0, &value, &contract_error));
+    return value;
+}
+
+static hf_status add_one(hf_store *store)
+{
+    return hf_counter_add(store, "n", 0, 1, NULL, &contract_error);
+}
+
+/* The same number, as a script does it. */
+static hf_status run_one(hf_store *store)
+{
+    const char *key = "hf:{n}:c";
+    hf_script script = HF_SCRIPT_INIT;
+
+    script.text = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+    script.keys = &key;
+    script.key_count = 1;
+    script.args = (const char *const[]){ "1" };
+    script.arg_count = 1;
+    return hf_script_run(store, &script, NULL, &contract_error);
+}
+
+/* Cut after each byte of what the server says (then it was done) or hears (then perhaps not). */
+static void cut_anywhere(hf_status (*once)(hf_store *store), enum proxy_way way)
+{
+    hf_store *through = open_through(), *direct = open_direct();
+    int64_t before = 0, now;
+    unsigned unknown = 0;
+
+    for (int64_t at = 1; at < END; at += STEP) {
+        hf_status status;
+
+        proxy_choose(proxy, PROXY_CALLS);
+        proxy_cut_after(proxy, way, at);
+        status = once(through);
+        CHECK(status == HF_OK || not_known(status));
+        proxy_heal(proxy);
+        now = counted(direct);
+        CHECK(now == before + 1 || (status != HF_OK && now == before));
+        CHECK(status != HF_UNAVAILABLE || now == before); /* that says: it was not done */
+        unknown += status == HF_UNKNOWN;
+        while (status != HF_OK) { /* until it is connected again */
+            before = now;
+            status = once(through);
+            CHECK(status == HF_OK || not_known(status));
+            now = counted(direct);
+            CHECK(now == before + 1 || (status != HF_OK && now == before));
+        }
+        before = now;
+    }
+    CHECK(unknown > 0);
+    close_store(direct);
+    close_store(through);
+}
+
+static void nothing_is_counted_twice(void **state)
+{
+    (void)state;
+    cut_anywhere(add_one, PROXY_DOWN);
+    server_do(server, "FLUSHALL");
+    cut_anywhere(add_one, PROXY_UP);
+}
+
+static void nothing_is_run_twice(void **state)
+{
+    (void)state;
+    cut_anywhere(run_one, PROXY_DOWN);
+    server_do(server, "FLUSHALL");
+    cut_anywhere(run_one, PROXY_UP);
+}
+
+static void keys_of_others(void **state)
+{
+    static const char *const strings[] = { "abc", "007", "1.5", "", "9223372036854775808" };
+    hf_store *store = open_direct();
+    redisReply *reply;
+    int64_t value;
+
+    (void)state;
+    EXPECT(HF_OK, hf_counter_add(store, "n", 0, -42, NULL, &contract_error));
+    reply = server_ask(server, "GET hf:{n}:c"); /* what the manual says */
+    CHECK(reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "-42") == 0);
+    freeReplyObject(reply);
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        server_do(server, "SET hf:{n}:c %s", strings[i]);
+        EXPECT(HF_MISMATCH, hf_counter_get(store, "n", 0, &value, &contract_error));
+        EXPECT(HF_MISMATCH, add_one(store));
+        EXPECT(HF_MISMATCH, hf_counter_set_if(store, "n", 0, 1, 2, NULL, &contract_error));
+    }
+    server_do(server, "DEL hf:{n}:c");
+    server_do(server, "RPUSH hf:{n}:c x");
+    EXPECT(HF_MISMATCH, add_one(store));
+    EXPECT(HF_MISMATCH, hf_counter_get(store, "n", 0, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_set(store, "n", 0, 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_delete(store, "n", 0, &contract_error));
+    CHECK(server_do(server, "LLEN hf:{n}:c") == 1);
+    close_store(store);
+}
+
+/* ---- scripts ------------------------------------------------------------------------------------- */
+
+static hf_status run(hf_store *store, const char *text, hf_value **ret_value)
+{
+    hf_script script = HF_SCRIPT_INIT;
+
+    script.text = text;
+    return hf_script_run(store, &script, ret_value, &contract_error);
+}
+
+static void values_of_every_kind(void **state)
+{
+    hf_store *store = open_direct();
+    const hf_value *inner;
+    hf_value *value = NULL;
+    size_t len = 9;
+
+    (void)state;
+    EXPECT(HF_OK, run(store,
+                      "return { 7, 'a\\0b', false, { ok = 'FINE' }, redis.pcall('NONE'), "
+                      "{ -1, { } }, '' }",
+                      &value));
+    CHECK(hf_value_type(value) == HF_VALUE_LIST && hf_value_count(value) == 7);
+    CHECK(hf_value_integer(hf_value_item(value, 0)) == 7);
+    CHECK(memcmp(hf_value_bytes(hf_value_item(value, 1), &len), "a\0b", 4) == 0 && len == 3);
+    CHECK(hf_value_type(hf_value_item(value, 2)) == HF_VALUE_NIL);
+    CHECK(hf_value_type(hf_value_item(value, 3)) == HF_VALUE_STATE);
+    CHECK(strcmp(hf_value_bytes(hf_value_item(value, 3), NULL), "FINE") == 0);
+    CHECK(hf_value_type(hf_value_item(value, 4)) == HF_VALUE_ERROR);
+    CHECK(strstr(hf_value_bytes(hf_value_item(value, 4), NULL), "command"));
+    inner = hf_value_item(value, 5);
+    CHECK(hf_value_integer(hf_value_item(inner, 0)) == -1 && hf_value_count(inner) == 2);
+    CHECK(hf_value_type(hf_value_item(inner, 1)) == HF_VALUE_LIST);
+    CHECK(hf_value_bytes(hf_value_item(value, 6), &len) && len == 0);
+    CHECK(!hf_value_item(value, 7) && hf_value_type(NULL) == HF_VALUE_NIL);
+    hf_value_free(value);
+    hf_value_free(NULL);
+
+    EXPECT(HF_OK, run(store, "return redis.call('SET', 'k', 'v')", &value));
+    CHECK(hf_value_type(value) == HF_VALUE_STATE);
+    hf_value_free(value);
+    close_store(store);
+}
+
+static void fails(hf_store *store, const char *text, const char *words)
+{
+    hf_value *value = NULL;
+
+    EXPECT(HF_INVALID, run(store, text, &value));
+    if (value || !strstr(contract_error.text, words))
+        fail_msg("no '%s' in: %s", words, contract_error.text);
+}
+
+static void a_script_at_fault(void **state)
+{
+    const char *const keys[] = { "k", NULL };
+    hf_script script = HF_SCRIPT_INIT;
+    hf_store *store = open_direct();
+
+    (void)state;
+    fails(store, "this is no Lua", "compiling");
+    fails(store, "return redis.call('SET', 'half', '1') and nil + 1", "arithmetic");
+    CHECK(server_do(server, "EXISTS half") == 1); /* as the header says: what it wrote stays */
+    fails(store, "return redis.error_reply('OOPS my own words')", "OOPS my own words");
+    fails(store, "return redis.error_reply('NOSCRIPT my own words')", "my own words");
+    fails(store, "return redis.call('INCR', 'half', 'x')", "Wrong number of args");
+    fails(store, "redis.call('RPUSH', 'list', 'x') return redis.call('GET', 'list')", "WRONGTYPE");
+    EXPECT(HF_INVALID, hf_script_run(store, NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
+    script.text = "return 1";
+    script.keys = keys;
+    script.key_count = 2;
+    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
+    CHECK(strncmp(contract_error.text, "keys", 4) == 0);
+    script.key_count = 1;
+    script.text_len = HF_SCRIPT_MAX + 1;
+    EXPECT(HF_INVALID, hf_script_run(store, &script, NULL, &contract_error));
+    close_store(store);
+}
+
+/* An answer that begins as the server's own "later" is an answer: it has run, once. */
+static void words_of_ones_own(void **state)
+{
+    static const char *const words[] = { "NOSCRIPT", "TRYAGAIN", "LOADING", "READONLY", "BUSY" };
+    hf_store *store = open_direct();
+    char text[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        snprintf(text, sizeof text, "redis.call('INCR', 'n') return redis.error_reply('%s x')",
+                 words[i]);
+        EXPECT(HF_INVALID, run(store, text, NULL));
+        CHECK(server_do(server, "INCRBY n 0") == (long long)i + 1);
+    }
+    close_store(store);
+}
+
+static void what_the_server_has(void **state)
+{
+    static const char text[] = "return 'x'";
+    hf_store *store = open_direct();
+    int there = 7;
+
+    (void)state;
+    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
+    CHECK(there == 0);
+    EXPECT(HF_OK, run(store, text, NULL));
+    EXPECT(HF_OK, hf_script_exists(store, text, 0, &there, &contract_error));
+    CHECK(there == 1);
+    EXPECT(HF_OK, hf_script_exists(store, "acaaa3d79b7da51baa8f7dd44e04f6c4bd0c78ea", 0, &there,
+                                   &contract_error));
+    CHECK(there == 0);
+    EXPECT(HF_OK, hf_script_flush(store, &contract_error));
+    EXPECT(HF_OK, hf_script_exists(store, text, sizeof text - 1, &there, &contract_error));
+    CHECK(there == 0);
+    EXPECT(HF_OK, run(store, text, NULL)); /* NOSCRIPT, so whole */
+    server_do(server, "SCRIPT FLUSH");
+    EXPECT(HF_OK, run(store, text, NULL));
+    EXPECT(HF_INVALID, hf_script_exists(store, NULL, 0, &there, &contract_error));
+    EXPECT(HF_INVALID, hf_script_exists(store, text, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_script_kill(store, -1, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_script_kill(store, 0, &contract_error));
+    close_store(store);
+}
+
+struct runner {
+    hf_store *store;
+    const char *text;
+    hf_status status;
+    pthread_t thread;
+};
+
+static void *run_there(void *arg)
+{
+    struct runner *runner = arg;
+
+    runner->status = run(runner->store, runner->text, NULL);
+    return NULL;
+}
+
+static bool is_busy(void)
+{
+    redisReply *reply = server_ask(server, "PING");
+    bool busy = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSY", 4) == 0;
+
+    freeReplyObject(reply);
+    return busy;
+}
+
+static void start(struct runner *runner, hf_store *store, const char *text)
+{
+    *runner = (struct runner){ .store = store, .text = text };
+    CHECK(pthread_create(&runner->thread, NULL, run_there, runner) == 0);
+    AWAIT(is_busy());
+}
+
+static hf_status ended(struct runner *runner)
+{
+    pthread_join(runner->thread, NULL);
+    return runner->status;
+}
+
+static void ignore(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)level, (void)topic, (void)text, (void)arg;
+}
+
+/* While the server answers BUSY to all else, and the store's own line is stuck behind the script. */
+static void a_busy_server(void **state)
+{
+    static const char forever[] = "while true do end";
+    char url[128];
+    hf_store *store, *other;
+    struct runner runner;
+    int64_t value;
+
+    (void)state;
+    server_do(server, "CONFIG SET lua-time-limit 50");
+    server_do(server, "CONFIG SET requirepass sesame"); /* a new connection must log in, too */
+    server_login(server, "default", "sesame");
+    snprintf(url, sizeof url, "redis://:sesame@127.0.0.1:%u?op_timeout=60s",
+             (unsigned)server->port);
+    store = open_at(url);
+    other = open_at(url);
+    start(&runner, store, forever);
+    EXPECT(HF_UNAVAILABLE, run(other, "return 1", NULL));
+    CHECK(strstr(contract_error.text, "BUSY") && strstr(contract_error.text, "killed"));
+    EXPECT(HF_UNAVAILABLE, hf_counter_get(other, "n", 0, &value, &contract_error));
+    EXPECT(HF_OK, hf_script_kill(store, LIMIT_MS, &contract_error));
+    EXPECT(HF_CANCELLED, ended(&runner));
+    EXPECT(HF_OK, hf_counter_get(store, "n", 0, &value, &contract_error));
+
+    /* And without a store, which could not be opened now. */
+    start(&runner, store, forever);
+    EXPECT(HF_OK, hf_manage(url, (const char *[]){ "script-kill", "60000", NULL }, ignore, NULL,
+                            &contract_error));
+    EXPECT(HF_CANCELLED, ended(&runner));
+    EXPECT(HF_NOT_FOUND,
+           hf_manage(url, (const char *[]){ "script-kill", NULL }, ignore, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_manage(url, (const char *[]){ "script-kill", "soon", NULL }, ignore, NULL,
+                                 &contract_error));
+    close_store(other);
+    close_store(store);
+}
+
+/* It has written: Redis does not kill it. When the server is gone nobody knows how it ended. */
+static void one_that_cannot_be_killed(void **state)
+{
+    hf_store *store = open_at(server_url(server, "?op_timeout=60s"));
+    struct runner runner;
+
+    (void)state;
+    server_do(server, "CONFIG SET lua-time-limit 50");
+    start(&runner, store, "redis.call('SET', 'k', 'v') while true do end");
+    EXPECT(HF_IN_USE, hf_script_kill(store, LIMIT_MS, &contract_error));
+    CHECK(strstr(contract_error.text, "UNKILLABLE"));
+    CHECK(is_busy());
+    server_kill(server);
+    EXPECT(HF_UNKNOWN, ended(&runner));
+    server_restart(server);
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_message_is_enough),
+        TEST(no_change_is_missed),
+        TEST(channels_are_left),
+        TEST(no_right_to_listen),
+        TEST(nothing_is_counted_twice),
+        TEST(nothing_is_run_twice),
+        TEST(keys_of_others),
+        TEST(values_of_every_kind),
+        TEST(a_script_at_fault),
+        TEST(words_of_ones_own),
+        TEST(what_the_server_has),
+        TEST(a_busy_server),
+        TEST(one_that_cannot_be_killed),
+    };
+
+    bed_main(argc, argv);
+    return BED_RUN(tests);
+}
