@@ -25,12 +25,13 @@ struct file {
 /* All of a file, or of standard input ("-"). One byte more than is allowed is too much for the library. */
 static int read_file(const char *path, struct file *ret_file)
 {
-    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     size_t got, room = 0;
     int error = 0;
+    FILE *from;
 
     *ret_file = (struct file){ 0 };
     errno = 0;
+    from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     while (from && ret_file->len <= HF_SCRIPT_MAX) {
         if (ret_file->len == room) {
             room = room ? 2 * room : 4096;
@@ -302,6 +303,8 @@ int verb_script(struct cli *cli)
             continue;
         if (cli->args.name && !actions[i].takes_file)
             return usage_error(cli, "'%s' is one argument too many", shown(cli->args.name));
+        if (cli->args.value)
+            return usage_error(cli, "'%s' is one argument too many", shown(cli->args.value));
         if (cli->args.wait_ms && !actions[i].takes_wait)
             return usage_error(cli, "%s takes no --wait", action);
         return actions[i].run(cli);
