@@ -396,6 +396,58 @@ HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* ---- elections ------------------------------------------------------------------ */
 
+/*
+ * Who holds the lock leads, and says so in the cell of the same name (HF_CAP_CELLS):
+ * a few bytes, an address, say. A leader is one for as long as its lease is valid by
+ * its own clock, which ends before the store lets another one lead: on_lost,
+ * hf_lease_fd() and hf_remaining_ms() tell. No leader's words ever cover those of a
+ * later one.
+ */
+#define HF_ELECTION_MAX 32768 /* bytes of a value */
+
+/*
+ * Campaign: acquire as `request` says (a mutex or a writer), then proclaim `value`.
+ * HF_OK: *ret_leader is a lease like any other; hf_election_resign() ends it. Other
+ * statuses are those of hf_acquire() and of hf_election_proclaim(); we do not lead
+ * then. Who acquires asynchronously calls hf_election_proclaim() when it has the lease.
+ */
+HF_API hf_status hf_election_campaign(hf_store *store, const hf_request *request, const void *value,
+                                      size_t len, hf_lease **ret_leader, hf_error *err);
+/*
+ * Say something (else). HF_LOST: we do not lead any more. HF_FENCED: a later leader
+ * has spoken. HF_UNKNOWN: the same call may be made again. HF_MISMATCH: the name's
+ * cell is something else.
+ */
+HF_API hf_status hf_election_proclaim(hf_lease *leader, const void *value, size_t len,
+                                      hf_error *err);
+/* Say that nobody leads, and release. The handle has ended, whatever is returned; a plain
+ * hf_release() ends it too, and observers find out within a second. */
+HF_API hf_status hf_election_resign(hf_lease *leader, hf_error *err);
+
+/* What an observer sees; to be freed by hf_leader_free(). */
+typedef struct hf_leader {
+    int leads;         /* 0: nobody leads, and the next four are empty */
+    uint64_t token;    /* 0 where the engine has none */
+    const void *value; /* with a NUL behind it that value_len does not count */
+    size_t value_len;
+    const char *label;
+    uint64_t version; /* of what was proclaimed last */
+    uint64_t reserved[4];
+} hf_leader;
+
+/*
+ * Wait until what there is to see differs from `last` (NULL: return at once), at
+ * most wait_ms: another leader, another value, nobody. The change of the value wakes
+ * (with HF_CAP_CELL_WATCH by an event); a leader that is gone without a word is
+ * found by looking at its lease once a second (HF_CAP_INSPECT; else it is not found
+ * before another one leads). What came and went in between is not seen. HF_TIMEOUT:
+ * nothing new.
+ */
+HF_API hf_status hf_election_observe(hf_store *store, const void *name, size_t name_len,
+                                     const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+                                     hf_leader **ret_leader, hf_error *err);
+HF_API void hf_leader_free(hf_leader *leader); /* NULL is fine */
+
 /* ---- once only ------------------------------------------------------------------- */
 
 /*
