@@ -13,6 +13,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/random.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -46,6 +47,7 @@ static hf_status release(struct block_conn *conn, struct hfi_op *op);
 static hf_status adopt(struct block_conn *conn, struct hfi_op *op);
 static hf_status renew(struct block_conn *conn, struct hfi_op *op);
 static hf_status break_one(struct block_conn *conn, struct hfi_op *op);
+static hf_status cell_op(struct block_conn *conn, struct hfi_op *op);
 static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim);
 
 static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
@@ -126,6 +128,8 @@ static void block_submit(struct hfi_conn *base, struct hfi_op *op)
                                     op->u.inspect.glob, op->u.inspect.sink, hfi_now_ms())
                      ? HF_OK
                      : HF_NO_MEMORY;
+    else if (mem_verb_of(op->kind) != MEM_VERBS)
+        status = cell_op(conn, op);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 
@@ -264,6 +268,44 @@ static hf_status break_one(struct block_conn *conn, struct hfi_op *op)
     return mem_server_call(mem_conn_server(&conn->base), &request, hfi_now_ms()).status;
 }
 
+/*
+ * The cell is looked at whenever anything changes: mem_changed is the event, and the wire of this
+ * engine. The server's push, for which there is no one to hear, only has to be asked for again.
+ */
+static hf_status cell_op(struct block_conn *conn, struct hfi_op *op)
+{
+    struct sleeper self = { .op = op, .next = conn->sleepers };
+    struct mem_request request;
+    struct mem_reply reply;
+    struct sleeper **at;
+    unsigned char owner[HFI_OWNER_LEN];
+    int64_t next_ms;
+
+    hfi_random_bytes(owner, sizeof owner);
+    mem_request_fill_cell(&conn->base, op, mem_verb_of(op->kind), owner, &request);
+    conn->sleepers = &self;
+    self.cancel = (hf_status)atomic_load(&op->stop); /* cancel() may have been here before us */
+    for (;;) {
+        if (mem_world_is_cut(conn->base.world))
+            self.cancel = HF_UNAVAILABLE;
+        else
+            reply = mem_cells_call(mem_conn_cells(&conn->base), &request, hfi_now_ms());
+        if (self.cancel != HF_OK || !reply.queued)
+            break;
+        if (hfi_now_ms() >= op->deadline_ms) {
+            self.cancel = HF_TIMEOUT;
+            break;
+        }
+        next_ms = mem_world_next_ms(conn->base.world);
+        mem_cond_wait(next_ms < op->deadline_ms ? next_ms : op->deadline_ms);
+        mem_world_pump(conn->base.world, hfi_now_ms());
+    }
+    for (at = &conn->sleepers; *at != &self; at = &(*at)->next)
+        ;
+    *at = self.next;
+    return self.cancel != HF_OK ? self.cancel : mem_cell_fill(op, &reply);
+}
+
 /* ---- what the server says unasked ------------------------------------------------ */
 
 static void on_push(struct hfi_conn *base, const unsigned char *owner,
@@ -272,7 +314,8 @@ static void on_push(struct hfi_conn *base, const unsigned char *owner,
     struct block_conn *conn = (struct block_conn *)base;
 
     for (struct sleeper *s = conn->sleepers; s; s = s->next)
-        if (reply->status != HF_LOST && memcmp(s->op->claim->owner, owner, HFI_OWNER_LEN) == 0) {
+        if (reply->status != HF_LOST && s->op->claim &&
+            memcmp(s->op->claim->owner, owner, HFI_OWNER_LEN) == 0) {
             s->pushed = true;
             s->grant = *reply;
         }
@@ -328,7 +371,8 @@ const struct hfi_engine mem_block_engine = {
               .tokens = HF_TOKENS_WHILE_DURABLE,
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
-                      HF_CAP_BREAK,
+                      HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
+                      HF_CAP_CLOCK,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl",
               .on_clock_jump = "unaffected",

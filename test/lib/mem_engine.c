@@ -12,6 +12,7 @@
 
 #include "core/registry.h"
 #include "core/url.h"
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -43,6 +44,7 @@ struct mem_world {
     struct mem_world *next;
     char name[128];
     struct mem_server *server;
+    struct mem_cells *cells;
     struct hfi_conn *conns;
     struct packet *wire;
     int64_t now_ms; /* while the server is being called */
@@ -117,6 +119,7 @@ static struct mem_world *get_world(const char *name)
         abort();
     snprintf(world->name, sizeof world->name, "%s", name);
     world->server = mem_server_new(push, world);
+    world->cells = mem_cells_new(push, world);
     world->next = worlds;
     worlds = world;
     return world;
@@ -139,6 +142,7 @@ void mem_engine_reset(void)
             free_packet(packet);
         }
         mem_server_free(world->server);
+        mem_cells_free(world->cells);
         free(world);
     }
     pthread_mutex_unlock(&mem_lock);
@@ -186,6 +190,11 @@ const char *mem_conn_location(struct hfi_conn *conn)
 struct mem_server *mem_conn_server(struct hfi_conn *conn)
 {
     return conn->world->server;
+}
+
+struct mem_cells *mem_conn_cells(struct hfi_conn *conn)
+{
+    return conn->world->cells;
 }
 
 static struct hfi_conn *find_conn(struct mem_world *world, uint64_t session)
@@ -283,7 +292,9 @@ static void carry_out(struct mem_world *world, uint64_t session, uint64_t id,
         world->largest[requests[0].verb] = count;
     for (size_t i = 0; i < count; i++) {
         world->counts[requests[i].verb]++;
-        if (requests[i].verb != MEM_INSPECT)
+        if (requests[i].verb >= MEM_CELL_READ)
+            replies[i] = mem_cells_call(world->cells, &requests[i], now_ms);
+        else if (requests[i].verb != MEM_INSPECT)
             replies[i] = mem_server_call(world->server, &requests[i], now_ms);
     }
     packet.replies = replies;
@@ -312,6 +323,10 @@ void mem_world_pump(struct mem_world *world, int64_t now_ms)
     }
     world->now_ms = now_ms;
     mem_server_tick(world->server, now_ms);
+    if (mem_cells_next_ms(world->cells) <= now_ms) {
+        mem_cells_tick(world->cells, now_ms);
+        pthread_cond_broadcast(&mem_changed);
+    }
     if (seq != mem_server_seq(world->server))
         pthread_cond_broadcast(&mem_changed);
 }
@@ -319,7 +334,9 @@ void mem_world_pump(struct mem_world *world, int64_t now_ms)
 int64_t mem_world_next_ms(const struct mem_world *world)
 {
     int64_t next_ms = mem_server_next_ms(world->server);
+    int64_t cells_ms = mem_cells_next_ms(world->cells);
 
+    next_ms = cells_ms < next_ms ? cells_ms : next_ms;
     for (const struct packet *packet = world->wire; packet; packet = packet->next)
         next_ms = packet->due_ms < next_ms ? packet->due_ms : next_ms;
     return next_ms;
@@ -456,6 +473,7 @@ void mem_forget(const char *server)
 {
     pthread_mutex_lock(&mem_lock);
     mem_server_forget(get_world(server)->server);
+    mem_cells_forget(get_world(server)->cells);
     pthread_cond_broadcast(&mem_changed);
     pthread_mutex_unlock(&mem_lock);
 }
@@ -490,6 +508,54 @@ void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum
     memcpy(ret_request->owner, claim->owner, HFI_OWNER_LEN);
     snprintf(ret_request->label, sizeof ret_request->label, "%s",
              claim->label ? claim->label : conn->host->label);
+}
+
+void mem_request_fill_cell(struct hfi_conn *conn, const struct hfi_op *op, enum mem_verb verb,
+                           const unsigned char owner[HFI_OWNER_LEN],
+                           struct mem_request *ret_request)
+{
+    *ret_request = (struct mem_request){ .verb = verb, .session = conn->session };
+    memcpy(ret_request->owner, owner, HFI_OWNER_LEN);
+    if (verb == MEM_TIME)
+        return;
+    ret_request->name_len = op->u.cell.name.len;
+    memcpy(ret_request->name, op->u.cell.name.bytes, op->u.cell.name.len);
+    ret_request->version = op->u.cell.version;
+    ret_request->ttl_ms = op->u.cell.ttl_ms;
+    ret_request->len = op->u.cell.len;
+    if (op->u.cell.bytes)
+        ret_request->bytes = mem_cells_keep(conn->world->cells, op->u.cell.bytes, op->u.cell.len);
+}
+
+hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply)
+{
+    if (op->kind == HFI_OP_TIME) {
+        op->u.time.ret_us = reply->time_us;
+        return reply->status;
+    }
+    op->u.cell.ret_version = reply->version;
+    if (op->kind != HFI_OP_CELL_READ || reply->status != HF_OK)
+        return reply->status;
+    op->u.cell.ret_bytes = hfi_malloc(reply->len + 1);
+    if (!op->u.cell.ret_bytes)
+        return HF_NO_MEMORY;
+    memcpy(op->u.cell.ret_bytes, reply->bytes, reply->len);
+    op->u.cell.ret_len = reply->len;
+    op->u.cell.ret_ttl_ms = reply->ttl_ms;
+    return HF_OK;
+}
+
+enum mem_verb mem_verb_of(enum hfi_op_kind kind)
+{
+    static const enum mem_verb verbs[] = {
+        [HFI_OP_ACQUIRE] = MEM_ACQUIRE,     [HFI_OP_RELEASE] = MEM_RELEASE,
+        [HFI_OP_RENEW] = MEM_RENEW,         [HFI_OP_ADOPT] = MEM_ADOPT,
+        [HFI_OP_INSPECT] = MEM_INSPECT,     [HFI_OP_BREAK] = MEM_BREAK,
+        [HFI_OP_CELL_READ] = MEM_CELL_READ, [HFI_OP_CELL_SWAP] = MEM_CELL_SWAP,
+        [HFI_OP_CELL_WAIT] = MEM_CELL_WAIT, [HFI_OP_TIME] = MEM_TIME,
+    };
+
+    return kind < sizeof verbs / sizeof *verbs ? verbs[kind] : MEM_VERBS;
 }
 
 void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,

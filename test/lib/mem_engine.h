@@ -2,10 +2,11 @@
 /*
  * Test engines in memory: proof that an engine of any kind drops into core.
  *
- *   memevent:NAME   HFI_EVENT, everything declared but HF_CAP_PROCESS and cells. Like Redis: a
+ *   memevent:NAME   HFI_EVENT, everything declared but HF_CAP_PROCESS and scripts. Like Redis: a
  *                   connection that may lose, delay or repeat messages (see mem_fault()).
  *   memblock:NAME   HFI_BLOCKING, like SQL: no barge, no lock_delay, no local passing, no watch.
- *   membare:NAME    HFI_EVENT, like memcached: mutexes with a ttl and nothing else.
+ *   membare:NAME    HFI_EVENT, like memcached: mutexes with a ttl, cells that nobody is told of,
+ *                   and nothing else.
  *
  * All opens of one NAME in this process see the same server, also across schemes. Parameters:
  * `call=500ms` is how long an answer may take before the outcome counts as unknown; `late=1ms`

@@ -4,8 +4,9 @@
  * network client has: submit() sends, what comes back is put into the inbox and
  * makes the descriptor readable, process() takes it from there.
  *
- * A *call* is one op under way. An acquire that the server has queued asks again
- * every BEAT_MS, which keeps its place and finds a grant whose message was lost.
+ * A *call* is one op under way. An acquire that the server has queued, or a wait for
+ * a cell, asks again every BEAT_MS, which keeps its place and finds a grant (or a new
+ * version) whose message was lost.
  * A call that hears nothing for call_ms ends with HF_UNKNOWN.
  *
  * All state is under mem_lock. process() finishes one thing at a time with the
@@ -17,6 +18,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +35,8 @@ struct call {
     int64_t answer_by_ms; /* HFI_NEVER: queued, and the last beat was answered */
     int64_t beat_ms;      /* HFI_NEVER: not queued */
     hf_status cancel;     /* HF_OK: nobody asked */
+    enum mem_verb verb;
+    unsigned char owner[HFI_OWNER_LEN]; /* of a cell's: who is told */
 };
 
 /* A message that has come and waits for process(). */
@@ -124,32 +128,10 @@ static void event_abandon(struct hfi_conn *base)
 
 /* ---- sending ------------------------------------------------------------------ */
 
-static enum mem_verb verb_of(enum hfi_op_kind kind)
-{
-    switch (kind) {
-    case HFI_OP_ACQUIRE:
-        return MEM_ACQUIRE;
-    case HFI_OP_RELEASE:
-        return MEM_RELEASE;
-    case HFI_OP_RENEW:
-        return MEM_RENEW;
-    case HFI_OP_ADOPT:
-        return MEM_ADOPT;
-    case HFI_OP_INSPECT:
-        return MEM_INSPECT;
-    case HFI_OP_BREAK:
-        return MEM_BREAK;
-    case HFI_OP_CELL_READ:
-    case HFI_OP_CELL_SWAP:
-        break;
-    }
-    return MEM_VERBS;
-}
-
 static void event_submit(struct hfi_conn *base, struct hfi_op *op)
 {
     struct event_conn *conn = (struct event_conn *)base;
-    enum mem_verb verb = verb_of(op->kind);
+    enum mem_verb verb = mem_verb_of(op->kind);
     struct call *call = hfi_calloc(1, sizeof *call);
     bool sent;
 
@@ -167,7 +149,9 @@ static void event_submit(struct hfi_conn *base, struct hfi_op *op)
     }
 
     pthread_mutex_lock(&mem_lock);
-    *call = (struct call){ .next = conn->calls, .op = op, .id = ++conn->last_id };
+    *call = (struct call){ .next = conn->calls, .op = op, .id = ++conn->last_id, .verb = verb };
+    if (verb >= MEM_CELL_READ)
+        hfi_random_bytes(call->owner, sizeof call->owner);
     call->sent_ms = hfi_now_ms();
     call->answer_by_ms = call->sent_ms + base->call_ms;
     call->beat_ms = HFI_NEVER;
@@ -197,6 +181,8 @@ static bool send_call(struct event_conn *conn, struct call *call, enum mem_verb 
                          false, &requests[i]);
     if (op->kind == HFI_OP_INSPECT)
         requests[0].verb = verb;
+    else if (verb >= MEM_CELL_READ)
+        mem_request_fill_cell(&conn->base, op, verb, call->owner, &requests[0]);
     else if (op->kind == HFI_OP_BREAK) {
         requests[0].verb = verb;
         requests[0].name_len = op->u.brk.name.len;
@@ -219,7 +205,11 @@ static void event_cancel(struct hfi_conn *base, struct hfi_op *op, hf_status sta
     pthread_mutex_lock(&mem_lock);
     for (call = conn->calls; call && call->op != op; call = call->next)
         ;
-    if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
+    if (call && op->kind == HFI_OP_CELL_WAIT && call->cancel == HF_OK) {
+        call->cancel = status; /* nothing is to be undone: process() ends it */
+        call->beat_ms = HFI_NEVER;
+        call->answer_by_ms = now_ms;
+    } else if (call && op->kind == HFI_OP_ACQUIRE && call->cancel == HF_OK) {
         call->cancel = status;
         call->beat_ms = HFI_NEVER;
         call->answer_by_ms = now_ms + base->call_ms;
@@ -301,6 +291,17 @@ static int event_timeout_ms(struct hfi_conn *base, int64_t now_ms)
     return next_ms - now_ms > 60000 ? 60000 : (int)(next_ms - now_ms);
 }
 
+static bool is_for(const struct call *call, const struct letter *letter)
+{
+    const unsigned char *owner = call->op->kind == HFI_OP_ACQUIRE     ? call->op->claim->owner
+                                 : call->op->kind == HFI_OP_CELL_WAIT ? call->owner
+                                                                      : NULL;
+
+    if (letter->is_push)
+        return owner && memcmp(owner, letter->owner, HFI_OWNER_LEN) == 0;
+    return call->id == letter->id;
+}
+
 /* The lock is held before and after, and dropped for what core does. */
 static void open_letter(struct event_conn *conn, struct letter *letter)
 {
@@ -320,10 +321,7 @@ static void open_letter(struct event_conn *conn, struct letter *letter)
         return;
     }
 
-    while (call &&
-           (letter->is_push ? call->op->kind != HFI_OP_ACQUIRE ||
-                                  memcmp(call->op->claim->owner, letter->owner, HFI_OWNER_LEN) != 0
-                            : call->id != letter->id))
+    while (call && !is_for(call, letter))
         call = call->next;
     if (!call)
         return; /* late, or a second copy */
@@ -359,7 +357,7 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
             call->beat_ms = now_ms + BEAT_MS;
             if (call->answer_by_ms == HFI_NEVER)
                 call->answer_by_ms = now_ms + base->call_ms;
-            (void)send_call(conn, call, MEM_ACQUIRE, now_ms);
+            (void)send_call(conn, call, call->verb, now_ms);
         }
     mem_world_pump(base->world, now_ms);
 
@@ -376,7 +374,9 @@ static void event_process(struct hfi_conn *base, int64_t now_ms)
         free(letter);
     }
     while ((call = overdue(conn, now_ms))) {
-        end_call(conn, call, HF_UNKNOWN);
+        bool stopped = call->op->kind == HFI_OP_CELL_WAIT && call->cancel != HF_OK;
+
+        end_call(conn, call, stopped ? call->cancel : HF_UNKNOWN);
         pthread_mutex_lock(&mem_lock);
     }
     if (conn->inbox)
@@ -473,6 +473,20 @@ static hf_status take_in(struct event_conn *conn, struct call *call,
                                   hfi_now_ms())
                    ? HF_OK
                    : HF_NO_MEMORY;
+    case HFI_OP_CELL_WAIT:
+        if (replies->queued) {
+            *ret_finished = false;
+            if (call->cancel == HF_OK) {
+                call->answer_by_ms = HFI_NEVER;
+                call->beat_ms = hfi_now_ms() + BEAT_MS;
+            }
+            return HF_OK;
+        }
+        return mem_cell_fill(op, replies);
+    case HFI_OP_CELL_READ:
+    case HFI_OP_CELL_SWAP:
+    case HFI_OP_TIME:
+        return mem_cell_fill(op, replies);
     default:
         return replies->status;
     }
@@ -518,7 +532,8 @@ const struct hfi_engine mem_event_engine = {
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_WATCH },
+                      HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
+                      HF_CAP_CLOCK },
     .passed = mem_passed,
     .wait_change = mem_wait_change,
     .stop_wait = mem_stop_wait,
@@ -527,5 +542,5 @@ const struct hfi_engine mem_event_engine = {
 const struct hfi_engine mem_bare_engine = {
     EVENT_CALLS,
     .info = { PROMISES, .name = "membare", .schemes = "membare", .tokens = HF_TOKENS_NONE,
-              .caps = HF_CAP_TTL },
+              .caps = HF_CAP_TTL | HF_CAP_CELLS },
 };

@@ -7,6 +7,7 @@
 #ifndef MEM_INTERNAL_H
 #define MEM_INTERNAL_H
 
+#include "mem_cells.h"
 #include "mem_engine.h"
 
 #include <pthread.h>
@@ -45,6 +46,7 @@ const char *mem_conn_location(struct hfi_conn *conn);
 
 /* With mem_lock held: */
 struct mem_server *mem_conn_server(struct hfi_conn *conn);
+struct mem_cells *mem_conn_cells(struct hfi_conn *conn);
 /* Send `count` requests as one message through the faulty network. false: the line is cut. */
 bool mem_conn_send(struct hfi_conn *conn, uint64_t id, const struct mem_request *requests,
                    size_t count, int64_t now_ms);
@@ -56,6 +58,14 @@ bool mem_world_is_cut(const struct mem_world *world);
 /* A request about the claim. */
 void mem_request_fill(struct hfi_conn *conn, const struct hfi_claim *claim, enum mem_verb verb,
                       int64_t ttl_ms, bool may_wait, struct mem_request *ret_request);
+/* A request about the cell of `op`, or the time; `owner` is its own. */
+void mem_request_fill_cell(struct hfi_conn *conn, const struct hfi_op *op, enum mem_verb verb,
+                           const unsigned char owner[HFI_OWNER_LEN],
+                           struct mem_request *ret_request);
+/* Put what the server answered to it into the op. Returns what to finish it with. */
+hf_status mem_cell_fill(struct hfi_op *op, const struct mem_reply *reply);
+/* MEM_VERBS: no such kind. */
+enum mem_verb mem_verb_of(enum hfi_op_kind kind);
 /* Put what a grant or renewal answered into the claim. */
 void mem_claim_fill(struct hfi_conn *conn, struct hfi_claim *claim, const struct mem_reply *reply,
                     int64_t sent_ms);

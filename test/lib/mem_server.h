@@ -24,7 +24,11 @@ enum mem_verb {
     MEM_RENEW,
     MEM_ADOPT,
     MEM_BREAK,
-    MEM_INSPECT, /* only counted and delayed; mem_server_inspect() does it */
+    MEM_INSPECT,   /* only counted and delayed; mem_server_inspect() does it */
+    MEM_CELL_READ, /* these: mem_cells.h */
+    MEM_CELL_SWAP,
+    MEM_CELL_WAIT,
+    MEM_TIME,
     MEM_VERBS
 };
 
@@ -44,6 +48,9 @@ struct mem_request {
     bool may_wait;
     int64_t pid;
     char label[HF_LABEL_MAX + 1];
+    uint64_t version; /* MEM_CELL_* */
+    const void *bytes;
+    size_t len;
 };
 
 struct mem_reply {
@@ -55,9 +62,14 @@ struct mem_reply {
     int64_t granted_ms; /* server time of the grant or renewal */
     enum hfi_mode mode;
     uint32_t capacity, permits;
+    uint64_t version; /* of a cell */
+    const void *bytes;
+    size_t len;
+    int64_t time_us;
 };
 
-/* What the server says unasked: `reply` is a grant, or its status is HF_LOST. */
+/* What the server says unasked: `reply` is a grant or a cell's new version,
+ * or its status is HF_LOST. */
 typedef void mem_push_fn(void *arg, uint64_t session, const unsigned char owner[HFI_OWNER_LEN],
                          const struct mem_reply *reply);
 

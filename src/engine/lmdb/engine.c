@@ -222,8 +222,34 @@ static void lm_submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_CELL_SWAP:
         hfi_lm_cell_swap(conn, op);
         return;
+    case HFI_OP_CELL_WAIT:
+        return; /* lm_wait() looks first */
+    case HFI_OP_TIME:
+        op->u.time.ret_us = hfi_lm_wall_us();
+        hfi_op_finish(op, HF_OK);
+        return;
+    case HFI_OP_COUNTER:
+    case HFI_OP_LIMIT:
+    case HFI_OP_SCRIPT:
+        break;
     }
     hfi_op_finish(op, hfi_error_set(&op->error, HF_UNSUPPORTED, 0, "unknown operation"));
+}
+
+static void lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+{
+    if (op->kind == HFI_OP_CELL_WAIT)
+        hfi_lm_cell_wait(conn, op, until_ms);
+    else
+        hfi_lm_wait(conn, op, until_ms);
+}
+
+static void lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    if (op->kind == HFI_OP_CELL_WAIT)
+        hfi_lm_cell_cancel(conn, op, status);
+    else
+        hfi_lm_cancel(conn, op, status);
 }
 
 static const char *lm_location(struct hfi_conn *conn)
@@ -240,7 +266,8 @@ static const struct hfi_engine engine = {
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_PROCESS | HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
-                      HF_CAP_WATCH | HF_CAP_CELLS,
+                      HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
+                      HF_CAP_CLOCK,
               .tokens = HF_TOKENS_STRICT,
               .on_crash = "freed at once by the kernel",
               .on_pause = "kept (no ttl); with a ttl: fenced by the token",
@@ -255,8 +282,8 @@ static const struct hfi_engine engine = {
     .close = lm_close,
     .location = lm_location,
     .submit = lm_submit,
-    .cancel = hfi_lm_cancel,
-    .wait = hfi_lm_wait,
+    .cancel = lm_cancel,
+    .wait = lm_wait,
     .passed = hfi_lm_passed,
     .wait_change = hfi_lm_wait_change,
     .stop_wait = hfi_lm_stop_wait,

@@ -9,7 +9,7 @@
  *              about who is alive. Not inherited by fork, freed by the kernel after
  *              the last thread of the process is gone, the same in every PID namespace.
  *   leases.N   the LMDB file of epoch N: names, holders, waiters
- *   cells.mdb  durable LMDB environment for versioned cells
+ *   cells.mdb  durable LMDB environment for versioned cells (cells.c)
  *   init       flock(2)ed while a process creates or checks the others
  *
  * Everything in `control` but the atomics is read and written under header.mutex.
@@ -33,6 +33,7 @@
 #define LM_SLOTS_MAX      16384 /* processes at once */
 #define LM_SLOTS_STEP     64    /* preallocated at a time */
 #define LM_CELLS          96 /* threads of one process that wait in the store by futex; more use the bell */
+#define LM_CELL_BELLS     64 /* on which waiters for versioned cells sleep, by the hash of the name */
 #define LM_MAILS          32 /* mail not yet read; more: the reader looks at everything */
 #define LM_PASSES         32 /* leases of one process that are being passed on locally */
 #define LM_NO_SLOT        UINT32_MAX
@@ -95,6 +96,10 @@ struct lm_header {
 
     _Atomic uint32_t change_seq;      /* futex: one up with every change */
     _Atomic uint32_t change_watchers; /* how many sleep on it, or more */
+
+    uint64_t cells_sweep[2]; /* where the sweep of expired cells goes on; under cells_mutex */
+    _Atomic uint32_t
+        cell_bells[LM_CELL_BELLS]; /* futexes: one up before a cell of that hash changes */
 };
 
 /* One waiting thread's bell. The grant is in it: a winner needs no transaction. */

@@ -118,6 +118,8 @@ struct hfi_conn {
 enum { LM_CLAIM_PREV, LM_CLAIM_NEXT, LM_CLAIM_WAIT, LM_CLAIM_CONN, LM_CLAIM_PASS };
 /* Positions in op->engine[] of a waiting acquire: the waiting thread's own copy. */
 enum { LM_OP_WAIT, LM_OP_CELL, LM_OP_TURN, LM_OP_COOKIE };
+/* And of a wait for a cell: somebody is about to finish it; under depot->local. */
+enum { LM_OP_TAKEN };
 
 /* ---- txn.c: transactions, and what happens after them --------------------- */
 
@@ -383,5 +385,17 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
 void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_cells_close(struct lm_depot *d);
+/* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
+hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
+                           uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);
+int64_t hfi_lm_wall_us(void);
+
+/* ---- cell_wait.c: waiting for a cell to change ------------------------------------------ */
+
+/* Under cells_mutex, before the commit: whoever looks from now on waits for it. Returns the futex to
+ * wake once the mutex is free. */
+_Atomic uint32_t *hfi_lm_cell_bell(struct lm_depot *d, uint64_t hash);
+void hfi_lm_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+void hfi_lm_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 
 #endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The versioned cells of a server in memory (mem_server.h): as plain as they can be. No thread, no
+ * clock of its own, no network; the caller locks. Bytes that were ever in a cell stay until the
+ * server is freed, so requests and replies on the wire carry pointers. Memory as in mem_server.h.
+ */
+#ifndef MEM_CELLS_H
+#define MEM_CELLS_H
+
+#include "mem_server.h"
+
+struct mem_cells;
+
+struct mem_cells *mem_cells_new(mem_push_fn *push, void *arg);
+void mem_cells_free(struct mem_cells *cells);
+
+/* Bytes for a request; good until mem_cells_free(). */
+const void *mem_cells_keep(struct mem_cells *cells, const void *bytes, size_t len);
+
+/*
+ * Carry out MEM_CELL_READ, MEM_CELL_SWAP, MEM_CELL_WAIT or MEM_TIME. A second copy of a swap (by its
+ * `owner`) is answered as the first was. A wait that must wait is answered with `queued`, and pushed to
+ * its owner when the cell has changed, at most MEM_WAITER_LIFE_MS after it was last asked for.
+ */
+struct mem_reply mem_cells_call(struct mem_cells *cells, const struct mem_request *request,
+                                int64_t now_ms);
+
+/* End what is due, and tell who waits for it. */
+void mem_cells_tick(struct mem_cells *cells, int64_t now_ms);
+int64_t mem_cells_next_ms(const struct mem_cells *cells); /* HFI_NEVER: nothing is due */
+void mem_cells_forget(struct mem_cells *cells);           /* all of them, telling nobody */
+
+#endif
