@@ -95,7 +95,7 @@ static int run_all(struct run *run)
             if (run->lost)
                 code = EXIT_LOST;
         }
-    } while (run->rite->again && run->rite->again(run));
+    } while (run->rite->again && run->rite->again(run, code));
     free(around);
     return code;
 }

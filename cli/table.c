@@ -91,6 +91,15 @@ static const struct option_def once_options[] = {
     COMMAND_ROWS,
 };
 
+static const struct option_def elect_options[] = {
+    TEXT(0, "value", "TEXT", value, "what observers are told, an address say"),
+    FLAG(0, "again", again, "campaign anew when leadership was lost"),
+    FLAG(0, "observe", observe, "run nothing: print who leads, as it changes"),
+    WAIT_ROWS,
+    LABEL_ROW,
+    COMMAND_ROWS,
+};
+
 static const struct option_def lock_options[] = {
     ACQUIRE_ROWS,
     DURATION(0, "ttl", ttl_ms, "let the lease end after D (default 30s, at least 1s)"),
@@ -142,6 +151,13 @@ const struct verb verbs[] = {
       "One that fails, or whose lease is lost, has not, and neither has one whose machine crashed\n"
       "before the mark was set: the next `once` runs it again.\n",
       OPTIONS(once_options), verb_once },
+    { "elect", OPERAND_COMMAND, "NAME [OPTION...] -- COMMAND [ARG...]",
+      "run a command only while leading",
+      "Waits until it leads NAME, says so in the store, and runs COMMAND as `run` does; COMMAND "
+      "is\n"
+      "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
+      "prints who leads instead, and every change of that.\n",
+      OPTIONS(elect_options), verb_elect },
     { "lock", OPERAND_NAME, "NAME [OPTION...]", "take a lease that outlives this command",
       "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` want. The\n"
       "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"

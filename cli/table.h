@@ -59,6 +59,7 @@ const struct verb *verb_find(const char *name);
 
 int verb_run(struct cli *cli);
 int verb_once(struct cli *cli);
+int verb_elect(struct cli *cli);
 int verb_lock(struct cli *cli);
 int verb_renew(struct cli *cli);
 int verb_unlock(struct cli *cli);

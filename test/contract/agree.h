@@ -6,5 +6,6 @@
 #include "contract.h"
 
 int agree_once(void);
+int agree_election(void);
 
 #endif
