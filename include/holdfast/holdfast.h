@@ -394,6 +394,73 @@ HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* ---- latches and barriers ------------------------------------------------------ */
 
+#define HF_PARTIES_MAX 256 /* that take part in one latch or barrier */
+#define HF_PARTY_MAX   64  /* bytes of the name of one of them */
+
+/*
+ * A latch (HF_CAP_CELLS) is made for a count. Each who counts down is counted once,
+ * however often it says so: a call that ended with HF_UNKNOWN is simply made again.
+ * When so many have, the latch is open, for ever, and whoever waits or comes later
+ * passes. `who` is a text of 1 to HF_PARTY_MAX bytes.
+ *
+ * Who joins before it begins to work holds a lease (released with hf_release() after
+ * it has counted down) by which it is missed if it dies: then the latch is broken,
+ * and all who wait, or come later, are told HF_BROKEN and by whom. Waiters look at
+ * these leases once a second, at eight each; the rest of what they wait for wakes
+ * them, with HF_CAP_CELL_WATCH by an event.
+ *
+ * HF_NOT_FOUND: there is no such latch. HF_MISMATCH: the name's cell is something
+ * else, or hf_latch_set(): it is one of another count.
+ */
+HF_API hf_status hf_latch_set(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                              hf_error *err);
+/* *ret_left (may be NULL): how many have yet to; 0: it is open. */
+HF_API hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len,
+                                     const char *who, uint32_t *ret_left, hf_error *err);
+/* Waits at most wait_ms for the end of another life of `who` whose lease has not ended yet. */
+HF_API hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, const char *who,
+                               int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_lease,
+                               hf_error *err);
+/* HF_OK: open. HF_TIMEOUT, HF_CANCELLED, HF_BROKEN. */
+HF_API hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
+                               hf_cancel *cancel, hf_error *err);
+/* Its count, and how many have yet to count down; both may be NULL. HF_BROKEN: it is. */
+HF_API hf_status hf_latch_look(hf_store *store, const void *name, size_t name_len,
+                               uint32_t *ret_count, uint32_t *ret_left, hf_error *err);
+/* Remove it; who waits for it is told HF_NOT_FOUND. */
+HF_API hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_len, hf_error *err);
+
+/*
+ * A barrier for `parties` (HF_CAP_CELLS): all wait until so many are there, and go
+ * on together; then it is the next generation's. All must name the same number:
+ * HF_MISMATCH. `who` (NULL: a name by chance) takes part once at a time; another life
+ * of it whose lease has not ended yet is waited for.
+ *
+ * Somebody who dies while others wait breaks its generation: all of it are told
+ * HF_BROKEN, with who it was, within a second or so after its lease has ended, and the
+ * next who comes begins a new one. Who gives up (HF_TIMEOUT, HF_CANCELLED) has not
+ * come, and the others go on waiting for somebody in its place; if all were there in
+ * that moment it is HF_OK. HF_UNKNOWN: it may have been counted.
+ */
+HF_API hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len,
+                                 uint32_t parties, const char *who, int64_t wait_ms,
+                                 hf_cancel *cancel, hf_error *err);
+/*
+ * A double one: enter together, work, leave together. HF_OK: all are inside, and
+ * *ret_party is a lease that hf_barrier_leave() ends. Who comes while others are
+ * inside waits until they have left.
+ */
+HF_API hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len,
+                                  uint32_t parties, const char *who, int64_t wait_ms,
+                                  hf_cancel *cancel, hf_lease **ret_party, hf_error *err);
+/*
+ * Leave, and wait until all have left. The handle has ended, whatever is returned.
+ * HF_BROKEN: somebody was gone before it left; or it was we, by our lost lease.
+ * HF_TIMEOUT, HF_CANCELLED: we have left all the same, and do not know about the rest.
+ */
+HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
+                                  hf_error *err);
+
 /* ---- elections ------------------------------------------------------------------ */
 
 /*

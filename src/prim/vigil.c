@@ -13,6 +13,13 @@ bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms)
     return true;
 }
 
+static int64_t next_pause(int64_t pause_ms)
+{
+    if (pause_ms == 0)
+        return HFI_LOOK_FIRST_MS;
+    return pause_ms * 2 < HFI_LOOK_LAST_MS ? pause_ms * 2 : HFI_LOOK_LAST_MS;
+}
+
 static hf_status look_once(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg,
                            uint64_t *ret_version, hf_error *inner)
 {
@@ -23,15 +30,20 @@ static hf_status look_once(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg
     if (status != HF_OK)
         return status;
     *ret_version = cell.version;
+    vigil->due = hfi_now_ms() >= vigil->next_ms;
     status = look(vigil, &cell, arg, inner);
     hfi_cell_forget(&cell);
+    if (vigil->due) {
+        vigil->pause_ms = next_pause(vigil->pause_ms);
+        vigil->next_ms = hfi_now_ms() + vigil->pause_ms;
+    }
     return status;
 }
 
 /* When to look again although nothing has changed. */
 static int64_t next_look(const struct hfi_vigil *vigil, bool absent)
 {
-    int64_t next_ms = hfi_now_ms() + HFI_LOOK_AGAIN_MS;
+    int64_t next_ms = absent ? hfi_now_ms() + HFI_LOOK_LAST_MS : vigil->next_ms;
 
     return (vigil->living || absent) && next_ms < vigil->until_ms ? next_ms : vigil->until_ms;
 }
@@ -64,12 +76,15 @@ hf_status hfi_vigil(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg, hf_er
 hf_status hfi_lives(const struct hfi_prim *prim, const void *name, size_t len, uint64_t token,
                     bool *ret_lives, hf_error *inner)
 {
+    unsigned caps = hfi_store_engine(prim->store)->info.caps;
     hf_view *view = NULL;
     hf_status status;
 
     *ret_lives = true;
-    if (!(hfi_store_engine(prim->store)->info.caps & HF_CAP_INSPECT))
+    if (!(caps & HF_CAP_INSPECT))
         return HF_OK;
+    if (!(caps & HF_CAP_TOKEN))
+        token = 0;
     status = hfi_inspect(prim->store, name, (uint32_t)len, &view, inner);
     if (status != HF_OK)
         return status;

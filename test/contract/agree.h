@@ -7,5 +7,7 @@
 
 int agree_once(void);
 int agree_election(void);
+int agree_latch(void);
+int agree_barrier(void);
 
 #endif
