@@ -88,11 +88,26 @@ static int parse_verb(struct parser *parser, char *word)
     return usage_error(parser->cli, "unknown verb '%s'", shown(word));
 }
 
+/* What to do, to what, with what. */
+static int parse_deed(struct cli *cli, const char *word)
+{
+    const char **field = !cli->args.action ? &cli->args.action
+                         : !cli->args.name ? &cli->args.name
+                                           : &cli->args.value;
+
+    if (*field)
+        return usage_error(cli, "'%s' is one argument too many", shown(word));
+    *field = word;
+    return EXIT_FINE;
+}
+
 static int parse_operand(struct parser *parser, char *word)
 {
     struct cli *cli = parser->cli;
     enum operand operand = cli->verb->operand;
 
+    if (operand == OPERAND_DEED)
+        return parse_deed(cli, word);
     if (operand == OPERAND_NONE)
         return usage_error(cli, "'%s' is one argument too many", shown(word));
     if (cli->args.name && operand == OPERAND_COMMAND)

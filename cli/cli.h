@@ -23,9 +23,11 @@
 enum {
     EXIT_FINE = 0,
     EXIT_WARNED = 1, /* doctor only */
+    EXIT_ABSENT = 1, /* cell and its like: there is none */
     EXIT_BAD = 2,    /* doctor only */
     EXIT_USAGE = 64,
     EXIT_MISMATCH = 65,
+    EXIT_NO_INPUT = 66,
     EXIT_NO_STORE = 69,
     EXIT_INTERNAL = 70,
     EXIT_OUTPUT = 74,
@@ -54,15 +56,17 @@ struct args {
     bool json, quiet, verbose, help, version;
     int color;
 
-    const char *name; /* the operand: NAME, GLOB, URL, SHELL, VERB or ACTION */
-    const char *node; /* the one behind ACTION */
-    char **command;   /* what stands after --, NULL-terminated; NULL: there was no -- */
+    const char *name;           /* the operand: NAME, GLOB, URL, SHELL, VERB or ACTION */
+    const char *node;           /* the one behind ACTION */
+    const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name */
+    char **command;             /* what stands after --, NULL-terminated; NULL: there was no -- */
 
     bool nonblock, shared, exclusive, names_only, force, forget, observe, again;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token;
     int on_lost;
-    const char *label, *value;
+    const char *label;
+    const char *cell_version;
     char *lease;
 };
 

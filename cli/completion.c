@@ -18,7 +18,8 @@ static void for_options(const struct verb *verb, each_option *call)
     for (size_t i = 0; verb && i < verb->option_count; i++)
         call(verb, &verb->options[i]);
     for (size_t i = 0; i < global_option_count; i++)
-        call(verb, &global_options[i]);
+        if (!option_hidden(verb, &global_options[i]))
+            call(verb, &global_options[i]);
 }
 
 static bool takes_names(const struct verb *verb)
@@ -32,6 +33,18 @@ static void print_words(const char *choices)
 {
     for (; *choices; choices++)
         putchar(*choices == '|' ? ' ' : *choices);
+}
+
+static bool has_action(const struct verb *verb)
+{
+    return verb->operand == OPERAND_ACTION || verb->operand == OPERAND_DEED;
+}
+
+/* What the synopsis begins with: "a|b NAME" as "a b" */
+static void print_actions(const struct verb *verb)
+{
+    for (const char *at = verb->synopsis; *at && *at != ' '; at++)
+        putchar(*at == '|' ? ' ' : *at);
 }
 
 /* The text with every byte of `special` behind a backslash, and single quotes as the shells want. */
@@ -86,9 +99,11 @@ static void bash_verb(const struct verb *verb)
         puts("    [[ $cur == -* ]] || words=$(" NAMES ")");
     else if (verb->operand == OPERAND_SHELL)
         puts("    [[ $cur == -* ]] || words='bash zsh fish'");
-    else if (verb->operand == OPERAND_ACTION)
-        puts("    [[ $cur == -* ]] || words='status join'");
-    else if (verb->operand == OPERAND_VERB)
+    else if (has_action(verb)) {
+        printf("    [[ $cur == -* ]] || words='");
+        print_actions(verb);
+        puts("'");
+    } else if (verb->operand == OPERAND_VERB)
         puts("    [[ $cur == -* ]] || words=$verbs");
     puts("    ;;");
 }
@@ -198,7 +213,10 @@ static void zsh_verb(const struct verb *verb)
         puts("    '1:shell:(bash zsh fish)'");
         break;
     case OPERAND_ACTION:
-        puts("    '1:action:(status join)' '::node:'");
+    case OPERAND_DEED:
+        printf("    '1:action:(");
+        print_actions(verb);
+        puts(verb->operand == OPERAND_DEED ? ")' '2:name:' '::value:'" : ")' '::node:'");
         break;
     case OPERAND_VERB:
         puts("    '::verb:_holdfast_verbs'");
@@ -267,16 +285,20 @@ static void fish_option(const struct verb *verb, const struct option_def *option
 
 static void fish_verb(const struct verb *verb)
 {
-    const char *words = takes_names(verb)                 ? "(" NAMES ")"
-                        : verb->operand == OPERAND_SHELL  ? "bash zsh fish"
-                        : verb->operand == OPERAND_ACTION ? "status join"
-                                                          : NULL;
+    const char *words = takes_names(verb)                ? "(" NAMES ")"
+                        : verb->operand == OPERAND_SHELL ? "bash zsh fish"
+                                                         : NULL;
 
     printf("complete -c holdfast -n __fish_use_subcommand -a %s -d '%s'\n", verb->name,
            verb->summary);
     if (words)
         printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '%s'\n", verb->name,
                words);
+    if (has_action(verb)) {
+        printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '", verb->name);
+        print_actions(verb);
+        puts("'");
+    }
     for (size_t i = 0; i < verb->option_count; i++)
         fish_option(verb, &verb->options[i]);
 }

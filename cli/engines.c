@@ -40,6 +40,10 @@ static const struct capability {
     { HF_CAP_BREAK, "break" },
     { HF_CAP_WATCH, "watch" },
     { HF_CAP_CELLS, "cells" },
+    { HF_CAP_CELL_TTL, "cell_ttl" },
+    { HF_CAP_CELL_WATCH, "cell_watch" },
+    { HF_CAP_CLOCK, "clock" },
+    { HF_CAP_SCRIPTS, "scripts" },
 };
 
 static const char *promise_text(const hf_engine_info *info, const struct promise *promise)

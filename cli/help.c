@@ -30,6 +30,14 @@ static void print_options(FILE *to, const char *title, const struct option_def *
         print_option(to, &options[i]);
 }
 
+static void print_global_options(FILE *to, const struct verb *verb, const char *title)
+{
+    fprintf(to, "\n%s:\n", title);
+    for (size_t i = 0; i < global_option_count; i++)
+        if (!option_hidden(verb, &global_options[i]))
+            print_option(to, &global_options[i]);
+}
+
 static bool has_duration(const struct verb *verb)
 {
     for (size_t i = 0; i < verb->option_count; i++)
@@ -47,7 +55,7 @@ static void print_verb(FILE *to, const struct verb *verb)
     print_options(to, "Options", verb->options, verb->option_count);
     if (has_duration(verb))
         fputs("\nD is a duration with its unit: 500ms, 10s, 2m, 1h, 3d.\n", to);
-    print_options(to, "Options of every verb", global_options, global_option_count);
+    print_global_options(to, verb, "Options of every verb");
     if (verb->operand != OPERAND_RAW && verb->main != verb_help)
         fprintf(to, "\nSee holdfast-%s(1).\n", verb->name);
 }
@@ -65,7 +73,7 @@ void help_print(FILE *to, const struct verb *verb)
           to);
     for (size_t i = 0; i < verb_count; i++)
         fprintf(to, "  %-12s%s\n", verbs[i].name, verbs[i].summary);
-    print_options(to, "Options", global_options, global_option_count);
+    print_global_options(to, NULL, "Options");
     fputs("\nExit codes: that of the command run; 64 usage, 65 another kind of lock, 69 store not\n"
           "reached, 74 output not written, 75 not acquired, 76 lease lost, 77 refused, 78 "
           "configuration.\n"

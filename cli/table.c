@@ -130,6 +130,12 @@ static const struct option_def redlock_options[] = {
     FLAG(0, "force", force, "join: go on although too few nodes remember the tokens given out"),
 };
 
+static const struct option_def cell_options[] = {
+    TEXT(0, "version", "V", cell_version,
+         "cas, rm: only if it has version V (cas 0: there is none)"),
+    DURATION(0, "ttl", ttl_ms, "put, cas: let it be deleted by itself after D (at least 1s)"),
+};
+
 /* ---- verbs ---------------------------------------------------------------------- */
 
 #define NO_OPTIONS    NULL, 0
@@ -187,6 +193,14 @@ const struct verb verbs[] = {
       "join    heal every node that lost its data (or NODE), waiting until nothing can be held\n"
       "        any more that it forgot. Clients do the same by themselves while they are open.\n",
       OPTIONS(redlock_options), verb_redlock },
+    { "cell", OPERAND_DEED, "get|put|cas|rm|watch NAME [VALUE]",
+      "read and write a few bytes that have a version",
+      "get     print the bytes; exit code 1 if there is no such cell\n"
+      "put     write VALUE (without one: standard input), and print the new version\n"
+      "cas     the same, if the cell has version V; exit code 75 if it has not\n"
+      "rm      delete it; with --version only if it has that, else exit code 75\n"
+      "watch   print version and bytes now and after every change; \"-\": there is none\n",
+      OPTIONS(cell_options), verb_cell },
     { "bench", OPERAND_RAW, "[ARG...]", "measure speed against hand-written loops",
       "Runs the program holdfast-bench with these arguments; `holdfast bench --help` lists them.\n",
       NO_OPTIONS, verb_bench },
@@ -205,4 +219,12 @@ const struct verb *verb_find(const char *name)
         if (strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
     return NULL;
+}
+
+bool option_hidden(const struct verb *verb, const struct option_def *global)
+{
+    for (size_t i = 0; verb && i < verb->option_count; i++)
+        if (strcmp(verb->options[i].name, global->name) == 0)
+            return true;
+    return false;
 }

@@ -29,12 +29,13 @@ struct option_def {
 
 enum operand {
     OPERAND_NONE,
-    OPERAND_NAME,    /* one name, needed (also as --name, for names that begin with '-') */
-    OPERAND_GLOB,    /* optional */
-    OPERAND_URL,     /* optional */
-    OPERAND_SHELL,   /* needed */
-    OPERAND_VERB,    /* optional */
-    OPERAND_ACTION,  /* status or join, needed; then optionally a node */
+    OPERAND_NAME,  /* one name, needed (also as --name, for names that begin with '-') */
+    OPERAND_GLOB,  /* optional */
+    OPERAND_URL,   /* optional */
+    OPERAND_SHELL, /* needed */
+    OPERAND_VERB,  /* optional */
+    OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
+    OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
     OPERAND_COMMAND, /* one name, then -- and a command, both needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };
@@ -56,6 +57,8 @@ extern const struct option_def global_options[];
 extern const size_t global_option_count;
 
 const struct verb *verb_find(const char *name);
+/* Has the verb an option of the same name as this global one? Then it is that one that is meant. */
+bool option_hidden(const struct verb *verb, const struct option_def *global);
 
 int verb_run(struct cli *cli);
 int verb_once(struct cli *cli);
@@ -70,6 +73,7 @@ int verb_break(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);
 int verb_redlock(struct cli *cli);
+int verb_cell(struct cli *cli);
 int verb_bench(struct cli *cli);
 int verb_completion(struct cli *cli);
 int verb_help(struct cli *cli);

@@ -386,6 +386,102 @@ HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* ---- cells: bytes with a version -------------------------------------------- */
 
+#define HF_CELL_MAX 65536 /* bytes of one cell */
+
+/*
+ * A cell is a few bytes under a name, in a store with HF_CAP_CELLS, and a version:
+ * a positive number that every write changes and that never comes back, not even
+ * after the cell was deleted and made again. That is the optimistic lock: read,
+ * think, and write only if nobody else has written since. Names of cells are apart
+ * from names of locks, but shared with the other things made of cells (guarded
+ * things, counters, ...): a name's cell is one or the other (HF_MISMATCH).
+ *
+ * All calls: HF_UNSUPPORTED without HF_CAP_CELLS. HF_UNKNOWN, of those that write:
+ * it may have been done, or may yet be, when a late request arrives; read the cell,
+ * and write again under the version that it has.
+ */
+typedef struct hf_cell {
+    size_t size;      /* set by the caller: HF_CELL_INIT */
+    void *bytes;      /* with a NUL behind them that `len` does not count; hf_cell_free() */
+    size_t len;       /* 0 to HF_CELL_MAX */
+    uint64_t version; /* never 0 */
+    int64_t ttl_ms;   /* left; -1: it has none */
+    uint64_t reserved[3];
+} hf_cell;
+/* clang-format off */
+#define HF_CELL_INIT { .size = sizeof(hf_cell) }
+/* clang-format on */
+
+/* Read it. HF_OK: *ret_cell is the caller's, to be freed by hf_cell_free(). HF_NOT_FOUND: there is none. */
+HF_API hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cell *ret_cell,
+                             hf_error *err);
+HF_API void hf_cell_free(hf_cell *cell); /* its bytes, not the struct; NULL is fine */
+
+/*
+ * Write it, whatever is there. ttl_ms: it is deleted by itself after that long, or a
+ * few seconds later where the engine counts in seconds, unless it is written again;
+ * 0: never; else HF_TTL_MIN_MS to HF_MS_MAX, and only with HF_CAP_CELL_TTL
+ * (HF_UNSUPPORTED). *ret_version (ret_version may be NULL) is the new one. HF_BUSY:
+ * others wrote all the time, for seconds.
+ */
+HF_API hf_status hf_cell_put(hf_store *store, const void *name, size_t name_len, const void *bytes,
+                             size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err);
+
+/*
+ * Write it if its version is still `version`, which a call here has told; 0: if there
+ * is none. One step for everybody else. HF_CHANGED: it has another version, or none;
+ * nothing was done. The rest as with hf_cell_put().
+ */
+HF_API hf_status hf_cell_cas(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                             const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+                             hf_error *err);
+
+/* Delete it if its version is still `version`. HF_CHANGED: it has another one, or is gone already. */
+HF_API hf_status hf_cell_delete(hf_store *store, const void *name, size_t name_len,
+                                uint64_t version, hf_error *err);
+
+typedef enum hf_cell_action { HF_CELL_LEAVE, HF_CELL_WRITE, HF_CELL_DELETE } hf_cell_action;
+
+/* What a callback of hf_cell_update() wants. */
+typedef struct hf_cell_change {
+    size_t size;           /* set by the library */
+    hf_cell_action action; /* HF_CELL_LEAVE unless the callback says otherwise */
+    const void *bytes;     /* WRITE: taken before the callback is called again */
+    size_t len;
+    int64_t ttl_ms; /* WRITE: as with hf_cell_put() */
+    uint64_t reserved[3];
+} hf_cell_change;
+
+/*
+ * Say in `change` what shall become of the cell, which is `old` (version 0, bytes NULL: there is none).
+ * It may be called several times, each with what is there then, and only the last counts: so it must
+ * do nothing but think. Not HF_OK: hf_cell_update() ends with that status, and nothing is done. It may
+ * call anything of this library but hf_close().
+ */
+typedef hf_status hf_cell_fn(const hf_cell *old, hf_cell_change *change, void *arg);
+
+/*
+ * Read, let `fn` decide, and write if nobody else did meanwhile; else begin again, after a pause of
+ * random length, for at most wait_ms (0: once; HF_FOREVER). *ret_version (may be NULL) is the version
+ * that the cell has then, 0: none. HF_BUSY (wait_ms 0), HF_TIMEOUT: others were always quicker.
+ * HF_CANCELLED: `cancel` (may be NULL) or hf_close() ended it between two tries. HF_UNKNOWN: the last
+ * write may have been done; it is not tried again, for then it could be done twice.
+ */
+HF_API hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_cell_fn *fn,
+                                void *arg, int64_t wait_ms, hf_cancel *cancel,
+                                uint64_t *ret_version, hf_error *err);
+
+/*
+ * Wait, at most wait_ms, until the version of a cell is another than `version` (0: there is none);
+ * at once if it is already. *ret_version: which, 0: it was deleted or its ttl ended. Changes in
+ * between are not told one by one. An event ends the wait with HF_CAP_CELL_WATCH; elsewhere the cell
+ * is read again and again, every second in the end. If the store goes away meanwhile it is waited for.
+ * HF_TIMEOUT. HF_CANCELLED, as with hf_acquire(). HF_UNAVAILABLE: time is up and the store is away.
+ */
+HF_API hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                              int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version,
+                              hf_error *err);
+
 /* ---- counters ---------------------------------------------------------------- */
 
 /* ---- scripts ----------------------------------------------------------------- */

@@ -54,11 +54,17 @@ hf_status hfi_cell_swap(const struct hfi_prim *prim, uint64_t version, const voi
  *
  * HF_TIMEOUT. HF_CANCELLED: by `cancel` (may be NULL), or the store is being closed. HF_UNAVAILABLE: the
  * time is up, and the store was away at its end. HF_INVALID, HF_FORKED: not a canceller.
- *
- * A thread that has changed the cell itself waits for the version that its swap said.
  */
 hf_status hfi_cell_wait(const struct hfi_prim *prim, uint64_t version, int64_t until_ms,
                         hf_cancel *cancel, uint64_t *ret_version, hf_error *inner);
+
+/*
+ * A pause before the next try, until until_ms (hfi_now_ms() time), for a call whose deadline is its
+ * own business. HF_CANCELLED: by `cancel` (may be NULL), or the store is being closed. HF_INVALID,
+ * HF_FORKED: not a canceller.
+ */
+hf_status hfi_prim_pause(const struct hfi_prim *prim, int64_t until_ms, hf_cancel *cancel,
+                         hf_error *inner);
 
 /* The store's clock, microseconds since 1970 (HF_CAP_CLOCK). */
 hf_status hfi_store_time(const struct hfi_prim *prim, int64_t *ret_us, hf_error *inner);

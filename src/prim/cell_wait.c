@@ -4,7 +4,7 @@
  *
  * Where the engine has HF_CAP_CELL_WATCH its own wait does it, and wakes by an event. Elsewhere
  * (memcached, which can tell nobody of anything) the cell is read again and again, at intervals
- * that grow: the one place in the library that polls, and the capability says so.
+ * that grow; the capability says so.
  *
  * The store may go away for a while meanwhile. A wait asks for nothing that could be done twice, so
  * it is begun again, at growing intervals too, until its time is up.
@@ -82,44 +82,58 @@ hf_status hfi_cell_wait(const struct hfi_prim *prim, uint64_t version, int64_t u
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
+static hf_status stopped(hf_status status, hf_error *inner)
+{
+    return hfi_error_set(inner, status, 0, "%s", hf_status_text(status));
+}
+
 /* From here on the canceller and hf_close() stop `wait`. Not HF_OK: it is over before it has begun. */
-static hf_status follow(const struct watch *watch, struct hfi_wait *wait, hf_error *inner)
+static hf_status follow(const struct hfi_prim *prim, hf_cancel *cancel, struct hfi_wait *wait,
+                        hf_error *inner)
 {
     hf_status status = HF_OK;
 
-    hfi_wait_init(wait, watch->prim->store, NULL, 0);
-    if (watch->cancel)
-        status = hfi_wait_follow(wait, watch->cancel);
+    hfi_wait_init(wait, prim->store, NULL, 0);
+    if (cancel)
+        status = hfi_wait_follow(wait, cancel);
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(inner, status, 0, "cancel: not a canceller of this process");
-    if (status == HF_OK) {
-        hfi_wait_list(wait);
-        status = (hf_status)atomic_load(&wait->stop);
-        if (status != HF_OK)
-            hfi_wait_leave(wait);
-    }
-    return status == HF_OK ? HF_OK : hfi_error_set(inner, status, 0, "%s", hf_status_text(status));
+    if (status != HF_OK)
+        return stopped(status, inner);
+    hfi_wait_list(wait);
+    status = (hf_status)atomic_load(&wait->stop);
+    if (status == HF_OK)
+        return HF_OK;
+    hfi_wait_leave(wait);
+    return stopped(status, inner);
 }
 
-/* A pause between two attempts, each longer than the last and none as long as another's. */
+hf_status hfi_prim_pause(const struct hfi_prim *prim, int64_t until_ms, hf_cancel *cancel,
+                         hf_error *inner)
+{
+    struct hfi_wait wait;
+    hf_status status = follow(prim, cancel, &wait, inner);
+
+    if (status != HF_OK)
+        return status;
+    while (atomic_load(&wait.word) == HFI_WAIT_SLEEPING && hfi_now_ms() < until_ms)
+        hfi_futex_wait(&wait.word, HFI_WAIT_SLEEPING, until_ms, false);
+    hfi_wait_leave(&wait);
+    status = (hf_status)atomic_load(&wait.stop);
+    return status == HF_OK ? HF_OK : stopped(status, inner);
+}
+
+/* Between two attempts, each time longer than the last and never as long as another's. */
 static hf_status rest(struct watch *watch, hf_error *inner)
 {
     int64_t half_ms = watch->pause_ms / 2;
     int64_t wake_ms =
         hfi_now_ms() + half_ms + (int64_t)(hfi_random_u64() % (uint64_t)(half_ms + 1));
-    struct hfi_wait wait;
-    hf_status status = follow(watch, &wait, inner);
 
-    if (status != HF_OK)
-        return status;
+    watch->pause_ms = watch->pause_ms > PAUSE_LAST_MS / 2 ? PAUSE_LAST_MS : watch->pause_ms * 2;
     if (wake_ms > watch->until_ms)
         wake_ms = watch->until_ms;
-    while (atomic_load(&wait.word) == HFI_WAIT_SLEEPING && hfi_now_ms() < wake_ms)
-        hfi_futex_wait(&wait.word, HFI_WAIT_SLEEPING, wake_ms, false);
-    hfi_wait_leave(&wait);
-    watch->pause_ms = watch->pause_ms > PAUSE_LAST_MS / 2 ? PAUSE_LAST_MS : watch->pause_ms * 2;
-    status = (hf_status)atomic_load(&wait.stop);
-    return status == HF_OK ? HF_OK : hfi_error_set(inner, status, 0, "%s", hf_status_text(status));
+    return hfi_prim_pause(watch->prim, wake_ms, watch->cancel, inner);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -134,7 +148,7 @@ static hf_status look(const struct watch *watch, uint64_t *ret_version, hf_error
 {
     struct hfi_wait wait;
     struct hfi_cell cell;
-    hf_status status = follow(watch, &wait, inner);
+    hf_status status = follow(watch->prim, watch->cancel, &wait, inner);
 
     if (status != HF_OK)
         return status;
@@ -226,7 +240,7 @@ static hf_status attend(const struct watch *watch, uint64_t *ret_version, hf_err
 
     if (!a)
         return hfi_error_memory(inner);
-    status = follow(watch, &a->wait, inner);
+    status = follow(watch->prim, watch->cancel, &a->wait, inner);
     if (status != HF_OK) {
         hfi_free(a);
         return status;

@@ -221,6 +221,20 @@ void peer_idle(struct peer *peer)
     EXPECT(HF_OK, hear_status(peer));
 }
 
+hf_status peer_put(struct peer *peer, const char *name, const char *text)
+{
+    if (text)
+        say(peer, "put %s %s", name, text);
+    else
+        say(peer, "delete %s", name);
+    return hear_status(peer);
+}
+
+void peer_count(struct peer *peer, const char *name, int count)
+{
+    say(peer, "count %s %d", name, count);
+}
+
 /* ---- serving ------------------------------------------------------------------------ */
 
 struct desk {
@@ -331,6 +345,57 @@ static hf_status do_hammer(struct desk *desk, const char *args)
     return status;
 }
 
+static hf_status do_put(struct desk *desk, const char *args)
+{
+    char name[256], text[256];
+
+    if (sscanf(args, "%255s %255s", name, text) != 2)
+        abort();
+    return hf_cell_put(desk->store, name, 0, text, strlen(text), 0, NULL, NULL);
+}
+
+static hf_status do_delete(struct desk *desk, const char *name)
+{
+    hf_cell cell = HF_CELL_INIT;
+    hf_status status = hf_cell_get(desk->store, name, 0, &cell, NULL);
+
+    if (status == HF_OK)
+        status = hf_cell_delete(desk->store, name, 0, cell.version, NULL);
+    hf_cell_free(&cell);
+    return status;
+}
+
+static hf_status count_one(const hf_cell *old, hf_cell_change *change, void *arg)
+{
+    char *text = arg;
+
+    snprintf(text, 16, "%d", old->bytes ? atoi(old->bytes) + 1 : 1);
+    change->action = HF_CELL_WRITE;
+    change->bytes = text;
+    change->len = strlen(text);
+    return HF_OK;
+}
+
+hf_status peer_count_here(hf_store *store, const char *name, int count)
+{
+    hf_status status = HF_OK;
+    char text[16];
+
+    for (int i = 0; i < count && status == HF_OK; i++)
+        status = hf_cell_update(store, name, 0, count_one, text, LIMIT_MS, NULL, NULL, NULL);
+    return status;
+}
+
+static hf_status do_count(struct desk *desk, const char *args)
+{
+    char name[256];
+    int count;
+
+    if (sscanf(args, "%255s %d", name, &count) != 2)
+        abort();
+    return peer_count_here(desk->store, name, count);
+}
+
 /* A child that lives until the line to us is closed. */
 static hf_status do_child(bool by_fork)
 {
@@ -372,6 +437,12 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%s", handle);
     } else if (strncmp(line, "hammer ", 7) == 0)
         answer(desk, "%d", (int)do_hammer(desk, args));
+    else if (strncmp(line, "put ", 4) == 0)
+        answer(desk, "%d", (int)do_put(desk, args));
+    else if (strncmp(line, "delete ", 7) == 0)
+        answer(desk, "%d", (int)do_delete(desk, args + 1));
+    else if (strncmp(line, "count ", 6) == 0)
+        answer(desk, "%d", (int)do_count(desk, args));
     else if (strcmp(line, "exit") == 0)
         _exit(0);
     else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)

@@ -48,6 +48,11 @@ void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX]);
  * by one, not atomically, and check that they were equal. Returns at once; peer_idle() waits. */
 void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path);
 void peer_idle(struct peer *peer);
+/* Put the text into the cell (NULL: delete it). */
+hf_status peer_put(struct peer *peer, const char *name, const char *text);
+/* Raise the number in the cell by one, `count` times. Returns at once; peer_idle() waits. */
+void peer_count(struct peer *peer, const char *name, int count);
+hf_status peer_count_here(hf_store *store, const char *name, int count); /* the same, here */
 
 /* The other end: serve commands from `fd` until it is closed or told to stop. */
 void peer_serve(int fd, const char *url);

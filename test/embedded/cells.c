@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cells of the embedded engine, by the contract itself: there is no public call yet. Compare
- * and swap, versions that never come back, and what is swapped survives everybody's closing.
+ * The cells of the embedded engine, by the engine's own contract, and their file from the outside:
+ * what is swapped survives everybody's closing, stores of before there were ttls stay readable, and
+ * what is past its end leaves the file.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +17,11 @@
 #include "util/hash.h"
 
 #include <cmocka.h>
+#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct hfi_engine *engine;
 static struct hfi_host host = { .label = "cells" };
@@ -37,34 +40,99 @@ static struct hfi_conn *open_at(const char *text)
     return conn;
 }
 
-static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
-                      uint64_t version, const char *bytes)
+static hf_status name_op(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
+                         const char *name, uint64_t version, const char *bytes, int64_t ttl_ms)
 {
-    static const unsigned char name[] = "stock";
-
     hfi_op_init(op, kind, NULL, hfi_now_ms() + 10000);
     memset(&op->u.cell, 0, sizeof op->u.cell);
-    op->u.cell.name.bytes = name;
-    op->u.cell.name.len = sizeof name - 1;
-    hfi_hash128(name, sizeof name - 1, op->u.cell.name.hash);
+    op->u.cell.name.bytes = (const unsigned char *)name;
+    op->u.cell.name.len = (uint32_t)strlen(name);
+    hfi_hash128(name, strlen(name), op->u.cell.name.hash);
     op->u.cell.version = version;
     op->u.cell.bytes = bytes;
     op->u.cell.len = bytes ? strlen(bytes) : 0;
+    op->u.cell.ttl_ms = ttl_ms;
     engine->submit(conn, op);
     return hfi_op_status(op);
 }
 
-static void swapped_by_version_and_durable(void **unused)
+static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
+                      uint64_t version, const char *bytes)
 {
-    char dir[] = "/tmp/holdfast-cells-XXXXXX", url[64], command[64];
-    struct hfi_conn *conn;
+    return name_op(conn, kind, op, "stock", version, bytes, 0);
+}
+
+static void expect_bytes(struct hfi_conn *conn, const char *bytes, uint64_t version)
+{
     struct hfi_op op;
-    uint64_t first, second;
+
+    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_OK);
+    assert_int_equal(op.u.cell.ret_version, version);
+    assert_int_equal(op.u.cell.ret_len, strlen(bytes));
+    assert_memory_equal(op.u.cell.ret_bytes, bytes, strlen(bytes));
+    assert_int_equal(op.u.cell.ret_ttl_ms, -1);
+    hfi_free(op.u.cell.ret_bytes);
+}
+
+/* ---- a store of its own, and its file ------------------------------------------------- */
+
+static char dir[64], url[80];
+
+static int make_dir(void **unused)
+{
+    (void)unused;
+    snprintf(dir, sizeof dir, "/tmp/holdfast-cells-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(url, sizeof url, "file:%s", dir);
+    return 0;
+}
+
+static int remove_dir(void **unused)
+{
+    char command[80];
 
     (void)unused;
-    assert_non_null(mkdtemp(dir));
-    snprintf(url, sizeof url, "file:%s", dir);
-    conn = open_at(url);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+/* While no store is open on it: LMDB must not have a file open twice in one process. */
+static MDB_env *open_file(MDB_txn **ret_txn, MDB_dbi *ret_dbi)
+{
+    char path[96];
+    MDB_env *env;
+
+    snprintf(path, sizeof path, "%s/cells.mdb", dir);
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, ret_txn), 0);
+    assert_int_equal(mdb_dbi_open(*ret_txn, NULL, 0, ret_dbi), 0);
+    return env;
+}
+
+static size_t count_records(void)
+{
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    MDB_env *env = open_file(&txn, &dbi);
+    MDB_stat stat;
+
+    assert_int_equal(mdb_stat(txn, dbi, &stat), 0);
+    mdb_txn_abort(txn);
+    mdb_env_close(env);
+    return stat.ms_entries;
+}
+
+/* ---- cases ----------------------------------------------------------------------------- */
+
+static void swapped_by_version_and_durable(void **unused)
+{
+    struct hfi_conn *conn = open_at(url);
+    uint64_t first, second;
+    struct hfi_op op;
+
+    (void)unused;
     assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"), HF_OK);
     first = op.u.cell.ret_version;
@@ -77,23 +145,115 @@ static void swapped_by_version_and_durable(void **unused)
     engine->close(conn);
 
     conn = open_at(url);
-    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_OK);
-    assert_int_equal(op.u.cell.ret_version, second);
-    assert_int_equal(op.u.cell.ret_len, 4);
-    assert_memory_equal(op.u.cell.ret_bytes, "nine", 4);
-    hfi_free(op.u.cell.ret_bytes);
+    expect_bytes(conn, "nine", second);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, second, NULL), HF_OK);
     assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"), HF_OK);
     assert_true(op.u.cell.ret_version > second);
     engine->close(conn);
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
 }
+
+/* Byte by byte as it was written before a record could have an end. */
+static void an_old_store_is_read(void **unused)
+{
+    static const unsigned char record[] = { 41, 0,   0,   0,   0,   0,   0,   0,   5,
+                                            0,  's', 't', 'o', 'c', 'k', 'o', 'l', 'd' };
+    struct hfi_conn *conn = open_at(url);
+    uint64_t hash[2], version = 41;
+    MDB_val key, value;
+    struct hfi_op op;
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    MDB_env *env;
+
+    (void)unused;
+    engine->close(conn); /* the store is there */
+    env = open_file(&txn, &dbi);
+    key = (MDB_val){ .mv_size = 1, .mv_data = "v" };
+    value = (MDB_val){ .mv_size = sizeof version, .mv_data = &version };
+    assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
+    hfi_hash128("stock", 5, hash);
+    key = (MDB_val){ .mv_size = sizeof hash, .mv_data = hash };
+    value = (MDB_val){ .mv_size = sizeof record, .mv_data = (void *)(uintptr_t)record };
+    assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+
+    conn = open_at(url);
+    expect_bytes(conn, "old", 41);
+    assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 41, "new"), HF_OK);
+    expect_bytes(conn, "new", 42);
+    engine->close(conn);
+
+    /* And one without an end is written as it always was: an older library can read it. */
+    env = open_file(&txn, &dbi);
+    assert_int_equal(mdb_get(txn, dbi, &key, &value), 0);
+    assert_int_equal(value.mv_size, sizeof record);
+    assert_memory_equal((char *)value.mv_data + 8, record + 8, 7);
+    assert_memory_equal((char *)value.mv_data + 15, "new", 3);
+    mdb_txn_abort(txn);
+    mdb_env_close(env);
+}
+
+/* Who meets one that is past its end removes it before he says so: a clock that is set back later
+ * does not bring it back. */
+static void what_is_met_too_late_is_removed(void **unused)
+{
+    struct hfi_conn *conn = open_at(url);
+    struct hfi_op op;
+    uint64_t version;
+
+    (void)unused;
+    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "stock", 0, "x", 10), HF_OK);
+    version = op.u.cell.ret_version;
+    usleep(20000);
+    assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
+    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", 0, "x", 10), HF_OK);
+    usleep(20000);
+    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", version + 1, "y", 0), HF_BUSY);
+    assert_int_equal(op.u.cell.ret_version, 0);
+    engine->close(conn);
+    assert_int_equal(count_records(), 1); /* the counter of versions */
+}
+
+static void what_nobody_asks_for_is_swept(void **unused)
+{
+    struct hfi_conn *conn = open_at(url);
+    uint64_t version = 0;
+    struct hfi_op op;
+    char name[16];
+
+    (void)unused;
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "gone-%d", i);
+        /* so long that none ends while they are written, or few */
+        assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, name, 0, "x", 100), HF_OK);
+    }
+    assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "stays", 0, "x", 3600000), HF_OK);
+    usleep(110000);
+    for (int i = 0; i < 6; i++) { /* a few with each: all of them, and round the end */
+        assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, version, "x"), HF_OK);
+        version = op.u.cell.ret_version;
+    }
+    engine->close(conn);
+    assert_int_equal(count_records(), 3); /* "stays", "stock" and the counter */
+    conn = open_at(url);
+    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "stays", 0, NULL, 0), HF_OK);
+    assert_true(op.u.cell.ret_ttl_ms > 0 && op.u.cell.ret_ttl_ms <= 3600000);
+    hfi_free(op.u.cell.ret_bytes);
+    engine->close(conn);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(swapped_by_version_and_durable) };
+    const struct CMUnitTest tests[] = {
+        CASE(swapped_by_version_and_durable),
+        CASE(an_old_store_is_read),
+        CASE(what_is_met_too_late_is_removed),
+        CASE(what_nobody_asks_for_is_swept),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -285,6 +285,34 @@ static void do_watch(hf_store *store)
         CHECK(hf_cancel_free(cancel) == HF_OK);
 }
 
+static hf_status append(const hf_cell *old, hf_cell_change *change, void *arg)
+{
+    (void)old;
+    *change = (hf_cell_change){ .size = change->size, .action = HF_CELL_WRITE, .bytes = arg };
+    change->len = strlen(arg);
+    return HF_OK;
+}
+
+static void do_cells(hf_store *store)
+{
+    hf_cell cell = HF_CELL_INIT;
+    uint64_t version = 0, other;
+    hf_status status;
+
+    (void)fine(hf_cell_put(store, "cell", 0, "a", 1, 0, NULL, &contract_error));
+    (void)fine(hf_cell_update(store, "cell", 0, append, "b", 0, NULL, &version, &contract_error));
+    status = hf_cell_get(store, "cell", 0, &cell, &contract_error);
+    if (status != HF_NOT_FOUND && fine(status))
+        CHECK(cell.len == 1 && (version == 0 || version == cell.version));
+    if (cell.version &&
+        fine(hf_cell_cas(store, "cell", 0, cell.version, "c", 1, 0, &version, &contract_error))) {
+        status = hf_cell_wait(store, "cell", 0, version, 1, NULL, &other, &contract_error);
+        CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY);
+        (void)fine(hf_cell_delete(store, "cell", 0, version, &contract_error));
+    }
+    hf_cell_free(&cell);
+}
+
 /* Closing needs no memory, whatever is held. */
 static void do_close(hf_store *unused)
 {
@@ -327,6 +355,7 @@ static const struct scenario {
     { "detached", do_detached, true, HF_CAP_DETACHED },
     { "asynchronous", do_async, true, 0 },
     { "watching", do_watch, true, HF_CAP_WATCH },
+    { "cells", do_cells, true, HF_CAP_CELLS },
 };
 
 enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. What is printed of a
+ * value are its bytes and nothing else, but to a terminal, which must not obey them.
+ */
+#include "json.h"
+#include "store.h"
+#include "table.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_MS 1000 /* how often a watch looks whether anybody reads it */
+
+/* A value to write. */
+struct content {
+    char *bytes;
+    size_t len;
+};
+
+typedef int action_fn(struct cli *cli, struct cli_store *store);
+static action_fn get, put, cas, rm, watch;
+
+static const struct action {
+    const char *name;
+    action_fn *run;
+    bool takes_value, takes_version, takes_ttl;
+} actions[] = {
+    { "get", get, false, false, false },     { "put", put, true, false, true },
+    { "cas", cas, true, true, true },        { "rm", rm, false, true, false },
+    { "watch", watch, false, false, false },
+};
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; name && i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+int verb_cell(struct cli *cli)
+{
+    const struct action *action = find_action(cli->args.action);
+    struct cli_store store;
+    int code;
+
+    if (!action)
+        return usage_error(cli, "what to do: get, put, cas, rm or watch?");
+    code = need_name(cli);
+    if (code != EXIT_FINE)
+        return code;
+    if (cli->args.value && !action->takes_value)
+        return usage_error(cli, "'%s' is one argument too many", shown(cli->args.value));
+    if (cli->args.cell_version && !action->takes_version)
+        return usage_error(cli, "%s takes no --version", action->name);
+    if (cli->args.ttl_ms && !action->takes_ttl)
+        return usage_error(cli, "%s takes no --ttl", action->name);
+    code = store_open(cli, NULL, &store);
+    if (code != EXIT_FINE)
+        return code;
+    code = action->run(cli, &store);
+    store_close(&store);
+    return code;
+}
+
+/* The version that was given. EXIT_FINE, or EXIT_USAGE after a message. */
+static int version_of(const struct cli *cli, uint64_t min, uint64_t *ret_version)
+{
+    const char *text = cli->args.cell_version;
+    const char *wrong =
+        text ? hfi_parse_u64(text, min, UINT64_MAX, ret_version) : "is not given: --version V";
+
+    if (!wrong)
+        return EXIT_FINE;
+    return usage_error(cli, "--version%s%s%s %s", text ? " '" : "", text ? shown(text) : "",
+                       text ? "'" : "", wrong);
+}
+
+/* ---- what is printed ------------------------------------------------------------------ */
+
+static void set_value(json_t *object, const void *bytes, size_t len)
+{
+    json_t *plain = json_stringn(bytes, len);
+    char *hex;
+
+    json_object_set_new(object, "value", plain ? plain : json_null());
+    if (plain)
+        return;
+    hex = must_alloc(2 * len + 1); /* not UTF-8 */
+    hfi_hex(bytes, len, hex);
+    json_object_set_new(object, "value_hex", json_string(hex));
+    free(hex);
+}
+
+static json_t *cell_json(const struct cli *cli, const hf_cell *cell)
+{
+    json_t *object = json_object();
+
+    json_set_name(object, cli->args.name, strlen(cli->args.name));
+    json_object_set_new(object, "version", cell->version ? json_u64(cell->version) : json_null());
+    if (!cell->version)
+        return object;
+    json_object_set_new(object, "ttl_ms", cell->ttl_ms < 0 ? json_null() : json_i64(cell->ttl_ms));
+    set_value(object, cell->bytes, cell->len);
+    return object;
+}
+
+/* As people may see it: in pieces, for it may be long. */
+static void print_safe(const char *bytes, size_t len)
+{
+    char text[HFI_QUOTED_MAX];
+
+    for (size_t piece; len > 0; bytes += piece, len -= piece) {
+        piece = len < HF_NAME_MAX ? len : HF_NAME_MAX;
+        while (piece < len && piece > HF_NAME_MAX - 4 && (bytes[piece] & 0xc0) == 0x80)
+            piece--; /* not through the middle of a character */
+        fputs(hfi_quote_name(bytes, piece, text, sizeof text), stdout);
+    }
+}
+
+static int print_version(const struct cli *cli, uint64_t version)
+{
+    json_t *object;
+
+    if (cli->args.json) {
+        object = json_object();
+        json_set_name(object, cli->args.name, strlen(cli->args.name));
+        json_object_set_new(object, "version", json_u64(version));
+        json_print(object, true);
+    } else if (!cli->args.quiet) {
+        printf("%" PRIu64 "\n", version);
+    }
+    return out_finish(cli);
+}
+
+/* There is no such cell: for a script an answer, and no failure of the store. */
+static int absent(const struct cli *cli)
+{
+    say(cli, "no such cell: '%s'", shown(cli->args.name));
+    return EXIT_ABSENT;
+}
+
+/* ---- get ------------------------------------------------------------------------------ */
+
+static int get(struct cli *cli, struct cli_store *store)
+{
+    const char *name = cli->args.name;
+    hf_cell cell = HF_CELL_INIT;
+    hf_error err;
+    hf_status status = hf_cell_get(store->store, name, strlen(name), &cell, &err);
+
+    if (status == HF_NOT_FOUND)
+        return absent(cli);
+    if (status != HF_OK)
+        return say_failure(&err);
+    say_more(cli, "version %" PRIu64, cell.version);
+    if (cli->args.json)
+        json_print(cell_json(cli, &cell), true);
+    else if (isatty(STDOUT_FILENO)) {
+        print_safe(cell.bytes, cell.len);
+        putchar('\n');
+    } else
+        fwrite(cell.bytes, 1, cell.len, stdout);
+    hf_cell_free(&cell);
+    return out_finish(cli);
+}
+
+/* ---- put, cas ------------------------------------------------------------------------- */
+
+/* VALUE, or else (also for "-") standard input. One byte more than is allowed is too much. */
+static int read_value(const struct cli *cli, struct content *ret_value)
+{
+    const char *given = cli->args.value;
+    size_t got;
+
+    if (given && strcmp(given, "-") != 0) {
+        ret_value->bytes = must_strdup(given);
+        ret_value->len = strlen(given);
+        return EXIT_FINE;
+    }
+    ret_value->bytes = must_alloc(HF_CELL_MAX + 1);
+    ret_value->len = 0;
+    do {
+        got = fread(ret_value->bytes + ret_value->len, 1, HF_CELL_MAX + 1 - ret_value->len, stdin);
+        ret_value->len += got;
+    } while (got > 0 && ret_value->len <= HF_CELL_MAX);
+    if (!ferror(stdin))
+        return EXIT_FINE;
+    free(ret_value->bytes);
+    say_error("standard input: %s", strerror(errno));
+    return EXIT_NO_INPUT;
+}
+
+static int put(struct cli *cli, struct cli_store *store)
+{
+    const char *name = cli->args.name;
+    uint64_t version;
+    struct content value;
+    hf_status status;
+    hf_error err;
+    int code = read_value(cli, &value);
+
+    if (code != EXIT_FINE)
+        return code;
+    status = hf_cell_put(store->store, name, strlen(name), value.bytes, value.len, cli->args.ttl_ms,
+                         &version, &err);
+    free(value.bytes);
+    return status == HF_OK ? print_version(cli, version) : say_failure(&err);
+}
+
+static int cas(struct cli *cli, struct cli_store *store)
+{
+    const char *name = cli->args.name;
+    uint64_t version, fresh;
+    struct content value;
+    hf_status status;
+    hf_error err;
+    int code = version_of(cli, 0, &version);
+
+    if (code == EXIT_FINE)
+        code = read_value(cli, &value);
+    if (code != EXIT_FINE)
+        return code;
+    status = hf_cell_cas(store->store, name, strlen(name), version, value.bytes, value.len,
+                         cli->args.ttl_ms, &fresh, &err);
+    free(value.bytes);
+    return status == HF_OK ? print_version(cli, fresh) : say_failure(&err);
+}
+
+/* ---- rm ------------------------------------------------------------------------------- */
+
+static hf_status delete_any(const hf_cell *old, hf_cell_change *change, void *arg)
+{
+    change->action = HF_CELL_DELETE;
+    *(bool *)arg = old->version != 0;
+    return HF_OK;
+}
+
+static int rm(struct cli *cli, struct cli_store *store)
+{
+    const char *name = cli->args.name;
+    bool there = true;
+    uint64_t version;
+    hf_status status;
+    hf_error err;
+    int code;
+
+    if (cli->args.cell_version) {
+        code = version_of(cli, 1, &version);
+        if (code != EXIT_FINE)
+            return code;
+        status = hf_cell_delete(store->store, name, strlen(name), version, &err);
+    } else {
+        status = hf_cell_update(store->store, name, strlen(name), delete_any, &there, HF_FOREVER,
+                                NULL, NULL, &err);
+    }
+    if (status != HF_OK)
+        return say_failure(&err);
+    return there ? out_finish(cli) : absent(cli);
+}
+
+/* ---- watch ---------------------------------------------------------------------------- */
+
+/* A reader that has gone is how a watch in a pipeline ends: nothing to complain about. */
+static bool is_read(void)
+{
+    struct pollfd polled = { .fd = STDOUT_FILENO };
+
+    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
+}
+
+static void tell(const struct cli *cli, const hf_cell *cell)
+{
+    if (cli->args.json) {
+        json_print(cell_json(cli, cell), false);
+        return;
+    }
+    if (cell->version) {
+        printf("%" PRIu64 "\t", cell->version);
+        print_safe(cell->bytes, cell->len);
+        putchar('\n');
+    } else
+        puts("-");
+}
+
+/* Print what is there now if it is not what was printed last. */
+static hf_status look(const struct cli *cli, struct cli_store *store, uint64_t *seen, hf_error *err)
+{
+    const char *name = cli->args.name;
+    hf_cell cell = HF_CELL_INIT;
+    hf_status status = hf_cell_get(store->store, name, strlen(name), &cell, err);
+
+    if (status == HF_NOT_FOUND)
+        status = HF_OK;
+    if (status == HF_OK && cell.version != *seen) {
+        *seen = cell.version;
+        tell(cli, &cell);
+    }
+    hf_cell_free(&cell);
+    return status;
+}
+
+static int watch(struct cli *cli, struct cli_store *store)
+{
+    const char *name = cli->args.name;
+    uint64_t seen = UINT64_MAX;
+    bool away = false;
+    hf_status status;
+    hf_error err;
+
+    if (cli->stdout_closed)
+        return out_finish(cli);
+    if (!(store->info.caps & HF_CAP_CELL_WATCH))
+        say_more(cli, "engine %s does not tell of changes: it is looked at every second",
+                 store->info.engine);
+    do {
+        status = look(cli, store, &seen, &err);
+        if (fflush(stdout) != 0)
+            return errno == EPIPE ? EXIT_FINE : out_finish(cli);
+        if (status == HF_OK)
+            status =
+                hf_cell_wait(store->store, name, strlen(name), seen, LOOK_MS, NULL, NULL, &err);
+        else if (status == HF_UNAVAILABLE)
+            poll(NULL, 0, LOOK_MS);
+        if (status == HF_UNAVAILABLE && !away)
+            say(cli, "%s; waiting for it", err.text);
+        away = status == HF_UNAVAILABLE;
+        if (!is_read())
+            return EXIT_FINE;
+    } while (status == HF_OK || status == HF_TIMEOUT || away);
+    return say_failure(&err);
+}
