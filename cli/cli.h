@@ -62,10 +62,12 @@ struct args {
     char **command;             /* what stands after --, NULL-terminated; NULL: there was no -- */
 
     bool nonblock, shared, exclusive, names_only, force, forget, observe, again;
+    bool down, await, remove;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token;
+    int64_t parties, count;
     int on_lost;
-    const char *label;
+    const char *label, *who;
     const char *cell_version;
     char *lease;
 };

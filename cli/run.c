@@ -237,7 +237,7 @@ static int execute_command(struct run *run)
     json_t *event;
     int error;
 
-    if (run->lease)
+    if (run->lease && !run->rite->acquire) /* else it is no lease of the name */
         nest_open(&run->nest);
     set_environment(run);
     error = child_start(&run->child, args->command, &run->signals);

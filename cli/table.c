@@ -100,6 +100,29 @@ static const struct option_def elect_options[] = {
     COMMAND_ROWS,
 };
 
+#define WHO_ROW TEXT(0, "as", "WHO", who, "who we are among them (default: a name of this process)")
+
+static const struct option_def latch_options[] = {
+    NUMBER(0, "count", "N", 1, HF_PARTIES_MAX, count, "make it: open when N have counted down"),
+    FLAG(0, "down", down, "count down, once; with COMMAND when that has succeeded"),
+    FLAG(0, "wait", await, "wait until it is open"),
+    FLAG(0, "remove", remove, "remove it"),
+    WHO_ROW,
+    NAME_ROW,
+    FLAG('n', "nonblock", nonblock, "do not wait: is it open?"),
+    DURATION('w', "within", wait_ms, "wait at most D (default: for ever)"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it did not open in time (default 75; 0 says nothing)"),
+    COMMAND_ROWS,
+};
+
+static const struct option_def barrier_options[] = {
+    NUMBER(0, "parties", "N", 1, HF_PARTIES_MAX, parties, "how many wait for each other"),
+    WHO_ROW,
+    WAIT_ROWS,
+    COMMAND_ROWS,
+};
+
 static const struct option_def lock_options[] = {
     ACQUIRE_ROWS,
     DURATION(0, "ttl", ttl_ms, "let the lease end after D (default 30s, at least 1s)"),
@@ -164,6 +187,19 @@ const struct verb verbs[] = {
       "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
       "prints who leads instead, and every change of that.\n",
       OPTIONS(elect_options), verb_elect },
+    { "latch", OPERAND_COMMAND, "NAME [--count N|--down [--as WHO] [-- COMMAND]|--wait|--remove]",
+      "wait until so many have done their part",
+      "--count makes a latch; whoever counts down counts once, however often it says so; when N\n"
+      "have, it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
+      "succeeded; if it fails or dies the latch is broken, and --wait exits with 76. Without any "
+      "of\n"
+      "these it is looked at.\n",
+      OPTIONS(latch_options), verb_latch },
+    { "barrier", OPERAND_COMMAND, "NAME --parties N [OPTION...] [-- COMMAND [ARG...]]",
+      "wait for each other, and go on together",
+      "Waits until N are there. With COMMAND they start together, and none exits before the\n"
+      "COMMANDs of all have ended. If one of them dies all others are told, and exit with 76.\n",
+      OPTIONS(barrier_options), verb_barrier },
     { "lock", OPERAND_NAME, "NAME [OPTION...]", "take a lease that outlives this command",
       "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` want. The\n"
       "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"

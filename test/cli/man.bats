@@ -2,7 +2,7 @@
 # The man pages: there for every verb, well-formed, and no option missing.
 load helper
 
-verbs="run once elect lock renew unlock ls show watch break doctor engines redlock cell bench completion"
+verbs="run once elect latch barrier lock renew unlock ls show watch break doctor engines redlock cell bench completion"
 
 @test "every verb has a page, and holdfast(1) lists it" {
     for verb in $verbs; do
