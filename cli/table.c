@@ -52,15 +52,16 @@
                "semaphore: take K of the slots (default 1)"),                               \
         LABEL_ROW
 /* Of every verb that runs a command under a lease. */
-#define COMMAND_ROWS                                                                        \
-    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"), \
-        DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),        \
-        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                                     \
-               "what to do to COMMAND when the lease is lost (default term)"),              \
-        DURATION(0, "kill-after", kill_after_ms,                                            \
-                 "time between TERM and KILL (default 5s, or less to fit the ttl)"),        \
-        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                                 \
+#define COMMAND_ROWS                                                                 \
+    DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),     \
+        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                              \
+               "what to do to COMMAND when the lease is lost (default term)"),       \
+        DURATION(0, "kill-after", kill_after_ms,                                     \
+                 "time between TERM and KILL (default 5s, or less to fit the ttl)"), \
+        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                          \
                "write one JSON object a line there about what happens")
+#define TTL_ROW \
+    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)")
 #define LEASE_ROW SECRET(0, "lease", "HANDLE", lease, "the handle that `lock` printed")
 
 /* ---- options ------------------------------------------------------------------ */
@@ -79,6 +80,7 @@ const size_t global_option_count = COUNT(global_options);
 
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
+    TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     COMMAND_ROWS,
 };
@@ -88,6 +90,7 @@ static const struct option_def once_options[] = {
     FLAG(0, "forget", forget, "take the mark away, and run nothing: it may be done again"),
     WAIT_ROWS,
     LABEL_ROW,
+    TTL_ROW,
     COMMAND_ROWS,
 };
 
@@ -97,6 +100,7 @@ static const struct option_def elect_options[] = {
     FLAG(0, "observe", observe, "run nothing: print who leads, as it changes"),
     WAIT_ROWS,
     LABEL_ROW,
+    TTL_ROW,
     COMMAND_ROWS,
 };
 

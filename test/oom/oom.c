@@ -313,6 +313,44 @@ static void do_cells(hf_store *store)
     hf_cell_free(&cell);
 }
 
+static void do_once_and_elect(hf_store *store)
+{
+    hf_request request = mutex_request("agree");
+    hf_leader *seen = NULL;
+    hf_lease *lease = NULL;
+
+    if (fine(hf_once_begin(store, &request, 0, &lease, NULL, &contract_error)) && lease) {
+        (void)fine(hf_once_done(lease, &contract_error));
+        drop(lease);
+    }
+    request.name = "chair";
+    if (!fine(hf_election_campaign(store, &request, "value", 5, &lease, &contract_error)))
+        return;
+    (void)fine(hf_election_proclaim(lease, "another", 7, &contract_error));
+    if (fine(hf_election_observe(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error)))
+        hf_leader_free(seen);
+    (void)fine(hf_election_resign(lease, &contract_error));
+}
+
+/* Each call on a name of its own: what had no memory may have left one of two behind. */
+static void do_parties(hf_store *store)
+{
+    hf_lease *lease = NULL;
+
+    if (fine(hf_latch_set(store, "gate", 0, 1, &contract_error))) {
+        if (fine(hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error))) {
+            if (fine(hf_latch_count_down(store, "gate", 0, "a", NULL, &contract_error)))
+                (void)fine(hf_latch_wait(store, "gate", 0, HF_FOREVER, NULL, &contract_error));
+            drop(lease);
+        }
+        (void)fine(hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
+        (void)fine(hf_latch_remove(store, "gate", 0, &contract_error));
+    }
+    (void)fine(hf_barrier_wait(store, "ring", 0, 1, NULL, HF_FOREVER, NULL, &contract_error));
+    if (fine(hf_barrier_enter(store, "double", 0, 1, "a", 0, NULL, &lease, &contract_error)))
+        (void)fine(hf_barrier_leave(lease, HF_FOREVER, NULL, &contract_error));
+}
+
 /* Closing needs no memory, whatever is held. */
 static void do_close(hf_store *unused)
 {
@@ -342,6 +380,8 @@ static const struct scenario {
     void (*run)(hf_store *store);
     bool own_store; /* it is given one that is open */
     unsigned caps;
+    bool
+        above; /* about what stands on engines: once is enough, on those in memory, which are quick */
 } scenarios[] = {
     { "opening", do_open, false, 0 },
     { "closing", do_close, false, 0 },
@@ -356,6 +396,8 @@ static const struct scenario {
     { "asynchronous", do_async, true, 0 },
     { "watching", do_watch, true, HF_CAP_WATCH },
     { "cells", do_cells, true, HF_CAP_CELLS },
+    { "agreeing", do_once_and_elect, true, HF_CAP_CELLS, true },
+    { "parties", do_parties, true, HF_CAP_CELLS, true },
 };
 
 enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };
@@ -386,7 +428,8 @@ static int run_once(const char *url, const struct scenario *scenario, unsigned l
 
     contract_alone = true;
     contract_begin(url, false);
-    if (!has(scenario->caps))
+    if (!has(scenario->caps) || (scenario->above && strcmp(contract_info.engine, "memevent") != 0 &&
+                                 strcmp(contract_info.engine, "memblock") != 0))
         return EXIT_SKIPPED;
     if (contract_setup(NULL) != 0)
         return EXIT_WRONG;
