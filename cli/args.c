@@ -35,6 +35,7 @@ int args_parse(struct cli *cli, int argc, char **argv)
     cli->args.busy_exit = -1;
     cli->args.slots = cli->args.permits = cli->args.status_fd = -1;
     cli->args.for_pid = cli->args.token = cli->args.burst = -1;
+    cli->args.parties = cli->args.count = -1;
 
     while (code == EXIT_FINE && !dashes && *parser.next) {
         char *word = *parser.next++;

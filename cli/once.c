@@ -115,5 +115,7 @@ int verb_once(struct cli *cli)
                                           .entered = claim,
                                           .ended = mark_done };
 
+    if (cli->args.mark_ms && cli->args.mark_ms < HF_TTL_MIN_MS)
+        return usage_error(cli, "--for must be at least %ds", HF_TTL_MIN_MS / 1000);
     return cli->args.forget ? forget(cli) : run_under(cli, &rite);
 }

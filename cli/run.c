@@ -95,7 +95,7 @@ static int run_all(struct run *run)
             if (run->lost)
                 code = EXIT_LOST;
         }
-    } while (run->rite->again && run->rite->again(run));
+    } while (run->rite->again && run->rite->again(run, code));
     free(around);
     return code;
 }
@@ -237,7 +237,7 @@ static int execute_command(struct run *run)
     json_t *event;
     int error;
 
-    if (run->lease)
+    if (run->lease && !run->rite->acquire) /* else it is no lease of the name */
         nest_open(&run->nest);
     set_environment(run);
     error = child_start(&run->child, args->command, &run->signals);

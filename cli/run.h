@@ -19,7 +19,7 @@ struct run_rite {
     bool (*entered)(struct run *run, int *ret_code); /* the lease is ours, no command runs yet */
     int (*ended)(struct run *run, int code);         /* so did the command; returns the exit code */
     hf_status (*release)(struct run *run, hf_error *err); /* instead of hf_release() */
-    bool (*again)(struct run *run);                       /* all is over: once more? */
+    bool (*again)(struct run *run, int code);             /* all is over: once more? */
 };
 
 struct run {

@@ -52,15 +52,16 @@
                "semaphore: take K of the slots (default 1)"),                               \
         LABEL_ROW
 /* Of every verb that runs a command under a lease. */
-#define COMMAND_ROWS                                                                        \
-    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"), \
-        DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),        \
-        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                                     \
-               "what to do to COMMAND when the lease is lost (default term)"),              \
-        DURATION(0, "kill-after", kill_after_ms,                                            \
-                 "time between TERM and KILL (default 5s, or less to fit the ttl)"),        \
-        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                                 \
+#define COMMAND_ROWS                                                                 \
+    DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),     \
+        CHOICE(0, "on-lost", "term|kill|warn", on_lost,                              \
+               "what to do to COMMAND when the lease is lost (default term)"),       \
+        DURATION(0, "kill-after", kill_after_ms,                                     \
+                 "time between TERM and KILL (default 5s, or less to fit the ttl)"), \
+        NUMBER(0, "status-fd", "FD", 0, INT_MAX, status_fd,                          \
                "write one JSON object a line there about what happens")
+#define TTL_ROW \
+    DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)")
 #define LEASE_ROW SECRET(0, "lease", "HANDLE", lease, "the handle that `lock` printed")
 
 /* ---- options ------------------------------------------------------------------ */
@@ -79,6 +80,7 @@ const size_t global_option_count = COUNT(global_options);
 
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
+    TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     COMMAND_ROWS,
 };
@@ -88,6 +90,40 @@ static const struct option_def once_options[] = {
     FLAG(0, "forget", forget, "take the mark away, and run nothing: it may be done again"),
     WAIT_ROWS,
     LABEL_ROW,
+    TTL_ROW,
+    COMMAND_ROWS,
+};
+
+static const struct option_def elect_options[] = {
+    TEXT(0, "value", "TEXT", value, "what observers are told, an address say"),
+    FLAG(0, "again", again, "campaign anew when leadership was lost"),
+    FLAG(0, "observe", observe, "run nothing: print who leads, as it changes"),
+    WAIT_ROWS,
+    LABEL_ROW,
+    TTL_ROW,
+    COMMAND_ROWS,
+};
+
+#define WHO_ROW TEXT(0, "as", "WHO", who, "who we are among them (default: a name of this process)")
+
+static const struct option_def latch_options[] = {
+    NUMBER(0, "count", "N", 1, HF_PARTIES_MAX, count, "make it: open when N have counted down"),
+    FLAG(0, "down", down, "count down, once; with COMMAND when that has succeeded"),
+    FLAG(0, "wait", await, "wait until it is open"),
+    FLAG(0, "remove", remove, "remove it"),
+    WHO_ROW,
+    NAME_ROW,
+    FLAG('n', "nonblock", nonblock, "do not wait: is it open?"),
+    DURATION('w', "within", wait_ms, "wait at most D (default: for ever)"),
+    NUMBER('E', "conflict-exit-code", "N", 0, 255, busy_exit,
+           "exit with N if it did not open in time (default 75; 0 says nothing)"),
+    COMMAND_ROWS,
+};
+
+static const struct option_def barrier_options[] = {
+    NUMBER(0, "parties", "N", 1, HF_PARTIES_MAX, parties, "how many wait for each other"),
+    WHO_ROW,
+    WAIT_ROWS,
     COMMAND_ROWS,
 };
 
@@ -176,6 +212,26 @@ const struct verb verbs[] = {
       "One that fails, or whose lease is lost, has not, and neither has one whose machine crashed\n"
       "before the mark was set: the next `once` runs it again.\n",
       OPTIONS(once_options), verb_once },
+    { "elect", OPERAND_COMMAND, "NAME [OPTION...] -- COMMAND [ARG...]",
+      "run a command only while leading",
+      "Waits until it leads NAME, says so in the store, and runs COMMAND as `run` does; COMMAND "
+      "is\n"
+      "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
+      "prints who leads instead, and every change of that.\n",
+      OPTIONS(elect_options), verb_elect },
+    { "latch", OPERAND_COMMAND, "NAME [--count N|--down [--as WHO] [-- COMMAND]|--wait|--remove]",
+      "wait until so many have done their part",
+      "--count makes a latch; whoever counts down counts once, however often it says so; when N\n"
+      "have, it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
+      "succeeded; if it fails or dies the latch is broken, and --wait exits with 76. Without any "
+      "of\n"
+      "these it is looked at.\n",
+      OPTIONS(latch_options), verb_latch },
+    { "barrier", OPERAND_COMMAND, "NAME --parties N [OPTION...] [-- COMMAND [ARG...]]",
+      "wait for each other, and go on together",
+      "Waits until N are there. With COMMAND they start together, and none exits before the\n"
+      "COMMANDs of all have ended. If one of them dies all others are told, and exit with 76.\n",
+      OPTIONS(barrier_options), verb_barrier },
     { "lock", OPERAND_NAME, "NAME [OPTION...]", "take a lease that outlives this command",
       "Acquires NAME and prints the handle of the lease, which `renew` and `unlock` want. The\n"
       "lease ends by itself after its ttl unless it is renewed, by `renew` or, with --for PID,\n"

@@ -63,6 +63,9 @@ bool option_hidden(const struct verb *verb, const struct option_def *global);
 
 int verb_run(struct cli *cli);
 int verb_once(struct cli *cli);
+int verb_elect(struct cli *cli);
+int verb_latch(struct cli *cli);
+int verb_barrier(struct cli *cli);
 int verb_lock(struct cli *cli);
 int verb_renew(struct cli *cli);
 int verb_unlock(struct cli *cli);

@@ -682,7 +682,126 @@ HF_API hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_
 
 /* ---- latches and barriers ------------------------------------------------------ */
 
+#define HF_PARTIES_MAX 256 /* that take part in one latch or barrier */
+#define HF_PARTY_MAX   64  /* bytes of the name of one of them */
+
+/*
+ * A latch (HF_CAP_CELLS) is made for a count. Each who counts down is counted once,
+ * however often it says so: a call that ended with HF_UNKNOWN is simply made again.
+ * When so many have, the latch is open, for ever, and whoever waits or comes later
+ * passes. `who` is a text of 1 to HF_PARTY_MAX bytes.
+ *
+ * Who joins before it begins to work holds a lease (released with hf_release() after
+ * it has counted down) by which it is missed if it dies: then the latch is broken,
+ * and all who wait, or come later, are told HF_BROKEN and by whom. Waiters look at
+ * these leases once a second, at eight each; the rest of what they wait for wakes
+ * them, with HF_CAP_CELL_WATCH by an event.
+ *
+ * HF_NOT_FOUND: there is no such latch. HF_MISMATCH: the name's cell is something
+ * else, or hf_latch_set(): it is one of another count.
+ */
+HF_API hf_status hf_latch_set(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                              hf_error *err);
+/* *ret_left (may be NULL): how many have yet to; 0: it is open. */
+HF_API hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len,
+                                     const char *who, uint32_t *ret_left, hf_error *err);
+/* Waits at most wait_ms for the end of another life of `who` whose lease has not ended yet. */
+HF_API hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, const char *who,
+                               int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_lease,
+                               hf_error *err);
+/* HF_OK: open. HF_TIMEOUT, HF_CANCELLED, HF_BROKEN. */
+HF_API hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
+                               hf_cancel *cancel, hf_error *err);
+/* Its count, and how many have yet to count down; both may be NULL. HF_BROKEN: it is. */
+HF_API hf_status hf_latch_look(hf_store *store, const void *name, size_t name_len,
+                               uint32_t *ret_count, uint32_t *ret_left, hf_error *err);
+/* Remove it; who waits for it is told HF_NOT_FOUND. */
+HF_API hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_len, hf_error *err);
+
+/*
+ * A barrier for `parties` (HF_CAP_CELLS): all wait until so many are there, and go
+ * on together; then it is the next generation's. All must name the same number:
+ * HF_MISMATCH. `who` (NULL: a name by chance) takes part once at a time; another life
+ * of it whose lease has not ended yet is waited for.
+ *
+ * Somebody who dies while others wait breaks its generation: all of it are told
+ * HF_BROKEN, with who it was, within a second or so after its lease has ended, and the
+ * next who comes begins a new one. Who gives up (HF_TIMEOUT, HF_CANCELLED) has not
+ * come, and the others go on waiting for somebody in its place; if all were there in
+ * that moment it is HF_OK. HF_UNKNOWN: it may have been counted.
+ */
+HF_API hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len,
+                                 uint32_t parties, const char *who, int64_t wait_ms,
+                                 hf_cancel *cancel, hf_error *err);
+/*
+ * A double one: enter together, work, leave together. HF_OK: all are inside, and
+ * *ret_party is a lease that hf_barrier_leave() ends. Who comes while others are
+ * inside waits until they have left.
+ */
+HF_API hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len,
+                                  uint32_t parties, const char *who, int64_t wait_ms,
+                                  hf_cancel *cancel, hf_lease **ret_party, hf_error *err);
+/*
+ * Leave, and wait until all have left. The handle has ended, whatever is returned.
+ * HF_BROKEN: somebody was gone before it left; or it was we, by our lost lease.
+ * HF_TIMEOUT, HF_CANCELLED: we have left all the same, and do not know about the rest.
+ */
+HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel,
+                                  hf_error *err);
+
 /* ---- elections ------------------------------------------------------------------ */
+
+/*
+ * Who holds the lock leads, and says so in the cell of the same name (HF_CAP_CELLS):
+ * a few bytes, an address, say. A leader is one for as long as its lease is valid by
+ * its own clock, which ends before the store lets another one lead: on_lost,
+ * hf_lease_fd() and hf_remaining_ms() tell. No leader's words ever cover those of a
+ * later one.
+ */
+#define HF_ELECTION_MAX 32768 /* bytes of a value */
+
+/*
+ * Campaign: acquire as `request` says (a mutex or a writer), then proclaim `value`.
+ * HF_OK: *ret_leader is a lease like any other; hf_election_resign() ends it. Other
+ * statuses are those of hf_acquire() and of hf_election_proclaim(); we do not lead
+ * then. Who acquires asynchronously calls hf_election_proclaim() when it has the lease.
+ */
+HF_API hf_status hf_election_campaign(hf_store *store, const hf_request *request, const void *value,
+                                      size_t len, hf_lease **ret_leader, hf_error *err);
+/*
+ * Say something (else). HF_LOST: we do not lead any more. HF_FENCED: a later leader
+ * has spoken. HF_UNKNOWN: the same call may be made again. HF_MISMATCH: the name's
+ * cell is something else.
+ */
+HF_API hf_status hf_election_proclaim(hf_lease *leader, const void *value, size_t len,
+                                      hf_error *err);
+/* Say that nobody leads, and release. The handle has ended, whatever is returned; a plain
+ * hf_release() ends it too, and observers find out within a second. */
+HF_API hf_status hf_election_resign(hf_lease *leader, hf_error *err);
+
+/* What an observer sees; to be freed by hf_leader_free(). */
+typedef struct hf_leader {
+    int leads;         /* 0: nobody leads, and the next four are empty */
+    uint64_t token;    /* 0 where the engine has none */
+    const void *value; /* with a NUL behind it that value_len does not count */
+    size_t value_len;
+    const char *label;
+    uint64_t version; /* of what was proclaimed last */
+    uint64_t reserved[4];
+} hf_leader;
+
+/*
+ * Wait until what there is to see differs from `last` (NULL: return at once), at
+ * most wait_ms: another leader, another value, nobody. The change of the value wakes
+ * (with HF_CAP_CELL_WATCH by an event); a leader that is gone without a word is
+ * found by looking at its lease once a second (HF_CAP_INSPECT; else it is not found
+ * before another one leads). What came and went in between is not seen. HF_TIMEOUT:
+ * nothing new.
+ */
+HF_API hf_status hf_election_observe(hf_store *store, const void *name, size_t name_len,
+                                     const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+                                     hf_leader **ret_leader, hf_error *err);
+HF_API void hf_leader_free(hf_leader *leader); /* NULL is fine */
 
 /* ---- once only ------------------------------------------------------------------- */
 

@@ -131,6 +131,12 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
     return status;
 }
 
+hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
+                      hf_error *err)
+{
+    return look(store, name, len, false, ret_view, err);
+}
+
 void hf_view_free(hf_view *view)
 {
     hfi_free(view);

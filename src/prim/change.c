@@ -27,10 +27,10 @@ static hf_status apply(const struct hfi_prim *prim, struct hfi_change *change,
         write ? change->bytes.len : 0, write ? change->ttl_ms : 0, ret_version, inner);
 }
 
-static hf_status attempt(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
+static hf_status attempt(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg, bool *doubt,
                          uint64_t *ret_version, bool *ret_again, hf_error *inner)
 {
-    struct hfi_change change = { .what = HFI_KEEP };
+    struct hfi_change change = { .what = HFI_KEEP, .doubt = *doubt };
     hf_status status;
 
     *ret_again = false;
@@ -44,6 +44,7 @@ static hf_status attempt(const struct hfi_prim *prim, hfi_plan_fn *plan, void *a
         if (status == HF_OK && change.what == HFI_REMOVE)
             *ret_version = 0;
         *ret_again = status == HF_BUSY || status == HF_UNKNOWN;
+        *doubt |= status == HF_UNKNOWN;
     }
     hfi_cell_forget(&change.found);
     hfi_buffer_done(&change.bytes);
@@ -63,23 +64,29 @@ static void step_back(int round)
 hf_status hfi_cell_change(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
                           uint64_t *ret_version, hf_error *err)
 {
+    hf_error inner;
+    hf_status status = hfi_cell_plan(prim, plan, arg, ret_version, &inner);
+
+    return status == HF_OK ? HF_OK : hfi_prim_error(prim, status, &inner, err);
+}
+
+hf_status hfi_cell_plan(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
+                        uint64_t *ret_version, hf_error *inner)
+{
     int64_t begun_ms = hfi_now_ms();
     uint64_t version = 0;
-    hf_error inner;
     hf_status status;
-    bool again;
+    bool again, doubt = false;
 
     for (int round = 0;; round++) {
-        status = attempt(prim, plan, arg, &version, &again, &inner);
+        status = attempt(prim, plan, arg, &doubt, &version, &again, inner);
         if (!again || hfi_now_ms() - begun_ms >= HFI_CALL_LIMIT_MS)
             break;
         step_back(round);
     }
-    if (status != HF_OK)
-        return hfi_prim_error(prim, status, &inner, err);
-    if (ret_version)
+    if (status == HF_OK && ret_version)
         *ret_version = version;
-    return HF_OK;
+    return status;
 }
 
 /* ---- records ------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@
 
 struct hfi_change {
     struct hfi_cell found; /* for the plan to read */
+    bool doubt;            /* likewise: an earlier swap of this call may have been done */
     enum { HFI_KEEP, HFI_WRITE, HFI_REMOVE } what;
     struct hfi_buffer bytes; /* HFI_WRITE: what it should be */
     int64_t ttl_ms;          /* likewise; 0: no end */
@@ -24,7 +25,10 @@ struct hfi_change {
 typedef hf_status hfi_plan_fn(struct hfi_change *change, void *arg, hf_error *inner);
 
 /* HF_OK: it is as the plan wants it, at *ret_version (may be NULL; 0: there is none). HF_BUSY: others
- * changed it all the time. The error is wrapped. */
+ * changed it all the time. */
+hf_status hfi_cell_plan(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
+                        uint64_t *ret_version, hf_error *inner);
+/* Likewise, and the error is wrapped. */
 hf_status hfi_cell_change(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
                           uint64_t *ret_version, hf_error *err);
 

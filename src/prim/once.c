@@ -184,8 +184,8 @@ static void give_mark(hf_once_mark *mark, hf_once_mark *ret_mark)
 
 static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
 {
-    if (for_ms < 0 || for_ms > HF_MS_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "for_ms: from 0 to ten years");
+    if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_MS_MAX))
+        return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
     if (for_ms > 0 && !(caps & HF_CAP_CELL_TTL))
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "for_ms: a mark that ends by itself needs cells with a ttl, which "

@@ -4,5 +4,5 @@
 
 int contract_agree(void)
 {
-    return agree_once();
+    return agree_once() + agree_election() + agree_latch() + agree_barrier();
 }

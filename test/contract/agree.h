@@ -6,5 +6,8 @@
 #include "contract.h"
 
 int agree_once(void);
+int agree_election(void);
+int agree_latch(void);
+int agree_barrier(void);
 
 #endif

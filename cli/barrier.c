@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast barrier`: wait until all are there. With a command: a double barrier, whose parties start their
+ * commands together and end together. Main thread.
+ */
+#include "party.h"
+#include "table.h"
+
+static uint32_t parties(const struct cli *cli)
+{
+    return (uint32_t)cli->args.parties;
+}
+
+static hf_status pass(struct cli *cli, hf_store *store, hf_cancel *cancel, hf_error *err)
+{
+    return hf_barrier_wait(store, cli->args.name, 0, parties(cli), party_who(cli),
+                           party_wait_ms(cli), cancel, err);
+}
+
+/* ---- with a command ---------------------------------------------------------------------------------- */
+
+static bool enter(struct run *run, int *ret_code)
+{
+    const struct cli *cli = run->cli;
+    struct canceller canceller;
+    hf_error err;
+
+    if (!canceller_begin(&canceller, &run->signals)) {
+        *ret_code = EXIT_INTERNAL;
+        return false;
+    }
+    err.status = hf_barrier_enter(run->store.store, cli->args.name, 0, parties(cli), party_who(cli),
+                                  party_wait_ms(cli), canceller.cancel, &run->lease, &err);
+    canceller_end(&canceller);
+    if (err.status == HF_OK) {
+        run->token = hf_token(run->lease);
+        return true;
+    }
+    *ret_code = party_failure(cli, &err, &canceller.ended_by);
+    if (canceller.ended_by.typed)
+        run->die_of = canceller.ended_by.number;
+    return false;
+}
+
+/* However the command ended, we leave; and wait for the others. */
+static int leave(struct run *run, int code)
+{
+    struct canceller canceller;
+    hf_error err;
+
+    if (run->lost || !canceller_begin(&canceller, &run->signals))
+        return code;
+    err.status = hf_barrier_leave(run->lease, HF_FOREVER, canceller.cancel, &err);
+    run->lease = NULL;
+    canceller_end(&canceller);
+    if (err.status == HF_OK)
+        return code;
+    if (canceller.ended_by.typed)
+        run->die_of = canceller.ended_by.number;
+    return party_failure(run->cli, &err, &canceller.ended_by);
+}
+
+int verb_barrier(struct cli *cli)
+{
+    static const struct run_rite rite = { .acquire = enter, .ended = leave };
+    int code = need_name(cli);
+
+    if (code == EXIT_FINE && cli->args.parties < 0)
+        code = usage_error(cli, "--parties: for how many?");
+    if (code == EXIT_FINE && cli->args.nonblock && cli->args.wait_ms)
+        code = usage_error(cli, "-n and -w exclude each other");
+    if (code != EXIT_FINE)
+        return code;
+    return cli->args.command ? run_under(cli, &rite) : party_wait(cli, pass);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `holdfast elect`: a run whose lease is leadership. It says so in the store when it has it, and that nobody
+ * leads when it ends; with --again it campaigns anew after it lost it. `--observe` runs nothing and prints
+ * who leads, as that changes. Main thread.
+ */
+#include "look.h"
+#include "run.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AWAY_MS    1000 /* --again: how long not to ask a store that was away */
+#define OBSERVE_MS 1000 /* then we look whether anybody still reads us */
+
+/* ---- leading ------------------------------------------------------------------------------------- */
+
+static bool proclaim(struct run *run, int *ret_code)
+{
+    const char *value = run->cli->args.value ? run->cli->args.value : "";
+    hf_error err;
+
+    if (hf_election_proclaim(run->lease, value, strlen(value), &err) == HF_OK)
+        return true;
+    *ret_code = say_failure(&err);
+    return false;
+}
+
+static hf_status resign(struct run *run, hf_error *err)
+{
+    return hf_election_resign(run->lease, err);
+}
+
+/* --again: was it lost, and has nobody told us to end? */
+static bool again(struct run *run, int code)
+{
+    static bool led;
+    struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
+
+    led |= run->lost;
+    if (!run->cli->args.again || run->ended_by.number || run->die_of)
+        return false;
+    if (run->lost)
+        return true;
+    if (!led || code != EXIT_NO_STORE)
+        return false;
+    poll(&polled, 1,
+         AWAY_MS); /* it was lost because the store is away; a signal is read by the wait */
+    return true;
+}
+
+/* ---- observing ------------------------------------------------------------------------------------- */
+
+static void print_leader(const struct cli *cli, const hf_leader *leader)
+{
+    const char *name = cli->args.name;
+    struct timespec now;
+    struct tm local;
+    char at[16], token[CELL_MAX];
+
+    if (cli->args.json) {
+        json_t *object = json_object();
+
+        json_object_set_new(object, "event", json_string(leader->leads ? "leads" : "vacant"));
+        json_set_name(object, name, strlen(name));
+        if (leader->leads) {
+            json_object_set_new(object, "token", json_u64(leader->token));
+            json_object_set_new(object, "value", json_text(leader->value, leader->value_len));
+            json_object_set_new(object, "label", json_text(leader->label, strlen(leader->label)));
+        }
+        json_print(object, false);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(at, sizeof at, "%H:%M:%S", &local);
+    printf("%s.%03ld  ", at, now.tv_nsec / 1000000);
+    if (leader->leads)
+        printf("leads   %s  token %s  %s  %s\n", shown(name), token_words(leader->token, token),
+               safe_label(leader->label), safe(leader->value, leader->value_len));
+    else
+        printf("vacant  %s\n", shown(name));
+}
+
+/* A reader that has gone is how it ends in a pipeline: nothing to complain about. */
+static bool is_read(void)
+{
+    struct pollfd polled = { .fd = STDOUT_FILENO };
+
+    return poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
+}
+
+static int observe_loop(struct cli *cli, hf_store *store)
+{
+    hf_leader *last = NULL, *next;
+    hf_status status;
+    hf_error err;
+
+    do {
+        status = hf_election_observe(store, cli->args.name, 0, last, OBSERVE_MS, NULL, &next, &err);
+        if (status == HF_TIMEOUT)
+            continue;
+        if (status != HF_OK)
+            break;
+        hf_leader_free(last);
+        last = next;
+        print_leader(cli, last);
+        if (fflush(stdout) != 0 || ferror(stdout)) {
+            hf_leader_free(last);
+            return errno == EPIPE ? EXIT_FINE : out_finish(cli);
+        }
+    } while (is_read());
+    hf_leader_free(last);
+    return status == HF_OK || status == HF_TIMEOUT ? EXIT_FINE : say_failure(&err);
+}
+
+static int observe(struct cli *cli)
+{
+    struct cli_store store;
+    int code = need_name(cli);
+
+    if (code == EXIT_FINE && cli->args.command)
+        code = usage_error(cli, "--observe runs no command");
+    if (code == EXIT_FINE && cli->stdout_closed)
+        code = out_finish(cli);
+    if (code == EXIT_FINE)
+        code = store_open(cli, NULL, &store);
+    if (code != EXIT_FINE)
+        return code;
+    code = observe_loop(cli, store.store);
+    store_close(&store);
+    return code;
+}
+
+static bool check(struct run *run, int *ret_code)
+{
+    if (run->store.info.caps & HF_CAP_CELLS)
+        return true;
+    say_error("engine %s has no cells, in which a leader could say that it leads",
+              run->store.info.engine);
+    *ret_code = EXIT_CONFIG;
+    return false;
+}
+
+int verb_elect(struct cli *cli)
+{
+    static const struct run_rite rite = {
+        .before = check, .entered = proclaim, .release = resign, .again = again
+    };
+
+    return cli->args.observe ? observe(cli) : run_under(cli, &rite);
+}

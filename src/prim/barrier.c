@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hf_barrier_*(): barriers, single and double. All of one is in a cell of its name (barrier_plan.h);
+ * everybody who is here has a lease, by which it is missed when it dies (party.h), from before it comes
+ * until after it has gone. Whoever finds one missing breaks the generation, in the cell, where all see it.
+ * All on the calling thread.
+ */
+#include "prim/barrier_plan.h"
+#include "prim/held.h"
+#include "prim/party.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/hash.h"
+#include "util/random.h"
+#include "util/text.h"
+
+#include <string.h>
+
+/* A call, and what it has learnt. Large: not on a stack. */
+struct call {
+    struct hfi_prim *prim;
+    struct hfi_vigil vigil;
+    struct hfi_party party;
+    uint32_t parties;
+    bool twice, leaving;
+    bool full;           /* those inside must leave first, in `generation` */
+    uint64_t generation; /* ours */
+    uint64_t tried;      /* that we may have come in, if an outcome is unknown */
+    hf_status result;    /* of giving up */
+    uint32_t turn;
+    char chance[2 * 8 + 1]; /* a name for who has none */
+    struct hfi_barrier barrier, breaking;
+};
+
+/* ---- the cell ------------------------------------------------------------------------------------------ */
+
+static hf_status get(const struct hfi_cell *cell, const struct call *call,
+                     struct hfi_barrier *barrier, hf_error *inner)
+{
+    if (cell->version == 0)
+        hfi_barrier_new(barrier, call->parties, call->twice);
+    else if (!hfi_barrier_get(barrier, cell->bytes, cell->len))
+        return hfi_error_set(inner, HF_MISMATCH, 0, "the cell of that name is something else");
+    return HF_OK;
+}
+
+static hf_status put(struct hfi_change *change, const struct hfi_barrier *barrier, hf_error *inner)
+{
+    change->what = HFI_WRITE;
+    return hfi_barrier_put(barrier, &change->bytes) ? HF_OK : hfi_error_memory(inner);
+}
+
+static hf_status broken(const struct hfi_barrier *barrier, uint64_t generation, hf_error *inner)
+{
+    if (barrier->generation == generation && barrier->gone[0])
+        return hfi_error_set(inner, HF_BROKEN, 0, "'%s' is gone", barrier->gone);
+    return hfi_error_set(inner, HF_BROKEN, 0, "%s", hf_status_text(HF_BROKEN));
+}
+
+static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inner)
+{
+    struct call *call = arg;
+    struct hfi_barrier *barrier = &call->barrier;
+    bool changed = false;
+    hf_status status = get(&change->found, call, barrier, inner);
+
+    if (status != HF_OK)
+        return status;
+    if (change->doubt && barrier->generation != call->tried &&
+        !hfi_member_find(&barrier->members, call->party.who))
+        return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been counted, and passed");
+    status = hfi_barrier_arrive(barrier, call->parties, call->twice, call->party.who,
+                                call->party.id, &call->generation, &changed);
+    call->full = status == HF_BUSY;
+    if (status == HF_MISMATCH)
+        return hfi_error_set(inner, status, 0, "it is in use as a %s one for %u",
+                             barrier->twice ? "double" : "single", barrier->parties);
+    if (changed)
+        call->tried = call->generation;
+    return changed ? put(change, barrier, inner) : HF_OK;
+}
+
+static hf_status plan_withdraw(struct hfi_change *change, void *arg, hf_error *inner)
+{
+    struct call *call = arg;
+    bool changed = false;
+    hf_status status = get(&change->found, call, &call->barrier, inner);
+
+    if (status != HF_OK)
+        return status;
+    call->result = hfi_barrier_withdraw(&call->barrier, call->party.who, call->party.id,
+                                        call->generation, &changed);
+    return changed ? put(change, &call->barrier, inner) : HF_OK;
+}
+
+static hf_status plan_leave(struct hfi_change *change, void *arg, hf_error *inner)
+{
+    struct call *call = arg;
+    bool changed = false;
+    hf_status status = get(&change->found, call, &call->barrier, inner);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_barrier_leave(&call->barrier, call->party.who, call->party.id, &call->generation,
+                               &changed);
+    if (status == HF_BROKEN && change->doubt && call->barrier.generation != call->tried)
+        return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been the last to leave");
+    if (status == HF_BROKEN)
+        return broken(&call->barrier, call->generation, inner);
+    call->tried = call->generation;
+    return changed ? put(change, &call->barrier, inner) : HF_OK;
+}
+
+/* Somebody whose lease is gone. */
+struct missing {
+    struct call *call;
+    const struct hfi_member *member;
+};
+
+static hf_status plan_break(struct hfi_change *change, void *arg, hf_error *inner)
+{
+    struct missing *missing = arg;
+    struct hfi_barrier *barrier = &missing->call->breaking;
+    bool changed = false;
+    hf_status status = get(&change->found, missing->call, barrier, inner);
+
+    if (status != HF_OK)
+        return status;
+    hfi_barrier_break(barrier, missing->member->who, missing->member->token, &changed);
+    return changed ? put(change, barrier, inner) : HF_OK;
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------- */
+
+/* Is somebody missing of those who are here? Then it is broken from now on, and the next look sees that. */
+static hf_status miss(struct call *call, hf_error *inner)
+{
+    struct missing missing = { .call = call };
+    hf_status status;
+
+    call->vigil.living = true;
+    if (!call->vigil.due)
+        return HF_TIMEOUT;
+    status = hfi_party_gone(call->prim, &call->barrier.members, HFI_HERE, &call->turn,
+                            &missing.member, inner);
+    if (status == HF_OK && missing.member)
+        status = hfi_cell_plan(call->prim, plan_break, &missing, NULL, inner);
+    return status == HF_OK ? HF_TIMEOUT : status;
+}
+
+/* How did our generation end? */
+static hf_status look_end(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
+                          hf_error *inner)
+{
+    struct call *call = arg;
+    hf_status status = get(cell, call, &call->barrier, inner);
+
+    (void)vigil;
+    if (status != HF_OK)
+        return status;
+    status = hfi_barrier_outcome(&call->barrier, call->generation, !call->leaving);
+    if (status == HF_BROKEN)
+        return broken(&call->barrier, call->generation, inner);
+    return status == HF_TIMEOUT ? miss(call, inner) : status;
+}
+
+/* Have those left who were inside? */
+static hf_status look_free(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
+                           hf_error *inner)
+{
+    struct call *call = arg;
+    hf_status status = get(cell, call, &call->barrier, inner);
+
+    (void)vigil;
+    if (status != HF_OK || call->barrier.phase != HFI_OPEN ||
+        call->barrier.generation != call->generation)
+        return status;
+    return miss(call, inner);
+}
+
+/* ---- coming --------------------------------------------------------------------------------------------- */
+
+/* With our lease: be one of a generation. */
+static hf_status arrive(struct call *call, hf_error *err)
+{
+    hf_status status;
+
+    do {
+        status = hfi_cell_change(call->prim, plan_arrive, call, NULL, err);
+        if (status == HF_OK && call->full)
+            status = hfi_vigil(&call->vigil, look_free, call, err);
+    } while (status == HF_OK && call->full);
+    return status;
+}
+
+/* Who gives up has not come, unless it was too late for that. */
+static hf_status give_up(struct call *call, hf_status status, hf_error *err)
+{
+    hf_status withdrawn = hfi_cell_change(call->prim, plan_withdraw, call, NULL, err);
+    hf_error inner;
+
+    if (withdrawn != HF_OK)
+        return withdrawn; /* our lease ends now: the others will miss us */
+    if (call->result == HF_OK)
+        return HF_OK;
+    if (call->result == HF_BROKEN) {
+        broken(&call->barrier, call->generation, &inner);
+        status = HF_BROKEN;
+    } else {
+        hfi_error_set(&inner, status, 0, "%s", hf_status_text(status));
+    }
+    return hfi_prim_error(call->prim, status, &inner, err);
+}
+
+static hf_status pass(struct call *call, hf_error *err)
+{
+    hf_status status = arrive(call, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_vigil(&call->vigil, look_end, call, err);
+    return status == HF_OK || status == HF_BROKEN ? status : give_up(call, status, err);
+}
+
+static hf_status begin(struct call *call, struct hfi_prim *prim, uint32_t parties, const char *who,
+                       hf_error *err)
+{
+    unsigned char chance[8];
+
+    if (parties == 0 || parties > HF_PARTIES_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTIES_MAX);
+    call->prim = prim;
+    call->vigil.prim = prim;
+    call->vigil.next_ms = hfi_now_ms() + HFI_LOOK_FIRST_MS; /* most are through before that */
+    call->parties = parties;
+    call->turn = (uint32_t)hfi_random_u64();
+    if (!who) {
+        hfi_random_bytes(chance, sizeof chance);
+        hfi_hex(chance, sizeof chance, call->chance);
+        who = call->chance;
+    }
+    return hfi_party_name(&call->party, prim, who, err);
+}
+
+static hf_status come(hf_store *store, const void *name, size_t name_len, uint32_t parties,
+                      const char *who, int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_party,
+                      hf_error *err)
+{
+    struct hfi_prim prim;
+    struct call *call;
+    hf_status status = hfi_prim_enter(&prim, store, "barrier", name, name_len, HF_CAP_CELLS, err);
+
+    if (status != HF_OK)
+        return status;
+    call = hfi_calloc(1, sizeof *call);
+    if (!call)
+        status = hfi_error_memory(err);
+    else if (!hfi_until(wait_ms, &call->vigil.until_ms))
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    else
+        status = begin(call, &prim, parties, who, err);
+    if (status == HF_OK) {
+        call->twice = ret_party != NULL;
+        call->vigil.cancel = cancel;
+        status = hfi_party_enter(&call->party, store, call->vigil.until_ms, cancel, err);
+    }
+    if (status == HF_OK) {
+        status = pass(call, err);
+        if (status == HF_OK && ret_party)
+            *ret_party = call->party.lease;
+        else
+            (void)hf_release(call->party.lease, NULL);
+    }
+    hfi_free(call);
+    hfi_prim_leave(&prim);
+    return status == HF_OK ? hfi_ok(err) : status;
+}
+
+hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len, uint32_t parties,
+                          const char *who, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+{
+    return come(store, name, name_len, parties, who, wait_ms, cancel, NULL, err);
+}
+
+hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len, uint32_t parties,
+                           const char *who, int64_t wait_ms, hf_cancel *cancel,
+                           hf_lease **ret_party, hf_error *err)
+{
+    if (!ret_party)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_party: NULL");
+    return come(store, name, name_len, parties, who, wait_ms, cancel, ret_party, err);
+}
+
+/* ---- leaving --------------------------------------------------------------------------------------------- */
+
+/* The barrier's name, and who we are, from the name of our lease. */
+static hf_status take_apart(struct hfi_held *held, char who[HF_PARTY_MAX + 1], hf_error *err)
+{
+    struct hfi_name *name = &held->prim.name;
+    const unsigned char *nul = memrchr(held->name, 0, name->len);
+    size_t len = nul ? (size_t)(held->name + name->len - (nul + 1)) : 0;
+
+    if (!nul || nul == held->name || len == 0 || len > HF_PARTY_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "party: it did not enter a barrier");
+    memcpy(who, nul + 1, len);
+    who[len] = 0;
+    name->len = (uint32_t)(nul - held->name);
+    hfi_hash128(held->name, name->len, name->hash);
+    return HF_OK;
+}
+
+static hf_status leave(struct call *call, hf_error *err)
+{
+    hf_status status = hfi_cell_change(call->prim, plan_leave, call, NULL, err);
+
+    return status == HF_OK ? hfi_vigil(&call->vigil, look_end, call, err) : status;
+}
+
+hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+{
+    char who[HF_PARTY_MAX + 1];
+    struct hfi_held held;
+    struct call *call;
+    hf_status status = hfi_held_enter(&held, party, "barrier", HF_CAP_CELLS, err);
+
+    if (status != HF_OK)
+        return status;
+    status = take_apart(&held, who, err);
+    if (status != HF_OK) { /* a lease, but not one that is ours to end */
+        hfi_held_leave(&held);
+        return status;
+    }
+    call = hfi_calloc(1, sizeof *call);
+    if (!call)
+        status = hfi_error_memory(err);
+    if (status == HF_OK && !hfi_until(wait_ms, &call->vigil.until_ms))
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    if (status == HF_OK)
+        status = begin(call, &held.prim, 1, who, err);
+    if (status == HF_OK) {
+        call->leaving = call->twice = true;
+        call->vigil.cancel = cancel;
+        call->party.id = held.token;
+        status = leave(call, err);
+    }
+    hfi_free(call);
+    (void)hf_release(party, NULL);
+    hfi_held_leave(&held);
+    return status == HF_OK ? hfi_ok(err) : status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a latch is, and what becomes of it: pure functions of what its cell says.
+ *
+ *                     `count` have counted down
+ *   CLOSED -------------------------------------> OPEN      for ever
+ *      |       one who joined is gone
+ *      +----------------------------------------> BROKEN    for ever
+ *
+ * Both ends last until the latch is removed.
+ */
+#ifndef HFI_LATCH_PLAN_H
+#define HFI_LATCH_PLAN_H
+
+#include "prim/members.h"
+
+#define HFI_JOINED 'j' /* has a lease, and has not counted down */
+#define HFI_DOWN   'd' /* has counted down */
+
+struct hfi_latch {
+    uint32_t count;
+    char broken[HF_PARTY_MAX + 1]; /* who is gone; "": nobody */
+    struct hfi_members members;
+};
+
+bool hfi_latch_get(struct hfi_latch *latch, const void *bytes, size_t len); /* false: not a latch */
+bool hfi_latch_put(const struct hfi_latch *latch, struct hfi_buffer *to);   /* false: no memory */
+
+uint32_t hfi_latch_left(const struct hfi_latch *latch); /* 0: open */
+
+/* Each says what the caller is told, and in *ret_changed whether the latch is another one now. HF_BROKEN:
+ * it is. HF_FULL: more than HF_PARTIES_MAX take part. */
+hf_status hfi_latch_down(struct hfi_latch *latch, const char *who, bool *ret_changed);
+hf_status hfi_latch_join(struct hfi_latch *latch, const char *who, uint64_t token,
+                         bool *ret_changed);
+/* The lease of `who` with `token` is gone. */
+void hfi_latch_break(struct hfi_latch *latch, const char *who, uint64_t token, bool *ret_changed);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for what a cell will say: see vigil.h. On the calling thread. */
+#include "prim/vigil.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms)
+{
+    if (wait_ms < 0 && wait_ms != HF_FOREVER)
+        return false;
+    *ret_until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_after_ms(hfi_now_ms(), wait_ms);
+    return true;
+}
+
+static int64_t next_pause(int64_t pause_ms)
+{
+    if (pause_ms == 0)
+        return HFI_LOOK_FIRST_MS;
+    return pause_ms * 2 < HFI_LOOK_LAST_MS ? pause_ms * 2 : HFI_LOOK_LAST_MS;
+}
+
+static hf_status look_once(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg,
+                           uint64_t *ret_version, hf_error *inner)
+{
+    struct hfi_cell cell;
+    hf_status status = hfi_cell_read(vigil->prim, &cell, inner);
+
+    vigil->living = false;
+    if (status != HF_OK)
+        return status;
+    *ret_version = cell.version;
+    vigil->due = hfi_now_ms() >= vigil->next_ms;
+    status = look(vigil, &cell, arg, inner);
+    hfi_cell_forget(&cell);
+    if (vigil->due) {
+        vigil->pause_ms = next_pause(vigil->pause_ms);
+        vigil->next_ms = hfi_now_ms() + vigil->pause_ms;
+    }
+    return status;
+}
+
+/* When to look again although nothing has changed. */
+static int64_t next_look(const struct hfi_vigil *vigil, bool absent)
+{
+    int64_t next_ms = absent ? hfi_now_ms() + HFI_LOOK_LAST_MS : vigil->next_ms;
+
+    return (vigil->living || absent) && next_ms < vigil->until_ms ? next_ms : vigil->until_ms;
+}
+
+hf_status hfi_vigil(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg, hf_error *err)
+{
+    uint64_t version = 0;
+    hf_error inner;
+    hf_status status, waited;
+    bool absent;
+
+    for (;;) {
+        inner.text[0] = 0;
+        status = look_once(vigil, look, arg, &version, &inner);
+        absent = status == HF_UNAVAILABLE;
+        if ((status != HF_TIMEOUT && !absent) || hfi_now_ms() >= vigil->until_ms)
+            break;
+        waited = hfi_cell_wait(vigil->prim, version, next_look(vigil, absent), vigil->cancel, NULL,
+                               &inner);
+        if (waited != HF_OK && waited != HF_TIMEOUT && waited != HF_UNAVAILABLE) {
+            status = waited;
+            break;
+        }
+    }
+    if (status == HF_TIMEOUT)
+        return hfi_prim_error(vigil->prim, status, NULL, err);
+    return status == HF_OK ? HF_OK : hfi_prim_error(vigil->prim, status, &inner, err);
+}
+
+hf_status hfi_lives(const struct hfi_prim *prim, const void *name, size_t len, uint64_t token,
+                    bool *ret_lives, hf_error *inner)
+{
+    unsigned caps = hfi_store_engine(prim->store)->info.caps;
+    hf_view *view = NULL;
+    hf_status status;
+
+    *ret_lives = true;
+    if (!(caps & HF_CAP_INSPECT))
+        return HF_OK;
+    if (!(caps & HF_CAP_TOKEN))
+        token = 0;
+    status = hfi_inspect(prim->store, name, (uint32_t)len, &view, inner);
+    if (status != HF_OK)
+        return status;
+    *ret_lives = false;
+    for (size_t i = 0; view->count > 0 && i < view->entries[0].holder_count; i++)
+        if (token == 0 || view->entries[0].holders[i].token == token)
+            *ret_lives = true;
+    hf_view_free(view);
+    return HF_OK;
+}

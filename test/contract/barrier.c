@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* Barriers: all go on together, again and again; one who is gone breaks its generation for all. */
+#include "agree.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PARTIES 3
+#define ROUNDS  4
+
+struct party {
+    hf_store *store;
+    const char *who;
+    uint32_t parties;
+    bool twice;
+    int64_t wait_ms;
+    hf_cancel *cancel;
+    _Atomic int *here; /* how many have come, in all rounds */
+    hf_lease *lease;
+    hf_status status;
+    char text[HF_ERROR_TEXT_MAX];
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static hf_status come(struct party *party)
+{
+    if (party->twice)
+        return hf_barrier_enter(party->store, "ring", 0, party->parties, party->who, party->wait_ms,
+                                party->cancel, &party->lease, &contract_error);
+    return hf_barrier_wait(party->store, "ring", 0, party->parties, party->who, party->wait_ms,
+                           party->cancel, &contract_error);
+}
+
+static void *come_there(void *arg)
+{
+    struct party *party = arg;
+
+    party->tid = thread_id();
+    party->status = come(party);
+    memcpy(party->text, contract_error.text, sizeof party->text);
+    party->ended = true;
+    return NULL;
+}
+
+static struct party party_of(hf_store *store, const char *who)
+{
+    return (
+        struct party){ .store = store, .who = who, .parties = 2, .wait_ms = 2 * (int64_t)LIMIT_MS };
+}
+
+static void start(struct party *party)
+{
+    party->ended = false;
+    party->tid = 0;
+    CHECK(pthread_create(&party->thread, NULL, come_there, party) == 0);
+    thread_settled(&party->tid, &party->ended);
+}
+
+static hf_status end(struct party *party)
+{
+    CHECK(pthread_join(party->thread, NULL) == 0);
+    return party->status;
+}
+
+static void needs_cells(void **state)
+{
+    hf_store *store = open_store();
+    struct party party = party_of(store, "a");
+    hf_request request = mutex_request("no party");
+    hf_lease *lease;
+
+    (void)state;
+    if (!has(HF_CAP_CELLS)) {
+        EXPECT(HF_UNSUPPORTED, come(&party));
+        party.twice = true;
+        EXPECT(HF_UNSUPPORTED, come(&party));
+        close_store(store);
+        return;
+    }
+    party.parties = 0;
+    EXPECT(HF_INVALID, come(&party));
+    party.parties = HF_PARTIES_MAX + 1;
+    EXPECT(HF_INVALID, come(&party));
+    party.parties = 1;
+    party.wait_ms = 0;
+    EXPECT(HF_OK, come(&party)); /* all of one are here */
+    party.who = NULL;
+    EXPECT(HF_OK, come(&party));
+    party.wait_ms = -5;
+    EXPECT(HF_INVALID, come(&party));
+    lease = take(store, &request);
+    EXPECT(HF_INVALID, hf_barrier_leave(lease, 0, NULL, &contract_error));
+    give(lease); /* it was left alone */
+    close_store(store);
+}
+
+static void *go_round(void *arg)
+{
+    struct party *party = arg;
+
+    for (int round = 1; round <= ROUNDS; round++) {
+        (*party->here)++;
+        EXPECT(HF_OK, come(party));
+        CHECK(*party->here >= round * PARTIES); /* all of this round had come */
+        if (party->twice)
+            EXPECT(HF_OK, hf_barrier_leave(party->lease, LIMIT_MS, NULL, &contract_error));
+    }
+    return NULL;
+}
+
+static void all_go_on_together(void **state)
+{
+    static const char *const names[PARTIES] = { "a", "b", NULL };
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    for (int twice = 0; twice < 2; twice++) {
+        struct party parties[PARTIES];
+        _Atomic int here = 0;
+
+        for (int i = 0; i < PARTIES; i++) {
+            parties[i] = party_of(i == 1 ? parties[0].store : open_store(), names[i]);
+            parties[i].parties = PARTIES;
+            parties[i].twice = twice;
+            parties[i].here = &here;
+            CHECK(pthread_create(&parties[i].thread, NULL, go_round, &parties[i]) == 0);
+        }
+        for (int i = 0; i < PARTIES; i++)
+            CHECK(pthread_join(parties[i].thread, NULL) == 0);
+        CHECK(here == ROUNDS * PARTIES);
+        close_store(parties[0].store);
+        close_store(parties[2].store);
+    }
+}
+
+/* Giving up takes the arrival back: the others still wait for somebody. */
+static void who_gives_up_has_not_come(void **state)
+{
+    struct party a, b, c;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    a = party_of(store, "a");
+    b = party_of(store, "b");
+    c = party_of(store, "c");
+    a.wait_ms = 20;
+    EXPECT(HF_TIMEOUT, come(&a));
+    start(&b);
+    CHECK(!b.ended);
+    a.parties = 3;
+    EXPECT(HF_MISMATCH, come(&a));
+    a.parties = 2;
+    a.twice = true;
+    EXPECT(HF_MISMATCH, come(&a));
+    CHECK(hf_cancel_new(&c.cancel) == HF_OK);
+    CHECK(hf_cancel_fire(b.cancel = c.cancel) == HF_OK);
+    EXPECT(HF_CANCELLED, come(&c));
+    CHECK(!b.ended);
+    c.cancel = NULL;
+    EXPECT(HF_OK, come(&c));
+    EXPECT(HF_OK, end(&b));
+    CHECK(hf_cancel_free(b.cancel) == HF_OK);
+    close_store(store);
+}
+
+/* The lease of one who waits is ended, as it is when its process dies. */
+static void break_party(hf_store *store, const char *who)
+{
+    char name[16];
+    size_t len = (size_t)snprintf(name, sizeof name, "ring.%s", who);
+    hf_view *view = NULL;
+
+    name[4] = 0;
+    EXPECT(HF_OK, hf_inspect(store, name, len, 0, &view, &contract_error));
+    CHECK(view->count == 1 && view->entries[0].holder_count == 1);
+    EXPECT(HF_OK, hf_break(store, name, len, view->entries[0].holders[0].token, &contract_error));
+    hf_view_free(view);
+}
+
+static void one_who_is_gone_breaks_it(void **state)
+{
+    struct party parties[PARTIES];
+    hf_store *store, *other;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_INSPECT | HF_CAP_BREAK);
+    store = open_store();
+    other = open_store();
+    for (int i = 0; i < 2; i++) {
+        parties[i] = party_of(i ? other : store, i ? "b" : "a");
+        parties[i].parties = PARTIES;
+        start(&parties[i]);
+    }
+    break_party(store, "b");
+    for (int i = 0; i < 2; i++) {
+        EXPECT(HF_BROKEN, end(&parties[i]));
+        CHECK(strstr(parties[i].text, "'b' is gone"));
+    }
+
+    /* Inside a double one: whoever leaves is told. */
+    parties[0] = party_of(store, "a");
+    parties[1] = party_of(other, "b");
+    parties[0].twice = parties[1].twice = true;
+    start(&parties[0]);
+    EXPECT(HF_OK, come(&parties[1]));
+    EXPECT(HF_OK, end(&parties[0]));
+    break_party(store, "b");
+    EXPECT(HF_BROKEN, hf_barrier_leave(parties[0].lease, HF_FOREVER, NULL, &contract_error));
+    CHECK(strstr(contract_error.text, "'b' is gone"));
+    EXPECT(HF_BROKEN, hf_barrier_leave(parties[1].lease, HF_FOREVER, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_barrier_leave(parties[1].lease, 0, NULL, &contract_error));
+
+    /* The next generation is as good as any. */
+    start(&parties[0]);
+    EXPECT(HF_OK, come(&parties[1]));
+    EXPECT(HF_OK, end(&parties[0]));
+    EXPECT(HF_TIMEOUT, hf_barrier_leave(parties[0].lease, 1, NULL, &contract_error));
+    EXPECT(HF_OK, hf_barrier_leave(parties[1].lease, 0, NULL, &contract_error));
+    close_store(store);
+    close_store(other);
+}
+
+int agree_barrier(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(needs_cells),
+        CASE(all_go_on_together),
+        CASE(who_gives_up_has_not_come),
+        CASE(one_who_is_gone_breaks_it),
+    };
+
+    return cmocka_run_group_tests_name("barrier", cases, NULL, NULL);
+}

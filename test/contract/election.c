@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Elections: one leads, observers see it, and no former leader covers the words of a later one. */
+#include "agree.h"
+
+#include <string.h>
+
+static hf_status campaign(hf_store *store, const char *value, hf_lease **ret_leader)
+{
+    hf_request request = waiting_request("chair");
+
+    request.label = value;
+    return hf_election_campaign(store, &request, value, strlen(value), ret_leader, &contract_error);
+}
+
+static hf_lease *lead(hf_store *store, const char *value)
+{
+    hf_lease *leader = NULL;
+
+    EXPECT(HF_OK, campaign(store, value, &leader));
+    CHECK(leader);
+    return leader;
+}
+
+static hf_status observe(hf_store *store, const hf_leader *last, int64_t wait_ms,
+                         hf_leader **ret_leader)
+{
+    return hf_election_observe(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
+}
+
+/* What is seen next after *seen, which it becomes. value NULL: nobody leads. */
+static void sees(hf_store *store, hf_leader **seen, const char *value)
+{
+    hf_leader *next = NULL;
+
+    EXPECT(HF_OK, observe(store, *seen, LIMIT_MS, &next));
+    CHECK(next && (next->leads != 0) == (value != NULL));
+    CHECK(strcmp(next->value, value ? value : "") == 0 && next->value_len == strlen(next->value));
+    CHECK(value || next->label[0] == 0);
+    hf_leader_free(*seen);
+    *seen = next;
+}
+
+static void needs_cells(void **state)
+{
+    hf_request request = mutex_request("chair");
+    hf_store *store = open_store();
+    hf_leader *seen = NULL;
+    hf_lease *leader;
+
+    (void)state;
+    if (!has(HF_CAP_CELLS)) {
+        EXPECT(HF_UNSUPPORTED, campaign(store, "x", &leader));
+        EXPECT(HF_UNSUPPORTED, observe(store, NULL, 0, &seen));
+        leader = take(store, &request);
+        EXPECT(HF_UNSUPPORTED, hf_election_proclaim(leader, "x", 1, &contract_error));
+        give(leader);
+        close_store(store);
+        return;
+    }
+    EXPECT(HF_INVALID, hf_election_campaign(store, NULL, "x", 1, &leader, &contract_error));
+    EXPECT(HF_INVALID, hf_election_campaign(store, &request, NULL, 1, &leader, &contract_error));
+    EXPECT(HF_INVALID, hf_election_campaign(store, &request, "x", HF_ELECTION_MAX + 1, &leader,
+                                            &contract_error));
+    request.kind = HF_SHARED;
+    EXPECT(HF_INVALID, hf_election_campaign(store, &request, "x", 1, &leader, &contract_error));
+    EXPECT(HF_INVALID, observe(store, NULL, -7, &seen));
+    sees(store, &seen, NULL);
+    EXPECT(HF_TIMEOUT, observe(store, seen, 0, &(hf_leader *){ NULL }));
+    hf_leader_free(seen);
+    hf_leader_free(NULL);
+    close_store(store);
+}
+
+static void observers_follow(void **state)
+{
+    hf_store *store, *other;
+    hf_leader *seen = NULL;
+    hf_lease *leader;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    other = open_store();
+    leader = lead(store, "ada");
+    sees(other, &seen, "ada");
+    CHECK(seen->token == hf_token(leader) && strcmp(seen->label, "ada") == 0);
+    EXPECT(HF_TIMEOUT, observe(other, seen, 0, &(hf_leader *){ NULL }));
+    EXPECT(HF_OK, hf_election_proclaim(leader, "ada again", 9, &contract_error));
+    sees(other, &seen, "ada again");
+    EXPECT(HF_OK, hf_election_proclaim(leader, "", 0, &contract_error));
+    sees(other, &seen, ""); /* it leads, and has nothing to say */
+    EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
+    sees(other, &seen, NULL);
+    EXPECT(HF_INVALID, hf_election_proclaim(leader, "x", 1, &contract_error));
+    leader = lead(other, "bob");
+    sees(store, &seen, "bob");
+    give(leader); /* without a word */
+    if (has(HF_CAP_INSPECT))
+        sees(store, &seen, NULL);
+    hf_leader_free(seen);
+    close_store(store);
+    close_store(other);
+}
+
+struct observer {
+    hf_store *store;
+    hf_leader *seen;
+    hf_cancel *cancel;
+    hf_status status;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *watch(void *arg)
+{
+    struct observer *observer = arg;
+    hf_leader *next = NULL;
+
+    observer->tid = thread_id();
+    observer->status = hf_election_observe(observer->store, "chair", 0, observer->seen, HF_FOREVER,
+                                           observer->cancel, &next, &contract_error);
+    observer->ended = true;
+    hf_leader_free(observer->seen);
+    observer->seen = next;
+    return NULL;
+}
+
+static void begin_to_watch(struct observer *observer)
+{
+    observer->ended = false;
+    observer->tid = 0;
+    CHECK(pthread_create(&observer->thread, NULL, watch, observer) == 0);
+    thread_settled(&observer->tid, &observer->ended);
+}
+
+static void waiting_observers_are_told(void **state)
+{
+    struct observer observer = { .cancel = NULL };
+    hf_store *store;
+    hf_lease *leader;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    observer.store = open_store();
+    sees(observer.store, &observer.seen, NULL);
+    begin_to_watch(&observer);
+    leader = lead(store, "ada");
+    CHECK(pthread_join(observer.thread, NULL) == 0);
+    EXPECT(HF_OK, observer.status);
+    CHECK(observer.seen->leads && strcmp(observer.seen->value, "ada") == 0);
+
+    CHECK(hf_cancel_new(&observer.cancel) == HF_OK);
+    begin_to_watch(&observer);
+    CHECK(!observer.ended);
+    CHECK(hf_cancel_fire(observer.cancel) == HF_OK);
+    CHECK(pthread_join(observer.thread, NULL) == 0);
+    EXPECT(HF_CANCELLED, observer.status);
+    CHECK(hf_cancel_free(observer.cancel) == HF_OK);
+    EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
+    close_store(observer.store);
+    close_store(store);
+}
+
+static void a_former_leader_covers_nothing(void **state)
+{
+    hf_store *store, *other;
+    hf_lease *former, *leader;
+    hf_leader *seen = NULL;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_BREAK);
+    store = open_store();
+    other = open_store();
+    former = lead(store, "ada");
+    EXPECT(HF_OK, hf_break(other, "chair", 0, hf_token(former), &contract_error));
+    await_lost(former);
+    EXPECT(HF_LOST, hf_election_proclaim(former, "ada, late", 9, &contract_error));
+    leader = lead(other, "bob");
+    EXPECT(has(HF_CAP_TOKEN) ? HF_FENCED : HF_LOST,
+           hf_election_proclaim(former, "ada, later", 10, &contract_error));
+    EXPECT(HF_LOST, hf_election_resign(former, &contract_error));
+    sees(store, &seen, "bob");
+    EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
+    hf_leader_free(seen);
+    close_store(store);
+    close_store(other);
+}
+
+int agree_election(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(needs_cells),
+        CASE(observers_follow),
+        CASE(waiting_observers_are_told),
+        CASE(a_former_leader_covers_nothing),
+    };
+
+    return cmocka_run_group_tests_name("election", cases, NULL, NULL);
+}

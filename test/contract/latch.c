@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Latches: each counts once, waiters are woken, one who joined is missed when it is gone. */
+#include "agree.h"
+
+#include <string.h>
+
+#define WAITERS 3
+
+static hf_status down(hf_store *store, const char *who, uint32_t *ret_left)
+{
+    return hf_latch_count_down(store, "gate", 0, who, ret_left, &contract_error);
+}
+
+static hf_status wait_for(hf_store *store, int64_t wait_ms)
+{
+    return hf_latch_wait(store, "gate", 4, wait_ms, NULL, &contract_error);
+}
+
+static hf_lease *join(hf_store *store, const char *who)
+{
+    hf_lease *lease = NULL;
+
+    EXPECT(HF_OK, hf_latch_join(store, "gate", 0, who, LIMIT_MS, NULL, &lease, &contract_error));
+    CHECK(lease);
+    return lease;
+}
+
+static void needs_cells(void **state)
+{
+    static const char long_name[HF_NAME_MAX] = { 'x' };
+    char who[HF_PARTY_MAX + 2] = { 0 };
+    hf_store *store = open_store();
+    hf_lease *lease;
+    uint32_t left;
+
+    (void)state;
+    if (!has(HF_CAP_CELLS)) {
+        EXPECT(HF_UNSUPPORTED, hf_latch_set(store, "gate", 0, 1, &contract_error));
+        EXPECT(HF_UNSUPPORTED, down(store, "a", &left));
+        EXPECT(HF_UNSUPPORTED, wait_for(store, 0));
+        EXPECT(HF_UNSUPPORTED,
+               hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_remove(store, "gate", 0, &contract_error));
+        close_store(store);
+        return;
+    }
+    EXPECT(HF_NOT_FOUND, down(store, "a", &left));
+    EXPECT(HF_NOT_FOUND, wait_for(store, LIMIT_MS));
+    EXPECT(HF_NOT_FOUND, hf_latch_remove(store, "gate", 0, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_latch_set(store, "gate", 0, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_latch_set(store, "gate", 0, HF_PARTIES_MAX + 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_MISMATCH, hf_latch_set(store, "gate", 0, 3, &contract_error));
+    EXPECT(HF_INVALID, down(store, NULL, &left));
+    EXPECT(HF_INVALID, down(store, "", &left));
+    memset(who, 'w', HF_PARTY_MAX + 1);
+    EXPECT(HF_INVALID, down(store, who, &left));
+    who[HF_PARTY_MAX] = 0;
+    EXPECT(HF_OK, down(store, who, &left));
+    EXPECT(HF_INVALID, wait_for(store, -2));
+    EXPECT(HF_OK, hf_latch_set(store, long_name, sizeof long_name, 1, &contract_error));
+    EXPECT(HF_INVALID,
+           hf_latch_count_down(store, long_name, sizeof long_name, "a", NULL, &contract_error));
+    EXPECT(HF_OK, hf_guard_write(store, "gate2", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_latch_wait(store, "gate2", 0, 0, NULL, &contract_error));
+    close_store(store);
+}
+
+struct waiter {
+    hf_store *store;
+    hf_status status;
+    char text[HF_ERROR_TEXT_MAX];
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *wait_there(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->tid = thread_id();
+    waiter->status = wait_for(waiter->store, HF_FOREVER);
+    memcpy(waiter->text, contract_error.text, sizeof waiter->text);
+    waiter->ended = true;
+    return NULL;
+}
+
+static void start(struct waiter *waiter, hf_store *store)
+{
+    *waiter = (struct waiter){ .store = store };
+    CHECK(pthread_create(&waiter->thread, NULL, wait_there, waiter) == 0);
+    thread_settled(&waiter->tid, &waiter->ended);
+}
+
+static void each_counts_once(void **state)
+{
+    struct waiter waiters[WAITERS];
+    hf_store *store, *other;
+    uint32_t left = 9, count = 9;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    other = open_store();
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    for (int i = 0; i < WAITERS; i++)
+        start(&waiters[i], i ? store : other);
+    EXPECT(HF_OK, down(store, "a", &left));
+    CHECK(left == 1);
+    EXPECT(HF_OK, down(other, "a", &left)); /* a retry, by another handle even */
+    CHECK(left == 1);
+    EXPECT(HF_TIMEOUT, wait_for(store, 1));
+    EXPECT(HF_OK, hf_latch_look(store, "gate", 0, &count, &left, &contract_error));
+    CHECK(count == 2 && left == 1);
+    for (int i = 0; i < WAITERS; i++)
+        CHECK(!waiters[i].ended);
+    EXPECT(HF_OK, down(store, "b", NULL));
+    for (int i = 0; i < WAITERS; i++) {
+        CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        EXPECT(HF_OK, waiters[i].status);
+    }
+    EXPECT(HF_OK, wait_for(other, 0)); /* late */
+    EXPECT(HF_OK, down(store, "c", &left));
+    CHECK(left == 0);
+    EXPECT(HF_OK, hf_latch_remove(store, "gate", 0, &contract_error));
+    EXPECT(HF_NOT_FOUND, wait_for(other, 0));
+    close_store(store);
+    close_store(other);
+}
+
+/* Gone without having counted down: released is as good as dead. */
+static void who_joined_is_missed(void **state)
+{
+    struct waiter waiters[2];
+    hf_store *store, *other;
+    hf_lease *a, *b;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_INSPECT);
+    store = open_store();
+    other = open_store();
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 3, &contract_error));
+    a = join(store, "ada");
+    b = join(other, "bob");
+    start(&waiters[0], store);
+    start(&waiters[1], other);
+    EXPECT(HF_OK, down(store, "ada", NULL));
+    give(a);                           /* it has done its part */
+    b = (give(b), join(store, "bob")); /* gone and back, before or after anybody looked */
+    (void)b;
+    for (int i = 0; i < 2; i++)
+        CHECK(waiters[i].ended == false || waiters[i].status == HF_BROKEN);
+    give(b);
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        EXPECT(HF_BROKEN, waiters[i].status);
+        CHECK(strstr(waiters[i].text, "'bob'"));
+    }
+    EXPECT(HF_BROKEN, wait_for(store, 0));
+    EXPECT(HF_BROKEN, down(store, "carol", NULL));
+    EXPECT(HF_BROKEN, hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
+    close_store(store);
+    close_store(other);
+}
+
+static void waiting_can_be_cancelled(void **state)
+{
+    hf_cancel *cancel;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    CHECK(hf_cancel_new(&cancel) == HF_OK);
+    CHECK(hf_cancel_fire(cancel) == HF_OK);
+    EXPECT(HF_CANCELLED, hf_latch_wait(store, "gate", 0, HF_FOREVER, cancel, &contract_error));
+    CHECK(hf_cancel_free(cancel) == HF_OK);
+    close_store(store);
+}
+
+int agree_latch(void)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(needs_cells),
+        CASE(each_counts_once),
+        CASE(who_joined_is_missed),
+        CASE(waiting_can_be_cancelled),
+    };
+
+    return cmocka_run_group_tests_name("latch", cases, NULL, NULL);
+}
