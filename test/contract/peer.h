@@ -34,7 +34,7 @@ void peer_make_child(struct peer *peer, bool fork);
 void peer_kill_alone(struct peer *peer);
 void peer_orphans_end(struct peer *peer);
 
-/* Begin to acquire; only name, kind, capacity, permits, flags, times and label are passed on. */
+/* Begin to acquire; only name, kind, capacity, permits, flags, times, scope and label are passed on. */
 void peer_begin(struct peer *peer, int lease, const hf_request *request);
 /* How that ended. */
 hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token);
@@ -47,6 +47,9 @@ void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX]);
 /* Take and release the name `count` times; each time raise the two numbers in the file at `path`
  * by one, not atomically, and check that they were equal. Returns at once; peer_idle() waits. */
 void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path);
+/* Take some of NAMES "step0", "step1", ... in their order, `count` times; none of it may fail. As above. */
+void peer_climb(struct peer *peer, int names, int count, unsigned seed);
+hf_status climb(hf_store *store, int names, int count, unsigned seed);
 void peer_idle(struct peer *peer);
 
 /* The other end: serve commands from `fd` until it is closed or told to stop. */
