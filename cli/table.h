@@ -64,6 +64,7 @@ int verb_unlock(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);
+int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);

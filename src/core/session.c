@@ -433,7 +433,7 @@ hf_status hf_session_text(hf_lease *handle, const char *around, char ret_text[HF
     if (count > 0) { /* of many, the latest */
         size_t skip = count == HFI_HOLDS_MAX ? 1 : 0;
 
-        memcpy(at, around + TEXT_SESSION + skip * TEXT_ONE, (count - skip) * TEXT_ONE);
+        memmove(at, around + TEXT_SESSION + skip * TEXT_ONE, (count - skip) * TEXT_ONE);
         at += (count - skip) * TEXT_ONE;
     }
     *at++ = '.';
