@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What the callback of an asynchronous acquire leaves behind. */
@@ -66,6 +67,7 @@ hf_request acquire_request(const struct cli *cli)
     request.ttl_ms = args->ttl_ms;
     request.max_hold_ms = args->max_hold_ms;
     request.label = args->label;
+    request.session = getenv(SESSION_VARIABLE);
     return request;
 }
 
@@ -191,6 +193,10 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
     const struct cli *cli = acquiring->cli;
     int64_t wanted = cli->args.busy_exit;
 
+    if (err->status == HF_DEADLOCK) {
+        say_error("%s", err->text); /* a bug of whoever made the circle: said even with -E 0 */
+        return wanted >= 0 ? (int)wanted : EXIT_BUSY;
+    }
     if (!not_acquired(err->status))
         return say_failure(err);
 

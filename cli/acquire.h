@@ -8,6 +8,8 @@
 #include "status.h"
 #include "store.h"
 
+#define SESSION_VARIABLE "HOLDFAST_SESSION" /* what runs around us hold: hf_session_text() */
+
 /* Check what both verbs share: -n with -w, -s with --slots and so on. EXIT_FINE or EXIT_USAGE. */
 int acquire_check(const struct cli *cli);
 /* The request that the options ask for. */

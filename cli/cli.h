@@ -22,7 +22,7 @@
 
 enum {
     EXIT_FINE = 0,
-    EXIT_WARNED = 1, /* doctor only */
+    EXIT_WARNED = 1, /* doctor, deadlocks */
     EXIT_ABSENT = 1, /* cell and its like: there is none */
     EXIT_BAD = 2,    /* doctor only */
     EXIT_USAGE = 64,

@@ -202,6 +202,15 @@ static bool acquire_own(struct run *run, int *ret_code)
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
+/* What is waited for inside of the command, we wait for. A nested run has nothing of its own. */
+static void set_session(const struct run *run)
+{
+    char text[HF_SESSION_MAX];
+
+    if (run->lease && hf_session_text(run->lease, getenv(SESSION_VARIABLE), text, NULL) == HF_OK)
+        setenv(SESSION_VARIABLE, text, 1);
+}
+
 static void set_environment(const struct run *run)
 {
     char token[24];
@@ -210,6 +219,7 @@ static void set_environment(const struct run *run)
     setenv("HOLDFAST_NAME", run->cli->args.name, 1);
     setenv("HOLDFAST_TOKEN", token, 1);
     setenv("HOLDFAST_STORE", run->store.for_child, 1);
+    set_session(run);
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         if (run->store.password_envs[i])
             unsetenv(run->store.password_envs[i]);

@@ -261,6 +261,10 @@ const struct verb verbs[] = {
       OPTIONS(show_options), verb_show },
     { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
       verb_watch },
+    { "deadlocks", OPERAND_NONE, "", "show who waits for each other in a circle",
+      "Exit code 0: nobody does, 1: somebody does. One of each circle is told so, after about a\n"
+      "second, and gives up.\n",
+      NO_OPTIONS, verb_deadlocks },
     { "break", OPERAND_NAME, "NAME --token T", "end exactly one lease by force",
       "Ends the lease that holds NAME with token T now, whoever owns it; its holder is told. If\n"
       "that lease has ended already, nothing happens and the exit code is 75.\n",

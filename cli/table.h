@@ -73,6 +73,7 @@ int verb_limit(struct cli *cli);
 int verb_ls(struct cli *cli);
 int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);
+int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);

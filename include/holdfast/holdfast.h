@@ -202,7 +202,7 @@ typedef struct hf_lease hf_lease;
 typedef struct hf_cancel hf_cancel;
 
 #define HF_NAME_MAX     512         /* bytes; any bytes */
-#define HF_LABEL_MAX    127         /* longer labels are cut */
+#define HF_LABEL_MAX    127         /* longer labels are cut; of who holds and waits, to 49 at least */
 #define HF_CAPACITY_MAX 1000000000u /* largest semaphore */
 #define HF_FOREVER      ((int64_t)-1)
 #define HF_TTL_MIN_MS   1000
@@ -220,6 +220,8 @@ typedef enum hf_kind {
 #define HF_NO_RENEW  (1u << 2) /* a ttl lease is not renewed by itself */
 #define HF_DETACHED  (1u << 3) /* outlives this process: needs a ttl, can be handed to hf_adopt() */
 #define HF_STRICT    (1u << 4) /* no local passing: FIFO across all processes and threads */
+#define HF_NO_SESSION \
+    (1u << 5) /* no part in deadlock detection: the lease is for another thread to release */
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
 
@@ -243,12 +245,14 @@ typedef struct hf_request {
     int64_t max_hold_ms;   /* end the lease after this, whatever happens; 0: no */
     int64_t min_valid_ms;  /* a grant with less validity left is given back: HF_TOO_SHORT */
     int64_t lock_delay_ms; /* after an unclean loss the name stays closed this long */
-    uint64_t scope;        /* for HF_REENTRANT: who "we" are; 0: the calling thread */
+    uint64_t scope;        /* who "we" are, for HF_REENTRANT and deadlocks; 0: the calling thread */
     const char *label;     /* for people; NULL: the store's label */
     hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
     hf_lost_fn *on_lost;
     void *on_lost_arg;
-    uint64_t reserved[6];
+    const char *session; /* of who works for another process: what hf_session_text() gave it; what is
+                            no such text is ignored */
+    uint64_t reserved[5];
 } hf_request;
 /* clang-format off */
 #define HF_REQUEST_INIT { .size = sizeof(hf_request) }
@@ -262,7 +266,7 @@ typedef struct hf_request {
  * 0. HF_TIMEOUT, HF_CANCELLED: we have left the queue. HF_MISMATCH: the name
  * is in use as another kind or capacity. HF_UNKNOWN: the store may have granted
  * it; nobody can use that grant, and it is given back in the background.
- * HF_INVALID: the text names the field.
+ * HF_DEADLOCK: see below under deadlocks. HF_INVALID: the text names the field.
  *
  * With HF_REENTRANT, a thread (scope) that already holds the name through this
  * store handle by a reentrant request gets the same handle again, its hold
@@ -985,6 +989,57 @@ HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding
                            void *arg, hf_error *err);
 
 /* ---- deadlocks ------------------------------------------------------------ */
+
+/*
+ * In a store that lists waiters and has tokens (HF_CAP_WAITERS, HF_CAP_TOKEN), requests that wait for
+ * each other in a circle are found, across names, threads, processes and machines: one of them, of
+ * those with a limit to their wait the last, else the last of all, gets HF_DEADLOCK with the circle in
+ * words, and the others go on once it releases what it holds. That comes after about a second of
+ * waiting (deadlock_check= in the URL; 0s: never). At once: a reader that waits to become the writer of
+ * the same name, and who waits for itself without a limit and without a canceller (with one of them it
+ * waits as it asked for).
+ *
+ * Who waits and who holds is a *session*: a thread; or a scope, for requests that name one; or, by
+ * `session` of the request, that of another process. Asynchronous requests without one of the two last
+ * have none. Of a session that holds more than eight leases in the store the latest eight count.
+ * Leases that end by themselves (HF_NO_RENEW, HF_DETACHED, max_hold_ms) are in nobody's way for ever
+ * and do not count. A lease that another thread will release must be asked for with HF_NO_SESSION:
+ * else whoever asked for it is taken to be the one who must go on.
+ *
+ * It is never said of a request that could go on: who is not known to wait is taken to be about to
+ * release, of a semaphore every way to enough permits must be closed, and all of it is looked at twice.
+ */
+
+#define HF_SESSION_MAX 160 /* with its NUL */
+
+/*
+ * The session that holds `lease`, as text for a process that works for us (an environment variable):
+ * what it waits for, we wait for. `around` is the same text of a process for which we work, NULL: none.
+ */
+HF_API hf_status hf_session_text(hf_lease *lease, const char *around, char ret_text[HF_SESSION_MAX],
+                                 hf_error *err);
+
+/* One who waits in a circle: for `name`, which the next one has. The last waits for what the first has. */
+typedef struct hf_deadlock_link {
+    const unsigned char *name; /* what it waits for */
+    size_t name_len;
+    uint64_t token; /* of its lease of what the one before it waits for; 0: it does not hold that but is
+                       ahead in its queue */
+    uint64_t session;
+    int64_t age_ms; /* waiting since */
+    int64_t pid;    /* 0: unknown */
+    const char *label;
+    uint64_t reserved[2];
+} hf_deadlock_link;
+
+/* Everything is good during the call only. links[0] is the one that will get HF_DEADLOCK. */
+typedef void hf_deadlock_fn(const hf_deadlock_link *links, size_t count, void *arg);
+
+/*
+ * Report the circles that are in the store now, one call each. HF_UNSUPPORTED: the engine cannot list
+ * waiters, or has no tokens.
+ */
+HF_API hf_status hf_deadlocks(hf_store *store, hf_deadlock_fn *found, void *arg, hf_error *err);
 
 /* ---- engines ------------------------------------------------------------ */
 

@@ -27,6 +27,7 @@ struct attempt {
     bool waits;          /* `wait` has been prepared */
     bool waited;         /* it did not come at once */
     struct hfi_wait wait;
+    struct hfi_tag tag;
 };
 
 static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lease, hf_error *err);
@@ -59,7 +60,15 @@ hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret
     a.want = &want;
     a.waits = false;
     a.waited = false;
-    return acquire(handle, &a, ret_lease, err);
+    status = hfi_session_ask(a.store, &want, false, &a.tag, err);
+    if (status != HF_OK)
+        return status;
+    want.tag = &a.tag;
+
+    status = acquire(handle, &a, ret_lease, err);
+    if (a.waits)
+        hfi_free(a.wait.words);
+    return status;
 }
 
 /* ---- before the store ------------------------------------------------------------- */
@@ -169,11 +178,22 @@ static hf_status sleep_here(struct attempt *a)
     return HF_OK;
 }
 
+/* It is ours: what we wait for later on, we wait for with this in our hands. */
+static void note(struct attempt *a, hf_lease *handle)
+{
+    const hf_request *request = a->want->request;
+
+    if (a->store->detector.able && hfi_session_counts(request))
+        hfi_session_holds(a->store, request->scope, handle);
+}
+
 static hf_status wait_here(struct attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     hf_cancel *cancel = a->want->request->cancel;
     hf_status status;
 
+    if (a->tag.count > 0)
+        hfi_detect_watch(&a->wait, &a->tag);
     if (cancel && hfi_wait_follow(&a->wait, cancel) != HF_OK)
         hfi_wait_stop(&a->wait, HF_CANCELLED);
     status = sleep_here(a);
@@ -185,6 +205,7 @@ static hf_status wait_here(struct attempt *a, hf_lease **ret_lease, hf_error *er
     hfi_wait_leave(&a->wait);
     if (status == HF_OK) {
         *ret_lease = a->wait.passed;
+        note(a, *ret_lease);
         hfi_ok(err);
     } else {
         status = fail(a, status, NULL, err);
@@ -263,6 +284,8 @@ static void wait_in_store(struct attempt *a, struct hfi_op *op)
     if (!a->waits)
         hfi_wait_init(wait, a->store, a->lease, a->want->request->min_valid_ms);
     a->waits = true;
+    if (a->tag.count > 0)
+        hfi_detect_watch(wait, &a->tag);
     hfi_wait_list(wait);
     if (cancel && !wait->cancel && hfi_wait_follow(wait, cancel) != HF_OK)
         hfi_wait_stop(wait, HF_CANCELLED);
@@ -352,6 +375,7 @@ static hf_status finish(struct attempt *a, hf_status status, const hf_error *inn
         status = hfi_acquire_granted(a->lease, a->want->request->min_valid_ms, a->waited, &handle);
         if (__builtin_expect(status == HF_OK, 1)) {
             *ret_lease = handle;
+            note(a, handle);
             return hfi_ok(err);
         }
         status = fail(a, status, NULL, err);
@@ -367,6 +391,10 @@ static hf_status finish(struct attempt *a, hf_status status, const hf_error *inn
 
 static hf_status fail(struct attempt *a, hf_status status, const hf_error *inner, hf_error *err)
 {
+    hf_error words;
+
+    if (status == HF_DEADLOCK && a->waits && err)
+        inner = hfi_detect_error(&a->wait, &words);
     return hfi_store_error(a->store, "acquire", &a->lease->claim.name, status, inner, err);
 }
 

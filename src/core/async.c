@@ -10,6 +10,7 @@
 #include "core/call.h"
 #include "core/op.h"
 #include "core/thread.h"
+#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/process.h"
@@ -58,7 +59,13 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
     }
     if (status == HF_OK) {
         call = call_new(store, done, arg);
-        status = call ? begin_acquire(handle, call, &want, err) : hfi_error_memory(err);
+        status =
+            call ? hfi_session_ask(store, &want, true, &call->tag, err) : hfi_error_memory(err);
+        if (status == HF_OK) {
+            want.tag = &call->tag;
+            call->scope = hfi_session_counts(want.request) ? want.request->scope : 0;
+        }
+        status = status != HF_OK ? status : begin_acquire(handle, call, &want, err);
         if (status == HF_OK) {
             if (ret_op)
                 *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
@@ -112,6 +119,8 @@ static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const st
     hfi_wait_init(&call->wait, call->store, call->lease, request->min_valid_ms);
     call->wait.call = call;
     call->wait.tid = 0;
+    if (call->tag.count > 0)
+        hfi_detect_watch(&call->wait, &call->tag);
     (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
     hfi_wait_list(&call->wait);
     if (request->cancel && hfi_wait_follow(&call->wait, request->cancel) != HF_OK)
@@ -158,6 +167,8 @@ void hfi_call_told(struct hfi_call *call, uint32_t word)
         return;
     }
     /* The lease that was passed is another slot; ours is not needed. */
+    if (call->scope)
+        hfi_session_holds(call->store, call->scope, call->wait.passed);
     set_result(call, HF_OK, call->wait.passed, "acquire", NULL, NULL);
     hfi_lease_leave(lease);
     end_call(call);
@@ -267,6 +278,8 @@ static void acquired(struct hfi_call *call, hf_status status, const hf_error *in
         status = hfi_acquire_granted(lease, call->wait.min_valid_ms, call->may_wait, &handle);
     if (granted && status != HF_OK)
         inner = NULL;
+    if (status == HF_OK && call->scope)
+        hfi_session_holds(call->store, call->scope, handle);
     set_result(call, status, handle, "acquire", &lease->claim.name, inner);
     if (status != HF_OK)
         hfi_acquire_failed(lease, granted ? HF_UNKNOWN : status);
@@ -423,6 +436,8 @@ static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void
     call->done = done;
     call->arg = arg;
     call->timed = false;
+    call->scope = 0;
+    call->tag.count = 0;
     call->deadline_ms = HFI_NEVER;
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
     hfi_wait_init(&call->wait, store, NULL, 0);
@@ -441,6 +456,7 @@ static void call_drop(struct hfi_call *call)
     struct hfi_store *store = call->store;
 
     hfi_wait_leave(&call->wait);
+    hfi_free(call->wait.words);
     if (call->timed)
         hfi_keeper_forget(store, &call->timer);
     if (call->lease)
@@ -467,8 +483,12 @@ static void unref(struct hfi_call *call)
 static void set_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
                        const struct hfi_name *name, const hf_error *inner)
 {
+    hf_error words;
+
     call->status = status;
     call->handle = handle;
+    if (status == HF_DEADLOCK)
+        inner = hfi_detect_error(&call->wait, &words);
     if (status == HF_OK)
         hfi_ok(&call->error);
     else if (name)
@@ -493,6 +513,7 @@ void hfi_call_deliver(struct hfi_call *call)
     const struct hfi_store *outer = hfi_self.calling;
 
     hfi_wait_leave(&call->wait);
+    hfi_free(call->wait.words);
     pthread_mutex_lock(&call->lock);
     hfi_slot_retire(&call->slot);
     pthread_mutex_unlock(&call->lock);

@@ -28,6 +28,9 @@ struct hfi_call {
     struct hfi_call *after; /* in a thread's list of calls that GO */
     struct hfi_op op;
 
+    struct hfi_tag tag;
+    uint64_t scope; /* whose the lease will be; 0: no session's */
+
     hf_done_fn *done;
     void *arg;
     hf_status status;

@@ -187,6 +187,7 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
             break;
         nanosleep(&pause, NULL); /* what was stopped takes a moment to leave */
     }
+    hfi_detect_stop(store);
     give_back(orphans->lost);
     hfi_keeper_stop(store);
     hfi_notify_stop(store);
@@ -249,6 +250,7 @@ static void forget(struct hfi_lease *alone)
 
 static void free_store(struct hfi_store *store)
 {
+    hfi_scopes_done(&store->scopes);
     hfi_keeper_done(store);
     hfi_loop_done(&store->loop);
     hfi_drive_done(store);

@@ -119,6 +119,24 @@ bool hfi_cohort_leave(struct hfi_wait *wait)
     return queued;
 }
 
+bool hfi_cohort_surface(struct hfi_wait *wait)
+{
+    struct hfi_shard *shard = wait->shard;
+    struct hfi_lease *lease = wait->lease;
+    bool queued;
+
+    pthread_mutex_lock(&shard->lock);
+    queued = !hfi_list_empty(&wait->queued);
+    if (queued) {
+        hfi_list_remove(&wait->queued);
+        lease->pass = false;
+        atomic_store_explicit(&lease->phase, HFI_GOING, memory_order_relaxed);
+        hfi_table_link(shard, lease);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return queued;
+}
+
 /* ---- passing on --------------------------------------------------------------- */
 
 /* Whoever holds now: what belongs to the holder and not to the claim. The label in the store stays

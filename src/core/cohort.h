@@ -35,6 +35,10 @@ enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struc
 /* A waiter wants to leave the queue. Takes the lock itself. false: it was taken out, and is told. */
 bool hfi_cohort_leave(struct hfi_wait *wait);
 
+/* A waiter goes to the store by itself, where others see it; it is told GO by the caller, without locks.
+ * Takes the lock itself. false: it is not in the queue, or not any more. */
+bool hfi_cohort_surface(struct hfi_wait *wait);
+
 /* The lease is being released: give it to the next local waiter, which is told PASSED after
  * unlocking. NULL: it goes back to the store. */
 struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease);

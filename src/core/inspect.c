@@ -4,8 +4,9 @@
  * from there, sorted, into one block of memory that is the caller's view.
  * While it grows nothing has a fixed address: texts are kept as offsets.
  */
-#include "core/request.h"
-#include "core/store.h"
+#include "core/inspect.h"
+
+#include "core/knot.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -38,13 +39,16 @@ struct finding {
     struct hfi_job job;
     struct hfi_sink sink;
     struct array entries, holders, waiters, texts;
+    bool contended; /* keep only names that somebody waits for */
     unsigned char pattern[HF_NAME_MAX];
 };
 
 static bool put_entry(struct hfi_sink *sink, const hf_entry *entry);
 static bool put_holder(struct hfi_sink *sink, const hf_holder *holder);
 static bool put_waiter(struct hfi_sink *sink, const hf_waiter *waiter);
+static void end_entry(struct finding *f);
 static hf_view *build(struct finding *f);
+static bool tell_sessions(hf_view *view);
 
 static void finding_free(struct finding *f)
 {
@@ -63,9 +67,8 @@ static void late_inspect(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-/* Ask the engine, and make a view of its answer. */
-static hf_status look(struct hfi_store *store, const void *pattern, uint32_t len, bool glob,
-                      hf_view **ret_view, hf_error *err)
+hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, unsigned how,
+                   hf_view **ret_view, hf_error *err)
 {
     struct finding *f = hfi_calloc(1, sizeof *f);
     hf_status status;
@@ -79,7 +82,8 @@ static hf_status look(struct hfi_store *store, const void *pattern, uint32_t len
     f->job.late = late_inspect;
     f->job.op.u.inspect.pattern = f->pattern;
     f->job.op.u.inspect.len = len;
-    f->job.op.u.inspect.glob = glob;
+    f->job.op.u.inspect.glob = how & HFI_LOOK_GLOB;
+    f->contended = how & HFI_LOOK_CONTENDED;
     f->job.op.u.inspect.sink = &f->sink;
 
     hfi_keeper_busy(store); /* for late_inspect(), which may come any time */
@@ -89,6 +93,7 @@ static hf_status look(struct hfi_store *store, const void *pattern, uint32_t len
     hfi_keeper_idle(store);
 
     if (status == HF_OK) {
+        end_entry(f);
         *ret_view = build(f);
         status = *ret_view ? hfi_ok(err) : hfi_error_memory(err);
     } else {
@@ -122,8 +127,13 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
 
     if (status == HF_OK)
-        status = look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB, &view, err);
-    if (status == HF_OK && view) {
+        status = hfi_look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB ? HFI_LOOK_GLOB : 0,
+                          &view, err);
+    if (status == HF_OK && !tell_sessions(view)) {
+        hf_view_free(view);
+        status = hfi_error_memory(err);
+    }
+    if (status == HF_OK) {
         view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
         *ret_view = view;
     }
@@ -134,7 +144,25 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
 hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
                       hf_error *err)
 {
-    return look(store, name, len, false, ret_view, err);
+    hf_view *view = NULL;
+    hf_status status = hfi_look(store, name, len, 0, &view, err);
+
+    if (status == HF_OK && !tell_sessions(view)) {
+        hf_view_free(view);
+        return hfi_error_memory(err);
+    }
+    if (status == HF_OK)
+        *ret_view = view;
+    return status;
+}
+
+/* The tags are not for people. false: out of memory. */
+static bool tell_sessions(hf_view *view)
+{
+    struct hfi_graph *graph = hfi_graph_new(view, true, NULL);
+
+    hfi_graph_free(graph);
+    return graph != NULL;
 }
 
 void hf_view_free(hf_view *view)
@@ -182,11 +210,33 @@ static bool keep_label(struct finding *f, const char *label, size_t *ret_offset)
     return keep(f, label, label ? strlen(label) : 0, ret_offset);
 }
 
+static struct raw_entry *last_entry(struct finding *f)
+{
+    return (struct raw_entry *)(void *)f->entries.items + f->entries.count - 1;
+}
+
+/* The last entry is complete: is it one to keep? */
+static void end_entry(struct finding *f)
+{
+    const struct raw_entry *last;
+
+    if (!f->contended || f->entries.count == 0)
+        return;
+    last = last_entry(f);
+    if (last->entry.waiter_count > 0)
+        return;
+    f->entries.count--;
+    f->holders.count = last->holder;
+    f->texts.count = last->name;
+}
+
 static bool put_entry(struct hfi_sink *sink, const hf_entry *entry)
 {
     struct finding *f = hfi_container(sink, struct finding, sink);
-    struct raw_entry *raw = extend(&f->entries, 1, sizeof *raw);
+    struct raw_entry *raw;
 
+    end_entry(f);
+    raw = extend(&f->entries, 1, sizeof *raw);
     if (!raw)
         return false;
     *raw = (struct raw_entry){ .entry = *entry,
@@ -194,11 +244,6 @@ static bool put_entry(struct hfi_sink *sink, const hf_entry *entry)
                                .waiter = f->waiters.count };
     raw->entry.holder_count = raw->entry.waiter_count = 0;
     return keep(f, entry->name, entry->name_len, &raw->name);
-}
-
-static struct raw_entry *last_entry(struct finding *f)
-{
-    return (struct raw_entry *)(void *)f->entries.items + f->entries.count - 1;
 }
 
 static bool put_holder(struct hfi_sink *sink, const hf_holder *holder)

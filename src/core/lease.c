@@ -9,7 +9,7 @@
  */
 #include "core/cohort.h"
 #include "core/owner.h"
-#include "core/request.h"
+#include "core/session.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/alloc.h"
@@ -28,6 +28,7 @@ struct hfi_table hfi_leases = { .slot_size = SLOT_SIZE, .kind = HFI_KIND_LEASE }
 
 static struct hfi_lease *take_slot(void);
 static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want);
+static char *tagged(const char *label, const struct hfi_tag *tag);
 
 /* ---- making -------------------------------------------------------------------- */
 
@@ -110,11 +111,26 @@ static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want)
     lease->claim.name.bytes = name;
     lease->claim.name.len = want->name_len;
 
-    if (label) {
-        lease->claim.label = lease->label = hfi_strndup(label, hfi_label_len(label));
-        return lease->label != NULL;
-    }
-    return true;
+    if (want->tag && want->tag->count > 0)
+        lease->label = tagged(label ? label : lease->store->label, want->tag);
+    else if (label)
+        lease->label = hfi_strndup(label, hfi_label_len(label, HF_LABEL_MAX));
+    else
+        return true;
+    lease->claim.label = lease->label;
+    return lease->label != NULL;
+}
+
+/* The label, cut so that the tag fits behind it. NULL: out of memory. */
+static char *tagged(const char *label, const struct hfi_tag *tag)
+{
+    char text[HF_LABEL_MAX + 1], tag_text[HFI_TAG_MAX];
+    size_t tag_len = hfi_tag_write(tag, tag_text);
+    size_t len = hfi_label_len(label, HF_LABEL_MAX - tag_len);
+
+    memcpy(text, label, len);
+    memcpy(text + len, tag_text, tag_len);
+    return hfi_strndup(text, len + tag_len);
 }
 
 /* ---- slots, with a few spare ones for each thread --------------------------------- */

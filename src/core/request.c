@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define ALL_FLAGS (HF_BARGE | HF_REENTRANT | HF_NO_RENEW | HF_DETACHED | HF_STRICT)
+#define ALL_FLAGS (HF_BARGE | HF_REENTRANT | HF_NO_RENEW | HF_DETACHED | HF_STRICT | HF_NO_SESSION)
 
 static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi_want *want,
                             hf_error *err);
@@ -46,6 +46,7 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const h
         request = whole;
     }
     ret_want->request = request;
+    ret_want->tag = NULL;
 
     status = hfi_name_check(request->name, request->name_len, &ret_want->name_len, err);
     if (status != HF_OK)
@@ -89,13 +90,13 @@ hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, h
     return HF_OK;
 }
 
-size_t hfi_label_len(const char *label)
+size_t hfi_label_len(const char *label, size_t most)
 {
-    size_t len = strnlen(label, HF_LABEL_MAX + 1);
+    size_t len = strnlen(label, most + 1);
 
-    if (len <= HF_LABEL_MAX)
+    if (len <= most)
         return len;
-    len = HF_LABEL_MAX;
+    len = most;
     while (len > 0 && ((unsigned char)label[len] & 0xc0) == 0x80)
         len--;
     return len;

@@ -5,6 +5,8 @@
 
 #include "engine/engine.h"
 
+struct hfi_tag;
+
 #define HFI_STRUCT_MAX 4096 /* no option struct is larger, in any version */
 
 /* A request that makes sense. Points into the caller's memory. */
@@ -14,9 +16,10 @@ struct hfi_want {
     uint32_t name_len;
     enum hfi_mode mode;
     uint32_t capacity, permits;
-    int64_t ttl_ms; /* to ask the store for; 0: none */
-    bool renew;     /* renewed by itself */
-    bool pass;      /* takes part in the local queue */
+    int64_t ttl_ms;            /* to ask the store for; 0: none */
+    bool renew;                /* renewed by itself */
+    bool pass;                 /* takes part in the local queue */
+    const struct hfi_tag *tag; /* to put behind the label; NULL: none (session.h) */
 };
 
 /*
@@ -38,8 +41,8 @@ static inline int64_t hfi_ttl_least(const struct hfi_engine *engine)
 hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
                         hf_error *err);
 
-/* How much of a label is kept: at most HF_LABEL_MAX bytes, and not half a character. */
-size_t hfi_label_len(const char *label);
+/* How much of a label is kept: at most so many bytes, and not half a character. */
+size_t hfi_label_len(const char *label, size_t most);
 
 /* Copy an option struct that the caller says is `size` bytes into `whole` of `whole_size`, the rest
  * zero. false: no such size makes sense (`least` is the smallest that does), or the caller set

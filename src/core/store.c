@@ -102,6 +102,11 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_er
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
 
+    status = hfi_detect_init(store, url, err);
+    if (status != HF_OK) {
+        hfi_drive_done(store);
+        return status;
+    }
     status = engine->open(url, &store->host, &store->conn, err);
     if (status != HF_OK)
         wrap_url(url, err);
@@ -120,9 +125,11 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_er
 
 static void init(struct hfi_store *store, const struct hfi_engine *engine)
 {
+    bool fresh = !hfi_slot_ours(&store->slot, hfi_process_id());
+
     /* Threads with an old handle of this slot may have one of these locks right now. In a forked
      * child nobody has, whatever the copy says. */
-    if (!hfi_slot_ours(&store->slot, hfi_process_id())) {
+    if (fresh) {
         pthread_mutex_init(&store->lock, NULL);
         for (int i = 0; i < HFI_SHARDS; i++)
             pthread_mutex_init(&store->shards[i].lock, NULL);
@@ -161,6 +168,7 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     hfi_notify_init(&store->notify);
     hfi_loop_init(&store->loop);
     hfi_pool_init(&store->pool);
+    hfi_scopes_init(&store->scopes, fresh);
 }
 
 /* "ada@example:4711 backup", cut to what a label may have, or as given. */
@@ -170,7 +178,7 @@ static void set_label(char label[HF_LABEL_MAX + 1], const char *given)
     struct passwd entry, *found = NULL;
 
     if (given) {
-        size_t len = hfi_label_len(given);
+        size_t len = hfi_label_len(given, HF_LABEL_MAX);
 
         memcpy(label, given, len);
         label[len] = 0;

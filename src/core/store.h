@@ -17,6 +17,7 @@
 #ifndef HFI_STORE_H
 #define HFI_STORE_H
 
+#include "core/detect.h"
 #include "core/drive.h"
 #include "core/handle.h"
 #include "core/keeper.h"
@@ -24,6 +25,7 @@
 #include "core/loop.h"
 #include "core/notify.h"
 #include "core/pool.h"
+#include "core/session.h"
 #include "engine/engine.h"
 
 #include <pthread.h>
@@ -73,6 +75,8 @@ struct hfi_store {
     struct hfi_loop loop;
     struct hfi_pool pool;
     struct hfi_driver driver;
+    struct hfi_detector detector;
+    struct hfi_scopes scopes;
 };
 
 extern struct hfi_table hfi_stores;

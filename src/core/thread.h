@@ -3,6 +3,8 @@
 #ifndef HFI_THREAD_H
 #define HFI_THREAD_H
 
+#include "holdfast/holdfast.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +13,7 @@ struct hfi_lease;
 struct hfi_store;
 
 #define HFI_SPARE_MAX 4
+#define HFI_HELD_MAX  8
 
 /* One per thread. After a fork it describes the parent's thread until hfi_thread_id() is asked. */
 struct hfi_self {
@@ -28,6 +31,10 @@ struct hfi_self {
     uint64_t owner[2]; /* see owner.h */
     uint64_t owner_process;
     uint32_t owners_left;
+
+    /* What it holds, as far as it remembers: see session.h. */
+    hf_lease *held[HFI_HELD_MAX];
+    uint32_t held_count;
 };
 
 /* Next to us in memory in every thread: the library is linked, or loaded early. */

@@ -24,6 +24,8 @@ void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_le
     wait->tid = hfi_thread_tid();
     wait->passed = NULL;
     wait->stopper = NULL;
+    wait->tag = NULL;
+    wait->words = NULL;
     atomic_init(&wait->word, HFI_WAIT_SLEEPING);
     atomic_init(&wait->stop, HF_OK);
     atomic_init(&wait->op, NULL);
@@ -34,6 +36,8 @@ void hfi_wait_list(struct hfi_wait *wait)
     struct hfi_store *store = wait->store;
     bool closing;
 
+    if (wait->is_listed)
+        return;
     pthread_mutex_lock(&store->lock);
     hfi_list_append(&store->waits, &wait->listed);
     closing = store->closing;

@@ -27,6 +27,7 @@ struct hfi_cancel;
 struct hfi_lease;
 struct hfi_shard;
 struct hfi_store;
+struct hfi_tag;
 
 enum { HFI_WAIT_SLEEPING, HFI_WAIT_STOPPED, HFI_WAIT_PASSED, HFI_WAIT_GO };
 
@@ -47,6 +48,11 @@ struct hfi_wait {
     _Atomic int stop;                       /* HF_OK, or why it should end early */
     _Atomic(struct hfi_op *) op;            /* what waits in the store; NULL: nothing */
     void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_wait_change() */
+
+    /* Deadlock detection (detect.h), if `tag` is not NULL; the rest is under store->lock. */
+    const struct hfi_tag *tag;
+    int64_t since_ms, check_ms, pause_ms; /* when it began, is to be checked next, and after that */
+    char *words;                          /* the circle; with stop == HF_DEADLOCK */
 };
 
 void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_lease *lease,

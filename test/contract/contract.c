@@ -89,6 +89,14 @@ int contract_setup(void **state)
     return 0;
 }
 
+void contract_param(const char *param)
+{
+    size_t len = strlen(case_url);
+
+    snprintf(case_url + len, sizeof case_url - len, "%c%s", strchr(case_url, '?') ? '&' : '?',
+             param);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     (void)st, (void)type, (void)at;

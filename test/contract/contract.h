@@ -39,7 +39,9 @@ extern bool contract_alone;         /* no cmocka here: a failed check ends the p
 extern hf_store_info contract_info; /* of the store under test */
 
 const char *contract_url(void); /* of this case */
-bool has(unsigned cap);         /* HF_CAP_*: all of them */
+void contract_param(
+    const char *param); /* "key=value" for the URL of this case, before it is used */
+bool has(unsigned cap); /* HF_CAP_*: all of them */
 /* Every case that needs a capability says so first; returns false after it has checked that a
  * plain call answers HF_UNSUPPORTED where the case names one. */
 #define NEEDS(caps)     \
@@ -127,7 +129,7 @@ struct contract_group {
 #define CONTRACT_GROUPS(X) \
     X(caps) X(acquire) X(permits) X(fifo) X(lease) X(loss) X(reentry) \
     X(local) X(inspect) X(names) X(input) X(async) X(misuse) X(closing) \
-    X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer)
+    X(forked) X(detached) X(watch) X(guard) X(counters) X(limits) X(agree) X(cells) X(process) X(hammer) X(deadlock)
 /* clang-format on */
 #define CONTRACT_DECLARE(name) int contract_##name(void);
 CONTRACT_GROUPS(CONTRACT_DECLARE)

@@ -165,9 +165,9 @@ void peer_orphans_end(struct peer *peer)
 
 void peer_begin(struct peer *peer, int lease, const hf_request *r)
 {
-    say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %s", lease,
+    say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s", lease,
         (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
-        r->ttl_ms, r->lock_delay_ms, r->label ? r->label : "peer");
+        r->ttl_ms, r->lock_delay_ms, r->scope, r->label ? r->label : "peer");
 }
 
 hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token)
@@ -225,6 +225,11 @@ void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char 
 {
     say(peer, "limit %s %d %u %" PRId64 " %u %d %s", (const char *)limit->name,
         (int)limit->algorithm, limit->rate, limit->per_ms, limit->burst, count, path);
+}
+
+void peer_climb(struct peer *peer, int names, int count, unsigned seed)
+{
+    say(peer, "climb %d %d %u", names, count, seed);
 }
 
 void peer_idle(struct peer *peer)
@@ -296,9 +301,9 @@ static void do_begin(struct desk *desk, const char *args)
     hf_request *r = &fresh.request;
 
     r->size = sizeof *r;
-    if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %127s", &number,
-               fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms, &r->ttl_ms,
-               &r->lock_delay_ms, fresh.label) != 10 ||
+    if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64 " %127s",
+               &number, fresh.name, &kind, &r->capacity, &r->permits, &r->flags, &r->wait_ms,
+               &r->ttl_ms, &r->lock_delay_ms, &r->scope, fresh.label) != 11 ||
         number < 0 || number >= PEER_LEASES)
         abort();
     place = &desk->places[number];
@@ -454,6 +459,47 @@ static hf_status do_limit(struct desk *desk, const char *args)
     return status;
 }
 
+/* Every session takes names in their order: nobody ever waits in a circle, but all wait all the time. */
+hf_status climb(hf_store *store, int names, int count, unsigned seed)
+{
+    hf_lease *leases[8];
+    hf_status status = HF_OK;
+    hf_error err = { .text = "" };
+
+    for (int i = 0; i < count && status == HF_OK; i++) {
+        int held = 0;
+
+        for (int n = 0; n < names && n < 8 && status == HF_OK; n++) {
+            hf_request request = HF_REQUEST_INIT;
+            char name[16];
+
+            seed = seed * 1103515245u + 12345u;
+            if (seed >> 16 & 1)
+                continue;
+            snprintf(name, sizeof name, "step%d", n);
+            request.name = name;
+            request.wait_ms = seed >> 17 & 1 ? HF_FOREVER : LIMIT_MS;
+            status = hf_acquire(store, &request, &leases[held], &err);
+            held += status == HF_OK;
+        }
+        if (status != HF_OK)
+            fprintf(stderr, "climb: %s\n", err.text);
+        while (held > 0)
+            (void)hf_release(leases[--held], NULL);
+    }
+    return status;
+}
+
+static hf_status do_climb(struct desk *desk, const char *args)
+{
+    int names, count;
+    unsigned seed;
+
+    if (sscanf(args, "%d %d %u", &names, &count, &seed) != 3)
+        abort();
+    return climb(desk->store, names, count, seed);
+}
+
 /* A child that lives until the line to us is closed. */
 static hf_status do_child(bool by_fork)
 {
@@ -505,6 +551,8 @@ static bool serve_line(struct desk *desk, const char *line)
         answer(desk, "%d", (int)do_add(desk, args));
     else if (strncmp(line, "limit ", 6) == 0)
         answer(desk, "%d", (int)do_limit(desk, args));
+    else if (strncmp(line, "climb ", 6) == 0)
+        answer(desk, "%d", (int)do_climb(desk, args));
     else if (strcmp(line, "exit") == 0)
         _exit(0);
     else if (strcmp(line, "fork") == 0 || strcmp(line, "spawn") == 0)

@@ -34,7 +34,7 @@ void peer_make_child(struct peer *peer, bool fork);
 void peer_kill_alone(struct peer *peer);
 void peer_orphans_end(struct peer *peer);
 
-/* Begin to acquire; only name, kind, capacity, permits, flags, times and label are passed on. */
+/* Begin to acquire; only name, kind, capacity, permits, flags, times, scope and label are passed on. */
 void peer_begin(struct peer *peer, int lease, const hf_request *request);
 /* How that ended. */
 hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token);
@@ -52,6 +52,9 @@ void peer_add(struct peer *peer, const char *name, int count);
 /* Take permits of a limit `count` times, one or two at once, waiting or not, and append the moment and
  * number of each grant to the file at `path`. Returns at once; peer_idle() waits. */
 void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path);
+/* Take some of NAMES "step0", "step1", ... in their order, `count` times; none of it may fail. As above. */
+void peer_climb(struct peer *peer, int names, int count, unsigned seed);
+hf_status climb(hf_store *store, int names, int count, unsigned seed);
 void peer_idle(struct peer *peer);
 /* Put the text into the cell (NULL: delete it). */
 hf_status peer_put(struct peer *peer, const char *name, const char *text);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* `holdfast deadlocks`: who waits for each other in a circle, now. */
+#include "json.h"
+#include "look.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct circles {
+    const struct cli *cli;
+    size_t count;
+    json_t *list; /* with --json */
+};
+
+static json_t *link_json(const hf_deadlock_link *link)
+{
+    json_t *object = json_object();
+    char session[24];
+
+    snprintf(session, sizeof session, "%09" PRIx64, link->session);
+    json_object_set_new(object, "label", json_text(link->label, strlen(link->label)));
+    json_object_set_new(object, "pid", link->pid > 0 ? json_integer(link->pid) : json_null());
+    json_object_set_new(object, "session", json_string(session));
+    json_object_set_new(object, "token", link->token ? json_u64(link->token) : json_null());
+    json_object_set_new(object, "age_ms", json_i64(link->age_ms));
+    json_set_name(object, link->name, link->name_len);
+    return object;
+}
+
+/* "ada@example:12 job holds 'a' (token 5) and waits for 'b' (3s)" */
+static void print_link(const hf_deadlock_link *link, const hf_deadlock_link *before)
+{
+    char age[CELL_MAX];
+
+    printf("  %s", safe_label(link->label));
+    if (link->token)
+        printf(" holds '%s' (token %" PRIu64 ")", safe(before->name, before->name_len),
+               link->token);
+    else
+        printf(" is ahead in the queue of '%s'", safe(before->name, before->name_len));
+    printf(" and waits for '%s' (%s)\n", safe(link->name, link->name_len),
+           duration_words(link->age_ms, age));
+}
+
+static void on_circle(const hf_deadlock_link *links, size_t count, void *arg)
+{
+    struct circles *circles = arg;
+    json_t *list = NULL;
+
+    circles->count++;
+    if (circles->list) {
+        list = json_array();
+        json_array_append_new(circles->list, list);
+    } else if (!circles->cli->args.quiet) {
+        printf("%sdeadlock%s of %zu:\n", tone(circles->cli, TONE_BAD), tone(circles->cli, TONE_OFF),
+               count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (list)
+            json_array_append_new(list, link_json(&links[i]));
+        else if (!circles->cli->args.quiet)
+            print_link(&links[i], &links[(i + count - 1) % count]);
+    }
+}
+
+int verb_deadlocks(struct cli *cli)
+{
+    struct circles circles = { .cli = cli };
+    struct cli_store store;
+    hf_status status;
+    hf_error err;
+    int code = look_open(cli, &store);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (cli->args.json)
+        circles.list = json_array();
+    status = hf_deadlocks(store.store, on_circle, &circles, &err);
+    store_close(&store);
+    if (status != HF_OK) {
+        json_decref(circles.list);
+        return say_failure(&err);
+    }
+
+    if (circles.list)
+        json_print(circles.list, true);
+    else if (circles.count == 0 && !cli->args.quiet)
+        puts("nobody waits in a circle");
+    code = out_finish(cli);
+    return code == EXIT_FINE && circles.count > 0 ? EXIT_WARNED : code;
+}

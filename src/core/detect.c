@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* The detector: see detect.h. */
+#include "core/detect.h"
+
+#include "core/cohort.h"
+#include "core/inspect.h"
+#include "core/knot.h"
+#include "core/thread.h"
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+#define NEEDED (HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_TOKEN)
+
+/* Two looks at one store, the second compared with the first. */
+struct looks {
+    hf_view *views[2];
+    struct hfi_graph *graphs[2];
+};
+
+static void *detect_main(void *arg);
+static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms);
+static void check(struct hfi_store *store, int64_t now_ms);
+static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_error *err);
+static void looks_free(struct looks *looks);
+
+/* ---- the thread ------------------------------------------------------------------------ */
+
+hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error *err)
+{
+    struct hfi_detector *d = &store->detector;
+    hf_status status;
+
+    d->first_ms = HFI_DETECT_FIRST_MS;
+    status = hfi_url_take_duration(url, "deadlock_check", 0, 3600 * 1000, &d->first_ms, err);
+    pthread_mutex_init(&d->lock, NULL);
+    d->able = d->first_ms > 0 && (hfi_store_engine(store)->info.caps & NEEDED) == NEEDED;
+    d->started = d->stop = false;
+    d->rest_ms = 0;
+    atomic_store(&d->awake, 0);
+    atomic_store(&d->bell, 0);
+    return status;
+}
+
+static void ring(struct hfi_detector *d)
+{
+    atomic_fetch_add(&d->bell, 1);
+    hfi_futex_wake(&d->bell, 1, false);
+}
+
+void hfi_detect_stop(struct hfi_store *store)
+{
+    struct hfi_detector *d = &store->detector;
+    bool started;
+
+    pthread_mutex_lock(&d->lock);
+    started = d->started;
+    d->stop = true;
+    pthread_mutex_unlock(&d->lock);
+    if (!started)
+        return;
+    ring(d);
+    pthread_join(d->thread, NULL);
+}
+
+void hfi_detect_watch(struct hfi_wait *wait, const struct hfi_tag *tag)
+{
+    struct hfi_store *store = wait->store;
+    struct hfi_detector *d = &store->detector;
+
+    if (!wait->tag) {
+        wait->since_ms = hfi_now_ms();
+        wait->check_ms = wait->since_ms + d->first_ms;
+        wait->pause_ms = d->first_ms;
+        wait->tag = tag;
+    }
+    hfi_wait_list(wait);
+
+    /* Either we see that it is awake, or it sees us in the list. */
+    if (atomic_load(&d->awake))
+        return;
+    pthread_mutex_lock(&d->lock);
+    if (!d->started && !d->stop)
+        d->started = hfi_thread_start(&d->thread, "hf-deadlock", detect_main, store);
+    if (d->started && !atomic_exchange(&d->awake, 1))
+        ring(d);
+    pthread_mutex_unlock(
+        &d->lock); /* without a thread nothing is found, and nothing else happens */
+}
+
+static bool stopped(struct hfi_detector *d)
+{
+    bool stop;
+
+    pthread_mutex_lock(&d->lock);
+    stop = d->stop;
+    pthread_mutex_unlock(&d->lock);
+    return stop;
+}
+
+/* Is anybody there to be watched? */
+static bool anybody(struct hfi_store *store)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits && !found;
+         node = node->next)
+        found = hfi_container(node, struct hfi_wait, listed)->tag != NULL;
+    pthread_mutex_unlock(&store->lock);
+    return found;
+}
+
+/* While anybody waits it looks at the list as often as a wait can become old enough; and once more after
+ * the last has gone, so that waits that come and go all the time do not ring each time. */
+static void *detect_main(void *arg)
+{
+    struct hfi_store *store = arg;
+    struct hfi_detector *d = &store->detector;
+    bool lingers = true;
+
+    while (!stopped(d)) {
+        uint32_t rung = atomic_load(&d->bell);
+        bool busy = anybody(store);
+
+        if (busy) {
+            struct hfi_wait *wait;
+
+            while ((wait = surface_one(store, hfi_now_ms())))
+                hfi_wait_tell(wait, HFI_WAIT_GO);
+            check(store, hfi_now_ms());
+        }
+        if (busy || lingers) {
+            lingers = busy;
+            if (!stopped(d))
+                hfi_futex_wait(&d->bell, rung, hfi_now_ms() + d->first_ms, false);
+            continue;
+        }
+        lingers = true;
+        atomic_store(&d->awake, 0);
+        if (anybody(store))
+            atomic_store(&d->awake, 1);
+        else
+            hfi_futex_wait(&d->bell, rung, HFI_NEVER, false);
+    }
+    return NULL;
+}
+
+/* ---- local waiters ------------------------------------------------------------------------ */
+
+/* One that has waited here long enough, taken out of its queue. NULL: there is none. */
+static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms)
+{
+    struct hfi_wait *found = NULL;
+
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits && !found;
+         node = node->next) {
+        struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
+
+        if (wait->tag && now_ms >= wait->since_ms + store->detector.first_ms &&
+            atomic_load(&wait->stop) == HF_OK && hfi_cohort_surface(wait))
+            found = wait; /* it cannot go away before it is told */
+    }
+    pthread_mutex_unlock(&store->lock);
+    return found;
+}
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+/* Is a look due for one of the waits? Those that it serves are put off. */
+static bool is_due(struct hfi_store *store, int64_t now_ms)
+{
+    int64_t longest_ms = store->detector.first_ms * HFI_DETECT_LONGEST;
+    bool due = false;
+
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits; node = node->next) {
+        struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
+
+        if (!wait->tag || now_ms < wait->check_ms || !atomic_load(&wait->op))
+            continue;
+        due = true;
+        wait->pause_ms = wait->pause_ms * 2 < longest_ms ? wait->pause_ms * 2 : longest_ms;
+        wait->check_ms = now_ms + wait->pause_ms;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return due;
+}
+
+/* End the wait with this tag, if it is one of ours. */
+static void end_wait(struct hfi_store *store, const struct hfi_graph *graph, size_t knot)
+{
+    const struct hfi_tag *victim = hfi_graph_victim(graph, knot);
+
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits; node = node->next) {
+        struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
+        hf_deadlock_link *links;
+        size_t count;
+
+        if (!wait->tag || !hfi_tag_same(wait->tag, victim) || wait->words)
+            continue;
+        links = hfi_graph_circle(graph, knot, &count);
+        wait->words = links ? hfi_malloc(HF_ERROR_TEXT_MAX) : NULL;
+        if (wait->words)
+            hfi_circle_words(links, count, wait->words, HF_ERROR_TEXT_MAX);
+        hfi_free(links);
+        hfi_wait_stop(wait, HF_DEADLOCK);
+        break;
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void check(struct hfi_store *store, int64_t now_ms)
+{
+    struct looks looks = { 0 };
+    hf_error err;
+
+    if (now_ms < store->detector.rest_ms || !is_due(store, now_ms))
+        return;
+    if (look_twice(store, &looks, &err) == HF_OK && looks.graphs[1])
+        for (size_t i = 0; i < hfi_graph_knots(looks.graphs[1]); i++)
+            end_wait(store, looks.graphs[1], i);
+    looks_free(&looks);
+    store->detector.rest_ms = hfi_now_ms() + (hfi_now_ms() - now_ms) * HFI_DETECT_SHARE;
+}
+
+const hf_error *hfi_detect_error(const struct hfi_wait *wait, hf_error *ret_error)
+{
+    hfi_error_set(ret_error, HF_DEADLOCK, 0, "%s%s%s", hf_status_text(HF_DEADLOCK),
+                  wait->words ? ": " : "", wait->words ? wait->words : "");
+    return ret_error;
+}
+
+/* If the first look finds nothing there is no second one. */
+static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_error *err)
+{
+    bool fifo = hfi_store_engine(store)->info.caps & HF_CAP_FIFO;
+
+    for (int i = 0; i < 2; i++) {
+        hf_status status =
+            hfi_look(store, "*", 1, HFI_LOOK_GLOB | HFI_LOOK_CONTENDED, &looks->views[i], err);
+
+        if (status != HF_OK)
+            return status;
+        looks->graphs[i] = hfi_graph_new(looks->views[i], fifo, i ? looks->graphs[0] : NULL);
+        if (!looks->graphs[i])
+            return hfi_error_memory(err);
+        if (hfi_graph_knots(looks->graphs[i]) == 0)
+            break;
+    }
+    return HF_OK;
+}
+
+static void looks_free(struct looks *looks)
+{
+    for (int i = 0; i < 2; i++) {
+        hfi_graph_free(looks->graphs[i]);
+        hf_view_free(looks->views[i]);
+    }
+}
+
+/* ---- telling ------------------------------------------------------------------------------------- */
+
+static hf_status report(const struct hfi_graph *graph, hf_deadlock_fn *found, void *arg,
+                        hf_error *err)
+{
+    for (size_t i = 0; i < hfi_graph_knots(graph); i++) {
+        size_t count;
+        hf_deadlock_link *links = hfi_graph_circle(graph, i, &count);
+
+        if (!links)
+            return hfi_error_memory(err);
+        found(links, count, arg);
+        hfi_free(links);
+    }
+    return hfi_ok(err);
+}
+
+hf_status hf_deadlocks(hf_store *handle, hf_deadlock_fn *found, void *arg, hf_error *err)
+{
+    struct looks looks = { 0 };
+    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
+
+    if (status != HF_OK)
+        return status;
+    if (!found)
+        status = hfi_error_set(err, HF_INVALID, 0, "found: NULL");
+    else if ((hfi_store_engine(store)->info.caps & NEEDED) != NEEDED)
+        status = hfi_error_set(err, HF_UNSUPPORTED, 0,
+                               "this engine cannot list waiters, or has no tokens");
+    else
+        status = look_twice(store, &looks, err);
+
+    if (status == HF_OK && looks.graphs[1])
+        status = report(looks.graphs[1], found, arg, err);
+    looks_free(&looks);
+    hfi_store_leave(store);
+    return status;
+}

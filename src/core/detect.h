@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The detector: a thread per store, started with the first request that may have to
+ * wait while its session holds something. It looks at the whole store when such a wait
+ * is a second old, and then less and less often; one look serves all waits of the
+ * process, and looking takes at most a twentieth of the time. Of each knot (knot.h)
+ * exactly one wait ends; it is ended by the process whose it is.
+ *
+ * A request that waits in the local queue is not seen by other processes. One whose
+ * session holds something leaves that queue when it is a second old and goes to the
+ * store by itself.
+ */
+#ifndef HFI_DETECT_H
+#define HFI_DETECT_H
+
+#include "holdfast/holdfast.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define HFI_DETECT_FIRST_MS 1000
+#define HFI_DETECT_LONGEST  10 /* times the first: how long between two looks at most */
+#define HFI_DETECT_SHARE    20 /* of the time: one part for looking */
+
+struct hfi_store;
+struct hfi_tag;
+struct hfi_url;
+struct hfi_wait;
+
+struct hfi_detector {
+    bool able;        /* the store can say who waits, and it was not switched off */
+    int64_t first_ms; /* a wait is looked at when it is so old */
+    pthread_mutex_t lock;
+    bool started, stop;
+    _Atomic int awake; /* it will look at the list of waits soon, without being rung */
+    _Atomic uint32_t bell;
+    int64_t rest_ms; /* the thread's own: no look before this */
+    pthread_t thread;
+};
+
+/* Takes deadlock_check= of the URL. */
+hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error *err);
+void hfi_detect_stop(struct hfi_store *store);
+
+/* This wait of a session that holds something begins, or goes on in the store. Its owner calls this; no
+ * locks. */
+void hfi_detect_watch(struct hfi_wait *wait, const struct hfi_tag *tag);
+/* Of a wait that ended with HF_DEADLOCK: why, in words. Returns ret_error. */
+const hf_error *hfi_detect_error(const struct hfi_wait *wait, hf_error *ret_error);
+
+#endif

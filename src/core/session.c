@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What sessions hold, and the tags that say so: see session.h. Runs on the threads of
+ * callers.
+ *
+ * A thread keeps the handles of its latest leases where nobody else looks. It is not
+ * told when one of them is released, maybe by another thread: an old handle is known
+ * by its number, and dropped when the list is gone through the next time.
+ */
+#include "core/session.h"
+
+#include "core/store.h"
+#include "core/table.h"
+#include "core/thread.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/hash.h"
+#include "util/process.h"
+#include "util/text.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+_Static_assert(HFI_HELD_MAX == HFI_HOLDS_MAX, "a thread remembers what a tag can name");
+_Static_assert(HFI_TAG_MAX < HF_LABEL_MAX / 3 * 2, "a third of a label is left for people");
+
+#define TAG_MARK   0x1f
+#define BITS(n)    ((UINT64_C(1) << (n)) - 1)
+#define FLAG_TIMED 1u
+#define FLAG_BARGE 2u
+
+/* What one session holds: handles, the latest last. Some may have ended. */
+struct held {
+    hf_lease **handles;
+    uint32_t *count;
+};
+
+struct hfi_scope {
+    struct hfi_scope *next;
+    uint64_t scope;
+    hf_lease *handles[HFI_HOLDS_MAX];
+    uint32_t count;
+};
+
+static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, struct held held,
+                          struct hfi_tag *tag, hf_error *err);
+static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
+                           struct hfi_tag *tag, hf_error *err);
+static void ask_text(struct hfi_store *store, const char *text, struct hfi_tag *tag);
+static void prune(struct held held);
+static struct hfi_scope *find_scope(struct hfi_scopes *scopes, uint64_t scope, bool make);
+
+/* ---- tags --------------------------------------------------------------------------- */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/* `count` letters, the highest bits first. */
+static char *write_letters(char *to, uint64_t value, int count)
+{
+    while (count-- > 0)
+        *to++ = letters[value >> (6 * count) & 63];
+    return to;
+}
+
+static bool read_letters(const char **from, int count, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (; count > 0; count--, (*from)++) {
+        const char *letter = **from ? strchr(letters, **from) : NULL;
+
+        if (!letter)
+            return false;
+        value = value << 6 | (uint64_t)(letter - letters);
+    }
+    *ret_value = value;
+    return true;
+}
+
+size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
+{
+    char *at = to;
+
+    *at++ = TAG_MARK;
+    at = write_letters(at, (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0), 1);
+    at = write_letters(at, tag->began, 4);
+    at = write_letters(at, tag->session, 6);
+    at = write_letters(at, tag->number, 2);
+    for (uint32_t i = 0; i < tag->count; i++)
+        at = write_letters(at, tag->holds[i], 8);
+    return (size_t)(at - to);
+}
+
+bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
+{
+    char *mark = strrchr(label, TAG_MARK);
+    const char *at = mark + 1;
+    uint64_t flags, began, number;
+
+    if (!mark || !read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
+        !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number))
+        return false;
+    for (ret_tag->count = 0; *at; ret_tag->count++)
+        if (ret_tag->count == HFI_HOLDS_MAX ||
+            !read_letters(&at, 8, &ret_tag->holds[ret_tag->count]))
+            return false;
+
+    *mark = 0;
+    ret_tag->timed = flags & FLAG_TIMED;
+    ret_tag->barge = flags & FLAG_BARGE;
+    ret_tag->began = (uint32_t)began;
+    ret_tag->number = (uint32_t)number;
+    return true;
+}
+
+uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
+{
+    uint64_t what[3] = { name_hash[0], name_hash[1], token }, hash[2];
+
+    hfi_hash128(what, sizeof what, hash);
+    return hash[0] & BITS(48);
+}
+
+/* ---- asking ---------------------------------------------------------------------------- */
+
+/* Threads are one session in all stores; scopes are counted by store. */
+static uint64_t session_id(uint64_t number, uintptr_t store)
+{
+    uint64_t what[3] = { hfi_process_id(), number, store }, hash[2];
+
+    hfi_hash128(what, sizeof what, hash);
+    return hash[0] & BITS(36);
+}
+
+/* Does nothing end the wait but a grant? */
+static bool for_ever(const hf_request *request)
+{
+    return request->wait_ms == HF_FOREVER && !request->cancel;
+}
+
+/* What is the same for every tag of a request. */
+static void complete(struct hfi_store *store, const struct hfi_want *want, struct hfi_tag *tag)
+{
+    static _Atomic uint64_t waits;
+    const hf_request *request = want->request;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    tag->began = (uint32_t)((uint64_t)now.tv_sec & BITS(24));
+    tag->number = (uint32_t)((hfi_process_id() + atomic_fetch_add(&waits, 1)) & BITS(12));
+    tag->timed = !for_ever(request);
+    tag->barge = request->flags & HF_BARGE;
+    if (!tag->session)
+        tag->session = request->scope ? session_id(request->scope, (uintptr_t)store)
+                                      : session_id(hfi_thread_id(), 0);
+}
+
+hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, bool async,
+                          struct hfi_tag *ret_tag, hf_error *err)
+{
+    const hf_request *request = want->request;
+    hf_status status = HF_OK;
+
+    ret_tag->count = 0;
+    ret_tag->session = 0;
+    if (request->wait_ms == 0 || request->flags & HF_NO_SESSION || !store->detector.able)
+        return HF_OK;
+
+    if (request->scope)
+        status = ask_scope(store, want, ret_tag, err);
+    else if (!async && hfi_self.held_count > 0)
+        status = ask_held(store, want, (struct held){ hfi_self.held, &hfi_self.held_count },
+                          ret_tag, err);
+    if (status != HF_OK)
+        return status;
+
+    if (request->session)
+        ask_text(store, request->session, ret_tag);
+    if (ret_tag->count > 0)
+        complete(store, want, ret_tag);
+    return HF_OK;
+}
+
+/* Two handles of one store are one store to those who wait in it. With the lock of the lease. */
+static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
+{
+    return lease->store == store || (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
+                                     strcmp(lease->store->location, store->location) == 0);
+}
+
+/*
+ * Is this lease of ours in the way of our own request for good? A reader that wants to write never
+ * can, whatever its patience: another reader may want the same. Else who waits for itself with a
+ * limit gets what it asked for, to wait so long. With the lock of the lease.
+ */
+static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
+                       const struct hfi_want *want, uint64_t *taken)
+{
+    const hf_request *request = want->request;
+    const struct hfi_name *name = &lease->claim.name;
+
+    if (name->len != want->name_len || memcmp(name->bytes, want->name, name->len) != 0 ||
+        lease->claim.mode != want->mode || lease->claim.capacity != want->capacity)
+        return false;
+    if (want->mode == HFI_MODE_RW && lease->claim.permits == 1 && want->permits > 1)
+        return true;
+    if (request->flags & HF_REENTRANT && lease->reentrant && lease->store == store)
+        return false; /* it is entered again */
+    *taken += lease->claim.permits;
+    return for_ever(request) && *taken + want->permits > want->capacity;
+}
+
+static hf_status own_way_error(struct hfi_store *store, const struct hfi_want *want, uint64_t token,
+                               hf_error *err)
+{
+    struct hfi_name name = { .bytes = want->name, .len = want->name_len };
+    hf_error inner;
+
+    if (want->mode == HFI_MODE_RW && want->permits > 1)
+        hfi_error_set(&inner, HF_DEADLOCK, 0,
+                      "%s: we hold it ourselves (token %llu); a reader cannot become the writer "
+                      "before it has released",
+                      hf_status_text(HF_DEADLOCK), (unsigned long long)token);
+    else
+        hfi_error_set(&inner, HF_DEADLOCK, 0, "%s: we hold it ourselves (token %llu)",
+                      hf_status_text(HF_DEADLOCK), (unsigned long long)token);
+    return hfi_store_error(store, "acquire", &name, HF_DEADLOCK, &inner, err);
+}
+
+static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, struct held held,
+                          struct hfi_tag *tag, hf_error *err)
+{
+    uint64_t taken = 0, blocked_by = 0;
+
+    prune(held);
+    for (uint32_t i = 0; i < *held.count && !blocked_by; i++) {
+        struct hfi_lease *lease;
+        struct hfi_wait *next;
+
+        if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
+            continue;
+        if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
+            if (in_own_way(lease, store, want, &taken))
+                blocked_by = lease->token;
+            tag->holds[tag->count++] = hfi_hold_id(lease->claim.name.hash, lease->claim.token);
+        }
+        hfi_lease_unlock(lease, next);
+    }
+    return blocked_by ? own_way_error(store, want, blocked_by, err) : HF_OK;
+}
+
+static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
+                           struct hfi_tag *tag, hf_error *err)
+{
+    hf_lease *handles[HFI_HOLDS_MAX];
+    struct hfi_scope *found;
+    uint32_t count = 0;
+
+    /* A copy: whoever is woken while we look at leases may come by here. */
+    pthread_mutex_lock(&store->scopes.lock);
+    found = find_scope(&store->scopes, want->request->scope, false);
+    if (found) {
+        count = found->count;
+        memcpy(handles, found->handles, sizeof handles);
+    }
+    pthread_mutex_unlock(&store->scopes.lock);
+    return ask_held(store, want, (struct held){ handles, &count }, tag, err);
+}
+
+/* ---- remembering ------------------------------------------------------------------------- */
+
+/* Forget what has ended. */
+static void prune(struct held held)
+{
+    uint64_t process = hfi_process_id();
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < *held.count; i++) {
+        struct hfi_lease *lease = hfi_slot_find(&hfi_leases, held.handles[i]);
+
+        if (lease && hfi_slot_ours(&lease->slot, process))
+            held.handles[count++] = held.handles[i];
+    }
+    *held.count = count;
+}
+
+static void remember(struct held held, hf_lease *handle)
+{
+    prune(held);
+    if (*held.count == HFI_HOLDS_MAX) {
+        (*held.count)--;
+        memmove(held.handles, held.handles + 1, *held.count * sizeof *held.handles);
+    }
+    held.handles[(*held.count)++] = handle;
+}
+
+void hfi_session_holds(struct hfi_store *store, uint64_t scope, hf_lease *handle)
+{
+    struct hfi_scope *found;
+
+    if (!scope) {
+        remember((struct held){ hfi_self.held, &hfi_self.held_count }, handle);
+        return;
+    }
+    pthread_mutex_lock(&store->scopes.lock);
+    found = find_scope(&store->scopes, scope, true);
+    if (found)
+        remember((struct held){ found->handles, &found->count }, handle);
+    pthread_mutex_unlock(&store->scopes.lock);
+}
+
+/* Scopes that hold nothing any more are freed on the way. NULL: there is none, or no memory. */
+static struct hfi_scope *find_scope(struct hfi_scopes *scopes, uint64_t scope, bool make)
+{
+    uint64_t hash[2];
+    struct hfi_scope **at, *one, *found = NULL;
+
+    hfi_hash128(&scope, sizeof scope, hash);
+    at = &scopes->lists[hash[0] % HFI_SCOPE_LISTS];
+    while ((one = *at)) {
+        prune((struct held){ one->handles, &one->count });
+        if (one->scope == scope)
+            found = one;
+        if (one->count > 0 || one == found) {
+            at = &one->next;
+        } else {
+            *at = one->next;
+            hfi_free(one);
+        }
+    }
+    if (found || !make)
+        return found;
+
+    found = hfi_calloc(1, sizeof *found);
+    if (found) {
+        found->scope = scope;
+        *at = found;
+    }
+    return found;
+}
+
+void hfi_scopes_init(struct hfi_scopes *scopes, bool fresh)
+{
+    if (fresh)
+        pthread_mutex_init(&scopes->lock, NULL);
+    memset(scopes->lists, 0, sizeof scopes->lists);
+}
+
+void hfi_scopes_done(struct hfi_scopes *scopes)
+{
+    for (int i = 0; i < HFI_SCOPE_LISTS; i++)
+        for (struct hfi_scope *one = scopes->lists[i], *next; one; one = next) {
+            next = one->next;
+            hfi_free(one);
+        }
+    memset(scopes->lists, 0, sizeof scopes->lists);
+}
+
+/* ---- across processes --------------------------------------------------------------------- */
+
+/* "<session>.<store><lease>.<store><lease>...": 6, and 8 letters each. */
+#define TEXT_SESSION 6
+#define TEXT_ONE     (1 + 8 + 8)
+
+_Static_assert(TEXT_SESSION + TEXT_ONE * HFI_HOLDS_MAX < HF_SESSION_MAX, "it fits");
+
+static uint64_t store_id(struct hfi_store *store)
+{
+    uint64_t hash[2];
+
+    hfi_hash128(store->location, strlen(store->location), hash);
+    return hash[0] & BITS(48);
+}
+
+/* Is it the text of a session? How many leases are in it: *ret_count. */
+static bool read_text(const char *text, uint64_t *ret_session, size_t *ret_count)
+{
+    size_t count = 0;
+
+    if (!read_letters(&text, TEXT_SESSION, ret_session))
+        return false;
+    for (uint64_t ignored; *text; count++)
+        if (count == HFI_HOLDS_MAX || *text++ != '.' || !read_letters(&text, 8, &ignored) ||
+            !read_letters(&text, 8, &ignored))
+            return false;
+    *ret_count = count;
+    return true;
+}
+
+static void ask_text(struct hfi_store *store, const char *text, struct hfi_tag *tag)
+{
+    uint64_t session, at = 0, lease = 0, here = store_id(store);
+    size_t count;
+
+    if (!read_text(text, &session, &count))
+        return; /* an environment that somebody made up means nothing */
+    tag->session = session;
+    text += TEXT_SESSION;
+    for (size_t i = 0; i < count && tag->count < HFI_HOLDS_MAX; i++) {
+        text++;
+        (void)read_letters(&text, 8, &at);
+        (void)read_letters(&text, 8, &lease);
+        if (at == here)
+            tag->holds[tag->count++] = lease;
+    }
+}
+
+hf_status hf_session_text(hf_lease *handle, const char *around, char ret_text[HF_SESSION_MAX],
+                          hf_error *err)
+{
+    struct hfi_lease *lease;
+    struct hfi_wait *next;
+    uint64_t session = 0;
+    size_t count = 0;
+    hf_status status;
+    char *at = ret_text;
+
+    if (!ret_text)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_text: NULL");
+    status = hfi_lease_lock(handle, &lease, &next);
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    if (lease->orphan || hfi_lease_lost(lease)) {
+        hfi_lease_unlock(lease, next);
+        return hfi_error_set(err, HF_LOST, 0, "lease: %s", hf_status_text(HF_LOST));
+    }
+
+    if (!around || !read_text(around, &session, &count))
+        session = session_id(hfi_thread_id(), 0);
+    at = write_letters(at, session, TEXT_SESSION);
+    if (count > 0) { /* of many, the latest */
+        size_t skip = count == HFI_HOLDS_MAX ? 1 : 0;
+
+        memmove(at, around + TEXT_SESSION + skip * TEXT_ONE, (count - skip) * TEXT_ONE);
+        at += (count - skip) * TEXT_ONE;
+    }
+    *at++ = '.';
+    at = write_letters(at, store_id(lease->store), 8);
+    at = write_letters(at, hfi_hold_id(lease->claim.name.hash, lease->claim.token), 8);
+    *at = 0;
+    hfi_lease_unlock(lease, next);
+    return hfi_ok(err);
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Knots: named cases, and random stores against a model that plays every order of
+ * events. The model knows no graph: it lets whoever can do something do it, until
+ * nobody can, and who then still waits is stuck. As nobody in it ever asks for more,
+ * the order does not matter; it is drawn by lot, and played several times.
+ */
+#include "core/knot.h"
+#include "unit.h"
+#include "util/alloc.h"
+#include "util/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES_MAX 6
+#define PARTY_MAX 12
+
+/* ---- building a store ------------------------------------------------------------- */
+
+struct world {
+    hf_view view;
+    hf_entry entries[NAMES_MAX];
+    hf_holder holders[NAMES_MAX][PARTY_MAX];
+    hf_waiter waiters[NAMES_MAX][PARTY_MAX];
+    char labels[2 * NAMES_MAX * PARTY_MAX][HF_LABEL_MAX + 1];
+    char names[NAMES_MAX][2];
+    size_t label_count;
+    struct hfi_tag tags[PARTY_MAX]; /* by session, from 1 */
+};
+
+static void begin(struct world *w, int names, uint32_t capacity)
+{
+    memset(w, 0, sizeof *w);
+    w->view = (hf_view){ .count = (size_t)names, .entries = w->entries };
+    for (int i = 0; i < names; i++) {
+        w->names[i][0] = (char)('a' + i);
+        w->entries[i] = (hf_entry){ .name = (unsigned char *)w->names[i],
+                                    .name_len = 1,
+                                    .capacity = capacity,
+                                    .holders = w->holders[i],
+                                    .waiters = w->waiters[i] };
+    }
+    for (int i = 0; i < PARTY_MAX; i++)
+        w->tags[i] = (struct hfi_tag){ .session = (uint64_t)i, .began = 100, .number = 1 };
+}
+
+static char *new_label(struct world *w, int session)
+{
+    char *label = w->labels[w->label_count++];
+
+    snprintf(label, HF_LABEL_MAX, "s%d", session);
+    return label;
+}
+
+/* Session 0: somebody of whom nothing is known. */
+static void holds(struct world *w, int session, char name, uint32_t permits)
+{
+    hf_entry *entry = &w->entries[name - 'a'];
+    uint64_t token = (uint64_t)(100 * session + 10 * (name - 'a') + 1), hash[2];
+    struct hfi_tag *tag = &w->tags[session];
+
+    token = token * 16 + entry->holder_count;
+    w->holders[name - 'a'][entry->holder_count++] =
+        (hf_holder){ .token = token, .permits = permits, .label = new_label(w, session) };
+    hfi_hash128(entry->name, 1, hash);
+    if (session > 0)
+        tag->holds[tag->count++] = hfi_hold_id(hash, token);
+}
+
+/* After all that it holds. */
+static void waits(struct world *w, int session, char name, uint32_t permits)
+{
+    hf_entry *entry = &w->entries[name - 'a'];
+    char *label = new_label(w, session);
+
+    if (session > 0 && w->tags[session].count > 0)
+        label[strlen(label) + hfi_tag_write(&w->tags[session], label + strlen(label))] = 0;
+    w->waiters[name - 'a'][entry->waiter_count++] =
+        (hf_waiter){ .permits = permits, .label = label };
+}
+
+/* How many knots, and whose the first is. */
+static size_t knots(struct world *w, bool fifo, uint64_t *ret_victim)
+{
+    struct hfi_graph *g = hfi_graph_new(&w->view, fifo, NULL);
+    size_t count = hfi_graph_knots(g);
+
+    assert_non_null(g);
+    if (count > 0)
+        *ret_victim = hfi_graph_victim(g, 0)->session;
+    hfi_graph_free(g);
+    return count;
+}
+
+#define EXPECT_KNOT(w, victim)                          \
+    do {                                                \
+        uint64_t found = 0;                             \
+        assert_int_equal(knots(&(w), true, &found), 1); \
+        assert_int_equal(found, victim);                \
+    } while (0)
+#define EXPECT_NONE(w) assert_int_equal(knots(&(w), true, &(uint64_t){ 0 }), 0)
+
+/* ---- named cases -------------------------------------------------------------------- */
+
+static void circles(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 2, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1);
+    EXPECT_NONE(w); /* the second one can still release */
+    begin(&w, 2, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
+    EXPECT_KNOT(w, 2);
+
+    begin(&w, 4, 1); /* a ring of three, and one who waits for it but is not of it */
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
+    waits(&w, 9, 'a', 1);
+    EXPECT_KNOT(w, 3);
+
+    begin(&w, 4, 1); /* it stands before the last, but its end would help nobody */
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
+    waits(&w, 9, 'a', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
+    EXPECT_KNOT(w, 3);
+}
+
+static void alone(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 1, 1);
+    holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
+    EXPECT_KNOT(w, 1);
+    begin(&w, 1, 1);
+    w.tags[1].timed = true; /* it asked to wait so long */
+    holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
+    EXPECT_NONE(w);
+}
+
+static void two_knots(void **state)
+{
+    struct world w;
+    uint64_t victim;
+
+    (void)state;
+    begin(&w, 4, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 4, 'd', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'd', 1), waits(&w, 4, 'c', 1);
+    assert_int_equal(knots(&w, true, &victim), 2);
+}
+
+static void semaphores(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 3, 2); /* one of two permits is with somebody who goes on */
+    w.entries[1].capacity = 1;
+    holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
+    waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1);
+    EXPECT_NONE(w);
+    begin(&w, 3, 2); /* both are with somebody who is stuck */
+    w.entries[1].capacity = w.entries[2].capacity = 1;
+    holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 3, 'a', 1), holds(&w, 1, 'c', 1);
+    waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1), waits(&w, 3, 'c', 1);
+    EXPECT_KNOT(w, 3);
+    begin(&w, 3, 2); /* one permit would do, but both are wanted */
+    w.entries[1].capacity = 1;
+    holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
+    waits(&w, 1, 'a', 2), waits(&w, 2, 'b', 1);
+    EXPECT_KNOT(w, 2);
+}
+
+static void queues(void **state)
+{
+    struct world w;
+
+    (void)state;
+    for (int barge = 0; barge < 2; barge++) {
+        begin(&w, 2, 100); /* a reader behind a writer behind a reader */
+        w.tags[2].barge = barge;
+        holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 100);
+        waits(&w, 0, 'a', 100), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
+        if (barge) {
+            EXPECT_NONE(w);
+        } else {
+            EXPECT_KNOT(w, 2);
+            begin(&w, 2, 100);
+            holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 100);
+            waits(&w, 0, 'a', 100), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
+            assert_int_equal(knots(&w, false, &(uint64_t){ 0 }), 0); /* no order: it may pass */
+        }
+    }
+}
+
+static void whose_turn(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 2, 1);
+    w.tags[1].began = 101; /* came last */
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
+    EXPECT_KNOT(w, 1);
+    begin(&w, 2, 1);
+    w.tags[1].began = 101;
+    w.tags[2].timed = true; /* would give up anyway */
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
+    EXPECT_KNOT(w, 2);
+}
+
+/* A second look counts only what was there at the first. */
+static void second_look(void **state)
+{
+    for (int change = 0; change < 4; change++) {
+        struct hfi_graph *first, *second;
+        struct world w, v;
+
+        (void)state;
+        for (int look = 0; look < 2; look++) {
+            struct world *at = look ? &v : &w;
+
+            begin(at, 2, 1);
+            if (look && change == 1)
+                at->tags[2].number++; /* it has been away, and waits again */
+            if (look && change == 2)
+                holds(at, 0, 'b', 1), at->entries[1].holder_count = 0; /* no change */
+            holds(at, 1, 'a', 1), holds(at, 2, 'b', 1);
+            if (look && change == 3) {
+                at->holders[1][0].token++; /* another lease, of the same */
+                at->tags[2].holds[0] ^= 1;
+            }
+            waits(at, 1, 'b', 1), waits(at, 2, 'a', 1);
+        }
+        first = hfi_graph_new(&w.view, true, NULL);
+        second = hfi_graph_new(&v.view, true, first);
+        assert_int_equal(hfi_graph_knots(first), 1);
+        assert_int_equal(hfi_graph_knots(second), change == 1 || change == 3 ? 0 : 1);
+        hfi_graph_free(second);
+        hfi_graph_free(first);
+    }
+}
+
+/* Two who say that a lease is theirs: it is free as soon as one of them is. */
+static void one_scope_two_waits(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 3, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 0, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1), waits(&w, 1, 'c', 1);
+    EXPECT_NONE(w);
+}
+
+static void words(void **state)
+{
+    struct hfi_graph *g;
+    hf_deadlock_link *links;
+    struct world w;
+    char text[300], expected[300];
+    size_t count;
+
+    (void)state;
+    begin(&w, 3, 1);
+    holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1);
+    waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
+    g = hfi_graph_new(&w.view, true, NULL);
+    links = hfi_graph_circle(g, 0, &count);
+    assert_int_equal(count, 3);
+    hfi_circle_words(links, count, text, sizeof text);
+    snprintf(expected, sizeof expected,
+             "'a' held by s1 (token %d), who waits for 'b' held by s2 (token %d), who waits for "
+             "'c', which we hold (token %d)",
+             (int)w.holders[0][0].token, (int)w.holders[1][0].token, (int)w.holders[2][0].token);
+    assert_string_equal(text, expected);
+    assert_string_equal(w.waiters[0][0].label, "s3"); /* without its tag */
+    assert_int_equal(w.holders[0][0].session, 1);
+    hfi_circle_words(links, count, text, 20); /* cut, and not beyond its end */
+    assert_int_equal(strlen(text), 19);
+    hfi_free(links);
+    hfi_graph_free(g);
+}
+
+static void tags(void **state)
+{
+    struct hfi_tag tag = { .session = 0xabcdef123,
+                           .began = 0xfedcba,
+                           .number = 0xfff,
+                           .timed = true,
+                           .count = HFI_HOLDS_MAX },
+                   back;
+    char label[200] = "label", whole[200];
+
+    (void)state;
+    for (int i = 0; i < HFI_HOLDS_MAX; i++)
+        tag.holds[i] = UINT64_C(0xffff12345678) - (uint64_t)i;
+    assert_int_equal(hfi_tag_write(&tag, label + 5), HFI_TAG_MAX);
+    label[5 + HFI_TAG_MAX] = 0;
+    strcpy(whole, label);
+    assert_true(hfi_tag_cut(label, &back));
+    assert_string_equal(label, "label");
+    assert_true(hfi_tag_same(&tag, &back));
+    assert_true(back.timed && !back.barge && back.count == HFI_HOLDS_MAX);
+    assert_memory_equal(tag.holds, back.holds, sizeof tag.holds);
+    for (size_t len = 0; len < strlen(whole); len++) { /* cut anywhere, it is whole or none */
+        memcpy(label, whole, len);
+        label[len] = 0;
+        if (hfi_tag_cut(label, &back))
+            assert_true(back.count < HFI_HOLDS_MAX && (strlen(whole) - len) % 8 == 0);
+        else
+            assert_int_equal(strlen(label), len);
+    }
+    strcpy(label, "\x1f");
+    assert_false(hfi_tag_cut(label, &back));
+    strcpy(label, "plain");
+    assert_false(hfi_tag_cut(label, &back));
+}
+
+/* ---- against the model ------------------------------------------------------------------ */
+
+#define SESSIONS 6
+
+struct model {
+    int names;
+    uint32_t capacity[NAMES_MAX];
+    uint32_t held[SESSIONS + 1][NAMES_MAX]; /* permits; of session 0: of those who just go on */
+    int waits_for[SESSIONS + 1];            /* -1: it does not */
+    uint32_t wants[SESSIONS + 1];
+    int queue[NAMES_MAX][SESSIONS + 3], queued[NAMES_MAX]; /* sessions; 0: one that holds nothing */
+    uint32_t strangers[NAMES_MAX][SESSIONS + 3];           /* what those want */
+};
+
+static uint32_t taken(const struct model *m, int name)
+{
+    uint32_t sum = 0;
+
+    for (int s = 0; s <= SESSIONS; s++)
+        sum += m->held[s][name];
+    return sum;
+}
+
+static void release_all(struct model *m, int session)
+{
+    for (int n = 0; n < m->names; n++)
+        m->held[session][n] = 0;
+}
+
+/* The head of a queue gets in if it fits; it goes on, and gives all back. */
+static bool step(struct model *m, int name, bool fifo, uint64_t *random)
+{
+    int start = fifo              ? 0
+                : m->queued[name] ? (int)(unit_random(random) % (unsigned)m->queued[name])
+                                  : 0;
+    int session;
+    uint32_t wants;
+
+    if (m->queued[name] == 0)
+        return false;
+    session = m->queue[name][start];
+    wants = session ? m->wants[session] : m->strangers[name][start];
+    if (taken(m, name) + wants > m->capacity[name])
+        return false;
+    m->queued[name]--;
+    memmove(&m->queue[name][start], &m->queue[name][start + 1],
+            (size_t)(m->queued[name] - start) * sizeof(int));
+    memmove(&m->strangers[name][start], &m->strangers[name][start + 1],
+            (size_t)(m->queued[name] - start) * sizeof(uint32_t));
+    if (session) {
+        m->waits_for[session] = -1;
+        release_all(m, session);
+    }
+    return true;
+}
+
+/* Play it to its end: who waits then is stuck. */
+static void play(struct model *m, bool fifo, uint64_t *random)
+{
+    release_all(m, 0);
+    for (int s = 1; s <= SESSIONS; s++)
+        if (m->waits_for[s] < 0)
+            release_all(m, s);
+    for (int idle = 0; idle < (fifo ? 300 : 1500);) {
+        int name = (int)(unit_random(random) % (unsigned)m->names);
+
+        idle = step(m, name, fifo, random) ? 0 : idle + 1;
+    }
+}
+
+static void random_model(struct model *m, uint64_t *random)
+{
+    memset(m, 0, sizeof *m);
+    m->names = 1 + (int)(unit_random(random) % NAMES_MAX);
+    for (int n = 0; n < m->names; n++)
+        m->capacity[n] = 1 + (uint32_t)(unit_random(random) % 3);
+    for (int i = 0; i < 10; i++) {
+        int session = (int)(unit_random(random) % (SESSIONS + 1));
+        int name = (int)(unit_random(random) % (unsigned)m->names);
+        uint32_t left = m->capacity[name] - taken(m, name);
+
+        if (left > 0 && m->held[session][name] == 0)
+            m->held[session][name] = 1 + (uint32_t)(unit_random(random) % left);
+    }
+    for (int s = 1; s <= SESSIONS; s++)
+        m->waits_for[s] = -1;
+    for (int i = 0; i < SESSIONS + 1; i++) {
+        int session = (int)(unit_random(random) % (SESSIONS + 1));
+        int name = (int)(unit_random(random) % (unsigned)m->names);
+        int place = m->queued[name];
+        uint32_t wants = 1 + (uint32_t)(unit_random(random) % m->capacity[name]);
+
+        if (session && m->waits_for[session] >= 0)
+            continue;
+        m->queue[name][place] = session;
+        m->strangers[name][place] = wants;
+        m->queued[name]++;
+        if (session) {
+            m->waits_for[session] = name;
+            m->wants[session] = wants;
+        }
+    }
+}
+
+static void build(const struct model *m, struct world *w)
+{
+    begin(w, m->names, 1);
+    for (int n = 0; n < m->names; n++)
+        w->entries[n].capacity = m->capacity[n];
+    for (int s = 0; s <= SESSIONS; s++)
+        for (int n = 0; n < m->names; n++)
+            if (m->held[s][n])
+                holds(w, s, (char)('a' + n), m->held[s][n]);
+    for (int n = 0; n < m->names; n++)
+        for (int i = 0; i < m->queued[n]; i++)
+            waits(w, m->queue[n][i], (char)('a' + n),
+                  m->queue[n][i] ? m->wants[m->queue[n][i]] : m->strangers[n][i]);
+}
+
+static void against_model(void **state)
+{
+    uint64_t random = 7;
+    int stuck_seen = 0, free_seen = 0, knots_seen = 0;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        bool fifo = round % 4 != 0;
+        struct model m, played;
+        struct world w;
+        struct hfi_graph *g;
+        size_t index = 0, stuck = 0;
+
+        random_model(&m, &random);
+        build(&m, &w);
+        played = m;
+        play(&played, fifo, &random);
+        g = hfi_graph_new(&w.view, fifo, NULL);
+        assert_non_null(g);
+        for (int n = 0; n < m.names; n++)
+            for (int i = 0; i < m.queued[n]; i++, index++) {
+                int session = m.queue[n][i];
+
+                if (session == 0)
+                    continue;
+                if (hfi_graph_stuck(g, index) != (played.waits_for[session] >= 0))
+                    fail_msg("round %d: session %d of name %c", round, session, 'a' + n);
+                stuck_seen += hfi_graph_stuck(g, index);
+                free_seen += !hfi_graph_stuck(g, index);
+                stuck += hfi_graph_stuck(g, index) && w.tags[session].count > 0;
+            }
+        /* Whoever is stuck is stuck because of a knot; and a circle goes round. */
+        assert_true((hfi_graph_knots(g) > 0) == (stuck > 0));
+        for (size_t k = 0; k < hfi_graph_knots(g); k++) {
+            size_t count;
+            hf_deadlock_link *links = hfi_graph_circle(g, k, &count);
+
+            assert_true(count >= 1 && count <= SESSIONS);
+            assert_int_equal(links[0].session, hfi_graph_victim(g, k)->session);
+            for (size_t i = 0; i < count; i++) { /* each has what the one before it waits for */
+                int name = links[(i + count - 1) % count].name[0] - 'a';
+                bool has = m.held[links[i].session][name] > 0;
+
+                assert_true(has == (links[i].token > 0));
+                assert_true(has || (fifo && links[i].name[0] - 'a' == name));
+            }
+            knots_seen++;
+            hfi_free(links);
+        }
+        hfi_graph_free(g);
+    }
+    assert_true(stuck_seen > 1000 && free_seen > 1000 && knots_seen > 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(circles),       cmocka_unit_test(alone),
+        cmocka_unit_test(two_knots),     cmocka_unit_test(semaphores),
+        cmocka_unit_test(queues),        cmocka_unit_test(whose_turn),
+        cmocka_unit_test(second_look),   cmocka_unit_test(one_scope_two_waits),
+        cmocka_unit_test(words),         cmocka_unit_test(tags),
+        cmocka_unit_test(against_model),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
