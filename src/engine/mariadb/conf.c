@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the URL says to the client library:
+ *
+ *   mysql://[user[:password]@][host[:port]]/database?socket=&ssl=&ssl_ca=&ssl_cert=&ssl_key=&option_file=&option_group=
+ *
+ * No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
+ * in the wrong place may be a password.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hf_status wrong(hf_error *err, const char *what)
+{
+    return hfi_error_set(err, HF_CONFIG, 0, "store URL: %s", what);
+}
+
+/* `len` bytes of a URL, decoded, as a string of their own. */
+static hf_status keep(const char *from, size_t len, const char *what, char **ret_text,
+                      hf_error *err)
+{
+    char *text = hfi_malloc(len + 1);
+
+    if (!text)
+        return hfi_error_memory(err);
+    memcpy(text, from, len);
+    text[len] = 0;
+    if (!hfi_url_decode(text)) {
+        explicit_bzero(text, len);
+        hfi_free(text);
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: the %s is malformed (%%XX)", what);
+    }
+    *ret_text = text;
+    return HF_OK;
+}
+
+static hf_status take_user(const char *from, size_t len, struct ma_conf *conf, hf_error *err)
+{
+    const char *colon = memchr(from, ':', len);
+    size_t user = colon ? (size_t)(colon - from) : len;
+    hf_status status = HF_OK;
+
+    if (user > 0)
+        status = keep(from, user, "user", &conf->user, err);
+    if (status == HF_OK && colon)
+        status = keep(colon + 1, len - user - 1, "password", &conf->password, err);
+    return status;
+}
+
+static hf_status take_port(const char *from, const char *end, struct ma_conf *conf, hf_error *err)
+{
+    unsigned port = 0;
+
+    for (; from < end && *from >= '0' && *from <= '9' && port <= 65535; from++)
+        port = port * 10 + (unsigned)(*from - '0');
+    if (from < end || port == 0 || port > 65535)
+        return wrong(err, "the port must be a number from 1 to 65535");
+    conf->port = port;
+    return HF_OK;
+}
+
+static hf_status take_host(const char *from, const char *end, struct ma_conf *conf, hf_error *err)
+{
+    const char *stop = from;
+    hf_status status = HF_OK;
+
+    if (from < end && *from == '[') {
+        stop = memchr(from, ']', (size_t)(end - from));
+        if (!stop)
+            return wrong(err, "the address lacks a ']'");
+        status = keep(from + 1, (size_t)(stop - from - 1), "host", &conf->host, err);
+        stop++;
+    } else {
+        while (stop < end && *stop != ':')
+            stop++;
+        if (stop > from)
+            status = keep(from, (size_t)(stop - from), "host", &conf->host, err);
+    }
+    if (status == HF_OK && stop < end && *stop != ':')
+        return wrong(err, "something follows the address");
+    if (status == HF_OK && stop < end)
+        status = take_port(stop + 1, end, conf, err);
+    return status;
+}
+
+static hf_status take_place(const char *rest, struct ma_conf *conf, hf_error *err)
+{
+    const char *at, *end, *slash;
+    hf_status status = HF_OK;
+
+    if (strncmp(rest, "//", 2) != 0)
+        return wrong(err, "mysql:// must be followed by the server and /database");
+    rest += 2;
+    slash = strchr(rest, '/');
+    end = slash ? slash : rest + strlen(rest);
+    at = memrchr(rest, '@', (size_t)(end - rest));
+    if (at)
+        status = take_user(rest, (size_t)(at - rest), conf, err);
+    if (status == HF_OK)
+        status = take_host(at ? at + 1 : rest, end, conf, err);
+    if (status != HF_OK)
+        return status;
+    if (!slash || !slash[1])
+        return wrong(err, "a database is needed: mysql://host/database");
+    if (strchr(slash + 1, '/'))
+        return wrong(err, "one database, without a '/' in it");
+    return keep(slash + 1, strlen(slash + 1), "database", &conf->database, err);
+}
+
+static hf_status take_text(struct hfi_url *url, const char *key, char **ret_text, hf_error *err)
+{
+    const char *value = hfi_url_take(url, key);
+
+    if (!value)
+        return HF_OK;
+    *ret_text = hfi_strdup(value);
+    return *ret_text ? HF_OK : hfi_error_memory(err);
+}
+
+static hf_status take_tls(struct hfi_url *url, struct ma_conf *conf, hf_error *err)
+{
+    static const char *const words[] = { "asis", "off", "on", "verify" };
+    const char *word = hfi_url_take(url, "ssl");
+    hf_status status;
+
+    if (word) {
+        for (unsigned i = MA_TLS_OFF; i <= MA_TLS_VERIFY; i++)
+            if (strcmp(word, words[i]) == 0)
+                conf->tls = (enum ma_tls)i;
+        if (conf->tls == MA_TLS_ASIS)
+            return wrong(err, "parameter 'ssl' must be off, on or verify");
+    }
+    status = take_text(url, "ssl_ca", &conf->ca, err);
+    if (status == HF_OK)
+        status = take_text(url, "ssl_cert", &conf->cert, err);
+    if (status == HF_OK)
+        status = take_text(url, "ssl_key", &conf->key, err);
+    if (status == HF_OK && conf->tls == MA_TLS_OFF && (conf->ca || conf->cert || conf->key))
+        return wrong(err, "certificates, but ssl=off");
+    if (conf->ca && conf->tls == MA_TLS_ASIS)
+        conf->tls = MA_TLS_VERIFY; /* what else would it be for */
+    return status;
+}
+
+static char *location_of(const struct ma_conf *conf)
+{
+    const char *host = conf->host ? conf->host : "";
+    bool bare = strchr(host, ':') != NULL; /* IPv6 */
+    size_t size = strlen(host) + strlen(conf->database) + (conf->socket ? strlen(conf->socket) : 0);
+    char *text = hfi_malloc(size + 64);
+
+    if (!text)
+        return NULL;
+    if (conf->socket)
+        sprintf(text, "mariadb %s/%s", conf->socket, conf->database);
+    else if (conf->port)
+        sprintf(text, "mariadb %s%s%s:%u/%s", bare ? "[" : "", host, bare ? "]" : "", conf->port,
+                conf->database);
+    else
+        sprintf(text, "mariadb %s/%s", host, conf->database);
+    return text;
+}
+
+hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
+{
+    struct ma_conf *conf = hfi_calloc(1, sizeof *conf);
+    hf_status status;
+
+    if (!conf)
+        return hfi_error_memory(err);
+    conn->native = conf;
+    status = take_place(url->rest, conf, err);
+    if (status == HF_OK)
+        status = take_text(url, "socket", &conf->socket, err);
+    if (status == HF_OK)
+        status = take_text(url, "option_file", &conf->file, err);
+    if (status == HF_OK)
+        status = take_text(url, "option_group", &conf->group, err);
+    if (status == HF_OK)
+        status = take_tls(url, conf, err);
+    if (status == HF_OK && conn->conf.schema[0])
+        status = wrong(err, "parameter 'schema' is PostgreSQL's: here it is the /database");
+    if (status == HF_OK && conf->socket && (conf->host || conf->port))
+        status = wrong(err, "either a host or socket=");
+    if (status != HF_OK)
+        return status;
+    conn->location = location_of(conf);
+    return conn->location ? HF_OK : hfi_error_memory(err);
+}
+
+static void wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    hfi_free(text);
+}
+
+void hfi_ma_free_conf(struct hfi_conn *conn)
+{
+    struct ma_conf *conf = conn->native;
+
+    if (!conf)
+        return;
+    wipe(conf->password);
+    hfi_free(conf->user);
+    hfi_free(conf->host);
+    hfi_free(conf->database);
+    hfi_free(conf->socket);
+    hfi_free(conf->ca);
+    hfi_free(conf->cert);
+    hfi_free(conf->key);
+    hfi_free(conf->file);
+    hfi_free(conf->group);
+    hfi_free(conf);
+    conn->native = NULL;
+}

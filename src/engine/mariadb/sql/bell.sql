@@ -1,0 +1,16 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Sleep until this client is rung, at most p_seconds; then all that it is granted and has not renewed, and all
+-- that was broken. p_told: owners (hex) of which it knows already. Nothing is missed between the look and
+-- the sleep: a KILL QUERY that comes in between ends the sleep before it begins, one that comes before the look finds
+-- its grant committed.
+CREATE PROCEDURE IF NOT EXISTS `~bell` (IN p_client BIGINT, IN p_told LONGTEXT CHARACTER SET ascii, IN p_seconds DOUBLE)
+  READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM `~claims` FORCE INDEX (client)
+      WHERE client = p_client AND state IN ('G', 'L') AND LOCATE(LOWER(HEX(owner)), p_told) = 0) THEN
+    DO SLEEP(p_seconds);
+  END IF;
+  SELECT state, owner, token, tokens, claim_window FROM `~claims` FORCE INDEX (client)
+    WHERE client = p_client AND state IN ('G', 'L');
+END
