@@ -32,10 +32,17 @@ static hf_status make(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
     const struct sq_driver *driver = link->conn->driver;
     struct making m = { .link = link, .deadline_ms = deadline_ms };
+    bool made = false;
     hf_status status;
 
     status = run(&m, driver->lock);
-    if (status == HF_OK && !driver->schema(link->conn, make_one, &m))
+    if (status == HF_OK) {
+        status = driver->probe(link, deadline_ms, err); /* somebody may have been faster */
+        made = status == HF_OK;
+        if (status == HF_NOT_FOUND)
+            status = HF_OK;
+    }
+    if (status == HF_OK && !made && !driver->schema(link->conn, make_one, &m))
         status = m.status == HF_OK ? HF_NO_MEMORY : m.status;
     if (status == HF_OK && driver->unlock)
         status = run(&m, driver->unlock);
