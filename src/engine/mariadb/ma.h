@@ -39,6 +39,8 @@ struct ma_conf {
     enum ma_tls tls;
     char *ca, *cert, *key;
     char *file, *group; /* option file; group in it */
+    /* Not the URL's: did the last acquire, the last release, find others? (call.c) */
+    _Atomic bool acquire_contended, release_contended;
 };
 
 /* One link: link->native. */

@@ -45,6 +45,14 @@ bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode)
     return true;
 }
 
+bool hfi_sq_conf_tokens(const struct hfi_url *url)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (strcmp(url->params[i].key, "tokens") == 0)
+            return strcmp(url->params[i].value, "on") == 0;
+    return false;
+}
+
 static hf_status take_mode(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
 {
     const char *word = hfi_url_take(url, "mode");

@@ -313,6 +313,8 @@ void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err);
 /* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
 bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
+/* Likewise: tokens=on? */
+bool hfi_sq_conf_tokens(const struct hfi_url *url);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
