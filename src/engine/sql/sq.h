@@ -30,6 +30,7 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* ---- values, rows ------------------------------------------------------------------------------ */
 
@@ -77,13 +78,15 @@ struct sq_trouble {
 
 struct sq_link {
     struct hfi_conn *conn;
-    bool dead;         /* of no use any more */
-    bool in_txn;       /* mode=row: a transaction is open */
-    int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
-    int64_t since;     /* with server_id: which of those that had this number */
-    void *native;      /* PGconn *, MYSQL * */
-    uint64_t prepared; /* bit per sq_call that the driver has prepared on it */
-    struct sq_link *next;
+    bool dead;            /* of no use any more */
+    bool in_txn;          /* mode=row: a transaction is open */
+    int64_t server_id;    /* the server's name for this connection: backend pid, CONNECTION_ID() */
+    int64_t since;        /* with server_id: which of those that had this number */
+    void *native;         /* PGconn *, MYSQL * */
+    uint64_t prepared;    /* bit per sq_call that the driver has prepared on it */
+    struct sq_link *next; /* idle */
+    struct sq_link *all_next, *all_prev; /* pool.c: every link there is, for abandon() */
+    struct sq_ghost *ghost;              /* memory for it, in case */
 };
 
 /* ---- calls -------------------------------------------------------------------------------------- */
@@ -125,8 +128,8 @@ struct sq_link {
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
- * CELL_LOOK client, window, n times (name, version): tell me when one of them has another version -> index, version (0: none),
- *           of those that have one already. Lasts for a window; repeated with each beat.
+ * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQ_BELL_CELL, once) when one of them has another
+ *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
  * TIME                            -> us
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
@@ -268,8 +271,9 @@ struct hfi_conn {
     /* pool.c */
     pthread_cond_t link_free; /* on CLOCK_MONOTONIC */
     struct sq_link *idle;
-    uint32_t links;   /* that are open, or being opened */
-    uint32_t seekers; /* threads that wait for one */
+    struct sq_link *all; /* also those in use, the bell's, and those kept */
+    uint32_t links;      /* that are open, or being opened */
+    uint32_t seekers;    /* threads that wait for one */
     bool closing;
 
     /* schema.c */
@@ -326,8 +330,11 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
                           hf_error *err);
 /* Give it back, or close it if it is dead. */
 void hfi_sq_give(struct sq_link *link);
-/* It leaves the pool's count (a bell, a connection that is a lease's): it is the caller's to close. */
+/* It leaves the pool's count (a connection that is a lease's), and is the caller's until hfi_sq_drop(). */
 void hfi_sq_keep(struct sq_link *link);
+/* A link that is the driver's open(), bell_open() becomes known to the pool; the end of any link. */
+void hfi_sq_adopt_link(struct sq_link *link);
+void hfi_sq_drop(struct sq_link *link);
 void hfi_sq_pool_close(struct hfi_conn *conn);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
@@ -383,7 +390,9 @@ hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err
 
 /* ---- ghost.c --------------------------------------------------------------------------------------------------- */
 
-/* The statement on this link, which is dead, may still run. `claim`: what it may grant (may be NULL). */
+/* Memory for it, before a statement leaves that may grant something. false: none. */
+bool hfi_sq_ghost_ready(struct sq_link *link);
+/* The statement on this link, which is dead, may still run and grant `claim`. hfi_sq_ghost_ready() was true. */
 void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim);
 /* HF_OK: nothing of ours that could grant `claim` runs any more. */
 hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim,
@@ -403,6 +412,11 @@ void hfi_sq_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_time(struct hfi_conn *conn, struct hfi_op *op);
+/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
+void hfi_sq_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_sq_bell_stop(struct hfi_conn *conn);
+/* Now and then: remove what is old. Best effort. */
+void hfi_sq_sweep(struct hfi_conn *conn);
 hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
