@@ -5,10 +5,13 @@
  */
 #include "engine/mariadb/ma.h"
 
+#include "engine/sql/hold.h"
+
 #include <stddef.h>
 
 const struct sq_driver hfi_ma_driver = {
     .name = "mariadb",
+    .hold = &hfi_ma_hold,
     .parse = hfi_ma_parse,
     .free_conf = hfi_ma_free_conf,
     .open = hfi_ma_open,
@@ -65,60 +68,12 @@ static const struct hfi_engine lease = {
               .wakeup = "the release hands over and ends the winner's sleep in the server" },
 };
 
-#define OF_A_CONNECTION                                                                    \
-    .schemes = "mysql mariadb", .available = 1, .on_crash = "freed by the server at once", \
-    .on_pause = "kept as long as the connection; one that is cut is LOST",                 \
-    .on_clock_jump = "no effect", .on_server_loss = "leases end with the server",          \
-    .on_partition = "LOST when keepalives fail, before the server gives up the connection"
-
-#define OF_A_CONNECTION_CAPS (HF_CAP_WAIT | HF_CAP_PROCESS | CELLS)
-
-static const struct hfi_engine row = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb", .caps = OF_A_CONNECTION_CAPS,
-              .tokens = HF_TOKENS_NONE, .fairness = "the server's own queue of the row",
-              .wakeup = "the server grants the row" },
-};
-
-static const struct hfi_engine row_tokens = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb", .caps = OF_A_CONNECTION_CAPS | HF_CAP_TOKEN,
-              .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "the server's own queue of the row",
-              .wakeup = "the server grants the row" },
-};
-
-static const struct hfi_engine session = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb", .caps = OF_A_CONNECTION_CAPS,
-              .tokens = HF_TOKENS_NONE, .fairness = "the server's own queue of the user lock",
-              .wakeup = "the server grants the user lock" },
-};
-
-static const struct hfi_engine session_tokens = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb", .caps = OF_A_CONNECTION_CAPS | HF_CAP_TOKEN,
-              .tokens = HF_TOKENS_WHILE_DURABLE,
-              .fairness = "the server's own queue of the user lock",
-              .wakeup = "the server grants the user lock" },
-};
-
 /* The URL decides on the mode, and that on what can be promised. */
 static const struct hfi_engine *ma_variant(const struct hfi_url *url)
 {
-    enum sq_mode mode;
-    bool tokens = hfi_sq_conf_tokens(url);
+    const struct hfi_engine *held = hfi_ma_hold_table(url);
 
-    if (!hfi_sq_conf_mode(url, &mode))
-        return &lease; /* open() will say what is wrong */
-    if (mode == SQ_MODE_ROW)
-        return tokens ? &row_tokens : &row;
-    if (mode == SQ_MODE_SESSION)
-        return tokens ? &session_tokens : &session;
-    return &lease;
+    return held ? held : &lease; /* if it is no mode at all, open() will say so */
 }
 
 static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,

@@ -10,6 +10,7 @@
  *   call.c    the calls of sq.h: CALL `holdfast_acquire`(X'..', ...)
  *   bell.c    a connection that sleeps in the server until it is rung
  *   schema.c  sql/ *.sql with our names in it
+ *   hold.c, modes.c   mode=row and mode=session in the words of this server
  *
  * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
  * and of release is one statement in it. Values travel as numbers and hexadecimal literals, so nothing of
@@ -111,6 +112,9 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
 hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err);
 bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const hfi_ma_schema_text[]; /* made of sql/ *.sql */
+
+/* modes.c: the table of mode=row or mode=session; NULL: it is mode=lease. */
+const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url);
 
 extern const struct sq_driver hfi_ma_driver;
 
