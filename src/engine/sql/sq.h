@@ -293,7 +293,13 @@ struct hfi_conn {
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
-enum { SQ_CLAIM_NEXT, SQ_CLAIM_PREV, SQ_CLAIM_STATE, SQ_CLAIM_GHOST };
+enum {
+    SQ_CLAIM_NEXT,
+    SQ_CLAIM_PREV,
+    SQ_CLAIM_STATE, /* its note, if it can be passed on */
+    SQ_CLAIM_LISTED,
+    SQ_CLAIM_ROUND
+};
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
