@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MariaDB and MySQL engine: its tables, one for each mode and what it promises. All that happens is in sql/
+ * The MariaDB and MySQL engine: its driver and the table of mode=lease; modes.c has the others. All that happens is in sql/
  * and in the driver (ma.h).
  */
 #include "engine/mariadb/ma.h"
+
+#include "engine/sql/hold.h"
 
 #include <stddef.h>
 
 const struct sq_driver hfi_ma_driver = {
     .name = "mariadb",
+    .hold = &hfi_ma_hold,
     .parse = hfi_ma_parse,
     .free_conf = hfi_ma_free_conf,
     .open = hfi_ma_open,
@@ -33,9 +36,9 @@ static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
                          hf_error *err);
 static const struct hfi_engine *ma_variant(const struct hfi_url *url);
 
-#define CALLS                                                                                    \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = ma_open,      \
-    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,               \
+#define CALLS                                                                               \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = ma_open, \
+    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,          \
     .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_doctor
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
@@ -56,69 +59,21 @@ static const struct hfi_engine lease = {
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump = "a jump of the server's clock forward ends leases early",
-              .on_server_loss = "leases survive a restart; a replica that took over may have lost the last "
-                                "ones (semi-synchronous replication narrows that)",
-              .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends",
+              .on_server_loss =
+                  "leases survive a restart; a replica that took over may have lost the last "
+                  "ones (semi-synchronous replication narrows that)",
+              .on_partition =
+                  "unavailable on the far side; LOST by our own clock before the lease ends",
               .fairness = "FIFO",
               .wakeup = "the release hands over and ends the winner's sleep in the server" },
-};
-
-#define OF_A_CONNECTION                                                                          \
-    .schemes = "mysql mariadb", .available = 1,                                                  \
-    .on_crash = "freed by the server at once",                                                   \
-    .on_pause = "kept as long as the connection; one that is cut is LOST",                       \
-    .on_clock_jump = "no effect", .on_server_loss = "leases end with the server",                \
-    .on_partition = "LOST when keepalives fail, before the server gives up the connection"
-
-#define OF_A_CONNECTION_CAPS (HF_CAP_WAIT | HF_CAP_PROCESS | CELLS)
-
-static const struct hfi_engine row = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb-row", .caps = OF_A_CONNECTION_CAPS,
-              .tokens = HF_TOKENS_NONE, .fairness = "the server's own queue of the row",
-              .wakeup = "the server grants the row" },
-};
-
-static const struct hfi_engine row_tokens = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb-row-tokens",
-              .caps = OF_A_CONNECTION_CAPS | HF_CAP_TOKEN, .tokens = HF_TOKENS_WHILE_DURABLE,
-              .fairness = "the server's own queue of the row",
-              .wakeup = "the server grants the row" },
-};
-
-static const struct hfi_engine session = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb-session", .caps = OF_A_CONNECTION_CAPS,
-              .tokens = HF_TOKENS_NONE, .fairness = "the server's own queue of the user lock",
-              .wakeup = "the server grants the user lock" },
-};
-
-static const struct hfi_engine session_tokens = {
-    CALLS,
-    .variant = ma_variant,
-    .info = { OF_A_CONNECTION, .name = "mariadb-session-tokens",
-              .caps = OF_A_CONNECTION_CAPS | HF_CAP_TOKEN, .tokens = HF_TOKENS_WHILE_DURABLE,
-              .fairness = "the server's own queue of the user lock",
-              .wakeup = "the server grants the user lock" },
 };
 
 /* The URL decides on the mode, and that on what can be promised. */
 static const struct hfi_engine *ma_variant(const struct hfi_url *url)
 {
-    enum sq_mode mode;
-    bool tokens = hfi_sq_conf_tokens(url);
+    const struct hfi_engine *table = hfi_ma_hold_table(url);
 
-    if (!hfi_sq_conf_mode(url, &mode))
-        return &lease; /* open() will say what is wrong */
-    if (mode == SQ_MODE_ROW)
-        return tokens ? &row_tokens : &row;
-    if (mode == SQ_MODE_SESSION)
-        return tokens ? &session_tokens : &session;
-    return &lease;
+    return table ? table : &lease; /* also if mode= is wrong: open() says so */
 }
 
 static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
