@@ -2,7 +2,8 @@
 /*
  * The MariaDB and MySQL driver of the SQL engines (sql/sq.h).
  *
- *   engine.c  the engine's tables, one for each mode
+ *   engine.c  the driver, the engine's table of mode=lease
+ *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
  *   conf.c    what the URL says to the client library
  *   link.c    connecting, closing; ghosts
  *   query.c   one statement and its results, with a deadline
@@ -109,6 +110,9 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
 hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err);
 bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const hfi_ma_schema_text[]; /* made of sql/ *.sql */
+
+/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
+const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url);
 
 extern const struct sq_driver hfi_ma_driver;
 

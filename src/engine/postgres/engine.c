@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The PostgreSQL engine: its driver, and a table for each mode, for each promises something else. */
+/* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
 #include "engine/postgres/pg.h"
 
 #include "core/url.h"
+#include "engine/sql/hold.h"
 
 const struct sq_driver hfi_pg_driver = {
     .name = "postgresql",
+    .hold = &hfi_pg_hold,
     .bell_calls = true,
     .parse = hfi_pg_parse,
     .free_conf = hfi_pg_free_conf,
@@ -63,31 +65,11 @@ static const struct hfi_engine lease = {
               .wakeup = "LISTEN/NOTIFY to the winner alone" },
 };
 
-static const struct hfi_engine row = {
-    COMMON,
-    .info = { .name = "postgres",
-              .schemes = "postgresql postgres",
-              .available = 1,
-              .tokens = HF_TOKENS_NONE,
-              .caps = HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_INSPECT | CELLS },
-};
-
-static const struct hfi_engine session = {
-    COMMON,
-    .info = { .name = "postgres",
-              .schemes = "postgresql postgres",
-              .available = 1,
-              .tokens = HF_TOKENS_NONE,
-              .caps = HF_CAP_SHARED | HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_INSPECT | CELLS },
-};
-
 static const struct hfi_engine *variant(const struct hfi_url *url)
 {
-    enum sq_mode mode;
+    const struct hfi_engine *table = hfi_pg_hold_table(url);
 
-    if (!hfi_sq_conf_mode(url, &mode)) /* open() says that it is none */
-        return &lease;
-    return mode == SQ_MODE_ROW ? &row : mode == SQ_MODE_SESSION ? &session : &lease;
+    return table ? table : &lease; /* also if mode= is wrong: open() says so */
 }
 
 static hf_status pg_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,

@@ -2,7 +2,8 @@
 /*
  * The PostgreSQL driver of the SQL engines (sql/sq.h).
  *
- *   engine.c  the engine's tables, one for each mode
+ *   engine.c  the driver, the engine's table of mode=lease
+ *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
  *   conf.c    what the URL says to libpq
  *   link.c    connecting, closing, waiting on a socket with a deadline
  *   call.c    statements: prepared calls in binary, others as text; what errors mean
@@ -75,6 +76,9 @@ hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, in
 void hfi_pg_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size);
 
 #define PG_NAME_MAX 192
+
+/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
+const struct hfi_engine *hfi_pg_hold_table(const struct hfi_url *url);
 
 extern const struct sq_driver hfi_pg_driver;
 

@@ -175,8 +175,11 @@ struct sq_message {
  * One server's client library. All calls block, on the calling thread, at most until deadline_ms
  * (hfi_now_ms() time), also if the server is stopped: sockets are polled, never just read.
  */
+struct sq_hold_words; /* hold.h */
+
 struct sq_driver {
     const char *name; /* "postgresql" */
+    const struct sq_hold_words *hold; /* mode=row, mode=session in this server's words; never NULL */
     bool bell_calls;  /* call() may be used on a bell link, between two bell_wait() */
 
     /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
@@ -238,6 +241,7 @@ struct sq_conf {
     uint32_t connections;                 /* connections=N: at most so many links; default 16 */
     char schema[64];                      /* schema= (PostgreSQL); "" : the database's own */
     char prefix[64];                      /* prefix=holdfast_ */
+    bool pooled; /* pooler=session: what is between us and the server keeps sessions apart */
     bool create;                          /* create=on|off: make tables on first use */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
     int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
@@ -319,6 +323,8 @@ void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err);
 /* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
 bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
+/* Likewise: does it say tokens=on? */
+bool hfi_sq_conf_tokens(const struct hfi_url *url);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
