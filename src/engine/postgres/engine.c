@@ -27,17 +27,22 @@ const struct sq_driver hfi_pg_driver = {
     .lock = "BEGIN; SELECT pg_advisory_xact_lock(7453019846120331)",
     .unlock = "COMMIT",
     .lay = hfi_pg_lay,
+    .doctor = hfi_pg_doctor,
 };
 
 static const struct hfi_engine *variant(const struct hfi_url *url);
 static hf_status pg_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err);
 
+static hf_status pg_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err);
+
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-#define COMMON                                                                              \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open, \
-    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,          \
-    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .variant = variant
+#define COMMON                                                                                     \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open,        \
+    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,                 \
+    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .variant = variant, .doctor = hfi_sq_doctor, \
+    .manage = pg_manage
 
 static const struct hfi_engine lease = {
     COMMON,
@@ -76,6 +81,12 @@ static hf_status pg_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
                          hf_error *err)
 {
     return hfi_sq_open(&hfi_pg_driver, variant(url), url, host, ret_conn, err);
+}
+
+static hf_status pg_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err)
+{
+    return hfi_sq_manage(&hfi_pg_driver, url, words, finding, arg, err);
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);
