@@ -52,9 +52,10 @@ long long holds_waiting(void)
 {
     if (holds_db->kind == DB_POSTGRES)
         return db_do(holds_db, "SELECT count(*) " PG_OURS " AND wait_event_type = 'Lock'");
-    return db_do(holds_db, "SELECT (SELECT count(*) FROM information_schema.innodb_trx WHERE "
-                           "trx_state = 'LOCK WAIT') + (SELECT count(*) " MA_OURS
-                           " AND state = 'User lock')");
+    /* innodb_trx shows what was some time ago */
+    return db_do(holds_db, "SELECT count(*) " MA_OURS
+                           " AND (state = 'User lock' OR (state = 'Statistics' AND info LIKE "
+                           "'%%FOR UPDATE'))");
 }
 
 void holds_end_sessions(void)

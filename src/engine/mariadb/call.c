@@ -275,13 +275,14 @@ static bool may_be_direct(const struct sq_link *link, enum sq_call call,
 }
 
 /* What the call has found out: the last value of its row is 1 if the statement above would have done. */
-static void learn(struct sq_link *link, enum sq_call call, bool contended)
+static void learn(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                  bool contended)
 {
     struct ma_conf *conf = link->conn->native;
 
     if (call == SQ_RELEASE)
         conf->release_contended = contended;
-    else if (call == SQ_ACQUIRE)
+    else if (call == SQ_ACQUIRE && params[3].number == params[4].number)
         conf->acquire_contended = contended;
 }
 
@@ -378,6 +379,6 @@ enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struc
     if (shapes[call].answer && !unpack(call, params, count, ret_rows))
         return lose_answer(link, trouble);
     if (ret_rows->count == 1)
-        learn(link, call, hfi_sq_int(ret_rows, 0, ret_rows->columns - 1) != 1);
+        learn(link, call, params, hfi_sq_int(ret_rows, 0, ret_rows->columns - 1) != 1);
     return SQ_DONE;
 }

@@ -2,7 +2,8 @@
 /*
  * The MariaDB and MySQL driver of the SQL engines (sql/sq.h).
  *
- *   engine.c  the engine's tables, one for each mode
+ *   engine.c  the driver, the engine's table of mode=lease
+ *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
  *   conf.c    what the URL says to the client library
  *   link.c    connecting, closing; ghosts
  *   query.c   one statement and its results, with a deadline
@@ -10,6 +11,7 @@
  *   call.c    the calls of sq.h: CALL `holdfast_acquire`(X'..', ...)
  *   bell.c    a connection that sleeps in the server until it is rung
  *   schema.c  sql/ *.sql with our names in it
+ *   doctor.c  is this server safe for what we promise?
  *   hold.c, modes.c   mode=row and mode=session in the words of this server
  *
  * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
@@ -113,7 +115,11 @@ hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const hfi_ma_schema_text[]; /* made of sql/ *.sql */
 
-/* modes.c: the table of mode=row or mode=session; NULL: it is mode=lease. */
+/* doctor.c */
+hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
+
+/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
 const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url);
 
 extern const struct sq_driver hfi_ma_driver;

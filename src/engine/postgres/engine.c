@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The PostgreSQL engine: its driver, and a table for each mode, for each promises something else. */
+/* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
 #include "engine/postgres/pg.h"
 
 #include "core/url.h"
+#include "engine/sql/hold.h"
 
 const struct sq_driver hfi_pg_driver = {
     .name = "postgresql",
+    .hold = &hfi_pg_hold,
     .bell_calls = true,
     .parse = hfi_pg_parse,
     .free_conf = hfi_pg_free_conf,
@@ -25,17 +27,22 @@ const struct sq_driver hfi_pg_driver = {
     .lock = "BEGIN; SELECT pg_advisory_xact_lock(7453019846120331)",
     .unlock = "COMMIT",
     .lay = hfi_pg_lay,
+    .doctor = hfi_pg_doctor,
 };
 
 static const struct hfi_engine *variant(const struct hfi_url *url);
 static hf_status pg_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err);
 
+static hf_status pg_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err);
+
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-#define COMMON                                                                              \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open, \
-    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,          \
-    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .variant = variant
+#define COMMON                                                                                     \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open,        \
+    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,                 \
+    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .variant = variant, .doctor = hfi_sq_doctor, \
+    .manage = pg_manage
 
 static const struct hfi_engine lease = {
     COMMON,
@@ -63,37 +70,23 @@ static const struct hfi_engine lease = {
               .wakeup = "LISTEN/NOTIFY to the winner alone" },
 };
 
-static const struct hfi_engine row = {
-    COMMON,
-    .info = { .name = "postgres",
-              .schemes = "postgresql postgres",
-              .available = 1,
-              .tokens = HF_TOKENS_NONE,
-              .caps = HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_INSPECT | CELLS },
-};
-
-static const struct hfi_engine session = {
-    COMMON,
-    .info = { .name = "postgres",
-              .schemes = "postgresql postgres",
-              .available = 1,
-              .tokens = HF_TOKENS_NONE,
-              .caps = HF_CAP_SHARED | HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_INSPECT | CELLS },
-};
-
 static const struct hfi_engine *variant(const struct hfi_url *url)
 {
-    enum sq_mode mode;
+    const struct hfi_engine *table = hfi_pg_hold_table(url);
 
-    if (!hfi_sq_conf_mode(url, &mode)) /* open() says that it is none */
-        return &lease;
-    return mode == SQ_MODE_ROW ? &row : mode == SQ_MODE_SESSION ? &session : &lease;
+    return table ? table : &lease; /* also if mode= is wrong: open() says so */
 }
 
 static hf_status pg_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err)
 {
     return hfi_sq_open(&hfi_pg_driver, variant(url), url, host, ret_conn, err);
+}
+
+static hf_status pg_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err)
+{
+    return hfi_sq_manage(&hfi_pg_driver, url, words, finding, arg, err);
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -2,11 +2,13 @@
 /*
  * The PostgreSQL driver of the SQL engines (sql/sq.h).
  *
- *   engine.c  the engine's tables, one for each mode
+ *   engine.c  the driver, the engine's table of mode=lease
+ *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
  *   conf.c    what the URL says to libpq
  *   link.c    connecting, closing, waiting on a socket with a deadline
  *   call.c    statements: prepared calls in binary, others as text; what errors mean
  *   bell.c    LISTEN, and what notifications say
+ *   doctor.c  what the server's settings mean
  *   schema.c  sql/ *.sql with our names in it; ghosts
  *
  * libpq is used by its asynchronous calls only, and sockets are polled: a server that is stopped must not
@@ -71,10 +73,15 @@ hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
+hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */
 void hfi_pg_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size);
 
 #define PG_NAME_MAX 192
+
+/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
+const struct hfi_engine *hfi_pg_hold_table(const struct hfi_url *url);
 
 extern const struct sq_driver hfi_pg_driver;
 

@@ -91,6 +91,17 @@ static hf_status take_word(struct hfi_url *url, const char *key, const char *ins
     return HF_OK;
 }
 
+/* pooler=session: sessions are ours, although somebody is between us and the server. */
+static hf_status take_pooler(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
+{
+    const char *word = hfi_url_take(url, "pooler");
+
+    if (word && strcmp(word, "session") != 0)
+        return wrong(url, "pooler", "must be session: no other way of pooling keeps locks", err);
+    conf->pooled = word != NULL;
+    return HF_OK;
+}
+
 static hf_status take_window(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
 {
     int64_t window_ms = 0;
@@ -117,6 +128,8 @@ hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_er
         status = take_word(url, "prefix", "holdfast_", 40, conf.prefix, err);
     if (status == HF_OK)
         status = hfi_url_take_number(url, "connections", 1, LINKS_MAX, &links, err);
+    if (status == HF_OK)
+        status = take_pooler(url, &conf, err);
     if (status == HF_OK)
         status = take_window(url, &conf, err);
     if (status == HF_OK)

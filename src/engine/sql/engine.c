@@ -3,7 +3,7 @@
  * The way into a SQL store: opening, closing, and where each op goes. BLOCKING: each op runs here, on
  * the thread that submits it, until it is finished.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/hold.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -54,8 +54,11 @@ static hf_status reach(struct hfi_conn *conn, hf_error *err)
     struct sq_link *link;
     hf_status status = hfi_sq_take(conn, conn->host->open_deadline_ms, &link, err);
 
-    if (status == HF_OK)
-        hfi_sq_give(link);
+    if (status != HF_OK)
+        return status;
+    /* Also in mode=lease: a bell that is another session with every transaction rings for nobody. */
+    status = conn->driver->hold->verify(link, conn->conf.mode, conn->host->open_deadline_ms, err);
+    hfi_sq_give(link);
     return status;
 }
 

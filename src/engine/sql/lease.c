@@ -25,9 +25,6 @@ struct sq_note {
     struct hfi_claim *claim;
 };
 
-/* claim->engine[] beyond those of sq.h: SQ_CLAIM_STATE is its note, if it can be passed on. */
-#define IN_LIST 4
-
 /* ---- what we hold ------------------------------------------------------------------------------- */
 
 void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
@@ -40,14 +37,13 @@ void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
     claim->engine[SQ_CLAIM_NEXT] = first;
     claim->engine[SQ_CLAIM_PREV] = NULL;
     claim->engine[SQ_CLAIM_STATE] = note;
-    claim->engine[IN_LIST] = claim;
+    claim->engine[SQ_CLAIM_LISTED] = claim;
     if (first)
         first->engine[SQ_CLAIM_PREV] = claim;
     conn->held = claim;
-    if (note) {
+    if (note)
         note->claim = claim;
-        hfi_sq_bell_note(conn, true);
-    }
+    hfi_sq_bell_hold(conn);
     pthread_mutex_unlock(&conn->lock);
 }
 
@@ -57,7 +53,7 @@ void hfi_sq_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
     struct hfi_claim *next, *prev;
 
     pthread_mutex_lock(&conn->lock);
-    if (claim->engine[IN_LIST]) {
+    if (claim->engine[SQ_CLAIM_LISTED]) {
         next = claim->engine[SQ_CLAIM_NEXT];
         prev = claim->engine[SQ_CLAIM_PREV];
         note = claim->engine[SQ_CLAIM_STATE];
@@ -311,7 +307,7 @@ void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t toke
             conn->notes = note;
             note->queued = true;
         }
-        hfi_sq_bell_note(conn, false);
+        hfi_sq_bell_note(conn);
     }
     pthread_mutex_unlock(&conn->lock);
 }

@@ -179,8 +179,9 @@ struct sq_hold_words; /* hold.h */
 
 struct sq_driver {
     const char *name; /* "postgresql" */
-    const struct sq_hold_words *hold; /* mode=row, mode=session in this server's words; never NULL */
-    bool bell_calls;  /* call() may be used on a bell link, between two bell_wait() */
+    const struct sq_hold_words
+        *hold;       /* mode=row, mode=session in this server's words; never NULL */
+    bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
 
     /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
      * parameters of sq_conf have been taken before. free_conf() also of what is half made, or NULL. */
@@ -227,6 +228,9 @@ struct sq_driver {
      * conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
+    /* What this server's settings mean for the promises. May be NULL. */
+    hf_status (*doctor)(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
     /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
     hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
@@ -237,12 +241,12 @@ enum sq_mode { SQ_MODE_LEASE, SQ_MODE_ROW, SQ_MODE_SESSION };
 /* What the URL says, beyond what the client library takes. */
 struct sq_conf {
     enum sq_mode mode;
-    bool tokens;                          /* tokens=on: row and session */
-    uint32_t connections;                 /* connections=N: at most so many links; default 16 */
-    char schema[64];                      /* schema= (PostgreSQL); "" : the database's own */
-    char prefix[64];                      /* prefix=holdfast_ */
+    bool tokens;          /* tokens=on: row and session */
+    uint32_t connections; /* connections=N: at most so many links; default 16 */
+    char schema[64];      /* schema= (PostgreSQL); "" : the database's own */
+    char prefix[64];      /* prefix=holdfast_ */
     bool pooled; /* pooler=session: what is between us and the server keeps sessions apart */
-    bool create;                          /* create=on|off: make tables on first use */
+    bool create; /* create=on|off: make tables on first use */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
     int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
 };
@@ -297,7 +301,13 @@ struct hfi_conn {
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
-enum { SQ_CLAIM_NEXT, SQ_CLAIM_PREV, SQ_CLAIM_STATE, SQ_CLAIM_GHOST };
+enum {
+    SQ_CLAIM_NEXT,
+    SQ_CLAIM_PREV,
+    SQ_CLAIM_STATE, /* its note, if it can be passed on */
+    SQ_CLAIM_LISTED,
+    SQ_CLAIM_ROUND
+};
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
@@ -418,6 +428,9 @@ void hfi_sq_bell_stop(struct hfi_conn *conn);
 /* Now and then: remove what is old. Best effort. */
 void hfi_sq_sweep(struct hfi_conn *conn);
 hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+/* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
+hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
+                        const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Those who wait, and the bell: one thread for each open store, from the first wait that is not over
- * at once. It hears of grants and losses, says every third of a window that we live (BEAT), asks when something
- * ahead of our waiters must have expired (POKE), and tells the server of local passes.
+ * Those who wait, and the bell: one thread for each open store, from its first lease on. It hears of grants and
+ * losses, says every third of a window that we live (BEAT), asks when something ahead of our waiters must have
+ * expired (POKE), and tells the server of local passes. It has a link of its own from when somebody has to wait, or
+ * has held something for a quarter of a second: a lock that is taken and given back costs no second connection.
  *
  * Waiting threads sleep on a futex, without a link.
  */
@@ -24,11 +25,13 @@
 #define PAUSE_MAX_MS  2000
 #define BATCH         256 /* waits that one BEAT names */
 #define NOTE_AFTER_MS 20  /* passes come in bursts: the last one counts */
+#define DOZE_MS       250 /* what is held for longer is worth a link that hears of its loss */
 
 /* What the bell keeps for itself; under conn->lock. */
 struct bell {
     bool stop;
     bool up;         /* it listens */
+    bool asleep;     /* nothing is held: it wants a kick when something is */
     bool beat_now;   /* somebody wants one, or a ring asked for it */
     int64_t note_ms; /* when to send notes */
     hf_error why;    /* it is not up */
@@ -200,15 +203,25 @@ void hfi_sq_bell_stop(struct hfi_conn *conn)
     conn->wait_state = NULL;
 }
 
-void hfi_sq_bell_note(struct hfi_conn *conn, bool begin)
+void hfi_sq_bell_hold(struct hfi_conn *conn)
 {
     struct bell *bell;
     hf_error err;
 
-    if (begin)
-        (void)start(conn, &err); /* if not, the server hears of it with our next inspect or break */
+    if (start(conn, &err) != HF_OK)
+        return; /* we learn of a loss from our next renewal */
     bell = conn->wait_state;
-    if (bell && !begin && bell->note_ms == HFI_NEVER) {
+    if (bell->asleep) {
+        bell->asleep = false;
+        hfi_sq_bell_kick(conn);
+    }
+}
+
+void hfi_sq_bell_note(struct hfi_conn *conn)
+{
+    struct bell *bell = conn->wait_state;
+
+    if (bell && bell->note_ms == HFI_NEVER) {
         bell->note_ms = hfi_now_ms() + NOTE_AFTER_MS;
         hfi_sq_bell_kick(conn);
     }
@@ -272,6 +285,11 @@ static void hear(struct hfi_conn *conn, const struct sq_message *m)
     pthread_mutex_lock(&conn->lock);
     if (m->kind == SQ_BELL_RUNG) {
         bell->beat_now = true;
+        for (wait = conn->waits; wait; wait = wait->next) /* it may have been a cell */
+            if (!wait->claim) {
+                wait->changed = true;
+                hfi_sq_wait_wake(wait);
+            }
     } else if (m->kind == SQ_BELL_GRANT) {
         wait = find(conn, m->owner);
         if (wait && !wait->granted &&
@@ -298,56 +316,72 @@ struct roll {
     unsigned char names[BATCH][HF_NAME_MAX];
 };
 
-static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round)
+static void enlist(struct roll *roll, const struct hfi_claim *claim)
 {
+    uint32_t i = roll->count++;
+
+    memcpy(roll->owners[i], claim->owner, HFI_OWNER_LEN);
+    memcpy(roll->names[i], claim->name.bytes, claim->name.len);
+    roll->params[2 + 2 * i] = sq_bytes(roll->names[i], claim->name.len);
+    roll->params[3 + 2 * i] = sq_bytes(roll->owners[i], HFI_OWNER_LEN);
+}
+
+/* Those that have not been named in this round. With `held` also what we hold: what was said while nobody
+ * listened may have been that it was broken. */
+static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round, bool held)
+{
+    void *mark = (void *)(uintptr_t)round;
+
     roll->count = 0;
     roll->window_ms = conn->conf.window_min_ms;
     pthread_mutex_lock(&conn->lock);
     for (struct sq_wait *w = conn->waits; w; w = w->next) {
-        uint32_t i = roll->count;
-
         if (w->window_ms > roll->window_ms)
             roll->window_ms = w->window_ms;
         if (!w->claim || w->state != SQ_QUEUED || w->granted || w->forgotten || w->round == round ||
-            i == BATCH)
+            roll->count == BATCH)
             continue;
         w->round = round;
-        memcpy(roll->owners[i], w->claim->owner, HFI_OWNER_LEN);
-        memcpy(roll->names[i], w->claim->name.bytes, w->claim->name.len);
-        roll->params[2 + 2 * i] = sq_bytes(roll->names[i], w->claim->name.len);
-        roll->params[3 + 2 * i] = sq_bytes(roll->owners[i], HFI_OWNER_LEN);
-        roll->count++;
+        enlist(roll, w->claim);
+    }
+    for (struct hfi_claim *c = conn->held; held && c; c = c->engine[SQ_CLAIM_NEXT]) {
+        if (c->engine[SQ_CLAIM_ROUND] == mark || roll->count == BATCH)
+            continue;
+        c->engine[SQ_CLAIM_ROUND] = mark;
+        enlist(roll, c);
     }
     pthread_mutex_unlock(&conn->lock);
     roll->params[0] = sq_int(conn->client);
     roll->params[1] = sq_int(roll->window_ms);
 }
 
-/* One answer of a BEAT; with the lock. */
+/* One answer of a BEAT. */
 static void answer(struct hfi_conn *conn, const struct roll *roll, const struct sq_rows *rows,
                    uint32_t row, int64_t sent_ms)
 {
     int64_t i = hfi_sq_int(rows, row, 0), ms = hfi_sq_int(rows, row, 4);
-    struct sq_wait *wait = i >= 0 && i < roll->count ? find(conn, roll->owners[i]) : NULL;
+    char letter = hfi_sq_letter(rows, row, 1);
+    struct sq_wait *wait;
 
-    if (!wait || wait->state != SQ_QUEUED || wait->granted)
+    if (i < 0 || i >= roll->count)
         return;
-    switch (hfi_sq_letter(rows, row, 1)) {
-    case 'Q':
-        wait->heard_ms = sent_ms;
-        wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + 5 : HFI_NEVER;
-        return;
-    case 'G':
-        grant(wait, (uint64_t)hfi_sq_int(rows, row, 2), (uint32_t)hfi_sq_int(rows, row, 3), sent_ms,
-              ms);
-        return;
-    case 'N':
-        wait->forgotten = true;
-        hfi_sq_wait_wake(wait);
-        return;
-    default:
-        return;
+    pthread_mutex_lock(&conn->lock);
+    wait = find(conn, roll->owners[i]);
+    if (wait && wait->state == SQ_QUEUED && !wait->granted) {
+        if (letter == 'Q') {
+            wait->heard_ms = sent_ms;
+            wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + 5 : HFI_NEVER;
+        } else if (letter == 'G') {
+            grant(wait, (uint64_t)hfi_sq_int(rows, row, 2), (uint32_t)hfi_sq_int(rows, row, 3),
+                  sent_ms, ms);
+        } else if (letter == 'N') {
+            wait->forgotten = true;
+            hfi_sq_wait_wake(wait);
+        }
     }
+    pthread_mutex_unlock(&conn->lock);
+    if (!wait && letter == 'N')
+        lost(conn, roll->owners[i]);
 }
 
 static struct sq_link *own_link(const struct hfi_conn *conn)
@@ -369,14 +403,14 @@ static hf_status beat_some(struct hfi_conn *conn, struct roll *roll, hf_error *e
     }
     pthread_mutex_lock(&conn->lock);
     conn->beat_sent_ms = r.sent_ms;
+    pthread_mutex_unlock(&conn->lock);
     for (uint32_t i = 0; i < r.rows.count; i++)
         answer(conn, roll, &r.rows, i, r.sent_ms);
-    pthread_mutex_unlock(&conn->lock);
     hfi_sq_rows_free(&r.rows);
     return HF_OK;
 }
 
-static hf_status beat(struct hfi_conn *conn, struct roll *roll, hf_error *err)
+static hf_status beat(struct hfi_conn *conn, struct roll *roll, bool held, hf_error *err)
 {
     struct bell *bell = conn->wait_state;
     hf_status status;
@@ -386,7 +420,7 @@ static hf_status beat(struct hfi_conn *conn, struct roll *roll, hf_error *err)
     bell->round++;
     pthread_mutex_unlock(&conn->lock);
     do {
-        call_roll(conn, roll, bell->round);
+        call_roll(conn, roll, bell->round, held);
         status = beat_some(conn, roll, err);
     } while (status == HF_OK && roll->count == BATCH);
     if (status != HF_OK)
@@ -517,7 +551,8 @@ static void look_at_cells(struct hfi_conn *conn)
 /* Listen, and work, until the link is lost or we are stopped. */
 static hf_status serve(struct hfi_conn *conn, struct roll *roll, hf_error *err)
 {
-    hf_status status = beat(conn, roll, err); /* what was said before we listened is learnt now */
+    hf_status status =
+        beat(conn, roll, true, err); /* what was said before we listened is learnt now */
 
     if (status == HF_OK)
         look_at_cells(conn);
@@ -536,7 +571,7 @@ static hf_status serve(struct hfi_conn *conn, struct roll *roll, hf_error *err)
         }
         (void)next_ms(conn, &due);
         if (due)
-            status = beat(conn, roll, err);
+            status = beat(conn, roll, false, err);
         if (status == HF_OK)
             status = pokes(conn, err);
         if (status == HF_OK && notes_due(conn))
@@ -571,6 +606,33 @@ static void bell_pause(struct hfi_conn *conn, int64_t ms)
             return;
 }
 
+/* Until somebody needs to be told something; false: we are stopped. */
+static bool doze(struct hfi_conn *conn)
+{
+    struct bell *bell = conn->wait_state;
+    struct pollfd at = { .fd = conn->kick_fd, .events = POLLIN };
+    uint64_t count;
+    ssize_t rc;
+
+    for (;;) {
+        bool wanted = false, stop, asleep;
+
+        pthread_mutex_lock(&conn->lock);
+        stop = bell->stop;
+        for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQ_CLAIM_NEXT])
+            wanted = hfi_now_ms() - c->sent_ms >= DOZE_MS;
+        wanted = wanted || bell->beat_now || conn->notes;
+        asleep = bell->asleep = !wanted && !conn->held;
+        pthread_mutex_unlock(&conn->lock);
+        if (stop || wanted)
+            return !stop;
+        if (poll(&at, 1, asleep ? -1 : DOZE_MS) > 0) {
+            rc = read(conn->kick_fd, &count, sizeof count);
+            (void)rc;
+        }
+    }
+}
+
 static void *bell_main(void *arg)
 {
     struct hfi_conn *conn = arg;
@@ -578,7 +640,7 @@ static void *bell_main(void *arg)
     int64_t pause_ms = PAUSE_MIN_MS;
     hf_error err;
 
-    while (!is_stopped(conn)) {
+    while (doze(conn)) {
         int64_t deadline_ms = hfi_now_ms() + conn->conf.connect_ms;
         struct sq_link *link = NULL;
         hf_status status;

@@ -56,8 +56,9 @@ bool hfi_sq_bell_fresh(const struct hfi_conn *conn);
 /* Have the bell look at what there is to do. */
 void hfi_sq_bell_kick(struct hfi_conn *conn);
 
-/* With the lock. A lease that may be passed on locally begins, or a pass is to be noted soon. */
-void hfi_sq_bell_note(struct hfi_conn *conn, bool begin);
+/* With the lock: something is held from now on; a pass is to be noted soon. */
+void hfi_sq_bell_hold(struct hfi_conn *conn);
+void hfi_sq_bell_note(struct hfi_conn *conn);
 
 int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms);
 
