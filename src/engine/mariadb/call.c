@@ -249,6 +249,8 @@ static enum sq_outcome call_direct(struct sq_link *link, enum sq_call call,
         return hfi_ma_no_memory(trouble);
     outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
     *ret_done = outcome != SQ_DONE || mysql_affected_rows(&native->mysql) == 1;
+    if (outcome == SQ_DONE && call == SQ_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
+        *ret_done = false; /* a trigger of somebody's hides it: the call finds what we have */
     if (outcome != SQ_DONE || !*ret_done)
         return outcome;
     if (!hfi_sq_rows_make(ret_rows, 1, columns, 1, &verdict))

@@ -29,12 +29,15 @@ acquire: BEGIN
   IF p_permits = p_capacity THEN
     UPDATE `~names` SET x_owner = p_owner, mode = p_mode, capacity = p_capacity, taken = p_permits, x_flags = p_flags,
         x_ttl = p_ttl, x_since = v_us, x_until = v_us + p_ttl * 1000, x_delay = p_delay, x_tokens = p_tokens, x_client = p_client,
-        x_label = p_label, x_token = LAST_INSERT_ID(GREATEST(token + 1, v_us)), token = x_token + p_tokens - 1, x_holds = x_token,
+        x_label = p_label, x_token = GREATEST(token + 1, v_us), token = x_token + p_tokens - 1, x_holds = x_token,
         x_tid = 0, holders = 1
       WHERE name = p_name AND holders = 0 AND waiters = 0 AND closed < v_us AND token < 9007199254740992 - p_tokens;
     IF ROW_COUNT() > 0 THEN
-      SELECT 'G', LAST_INSERT_ID(), p_tokens, p_ttl, 1;
-      LEAVE acquire;
+      SELECT x_token INTO v_first FROM `~names` WHERE name = p_name AND x_owner = p_owner;
+      IF NOT v_none THEN
+        SELECT 'G', v_first, p_tokens, p_ttl, 1;
+        LEAVE acquire;
+      END IF;
     END IF;
   END IF;
 
