@@ -11,7 +11,8 @@
  *   sql/wait.c      mode=lease: who waits, the bell thread, heartbeats, pokes
  *   sql/look.c      inspect, of all modes
  *   sql/cells.c     cells and time
- *   sql/hold.c      mode=row, mode=session: a lease that is a connection's
+ *   sql/hold.c      mode=row, mode=session: a lease that is a connection's; hold.h has its parts
+ *   sql/fork.c      a forked child lets go of all connections
  *   sql/ghost.c     statements that may still run although their link is gone
  *   sql/doctor.c    is this server safe for what we promise?
  *
@@ -179,8 +180,9 @@ struct sq_hold_words; /* hold.h */
 
 struct sq_driver {
     const char *name; /* "postgresql" */
-    const struct sq_hold_words *hold; /* mode=row, mode=session in this server's words; never NULL */
-    bool bell_calls;  /* call() may be used on a bell link, between two bell_wait() */
+    const struct sq_hold_words
+        *hold;       /* mode=row, mode=session in this server's words; never NULL */
+    bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
 
     /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
      * parameters of sq_conf have been taken before. free_conf() also of what is half made, or NULL. */
@@ -237,12 +239,12 @@ enum sq_mode { SQ_MODE_LEASE, SQ_MODE_ROW, SQ_MODE_SESSION };
 /* What the URL says, beyond what the client library takes. */
 struct sq_conf {
     enum sq_mode mode;
-    bool tokens;                          /* tokens=on: row and session */
-    uint32_t connections;                 /* connections=N: at most so many links; default 16 */
-    char schema[64];                      /* schema= (PostgreSQL); "" : the database's own */
-    char prefix[64];                      /* prefix=holdfast_ */
+    bool tokens;          /* tokens=on: row and session */
+    uint32_t connections; /* connections=N: at most so many links; default 16 */
+    char schema[64];      /* schema= (PostgreSQL); "" : the database's own */
+    char prefix[64];      /* prefix=holdfast_ */
     bool pooled; /* pooler=session: what is between us and the server keeps sessions apart */
-    bool create;                          /* create=on|off: make tables on first use */
+    bool create; /* create=on|off: make tables on first use */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
     int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
 };
@@ -293,7 +295,8 @@ struct hfi_conn {
     int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
     void *wait_state;     /* wait.c's own */
 
-    struct sq_hold *hold; /* hold.c's own */
+    struct sq_hold *hold;       /* hold.c's own */
+    struct hfi_conn *fork_next; /* fork.c's */
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
@@ -383,6 +386,14 @@ static inline struct sq_value sq_null(void)
     return (struct sq_value){ .type = SQ_NULL };
 }
 
+/* ---- fork.c ------------------------------------------------------------------------------------------------ */
+
+/* Between these a forked child closes all links of the store. */
+void hfi_sq_fork_add(struct hfi_conn *conn);
+void hfi_sq_fork_remove(struct hfi_conn *conn);
+/* How often this process has been forked. */
+unsigned hfi_sq_forks(void);
+
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
 /* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
@@ -427,5 +438,7 @@ void hfi_sq_hold_abandon(struct hfi_conn *conn);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
 void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
+                             hf_error *err);
 
 #endif
