@@ -260,11 +260,13 @@ static void expiry_is_told(void **state)
 /* Who asks for the descriptor only after the loss finds it readable. */
 static void descriptor_asked_for_late(void **state)
 {
-    hf_store *store = open_store();
+    hf_store *store;
     hf_request request = mutex_request("late");
     hf_lease *lease;
 
     (void)state;
+    NEEDS(HF_CAP_TTL); /* max_hold stands on it */
+    store = open_store();
     request.max_hold_ms = 100;
     lease = take_short(store, &request);
     AWAIT(hf_lease_state(lease) == HF_STATE_LOST);
@@ -276,12 +278,14 @@ static void descriptor_asked_for_late(void **state)
 
 static void max_hold_is_told(void **state)
 {
-    hf_store *store = open_store();
+    hf_store *store;
     hf_request request = mutex_request("max");
     struct notice notice = { .count = 0 };
     hf_lease *lease;
 
     (void)state;
+    NEEDS(HF_CAP_TTL); /* max_hold stands on it */
+    store = open_store();
     request.max_hold_ms = 100;
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
@@ -298,9 +302,11 @@ static void released_is_not_lost(void **state)
     hf_request request = mutex_request("clean");
     struct notice notices[20] = { { .count = 0 } };
     hf_status statuses[20];
-    hf_store *store = open_store();
+    hf_store *store;
 
     (void)state;
+    NEEDS(HF_CAP_TTL); /* max_hold stands on it */
+    store = open_store();
     request.on_lost = on_lost;
     for (int i = 0; i < 20; i++) {
         hf_lease *lease = NULL;

@@ -66,7 +66,7 @@ void pooler_start(struct db *db)
     snprintf(home, sizeof home, "%s/pooler", db->dir);
     snprintf(config, sizeof config, "%s/ini", home);
     snprintf(users, sizeof users, "%s/users", home);
-    if (mkdir(home, 0755) != 0)
+    if (mkdir(home, 0755) != 0 && errno != EEXIST)
         give_up("%s: %s", home, strerror(errno));
     db_own(db->kind, home);
     write_config(db, home, config);

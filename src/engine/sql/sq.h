@@ -11,7 +11,8 @@
  *   sql/wait.c      mode=lease: who waits, the bell thread, heartbeats, pokes
  *   sql/look.c      inspect, of all modes
  *   sql/cells.c     cells and time
- *   sql/hold.c      mode=row, mode=session: a lease that is a connection's
+ *   sql/hold.c      mode=row, mode=session: a lease that is a connection's; hold.h has its parts
+ *   sql/fork.c      a forked child lets go of all connections
  *   sql/ghost.c     statements that may still run although their link is gone
  *   sql/doctor.c    is this server safe for what we promise?
  *
@@ -30,6 +31,7 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* ---- values, rows ------------------------------------------------------------------------------ */
 
@@ -77,13 +79,15 @@ struct sq_trouble {
 
 struct sq_link {
     struct hfi_conn *conn;
-    bool dead;         /* of no use any more */
-    bool in_txn;       /* mode=row: a transaction is open */
-    int64_t server_id; /* the server's name for this connection: backend pid, CONNECTION_ID() */
-    int64_t since;     /* with server_id: which of those that had this number */
-    void *native;      /* PGconn *, MYSQL * */
-    uint64_t prepared; /* bit per sq_call that the driver has prepared on it */
-    struct sq_link *next;
+    bool dead;            /* of no use any more */
+    bool in_txn;          /* mode=row: a transaction is open */
+    int64_t server_id;    /* the server's name for this connection: backend pid, CONNECTION_ID() */
+    int64_t since;        /* with server_id: which of those that had this number */
+    void *native;         /* PGconn *, MYSQL * */
+    uint64_t prepared;    /* bit per sq_call that the driver has prepared on it */
+    struct sq_link *next; /* idle */
+    struct sq_link *all_next, *all_prev; /* pool.c: every link there is, for abandon() */
+    struct sq_ghost *ghost;              /* memory for it, in case */
 };
 
 /* ---- calls -------------------------------------------------------------------------------------- */
@@ -125,8 +129,8 @@ struct sq_link {
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
- * CELL_LOOK client, window, n times (name, version): tell me when one of them has another version -> index, version (0: none),
- *           of those that have one already. Lasts for a window; repeated with each beat.
+ * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQ_BELL_CELL, once) when one of them has another
+ *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
  * TIME                            -> us
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
@@ -172,9 +176,13 @@ struct sq_message {
  * One server's client library. All calls block, on the calling thread, at most until deadline_ms
  * (hfi_now_ms() time), also if the server is stopped: sockets are polled, never just read.
  */
+struct sq_hold_words; /* hold.h */
+
 struct sq_driver {
     const char *name; /* "postgresql" */
-    bool bell_calls;  /* call() may be used on a bell link, between two bell_wait() */
+    const struct sq_hold_words
+        *hold;       /* mode=row, mode=session in this server's words; never NULL */
+    bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
 
     /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
      * parameters of sq_conf have been taken before. free_conf() also of what is half made, or NULL. */
@@ -221,6 +229,9 @@ struct sq_driver {
      * conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
+    /* What this server's settings mean for the promises. May be NULL. */
+    hf_status (*doctor)(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
     /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
     hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
@@ -231,11 +242,12 @@ enum sq_mode { SQ_MODE_LEASE, SQ_MODE_ROW, SQ_MODE_SESSION };
 /* What the URL says, beyond what the client library takes. */
 struct sq_conf {
     enum sq_mode mode;
-    bool tokens;                          /* tokens=on: row and session */
-    uint32_t connections;                 /* connections=N: at most so many links; default 16 */
-    char schema[64];                      /* schema= (PostgreSQL); "" : the database's own */
-    char prefix[64];                      /* prefix=holdfast_ */
-    bool create;                          /* create=on|off: make tables on first use */
+    bool tokens;          /* tokens=on: row and session */
+    uint32_t connections; /* connections=N: at most so many links; default 16 */
+    char schema[64];      /* schema= (PostgreSQL); "" : the database's own */
+    char prefix[64];      /* prefix=holdfast_ */
+    bool pooled; /* pooler=session: what is between us and the server keeps sessions apart */
+    bool create; /* create=on|off: make tables on first use */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
     int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
 };
@@ -264,8 +276,9 @@ struct hfi_conn {
     /* pool.c */
     pthread_cond_t link_free; /* on CLOCK_MONOTONIC */
     struct sq_link *idle;
-    uint32_t links;   /* that are open, or being opened */
-    uint32_t seekers; /* threads that wait for one */
+    struct sq_link *all; /* also those in use, the bell's, and those kept */
+    uint32_t links;      /* that are open, or being opened */
+    uint32_t seekers;    /* threads that wait for one */
     bool closing;
 
     /* schema.c */
@@ -285,11 +298,18 @@ struct hfi_conn {
     int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
     void *wait_state;     /* wait.c's own */
 
-    struct sq_hold *hold; /* hold.c's own */
+    struct sq_hold *hold;       /* hold.c's own */
+    struct hfi_conn *fork_next; /* fork.c's */
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
-enum { SQ_CLAIM_NEXT, SQ_CLAIM_PREV, SQ_CLAIM_STATE, SQ_CLAIM_GHOST };
+enum {
+    SQ_CLAIM_NEXT,
+    SQ_CLAIM_PREV,
+    SQ_CLAIM_STATE, /* its note, if it can be passed on */
+    SQ_CLAIM_LISTED,
+    SQ_CLAIM_ROUND
+};
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
@@ -309,6 +329,8 @@ void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err);
 /* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
 bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
+/* Likewise: does it say tokens=on? */
+bool hfi_sq_conf_tokens(const struct hfi_url *url);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
@@ -320,8 +342,11 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
                           hf_error *err);
 /* Give it back, or close it if it is dead. */
 void hfi_sq_give(struct sq_link *link);
-/* It leaves the pool's count (a bell, a connection that is a lease's): it is the caller's to close. */
+/* It leaves the pool's count (a connection that is a lease's), and is the caller's until hfi_sq_drop(). */
 void hfi_sq_keep(struct sq_link *link);
+/* A link that is the driver's open(), bell_open() becomes known to the pool; the end of any link. */
+void hfi_sq_adopt_link(struct sq_link *link);
+void hfi_sq_drop(struct sq_link *link);
 void hfi_sq_pool_close(struct hfi_conn *conn);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
@@ -370,6 +395,14 @@ static inline struct sq_value sq_null(void)
     return (struct sq_value){ .type = SQ_NULL };
 }
 
+/* ---- fork.c ------------------------------------------------------------------------------------------------ */
+
+/* Between these a forked child closes all links of the store. */
+void hfi_sq_fork_add(struct hfi_conn *conn);
+void hfi_sq_fork_remove(struct hfi_conn *conn);
+/* How often this process has been forked. */
+unsigned hfi_sq_forks(void);
+
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
 /* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
@@ -377,7 +410,9 @@ hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err
 
 /* ---- ghost.c --------------------------------------------------------------------------------------------------- */
 
-/* The statement on this link, which is dead, may still run. `claim`: what it may grant (may be NULL). */
+/* Memory for it, before a statement leaves that may grant something. false: none. */
+bool hfi_sq_ghost_ready(struct sq_link *link);
+/* The statement on this link, which is dead, may still run and grant `claim`. hfi_sq_ghost_ready() was true. */
 void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim);
 /* HF_OK: nothing of ours that could grant `claim` runs any more. */
 hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim,
@@ -397,7 +432,15 @@ void hfi_sq_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_time(struct hfi_conn *conn, struct hfi_op *op);
+/* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
+void hfi_sq_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void hfi_sq_bell_stop(struct hfi_conn *conn);
+/* Now and then: remove what is old. Best effort. */
+void hfi_sq_sweep(struct hfi_conn *conn);
 hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+/* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
+hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
+                        const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
@@ -407,5 +450,7 @@ void hfi_sq_hold_abandon(struct hfi_conn *conn);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
 void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
+                             hf_error *err);
 
 #endif

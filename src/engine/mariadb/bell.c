@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bell: a link that sleeps in the server, in the procedure ~bell, until somebody who granted or broke something of
+ * this client ends its sleep (sql/ring.sql). The call stays under way while bell_wait() returns for other
+ * reasons, and is gone on with the next time. When it ends it tells all that is granted and not renewed; what
+ * of it we have told already we remember, and tell the server when we go to sleep again.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <mysqld_error.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLEEP_S      60
+#define LOCK_GRACE_S 3 /* for our former bell, whose connection is killed, to be gone */
+
+enum stage { STAGE_NONE, STAGE_QUERY, STAGE_RESULT, STAGE_NEXT };
+
+/* ---- open ----------------------------------------------------------------------------------------- */
+
+static bool ask(struct sq_link *bell, const char *sql, int64_t deadline_ms, int64_t *ret_number,
+                hf_error *err)
+{
+    struct sq_trouble trouble;
+    struct sq_rows rows;
+
+    if (hfi_ma_text(bell, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+        if (err)
+            *err = trouble.error;
+        return false;
+    }
+    *ret_number = hfi_sq_int(&rows, 0, 0);
+    hfi_sq_rows_free(&rows);
+    return true;
+}
+
+/* The lock by which we are found. It may be with a bell of ours that was lost, and of which the server does
+ * not know that yet. */
+static hf_status be_found(struct sq_link *bell, int64_t deadline_ms, hf_error *err)
+{
+    unsigned long long client = (unsigned long long)bell->conn->client;
+    int64_t got, holder;
+    char sql[96];
+
+    snprintf(sql, sizeof sql, "SELECT GET_LOCK('holdfast.%llx', 0)", client);
+    if (!ask(bell, sql, deadline_ms, &got, err))
+        return HF_UNAVAILABLE;
+    if (got == 1)
+        return HF_OK;
+    snprintf(sql, sizeof sql, "SELECT IS_USED_LOCK('holdfast.%llx')", client);
+    if (!ask(bell, sql, deadline_ms, &holder, err))
+        return HF_UNAVAILABLE;
+    if (holder > 0) {
+        snprintf(sql, sizeof sql, "KILL %lld", (long long)holder);
+        ask(bell, sql, deadline_ms, &got, NULL);
+    }
+    snprintf(sql, sizeof sql, "SELECT GET_LOCK('holdfast.%llx', %d)", client, LOCK_GRACE_S);
+    if (bell->dead || !ask(bell, sql, deadline_ms, &got, err) || got != 1)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0, "a former bell of ours does not end");
+    return HF_OK;
+}
+
+hf_status hfi_ma_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_bell,
+                           hf_error *err)
+{
+    struct sq_link *bell;
+    hf_status status = hfi_ma_open(conn, deadline_ms, &bell, err);
+
+    if (status != HF_OK)
+        return status;
+    status = be_found(bell, deadline_ms, err);
+    if (status != HF_OK) {
+        hfi_ma_close(bell);
+        return status;
+    }
+    *ret_bell = bell;
+    return HF_OK;
+}
+
+/* ---- what it hears --------------------------------------------------------------------------------- */
+
+static bool is_known(const struct ma_link *native, const unsigned char *owner)
+{
+    for (uint32_t i = 0; i < native->known_count; i++)
+        if (memcmp(native->known[i], owner, HFI_OWNER_LEN) == 0)
+            return true;
+    return false;
+}
+
+static void hear_one(struct ma_link *native, const struct sq_rows *rows, uint32_t row,
+                     unsigned char *known)
+{
+    const struct sq_value *owner = sq_at(rows, row, 1);
+    struct sq_message *message = &native->queue[native->queued];
+
+    memset(known, 0, HFI_OWNER_LEN);
+    if (owner->len != HFI_OWNER_LEN)
+        return;
+    memcpy(known, owner->bytes, HFI_OWNER_LEN);
+    if (is_known(native, owner->bytes))
+        return;
+    *message = (struct sq_message){
+        .kind = hfi_sq_letter(rows, row, 0) == 'L' ? SQ_BELL_LOST : SQ_BELL_GRANT,
+        .token = (uint64_t)hfi_sq_int(rows, row, 2),
+        .tokens = (uint32_t)hfi_sq_int(rows, row, 3),
+        .window_ms = hfi_sq_int(rows, row, 4),
+    };
+    memcpy(message->owner, owner->bytes, HFI_OWNER_LEN);
+    native->queued++;
+}
+
+/* All that is granted, or broken: what is new of it goes into the queue, all of it is known from now on. */
+static bool hear(struct ma_link *native, MYSQL_RES *result)
+{
+    struct sq_rows rows = { 0 };
+    unsigned char(*known)[HFI_OWNER_LEN];
+
+    if (!hfi_ma_rows(result, &rows))
+        return false;
+    hfi_free(native->queue);
+    native->queued = native->told = 0;
+    native->queue = hfi_calloc(rows.count + 1, sizeof *native->queue);
+    known = hfi_calloc(rows.count + 1, sizeof *known);
+    if (!native->queue || !known) {
+        hfi_free(known);
+        hfi_sq_rows_free(&rows);
+        return false;
+    }
+    for (uint32_t i = 0; i < rows.count; i++)
+        hear_one(native, &rows, i, known[i]);
+    hfi_free(native->known);
+    native->known = known;
+    native->known_count = rows.count;
+    hfi_sq_rows_free(&rows);
+    return true;
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------------------- */
+
+/* A lock that another link of ours has: its number; 0: there is no such link. */
+static int64_t find_anchor(struct sq_link *bell)
+{
+    struct hfi_conn *conn = bell->conn;
+    int64_t since = 0;
+
+    pthread_mutex_lock(&conn->lock);
+    for (struct sq_link *link = conn->all; link; link = link->all_next)
+        if (link != bell)
+            since = link->since;
+    pthread_mutex_unlock(&conn->lock);
+    return since;
+}
+
+static bool make_statement(struct sq_link *bell, bool peek)
+{
+    struct ma_link *native = bell->native;
+    int64_t anchor = find_anchor(bell);
+    char text[96], hex[2 * HFI_OWNER_LEN + 1];
+
+    hfi_ma_begin(native);
+    snprintf(text, sizeof text, "CALL `%sbell`(%lld,'", bell->conn->conf.prefix,
+             (long long)bell->conn->client);
+    hfi_ma_add(native, text, strlen(text));
+    for (uint32_t i = 0; i < native->known_count; i++) {
+        hfi_hex(native->known[i], HFI_OWNER_LEN, hex);
+        hfi_ma_add(native, hex, strlen(hex));
+        hfi_ma_add(native, ",", 1);
+    }
+    snprintf(text, sizeof text, "','holdfast.link.%llx',%d)", (unsigned long long)anchor,
+             peek ? 0 : SLEEP_S);
+    hfi_ma_add(native, text, strlen(text));
+    return !native->full;
+}
+
+/* The sleep ended with an error. To be interrupted is to be rung. */
+static bool was_rung(MYSQL *mysql)
+{
+    return mysql_errno(mysql) == ER_QUERY_INTERRUPTED;
+}
+
+enum step { STEP_WAIT, STEP_WOKEN, STEP_RUNG, STEP_LOST };
+
+/* Begin the call, or go on with it: one step after another until one has to wait. `ready`: for what it waited. */
+static enum step go_on(struct sq_link *bell, int ready)
+{
+    struct ma_link *native = bell->native;
+    MYSQL *mysql = &native->mysql;
+    MYSQL_RES *result = NULL;
+    int failed = 0;
+
+    for (;; ready = 0) {
+        switch (native->stage) {
+        case STAGE_NONE:
+            native->stage = STAGE_QUERY;
+            native->asleep = true;
+            native->waiting = mysql_real_query_start(&failed, mysql, native->text, native->len);
+            break;
+        case STAGE_QUERY:
+            native->waiting = mysql_real_query_cont(&failed, mysql, ready);
+            break;
+        case STAGE_RESULT:
+            native->waiting = ready ? mysql_store_result_cont(&result, mysql, ready)
+                                    : mysql_store_result_start(&result, mysql);
+            break;
+        case STAGE_NEXT:
+            native->waiting = ready ? mysql_next_result_cont(&failed, mysql, ready)
+                                    : mysql_next_result_start(&failed, mysql);
+            break;
+        }
+        if (native->waiting)
+            return STEP_WAIT;
+        if (native->stage == STAGE_RESULT && result) {
+            bool heard = hear(native, result);
+
+            mysql_free_result(result);
+            result = NULL;
+            if (!heard)
+                return STEP_LOST; /* no memory: a new bell begins anew */
+        }
+        if (failed > 0 || mysql_errno(mysql)) {
+            native->stage = STAGE_NONE;
+            native->asleep = false;
+            return was_rung(mysql) ? STEP_RUNG : STEP_LOST;
+        }
+        if (native->stage == STAGE_QUERY || native->stage == STAGE_NEXT) {
+            native->stage = STAGE_RESULT;
+            if (failed == 0)
+                continue;
+        }
+        if (failed == 0 && mysql_more_results(mysql)) {
+            native->stage = STAGE_NEXT;
+            continue;
+        }
+        native->stage = STAGE_NONE;
+        native->asleep = false;
+        return STEP_WOKEN;
+    }
+}
+
+static hf_status lost(struct sq_link *bell, hf_error *err)
+{
+    struct ma_link *native = bell->native;
+    int number = (int)mysql_errno(&native->mysql);
+    hf_status status =
+        hfi_error_set(err, HF_UNAVAILABLE, number, "the bell's connection is lost: %s",
+                      number ? mysql_error(&native->mysql) : "no memory");
+
+    hfi_ma_cut(bell);
+    return status;
+}
+
+hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
+                           struct sq_message *ret_message, hf_error *err)
+{
+    struct ma_link *native = bell->native;
+    enum step step = STEP_WAIT;
+    uint64_t count;
+    int ready;
+
+    *ret_message = (struct sq_message){ .kind = SQ_BELL_QUIET };
+    if (native->told < native->queued) {
+        *ret_message = native->queue[native->told++];
+        return HF_OK;
+    }
+    if (!native->asleep) {
+        if (!make_statement(bell, false))
+            return hfi_error_memory(err);
+        step = go_on(bell, 0);
+    }
+again:
+    while (step == STEP_WAIT) {
+        ready = hfi_ma_poll(&native->mysql, native->waiting, kick, until_ms);
+        if (!ready) {
+            if (read(kick, &count, sizeof count) < 0)
+                count = 0; /* it was the time */
+            return HF_OK;
+        }
+        step = go_on(bell, ready);
+    }
+    if (step == STEP_RUNG) { /* before it slept: nothing was told of why */
+        if (!make_statement(bell, true))
+            return hfi_error_memory(err);
+        step = go_on(bell, 0);
+        goto again;
+    }
+    if (step == STEP_LOST)
+        return lost(bell, err);
+    if (native->told < native->queued)
+        *ret_message = native->queue[native->told++];
+    else
+        ret_message->kind = SQ_BELL_RUNG;
+    return HF_OK;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls: one CALL each (two are plain SELECTs). Numbers are written by us and bytes as X'..', so there is
+ * nothing to escape. What is asked n times travels as one packed list, and is answered as one text, because
+ * a procedure has no other way; here they become the rows of sq.h.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parameters before the list, and the kinds of what each item of it has: n name, o owner, i number. */
+static const struct shape {
+    const char *name;
+    unsigned before;
+    const char *item, *answer;
+} shapes[SQ_CALLS] = {
+    [SQ_ACQUIRE] = { "acquire", 13, NULL, NULL },   [SQ_RELEASE] = { "release", 2, NULL, NULL },
+    [SQ_RENEW] = { "renew", 0, "noi", "1" },        [SQ_CANCEL] = { "cancel", 2, NULL, NULL },
+    [SQ_BEAT] = { "beat", 2, "no", "viii" },        [SQ_POKE] = { "poke", 1, NULL, NULL },
+    [SQ_ADOPT] = { "adopt", 4, NULL, NULL },        [SQ_BREAK] = { "break", 2, NULL, NULL },
+    [SQ_NOTE] = { "note", 0, "noii", NULL },        [SQ_LOOK] = { "look", 1, NULL, NULL },
+    [SQ_SWEEP] = { "sweep", 1, NULL, NULL },        [SQ_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
+    [SQ_CELL_LOOK] = { "cell_look", 2, "ni", "i" }, [SQ_TOKEN] = { "token", 2, NULL, NULL },
+};
+
+#define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
+
+/* It was done, but what it said is lost. */
+static enum sq_outcome lose_answer(struct sq_link *link, struct sq_trouble *trouble)
+{
+    hfi_ma_cut(link);
+    hfi_ma_no_memory(trouble);
+    return SQ_MAYBE;
+}
+
+/* ---- making a statement ------------------------------------------------------------------------ */
+
+void hfi_ma_begin(struct ma_link *native)
+{
+    native->len = 0;
+    native->full = false;
+}
+
+/* Room for `more` bytes, or NULL. */
+static char *room_for(struct ma_link *native, size_t more)
+{
+    if (native->room - native->len < more) {
+        size_t room = (native->len + more) * 2 + 256;
+        char *text = hfi_realloc(native->text, room);
+
+        if (!text) {
+            native->full = true;
+            return NULL;
+        }
+        native->text = text;
+        native->room = room;
+    }
+    return native->text + native->len;
+}
+
+void hfi_ma_add(struct ma_link *native, const char *text, size_t len)
+{
+    char *to = room_for(native, len);
+
+    if (!to)
+        return;
+    memcpy(to, text, len);
+    native->len += len;
+}
+
+static void add_text(struct ma_link *native, const char *text)
+{
+    hfi_ma_add(native, text, strlen(text));
+}
+
+static void add_hex(struct ma_link *native, const void *bytes, size_t len)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const unsigned char *from = bytes;
+    char *to = room_for(native, 2 * len);
+
+    if (!to)
+        return;
+    for (size_t i = 0; i < len; i++) {
+        *to++ = digits[from[i] >> 4];
+        *to++ = digits[from[i] & 15];
+    }
+    native->len += 2 * len;
+}
+
+void hfi_ma_add_value(struct ma_link *native, const struct sq_value *value)
+{
+    char number[32];
+
+    switch (value->type) {
+    case SQ_NULL:
+        add_text(native, "NULL");
+        break;
+    case SQ_INT:
+        snprintf(number, sizeof number, "%lld", (long long)value->number);
+        add_text(native, number);
+        break;
+    case SQ_BYTES:
+    case SQ_TEXT:
+        add_text(native, "X'");
+        add_hex(native, value->bytes, value->len);
+        add_text(native, "'");
+        break;
+    }
+}
+
+bool hfi_ma_literal(const struct sq_value *value, char *ret_text, size_t room)
+{
+    struct ma_link made = { .text = NULL };
+    bool fits;
+
+    hfi_ma_add_value(&made, value);
+    fits = !made.full && made.len < room;
+    if (fits) {
+        memcpy(ret_text, made.text, made.len);
+        ret_text[made.len] = 0;
+    }
+    hfi_free(made.text);
+    return fits;
+}
+
+static void add_packed(struct ma_link *native, const struct sq_value *value, char kind)
+{
+    unsigned char bytes[8];
+    int size = kind == 'n' ? 2 : 8;
+    uint64_t number = kind == 'n' ? value->len : (uint64_t)value->number;
+
+    for (int i = size; i-- > 0; number >>= 8)
+        bytes[i] = (unsigned char)number;
+    if (kind != 'o')
+        add_hex(native, bytes, (size_t)size);
+    if (kind != 'i')
+        add_hex(native, value->bytes, value->len);
+}
+
+static void make_call(struct sq_link *link, const struct shape *shape,
+                      const struct sq_value *params, uint32_t count)
+{
+    struct ma_link *native = link->native;
+
+    add_text(native, "CALL `");
+    add_text(native, link->conn->conf.prefix);
+    add_text(native, shape->name);
+    add_text(native, "`(");
+    for (unsigned i = 0; i < shape->before; i++) {
+        if (i > 0)
+            add_text(native, ",");
+        hfi_ma_add_value(native, &params[i]);
+    }
+    if (shape->item) {
+        add_text(native, shape->before > 0 ? ",X'" : "X'");
+        for (uint32_t i = shape->before; i < count; i++)
+            add_packed(native, &params[i], shape->item[(i - shape->before) % strlen(shape->item)]);
+        add_text(native, "'");
+    }
+    add_text(native, ")");
+}
+
+static void make_statement(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                           uint32_t count)
+{
+    struct ma_link *native = link->native;
+
+    hfi_ma_begin(native);
+    if (call == SQ_TIME) {
+        add_text(native, "SELECT " NOW);
+    } else if (call == SQ_CELL_READ) {
+        add_text(native,
+                 "SELECT version, bytes, IF(until = 0, -1, (until - " NOW ") DIV 1000) FROM `");
+        add_text(native, link->conn->conf.prefix);
+        add_text(native, "cells` WHERE name = ");
+        hfi_ma_add_value(native, &params[0]);
+        add_text(native, " AND (until = 0 OR until >= " NOW ")");
+    } else {
+        make_call(link, &shapes[call], params, count);
+    }
+}
+
+/* ---- the common case -------------------------------------------------------------------------------- */
+
+#define TOKEN_LIMIT "9007199254740992"
+
+static void add_set(struct ma_link *native, const char *column, const struct sq_value *value)
+{
+    add_text(native, column);
+    hfi_ma_add_value(native, value);
+}
+
+/*
+ * Nobody holds, nobody waits, and we want all of it; and the like: to give it back while nobody waits. One statement on one
+ * row says it all, and without a procedure around it costs a quarter less. (sql/acquire.sql and sql/release.sql
+ * begin with the same statements.) Assignments are made from left to right.
+ */
+static void make_direct(struct sq_link *link, enum sq_call call, const struct sq_value *params)
+{
+    struct ma_link *native = link->native;
+
+    hfi_ma_begin(native);
+    add_text(native, "UPDATE `");
+    add_text(native, link->conn->conf.prefix);
+    if (call == SQ_RELEASE) {
+        add_text(native,
+                 "names` SET x_owner='',taken=0,holders=0 WHERE waiters=0 AND x_until>=" NOW);
+        add_set(native, " AND x_owner=", &params[1]);
+    } else {
+        add_set(native, "names` SET x_since=" NOW ",x_owner=", &params[1]);
+        add_set(native, ",mode=", &params[2]);
+        add_set(native, ",capacity=", &params[3]);
+        add_set(native, ",taken=", &params[4]);
+        add_set(native, ",x_flags=", &params[5]);
+        add_set(native, ",x_ttl=", &params[6]);
+        add_text(native, ",x_until=x_since+x_ttl*1000");
+        add_set(native, ",x_delay=", &params[7]);
+        add_set(native, ",x_tokens=", &params[8]);
+        add_set(native, ",x_client=", &params[11]);
+        add_set(native, ",x_label=", &params[12]);
+        add_text(native,
+                 ",x_token=LAST_INSERT_ID(GREATEST(token+1,x_since)),token=x_token+x_tokens-1,"
+                 "x_holds=x_token,x_tid=0,holders=1 WHERE holders=0 AND waiters=0 AND closed<" NOW
+                 " AND token<" TOKEN_LIMIT);
+        add_set(native, "-", &params[8]);
+    }
+    add_set(native, " AND name=", &params[0]);
+}
+
+/* Try it so. ret_done: that was all; else the call is needed. */
+static enum sq_outcome call_direct(struct sq_link *link, enum sq_call call,
+                                   const struct sq_value *params, int64_t deadline_ms,
+                                   struct sq_rows *ret_rows, struct sq_trouble *trouble,
+                                   bool *ret_done)
+{
+    struct ma_link *native = link->native;
+    uint32_t columns = call == SQ_ACQUIRE ? 4 : 1;
+    enum sq_outcome outcome;
+    char *verdict;
+
+    make_direct(link, call, params);
+    if (native->full)
+        return hfi_ma_no_memory(trouble);
+    outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    *ret_done = outcome != SQ_DONE || mysql_affected_rows(&native->mysql) == 1;
+    if (outcome == SQ_DONE && call == SQ_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
+        *ret_done = false; /* a trigger of somebody's hides it: the call finds what we have */
+    if (outcome != SQ_DONE || !*ret_done)
+        return outcome;
+    if (!hfi_sq_rows_make(ret_rows, 1, columns, 1, &verdict))
+        return lose_answer(link, trouble);
+    *verdict = call == SQ_ACQUIRE ? 'G' : 'R';
+    ret_rows->values[0] = (struct sq_value){ .type = SQ_TEXT, .bytes = verdict, .len = 1 };
+    if (call == SQ_ACQUIRE) {
+        ret_rows->values[1] = sq_int((int64_t)mysql_insert_id(&native->mysql));
+        ret_rows->values[2] = params[8];
+        ret_rows->values[3] = params[6];
+    }
+    return SQ_DONE;
+}
+
+/* Is it worth a try? Where the last one of this kind was not, the call decides at once: one round trip. */
+static bool may_be_direct(const struct sq_link *link, enum sq_call call,
+                          const struct sq_value *params)
+{
+    const struct ma_conf *conf = link->conn->native;
+
+    if (call == SQ_RELEASE)
+        return !conf->release_contended;
+    return call == SQ_ACQUIRE && params[3].number == params[4].number && !conf->acquire_contended;
+}
+
+/* What the call has found out: the last value of its row is 1 if the statement above would have done. */
+static void learn(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                  bool contended)
+{
+    struct ma_conf *conf = link->conn->native;
+
+    if (call == SQ_RELEASE)
+        conf->release_contended = contended;
+    else if (call == SQ_ACQUIRE && params[3].number == params[4].number)
+        conf->acquire_contended = contended;
+}
+
+/* ---- lists as rows ------------------------------------------------------------------------------ */
+
+/* The fields of one item of "verdict,number,number;" into a row whose first value is the index. */
+static bool unpack_item(const char **at, const char *kinds, struct sq_value *row)
+{
+    char *end;
+
+    for (size_t i = 0; kinds[i]; i++) {
+        if (i > 0 && *(*at)++ != ',')
+            return false;
+        if (kinds[i] == 'v') {
+            row[1 + i] = (struct sq_value){ .type = SQ_TEXT, .bytes = *at, .len = 1 };
+            (*at)++;
+        } else if (kinds[i] == '1') {
+            row[1 + i] = sq_int(*(*at)++ == '1');
+        } else {
+            row[1 + i] = sq_int(strtoll(*at, &end, 10));
+            if (end == *at)
+                return false;
+            *at = end;
+        }
+    }
+    if (kinds[0] != '1' && *(*at)++ != ';')
+        return false;
+    return true;
+}
+
+/* SQ_CELL_LOOK tells only of those that have another version. */
+static bool is_news(enum sq_call call, const struct sq_value *row, const struct sq_value *params,
+                    uint32_t index)
+{
+    return call != SQ_CELL_LOOK || row[1].number != params[2 + 2 * index + 1].number;
+}
+
+static bool unpack(enum sq_call call, const struct sq_value *params, uint32_t count,
+                   struct sq_rows *rows)
+{
+    const struct shape *shape = &shapes[call];
+    uint32_t items = (count - shape->before) / (uint32_t)strlen(shape->item), made = 0;
+    uint32_t columns = 1 + (uint32_t)strlen(shape->answer);
+    struct sq_rows list = *rows;
+    const char *at;
+    char *text;
+
+    if (list.count != 1 || list.columns != 1 ||
+        !hfi_sq_rows_make(rows, items, columns, sq_at(&list, 0, 0)->len + 1, &text)) {
+        hfi_sq_rows_free(&list);
+        *rows = (struct sq_rows){ 0 };
+        return false;
+    }
+    if (sq_at(&list, 0, 0)->len > 0)
+        memcpy(text, sq_at(&list, 0, 0)->bytes, sq_at(&list, 0, 0)->len);
+    hfi_sq_rows_free(&list);
+    at = text;
+    for (uint32_t i = 0; i < items; i++) {
+        struct sq_value *row = &rows->values[(size_t)made * columns];
+
+        row[0] = sq_int(i);
+        if (!*at || !unpack_item(&at, shape->answer, row)) {
+            hfi_sq_rows_free(rows);
+            return false;
+        }
+        made += is_news(call, row, params, i);
+    }
+    rows->count = made;
+    return true;
+}
+
+/* ---- a call -------------------------------------------------------------------------------------- */
+
+enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
+                            struct sq_trouble *trouble)
+{
+    struct ma_link *native = link->native;
+    enum sq_outcome outcome;
+    bool done = false;
+
+    if (may_be_direct(link, call, params)) {
+        outcome = call_direct(link, call, params, deadline_ms, ret_rows, trouble, &done);
+        if (done || outcome != SQ_DONE)
+            return outcome;
+        hfi_sq_rows_free(ret_rows);
+    }
+    make_statement(link, call, params, count);
+    if (native->full)
+        return hfi_ma_no_memory(trouble);
+    outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    if (outcome != SQ_DONE)
+        return outcome;
+    if (shapes[call].answer && !unpack(call, params, count, ret_rows))
+        return lose_answer(link, trouble);
+    if (ret_rows->count == 1)
+        learn(link, call, params, hfi_sq_int(ret_rows, 0, ret_rows->columns - 1) != 1);
+    return SQ_DONE;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A connection: made, made ready, ended; and what may still run on one that is lost.
+ *
+ * The session does not depend on how the server is configured: time zone, sql_mode, autocommit, isolation and
+ * time limits are set. READ COMMITTED, so that InnoDB locks the rows that we name and no gaps between them:
+ * names that sort next to each other have nothing to do with each other.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <errmsg.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_WAIT_S  50 /* a lock of a row, by the server's patience; ours is the deadline */
+#define LAY_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
+
+static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                              hf_error *err);
+static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+
+/* ---- open --------------------------------------------------------------------------------------- */
+
+hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+                      hf_error *err)
+{
+    struct sq_link *link = hfi_calloc(1, sizeof *link);
+    struct ma_link *native = link ? hfi_calloc(1, sizeof *native) : NULL;
+    hf_status status;
+
+    if (!native || !mysql_init(&native->mysql)) {
+        hfi_free(native);
+        hfi_free(link);
+        return hfi_error_memory(err);
+    }
+    link->conn = conn;
+    link->native = native;
+    status = connect_link(conn, link, deadline_ms, err);
+    if (status == HF_OK)
+        status = make_ready(link, deadline_ms, err);
+    if (status != HF_OK) {
+        hfi_ma_close(link);
+        return status;
+    }
+    *ret_link = link;
+    return HF_OK;
+}
+
+static void set_tls(MYSQL *mysql, const struct ma_conf *conf)
+{
+    my_bool on = conf->tls == MA_TLS_ON || conf->tls == MA_TLS_VERIFY;
+    my_bool verify = conf->tls == MA_TLS_VERIFY;
+
+    if (conf->tls != MA_TLS_ASIS) {
+        mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+        mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    }
+    if (conf->ca)
+        mysql_options(mysql, MYSQL_OPT_SSL_CA, conf->ca);
+    if (conf->cert)
+        mysql_options(mysql, MYSQL_OPT_SSL_CERT, conf->cert);
+    if (conf->key)
+        mysql_options(mysql, MYSQL_OPT_SSL_KEY, conf->key);
+}
+
+static void set_options(MYSQL *mysql, const struct ma_conf *conf)
+{
+    unsigned off = 0, tcp = MYSQL_PROTOCOL_TCP;
+
+    mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
+    if (conf->file)
+        mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, conf->file);
+    if (conf->file || conf->group)
+        mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, conf->group ? conf->group : "client");
+    mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &off); /* no server reads our files */
+    mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    if (conf->port)
+        mysql_options(mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to "localhost" */
+    mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "holdfast");
+    set_tls(mysql, conf);
+}
+
+/* Errors of connecting. The library's words name host and user, never a password. */
+static hf_status refused(struct sq_link *link, hf_error *err)
+{
+    struct sq_trouble trouble = { .status = HF_OK };
+
+    hfi_ma_trouble(link, false, &trouble);
+    if (trouble.error.native == CR_SSL_CONNECTION_ERROR)
+        trouble.status = HF_DENIED;
+    if (err)
+        hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
+    return trouble.status;
+}
+
+static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                              hf_error *err)
+{
+    const struct ma_conf *conf = conn->native;
+    struct ma_link *native = link->native;
+    MYSQL *mysql = &native->mysql, *done;
+    int status, on = 1, idle_s = 15, between_s = 5, probes = 3;
+
+    set_options(mysql, conf);
+    status = mysql_real_connect_start(&done, mysql, conf->host, conf->user, conf->password,
+                                      conf->database, conf->port, conf->socket,
+                                      CLIENT_MULTI_STATEMENTS | CLIENT_MULTI_RESULTS);
+    while (status) {
+        status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+        if (!status) {
+            hfi_ma_cut(link);
+            return hfi_error_set(err, HF_UNAVAILABLE, 0, "connecting: no answer in time");
+        }
+        status = mysql_real_connect_cont(&done, mysql, status);
+    }
+    if (!done)
+        return refused(link, err);
+    if ((conf->tls == MA_TLS_ON || conf->tls == MA_TLS_VERIFY) && !mysql_get_ssl_cipher(mysql))
+        return hfi_error_set(err, HF_DENIED, 0, "the server does not speak TLS");
+
+    /* A host that has vanished is noticed within 30 s. Nothing of it applies to a local socket. */
+    setsockopt(hfi_ma_fd(link), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    fcntl(hfi_ma_fd(link), F_SETFD, FD_CLOEXEC);
+    return HF_OK;
+}
+
+static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+{
+    struct ma_link *native = link->native;
+    struct sq_trouble trouble;
+    struct sq_rows rows;
+    char sql[640];
+    bool got;
+
+    link->server_id = (int64_t)mysql_thread_id(&native->mysql);
+    link->since = (int64_t)(hfi_random_u64() >> 2);
+    snprintf(sql, sizeof sql,
+             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+             "SET SESSION TRANSACTION READ WRITE;"
+             "SET time_zone = '+00:00', autocommit = 1, completion_type = 0,"
+             " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_UNSIGNED_SUBTRACTION',"
+             " innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, wait_timeout = 2592000,"
+             " group_concat_max_len = 1000000, sql_safe_updates = 0, sql_select_limit = DEFAULT"
+             " /*M! , max_statement_time = 0 */;"
+             "SELECT GET_LOCK('holdfast.link.%llx', 0)",
+             LOCK_WAIT_S, LOCK_WAIT_S, (unsigned long long)link->since);
+    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+        if (err)
+            hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
+        return trouble.status;
+    }
+    got = hfi_sq_int(&rows, 0, 0) == 1;
+    hfi_sq_rows_free(&rows);
+    return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
+}
+
+/* ---- the end ------------------------------------------------------------------------------------- */
+
+void hfi_ma_cut(struct sq_link *link)
+{
+    int fd = hfi_ma_fd(link);
+
+    if (fd >= 0 && !link->dead)
+        shutdown(fd, SHUT_RDWR);
+    link->dead = true;
+}
+
+void hfi_ma_close(struct sq_link *link)
+{
+    struct ma_link *native = link->native;
+
+    if (native->asleep)
+        hfi_ma_cut(link); /* the server would not read our good-bye */
+    mysql_close(&native->mysql);
+    if (native->text)
+        explicit_bzero(native->text, native->room);
+    hfi_free(native->text);
+    hfi_free(native->queue);
+    hfi_free(native->known);
+    hfi_free(native);
+    hfi_free(link);
+}
+
+/* The descriptor is a copy: closing it tells the server nothing. The rest may be in use by a thread that
+ * does not exist here. */
+void hfi_ma_abandon(struct sq_link *link)
+{
+    int fd = hfi_ma_fd(link);
+
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- looking at it -------------------------------------------------------------------------------- */
+
+int hfi_ma_fd(struct sq_link *link)
+{
+    struct ma_link *native = link->native;
+    my_socket fd = mysql_get_socket(&native->mysql);
+
+    return fd == MARIADB_INVALID_SOCKET ? -1 : (int)fd;
+}
+
+/* A server has nothing to say to who asks nothing, but that it goes. */
+bool hfi_ma_alive(struct sq_link *link)
+{
+    struct pollfd fd = { .fd = hfi_ma_fd(link), .events = POLLIN | POLLRDHUP };
+
+    return !link->dead && fd.fd >= 0 && poll(&fd, 1, 0) == 0;
+}
+
+/* ---- ghosts ---------------------------------------------------------------------------------------- */
+
+/* Is the connection there that had this lock? HF_OK: ret_id, or 0 if it is gone. */
+static hf_status look(struct sq_link *link, int64_t since, int64_t deadline_ms, int64_t *ret_id,
+                      hf_error *err)
+{
+    struct sq_trouble trouble;
+    struct sq_rows rows;
+    char sql[80];
+
+    snprintf(sql, sizeof sql, "SELECT IS_USED_LOCK('holdfast.link.%llx')",
+             (unsigned long long)since);
+    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+        if (err)
+            *err = trouble.error;
+        return HF_UNAVAILABLE;
+    }
+    *ret_id = hfi_sq_int(&rows, 0, 0);
+    hfi_sq_rows_free(&rows);
+    return HF_OK;
+}
+
+static void kill_it(struct sq_link *link, const char *what, int64_t id, int64_t deadline_ms)
+{
+    struct sq_trouble trouble;
+    struct sq_rows rows;
+    char sql[64];
+
+    snprintf(sql, sizeof sql, "KILL %s %lld", what, (long long)id);
+    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) == SQ_DONE)
+        hfi_sq_rows_free(&rows);
+}
+
+/* The lock of a link goes last, after its statement has ended and its transaction was rolled back. */
+hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
+                     hf_error *err)
+{
+    const struct timespec pause = { .tv_nsec = LAY_PAUSE_MS * 1000000L };
+    struct sq_link *link;
+    hf_status status = hfi_ma_open(conn, deadline_ms, &link, err);
+    int64_t id = 0;
+
+    if (status != HF_OK)
+        return status;
+    for (;;) {
+        status = look(link, since, deadline_ms, &id, err);
+        if (status != HF_OK || id == 0)
+            break;
+        if (id == server_id)
+            kill_it(link, "CONNECTION", id, deadline_ms);
+        if (hfi_now_ms() >= deadline_ms) {
+            status = hfi_error_set(err, HF_UNAVAILABLE, 0, "connection %lld does not end",
+                                   (long long)id);
+            break;
+        }
+        nanosleep(&pause, NULL);
+    }
+    hfi_ma_close(link);
+    return status;
+}
+
+void hfi_ma_interrupt(struct sq_link *link, int64_t deadline_ms)
+{
+    struct sq_link *own;
+    int64_t id;
+
+    if (hfi_ma_open(link->conn, deadline_ms, &own, NULL) != HF_OK)
+        return;
+    if (look(own, link->since, deadline_ms, &id, NULL) == HF_OK && id == link->server_id)
+        kill_it(own, "QUERY", id, deadline_ms);
+    hfi_ma_close(own);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One statement and its results, on the calling thread, until a deadline. The library's non-blocking calls
+ * say what they wait for; we poll.
+ *
+ * A statement that is cut off may still be executed: then the link is closed at once and the outcome is
+ * SQ_MAYBE.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hfi_ma_poll(MYSQL *mysql, int status, int fd, int64_t until_ms)
+{
+    struct pollfd fds[2] = { { .fd = mysql_get_socket(mysql) }, { .fd = fd, .events = POLLIN } };
+    int got = 0;
+
+    if (status & MYSQL_WAIT_READ)
+        fds[0].events |= POLLIN;
+    if (status & MYSQL_WAIT_WRITE)
+        fds[0].events |= POLLOUT;
+    if (status & MYSQL_WAIT_EXCEPT)
+        fds[0].events |= POLLPRI;
+    for (;;) {
+        int64_t left_ms = until_ms == HFI_NEVER ? INT_MAX : until_ms - hfi_now_ms();
+        int n;
+
+        n = poll(fds, 2, left_ms <= 0 ? 0 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+        if (n < 0 && errno != EINTR)
+            return status; /* no memory in the kernel: let the library find out */
+        if (n > 0)
+            break;
+        if (n == 0 && left_ms <= 0)
+            return 0;
+    }
+    if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+        return status; /* whatever it tries next will tell */
+    if (fds[0].revents & POLLIN)
+        got |= MYSQL_WAIT_READ;
+    if (fds[0].revents & POLLOUT)
+        got |= MYSQL_WAIT_WRITE;
+    if (fds[0].revents & POLLPRI)
+        got |= MYSQL_WAIT_EXCEPT;
+    return got & status;
+}
+
+static bool is_number(enum enum_field_types type)
+{
+    return type == MYSQL_TYPE_TINY || type == MYSQL_TYPE_SHORT || type == MYSQL_TYPE_LONG ||
+           type == MYSQL_TYPE_INT24 || type == MYSQL_TYPE_LONGLONG ||
+           type == MYSQL_TYPE_NEWDECIMAL || type == MYSQL_TYPE_YEAR;
+}
+
+static void set_value(struct sq_value *value, const MYSQL_FIELD *field, const char *from,
+                      size_t len, char **data)
+{
+    if (!from)
+        return;
+    memcpy(*data, from, len);
+    (*data)[len] = 0;
+    value->type = field->charsetnr == 63 ? SQ_BYTES : SQ_TEXT;
+    value->bytes = *data;
+    value->len = len;
+    if (is_number(field->type)) {
+        value->type = SQ_INT;
+        value->number = strtoll(*data, NULL, 10);
+    }
+    *data += len + 1;
+}
+
+bool hfi_ma_rows(MYSQL_RES *result, struct sq_rows *ret_rows)
+{
+    unsigned columns = mysql_num_fields(result);
+    MYSQL_FIELD *fields = mysql_fetch_fields(result);
+    size_t bytes = 0, at = 0;
+    uint32_t count = 0;
+    MYSQL_ROW row;
+    char *data;
+
+    while ((row = mysql_fetch_row(result))) {
+        unsigned long *lens = mysql_fetch_lengths(result);
+
+        count++;
+        for (unsigned i = 0; i < columns; i++)
+            bytes += lens[i] + 1;
+    }
+    hfi_sq_rows_free(ret_rows);
+    if (!hfi_sq_rows_make(ret_rows, count, columns, bytes, &data))
+        return false;
+    mysql_data_seek(result, 0);
+    while ((row = mysql_fetch_row(result))) {
+        unsigned long *lens = mysql_fetch_lengths(result);
+
+        for (unsigned i = 0; i < columns; i++)
+            set_value(&ret_rows->values[at++], &fields[i], row[i], lens[i], &data);
+    }
+    return true;
+}
+
+/* All results, so that the link is free for the next statement; the last one that has columns stays. */
+static enum sq_outcome read_results(struct sq_link *link, int64_t deadline_ms,
+                                    struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    struct ma_link *native = link->native;
+    MYSQL *mysql = &native->mysql;
+    bool memory = true;
+
+    for (;;) {
+        MYSQL_RES *result = NULL;
+        int status, more;
+
+        for (status = mysql_store_result_start(&result, mysql); status;) {
+            status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+            if (!status)
+                return hfi_ma_late(link, trouble);
+            status = mysql_store_result_cont(&result, mysql, status);
+        }
+        if (result) {
+            memory = hfi_ma_rows(result, ret_rows) && memory;
+            mysql_free_result(result);
+        } else if (mysql_errno(mysql)) {
+            return hfi_ma_trouble(link, true, trouble);
+        }
+        if (!mysql_more_results(mysql))
+            break;
+        for (status = mysql_next_result_start(&more, mysql); status;) {
+            status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+            if (!status)
+                return hfi_ma_late(link, trouble);
+            status = mysql_next_result_cont(&more, mysql, status);
+        }
+        if (more > 0)
+            return hfi_ma_trouble(link, true, trouble);
+        if (more < 0)
+            break;
+    }
+    if (memory)
+        return SQ_DONE;
+    hfi_ma_cut(link); /* it was done, but what it said is lost */
+    hfi_error_memory(&trouble->error);
+    trouble->status = HF_NO_MEMORY;
+    return SQ_MAYBE;
+}
+
+enum sq_outcome hfi_ma_run(struct sq_link *link, const char *sql, size_t len, int64_t deadline_ms,
+                           struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    struct ma_link *native = link->native;
+    MYSQL *mysql = &native->mysql;
+    enum sq_outcome outcome;
+    int status, failed;
+
+    *trouble = (struct sq_trouble){ .status = HF_OK };
+    *ret_rows = (struct sq_rows){ 0 };
+    for (status = mysql_real_query_start(&failed, mysql, sql, len); status;) {
+        status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+        if (!status)
+            return hfi_ma_late(link, trouble);
+        status = mysql_real_query_cont(&failed, mysql, status);
+    }
+    outcome = failed ? hfi_ma_trouble(link, true, trouble)
+                     : read_results(link, deadline_ms, ret_rows, trouble);
+    if (outcome != SQ_DONE)
+        hfi_sq_rows_free(ret_rows);
+    return outcome;
+}
+
+enum sq_outcome hfi_ma_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
+                            struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    return hfi_ma_run(link, sql, strlen(sql), deadline_ms, ret_rows, trouble);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The schema: sql/ *.sql, `~` becoming the prefix. Each statement makes something only if it is not there, so all of
+ * it may be run again; a user lock lets one client at a time make it. The row that tells its version comes last: who
+ * finds it finds all.
+ */
+#include "engine/mariadb/ma.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool emit_filled(struct hfi_conn *conn, const char *text,
+                        bool (*emit)(void *arg, const char *sql), void *arg)
+{
+    const char *prefix = conn->conf.prefix;
+    size_t size = strlen(text) + 1;
+    char *sql, *to;
+    bool ok;
+
+    for (const char *at = text; *at; at++)
+        size += *at == '~' ? strlen(prefix) : 0;
+    sql = to = hfi_malloc(size);
+    if (!sql)
+        return false;
+    for (const char *at = text; *at; at++) {
+        if (*at != '~') {
+            *to++ = *at;
+            continue;
+        }
+        memcpy(to, prefix, strlen(prefix));
+        to += strlen(prefix);
+    }
+    *to = 0;
+    ok = emit(arg, sql);
+    hfi_free(sql);
+    return ok;
+}
+
+bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+{
+    for (size_t i = 0; hfi_ma_schema_text[i]; i++)
+        if (!emit_filled(conn, hfi_ma_schema_text[i], emit, arg))
+            return false;
+    return true;
+}
+
+/* Is it all there, in tables that have transactions? And is SYSDATE() a clock? (--sysdate-is-now freezes it while a
+ * statement waits for a lock; then a window would begin too early.) */
+hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+{
+    struct sq_trouble trouble;
+    struct sq_rows rows;
+    const char *prefix = link->conn->conf.prefix;
+    enum sq_outcome outcome;
+    hf_status status = HF_OK;
+    char sql[1024];
+
+    snprintf(sql, sizeof sql,
+             "SELECT number, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "
+             "DATABASE()"
+             " AND TABLE_NAME IN ('%snames','%sclaims','%sclients','%scells','%swatches','%smeta')"
+             " AND ENGINE <> 'InnoDB') + 0, (SYSDATE(6) = NOW(6)) + SLEEP(0.001) * 0"
+             " + (SYSDATE(6) = NOW(6)) FROM `%smeta` WHERE item = 'schema'",
+             prefix, prefix, prefix, prefix, prefix, prefix, prefix);
+    outcome = hfi_ma_text(link, sql, deadline_ms, &rows, &trouble);
+    if (outcome != SQ_DONE) {
+        if (err)
+            hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
+        return outcome == SQ_REFUSED && trouble.no_table ? HF_NOT_FOUND : trouble.status;
+    }
+    if (rows.count == 0)
+        status = HF_NOT_FOUND;
+    else if (hfi_sq_int(&rows, 0, 0) != MA_VERSION)
+        status = hfi_error_set(
+            err, HF_VERSION, 0,
+            "the tables are of version %lld, we need %d (another prefix= keeps them apart)",
+            (long long)hfi_sq_int(&rows, 0, 0), MA_VERSION);
+    else if (hfi_sq_int(&rows, 0, 1) > 0)
+        status = hfi_error_set(err, HF_CONFIG, 0,
+                               "a table of ours is not InnoDB: it has no transactions");
+    else if (hfi_sq_int(&rows, 0, 2) == 2)
+        status = hfi_error_set(err, HF_CONFIG, 0,
+                               "the server runs with sysdate-is-now: SYSDATE() is no clock");
+    hfi_sq_rows_free(&rows);
+    return status;
+}

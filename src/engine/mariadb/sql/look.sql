@@ -1,0 +1,26 @@
+-- SPDX-License-Identifier: MIT
+--
+-- What there is of a name, or (NULL) of all: holders, waiters in order, and names that are closed for a while.
+CREATE PROCEDURE IF NOT EXISTS `~look` (IN p_name VARBINARY(512))
+  READS SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_us BIGINT DEFAULT @NOW@;
+  SELECT what, name, mode, capacity, closed, holds, token, permits, flags, age, ttl, tid, label FROM (
+    SELECT 'H' AS what, 0 AS part, 0 AS ticket, name, mode, capacity,
+        IF(closed >= v_us, 1 + (closed - v_us) DIV 1000, 0) AS closed,
+        x_holds AS holds, x_token AS token, capacity AS permits, x_flags AS flags, (v_us - x_since) DIV 1000 AS age,
+        (x_until - v_us) DIV 1000 AS ttl, x_tid AS tid, x_label AS label
+      FROM `~names` WHERE (p_name IS NULL OR name = p_name) AND x_owner <> '' AND x_until >= v_us
+    UNION ALL
+    SELECT IF(c.state = 'W', 'W', 'H'), IF(c.state = 'W', 1, 0), c.ticket, c.name, n.mode, n.capacity,
+        IF(n.closed >= v_us, 1 + (n.closed - v_us) DIV 1000, 0),
+        c.holds, c.token, c.permits, c.flags, (v_us - c.since) DIV 1000,
+        IF(c.state = 'W', 0, (c.until - v_us) DIV 1000), c.tid, c.label
+      FROM `~claims` c JOIN `~names` n ON n.name = c.name LEFT JOIN `~clients` l ON l.client = c.client
+      WHERE (p_name IS NULL OR c.name = p_name) AND ((c.state IN ('G', 'H') AND c.until >= v_us) OR
+        (c.state = 'W' AND GREATEST(COALESCE(l.until, 0), c.since + c.claim_window * 1000) >= v_us))
+    UNION ALL
+    SELECT 'C', 2, 0, name, mode, capacity, 1 + (closed - v_us) DIV 1000, 0, 0, 0, 0, 0, 0, 0, ''
+      FROM `~names` WHERE (p_name IS NULL OR name = p_name) AND closed >= v_us
+  ) AS every ORDER BY name, part, ticket;
+END

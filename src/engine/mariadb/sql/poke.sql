@@ -1,0 +1,26 @@
+-- SPDX-License-Identifier: MIT
+--
+-- End what has expired, and hand over. How many ms until it is worth while again; 0: nobody waits.
+CREATE PROCEDURE IF NOT EXISTS `~poke` (IN p_name VARBINARY(512))
+  MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_us, v_next BIGINT DEFAULT 0;
+  DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
+  DECLARE v_none BOOL DEFAULT FALSE;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
+    ROLLBACK;
+    RESIGNAL;
+  END;
+
+  START TRANSACTION;
+  CALL `~settle`(p_name, v_rings);
+  SET v_us = @NOW@;
+  SELECT IF(waiters = 0, 0, GREATEST(1, 1 + (IF(closed >= v_us, closed,
+      LEAST(IF(x_owner <> '', x_until, 9007199254740992), IF(holders > (x_owner <> ''), soon, 9007199254740992)))
+      - v_us) DIV 1000))
+    INTO v_next FROM `~names` WHERE name = p_name;
+  COMMIT;
+  CALL `~ring`(v_rings);
+  SELECT v_next;
+END

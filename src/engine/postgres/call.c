@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statements. A call is SELECT * FROM a function of ours, prepared once for each link, with parameters and
+ * answer in binary. Everything else is text.
+ */
+#include "engine/postgres/pg.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAMS_MAX 13
+
+/* Types of the parameters, a letter each: i int8, b bytea; I and B: an array, of groups that come n times. */
+static const struct {
+    const char *name, *types;
+} calls[SQ_CALLS] = {
+    [SQ_ACQUIRE] = { "acquire", "bbiiiiiiiiiib" },
+    [SQ_RELEASE] = { "release", "bb" },
+    [SQ_RENEW] = { "renew", "BBI" },
+    [SQ_CANCEL] = { "cancel", "bb" },
+    [SQ_BEAT] = { "beat", "iiBB" },
+    [SQ_POKE] = { "poke", "b" },
+    [SQ_ADOPT] = { "adopt", "bbii" },
+    [SQ_BREAK] = { "break", "bi" },
+    [SQ_NOTE] = { "note", "BBII" },
+    [SQ_LOOK] = { "look", "b" },
+    [SQ_SWEEP] = { "sweep", "i" },
+    [SQ_CELL_READ] = { "cell_read", "b" },
+    [SQ_CELL_SWAP] = { "cell_swap", "bibi" },
+    [SQ_CELL_LOOK] = { "cell_look", "iiBI" },
+    [SQ_TIME] = { "time", "" },
+    [SQ_TOKEN] = { "token", "bi" },
+};
+
+static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool sent,
+                              struct sq_rows *ret_rows, struct sq_trouble *trouble);
+static enum sq_outcome lost(struct sq_link *link, bool sent, const char *words,
+                            struct sq_trouble *trouble);
+
+/* ---- parameters -------------------------------------------------------------------------------------- */
+
+struct packed {
+    Oid types[PARAMS_MAX];
+    const char *values[PARAMS_MAX];
+    int lengths[PARAMS_MAX], formats[PARAMS_MAX];
+    int64_t numbers[PARAMS_MAX];
+    char *arrays[PARAMS_MAX];
+    int count;
+};
+
+static void put32(char **at, uint32_t value)
+{
+    value = htobe32(value);
+    memcpy(*at, &value, 4);
+    *at += 4;
+}
+
+static void put_value(char **at, const struct sq_value *value)
+{
+    uint64_t number = htobe64((uint64_t)value->number);
+
+    if (value->type == SQ_NULL) {
+        put32(at, UINT32_MAX);
+    } else if (value->type == SQ_INT) {
+        put32(at, 8);
+        memcpy(*at, &number, 8);
+        *at += 8;
+    } else {
+        put32(at, (uint32_t)value->len);
+        memcpy(*at, value->bytes, value->len);
+        *at += value->len;
+    }
+}
+
+/* Every `stride`-th of `from`, as PostgreSQL has arrays in binary. */
+static bool pack_array(struct packed *p, const struct sq_value *from, uint32_t count,
+                       uint32_t stride, bool numbers)
+{
+    size_t size = 20;
+    char *at;
+
+    for (uint32_t i = 0; i < count; i++)
+        size += 12 + (from[i * stride].type == SQ_INT ? 0 : from[i * stride].len);
+    at = p->arrays[p->count] = hfi_malloc(size);
+    if (!at)
+        return false;
+    put32(&at, count ? 1 : 0); /* dimensions */
+    put32(&at, 0);
+    put32(&at, numbers ? PG_INT8 : PG_BYTEA);
+    if (count) {
+        put32(&at, count);
+        put32(&at, 1); /* indices begin with it */
+    }
+    for (uint32_t i = 0; i < count; i++)
+        put_value(&at, &from[i * stride]);
+    p->values[p->count] = p->arrays[p->count];
+    p->lengths[p->count] = (int)(at - p->arrays[p->count]);
+    p->types[p->count] = numbers ? PG_INT8S : PG_BYTEAS;
+    p->formats[p->count++] = 1;
+    return true;
+}
+
+static void pack_one(struct packed *p, const struct sq_value *value, bool number)
+{
+    p->types[p->count] = number ? PG_INT8 : PG_BYTEA;
+    p->formats[p->count] = 1;
+    if (value->type == SQ_INT) {
+        p->numbers[p->count] = (int64_t)htobe64((uint64_t)value->number);
+        p->values[p->count] = (const char *)&p->numbers[p->count];
+        p->lengths[p->count] = 8;
+    } else if (value->type != SQ_NULL) {
+        p->values[p->count] = value->len ? value->bytes : "";
+        p->lengths[p->count] = (int)value->len;
+    }
+    p->count++;
+}
+
+static bool pack(enum sq_call call, const struct sq_value *params, uint32_t count, struct packed *p)
+{
+    const char *types = calls[call].types;
+    uint32_t singles = (uint32_t)strcspn(types, "IB");
+    uint32_t group = (uint32_t)strlen(types) - singles;
+
+    memset(p, 0, sizeof *p);
+    for (uint32_t i = 0; i < singles && i < count; i++)
+        pack_one(p, &params[i], types[i] == 'i');
+    for (uint32_t i = 0; i < group; i++)
+        if (!pack_array(p, params + singles + i, (count - singles) / group, group,
+                        types[singles + i] == 'I'))
+            return false;
+    return true;
+}
+
+static void unpack(struct packed *p)
+{
+    for (int i = 0; i < PARAMS_MAX; i++)
+        hfi_free(p->arrays[i]);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+static bool prepare(struct sq_link *link, enum sq_call call, const struct packed *p,
+                    int64_t deadline_ms, enum sq_outcome *ret_outcome, struct sq_trouble *trouble)
+{
+    char name[PG_NAME_MAX], sql[PG_NAME_MAX + 128], what[32];
+    struct sq_rows rows = { 0 };
+    int len;
+
+    if (link->prepared >> call & 1)
+        return true;
+    snprintf(what, sizeof what, "%s_1", calls[call].name);
+    hfi_pg_name(link->conn, what, name, sizeof name);
+    len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
+    for (int i = 0; i < p->count; i++)
+        len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
+    snprintf(sql + len, sizeof sql - (size_t)len, ")");
+    if (!PQsendPrepare(link->native, calls[call].name, sql, p->count, p->types))
+        *ret_outcome = lost(link, false, PQerrorMessage(link->native), trouble);
+    else
+        *ret_outcome = finish(link, deadline_ms, false, &rows, trouble);
+    hfi_sq_rows_free(&rows);
+    if (*ret_outcome != SQ_DONE)
+        return false;
+    link->prepared |= UINT64_C(1) << call;
+    return true;
+}
+
+enum sq_outcome hfi_pg_call(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
+                            struct sq_trouble *trouble)
+{
+    enum sq_outcome outcome = SQ_DONE;
+    struct packed p;
+
+    if (!pack(call, params, count, &p)) {
+        unpack(&p);
+        trouble->status = hfi_error_memory(&trouble->error);
+        return SQ_REFUSED;
+    }
+    if (prepare(link, call, &p, deadline_ms, &outcome, trouble)) {
+        if (PQsendQueryPrepared(link->native, calls[call].name, p.count, p.values, p.lengths,
+                                p.formats, 1))
+            outcome = finish(link, deadline_ms, true, ret_rows, trouble);
+        else
+            outcome = lost(link, false, PQerrorMessage(link->native), trouble);
+    }
+    unpack(&p);
+    return outcome;
+}
+
+enum sq_outcome hfi_pg_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
+                            struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    *trouble = (struct sq_trouble){ .status = HF_OK };
+    if (link->dead || !PQsendQuery(link->native, sql))
+        return lost(link, false, PQerrorMessage(link->native), trouble);
+    return finish(link, deadline_ms, true, ret_rows, trouble);
+}
+
+/* ---- what errors mean ----------------------------------------------------------------------------------- */
+
+/* The link is of no use any more. */
+static enum sq_outcome lost(struct sq_link *link, bool sent, const char *words,
+                            struct sq_trouble *trouble)
+{
+    char text[HF_ERROR_TEXT_MAX];
+
+    link->dead = true;
+    hfi_pg_words(link->conn, words, text, sizeof text);
+    trouble->status = HF_UNAVAILABLE;
+    hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "%s",
+                  *text ? text : "the connection is lost");
+    return sent ? SQ_MAYBE : SQ_UNSENT;
+}
+
+static bool is(const char *state, const char *begin)
+{
+    return strncmp(state, begin, strlen(begin)) == 0;
+}
+
+static hf_status meaning(const char *state, struct sq_trouble *trouble)
+{
+    if (is(state, "40001") || is(state, "40P01") || is(state, "55P03")) {
+        trouble->again = true;
+        return HF_UNAVAILABLE;
+    }
+    if (is(state, "42883") || is(state, "42P01") || is(state, "3F000")) {
+        trouble->no_table = true;
+        return HF_CONFIG;
+    }
+    if (is(state, "42501") || is(state, "28"))
+        return HF_DENIED;
+    if (is(state, "53100"))
+        return HF_FULL;
+    if (is(state, "26000") || is(state, "42P05"))
+        return HF_CONFIG;
+    if (is(state, "53") || is(state, "57") || is(state, "58") || is(state, "08") ||
+        is(state, "25006") || is(state, "XX"))
+        return HF_UNAVAILABLE;
+    return HF_INTERNAL;
+}
+
+static enum sq_outcome refused(struct sq_link *link, const PGresult *result, bool sent,
+                               struct sq_trouble *trouble)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    char text[HF_ERROR_TEXT_MAX];
+
+    if (!state || (severity && strcmp(severity, "ERROR") != 0))
+        return lost(link, sent, primary ? primary : PQresultErrorMessage(result), trouble);
+    trouble->status = meaning(state, trouble);
+    hfi_pg_words(link->conn, primary, text, sizeof text);
+    if (is(state, "26000") || is(state, "42P05"))
+        snprintf(text, sizeof text,
+                 "statements are lost between transactions: a pooler in transaction mode?");
+    hfi_error_set(&trouble->error, trouble->status, (int)strtol(state, NULL, 36), "%s (%s)", text,
+                  state);
+    if (is(state, "25006") || is(state, "26000") || is(state, "42P05"))
+        link->dead = true; /* the next one may be to another server */
+    return SQ_REFUSED;
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------- */
+
+static int64_t number(const char *bytes, int len, bool binary)
+{
+    uint64_t value = 0;
+
+    if (!binary)
+        return strtoll(bytes, NULL, 10);
+    for (int i = 0; i < len; i++)
+        value = value << 8 | (unsigned char)bytes[i];
+    if (len == 4)
+        return (int32_t)(uint32_t)value;
+    return len == 2 ? (int16_t)(uint16_t)value : (int64_t)value;
+}
+
+/* One value; bytes go to *data. */
+static struct sq_value value_of(const PGresult *result, int row, int column, char **data)
+{
+    const char *bytes = PQgetvalue(result, row, column);
+    int len = PQgetlength(result, row, column);
+    bool binary = PQfformat(result, column) == 1;
+    Oid type = PQftype(result, column);
+    struct sq_value value = { .type = SQ_TEXT, .bytes = *data, .len = (size_t)len };
+
+    if (PQgetisnull(result, row, column))
+        return sq_null();
+    if (type == PG_INT8 || type == PG_INT4 || type == PG_INT2)
+        return sq_int(number(bytes, len, binary));
+    if (type == PG_BYTEA)
+        value.type = SQ_BYTES;
+    if (type == PG_BYTEA && !binary) { /* \x0011 */
+        value.len = len >= 2 ? (size_t)(len - 2) / 2 : 0;
+        if (!hfi_unhex(bytes + 2, 2 * value.len, *data, value.len))
+            value.len = 0;
+    } else {
+        memcpy(*data, bytes, (size_t)len);
+    }
+    *data += value.len;
+    return value;
+}
+
+static bool copy(const PGresult *result, struct sq_rows *ret_rows)
+{
+    int rows = PQntuples(result), columns = PQnfields(result);
+    size_t size = 0;
+    char *data;
+
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            size += (size_t)PQgetlength(result, i, j);
+    if (!hfi_sq_rows_make(ret_rows, (uint32_t)rows, (uint32_t)columns, size, &data))
+        return false;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            ret_rows->values[(size_t)i * (size_t)columns + (size_t)j] =
+                value_of(result, i, j, &data);
+    return true;
+}
+
+/* Send what is left, and wait for one result. false: the link or the time is over. */
+static bool next_result(struct sq_link *link, int64_t deadline_ms, PGresult **ret_result)
+{
+    PGconn *pg = link->native;
+    int left = PQflush(pg);
+
+    while (left > 0 || PQisBusy(pg)) {
+        if (left < 0 || !hfi_pg_poll(pg, left > 0, -1, deadline_ms))
+            return false;
+        if (!PQconsumeInput(pg))
+            return false;
+        if (left > 0)
+            left = PQflush(pg);
+    }
+    if (left < 0)
+        return false;
+    *ret_result = PQgetResult(pg);
+    return true;
+}
+
+/* All results, up to the end of the statement. The last one with rows is the answer. */
+static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool sent,
+                              struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    PGconn *pg = link->native;
+    enum sq_outcome outcome = SQ_DONE;
+    PGresult *result;
+
+    for (;;) {
+        ExecStatusType status;
+
+        if (!next_result(link, deadline_ms, &result)) {
+            bool late = PQstatus(pg) == CONNECTION_OK;
+
+            hfi_sq_rows_free(ret_rows);
+            return lost(link, sent, late ? "the server does not answer" : PQerrorMessage(pg),
+                        trouble);
+        }
+        if (!result)
+            break;
+        status = PQresultStatus(result);
+        if (status == PGRES_TUPLES_OK && outcome == SQ_DONE) {
+            hfi_sq_rows_free(ret_rows);
+            if (!copy(result, ret_rows)) {
+                (void)lost(link, sent, "", trouble); /* done, but nobody knows what was said */
+                trouble->status = hfi_error_memory(&trouble->error);
+                PQclear(result);
+                return sent ? SQ_MAYBE : SQ_UNSENT;
+            }
+        } else if (status == PGRES_FATAL_ERROR && outcome == SQ_DONE) {
+            outcome = refused(link, result, sent, trouble);
+        }
+        PQclear(result);
+    }
+    if (outcome != SQ_DONE)
+        hfi_sq_rows_free(ret_rows);
+    link->in_txn =
+        PQtransactionStatus(pg) == PQTRANS_INTRANS || PQtransactionStatus(pg) == PQTRANS_INERROR;
+    return outcome;
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------- */
+
+bool hfi_pg_literal(const struct sq_value *value, char *ret_text, size_t room)
+{
+    const char *bytes = value->bytes;
+    size_t used = 0;
+
+    if (value->type == SQ_NULL)
+        return (size_t)snprintf(ret_text, room, "NULL") < room;
+    if (value->type == SQ_INT)
+        return (size_t)snprintf(ret_text, room, "%lld", (long long)value->number) < room;
+    if (value->type == SQ_BYTES) {
+        if (2 * value->len + sizeof "'\\x'::bytea" > room)
+            return false;
+        memcpy(ret_text, "'\\x", 3);
+        hfi_hex(value->bytes, value->len, ret_text + 3);
+        memcpy(ret_text + 3 + 2 * value->len, "'::bytea", sizeof "'::bytea");
+        return true;
+    }
+    if (2 * value->len + 3 > room)
+        return false;
+    ret_text[used++] = '\'';
+    for (size_t i = 0; i < value->len; i++) {
+        if (bytes[i] == '\'')
+            ret_text[used++] = '\'';
+        ret_text[used++] = bytes[i];
+    }
+    ret_text[used++] = '\'';
+    ret_text[used] = 0;
+    return true;
+}
+
+/* PQcancel() waits as long as it takes; a statement on a link of its own has a deadline. */
+void hfi_pg_interrupt(struct sq_link *link, int64_t deadline_ms)
+{
+    struct sq_trouble trouble;
+    struct sq_rows rows = { 0 };
+    struct sq_link *other;
+    char sql[96];
+
+    if (hfi_pg_open(link->conn, deadline_ms, &other, NULL) != HF_OK)
+        return;
+    snprintf(sql, sizeof sql, "SELECT pg_cancel_backend(%lld)", (long long)link->server_id);
+    (void)hfi_pg_text(other, sql, deadline_ms, &rows, &trouble);
+    hfi_sq_rows_free(&rows);
+    hfi_pg_close(other);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the URL says to libpq: everything that libpq knows passes through, by its own parser for what stands
+ * before the '?'. What libpq says about a URL that it does not understand may quote a password, and is not
+ * shown; errors here name the parameter and its byte.
+ *
+ * Several hosts are tried by us, one after the other: libpq's asynchronous connecting has no time limit for
+ * each of them.
+ */
+#include "engine/postgres/pg.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hf_status set(struct pg_conf *conf, const char *key, const char *value, hf_error *err)
+{
+    char *copy;
+    unsigned i = 0;
+
+    while (i < conf->count && strcmp(conf->keys[i], key) != 0)
+        i++;
+    if (i == PG_KEYWORDS_MAX)
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: too many parameters");
+    copy = hfi_strdup(value);
+    if (copy && i == conf->count) {
+        conf->keys[i] = hfi_strdup(key);
+        conf->count += conf->keys[i] != NULL;
+    }
+    if (!copy || !conf->keys[i]) {
+        hfi_free(copy);
+        return hfi_error_memory(err);
+    }
+    if (conf->values[i])
+        explicit_bzero(conf->values[i], strlen(conf->values[i]));
+    hfi_free(conf->values[i]);
+    conf->values[i] = copy;
+    return HF_OK;
+}
+
+static const char *get(const struct pg_conf *conf, const char *key)
+{
+    for (unsigned i = 0; i < conf->count; i++)
+        if (strcmp(conf->keys[i], key) == 0)
+            return conf->values[i];
+    return NULL;
+}
+
+/* scheme://user:password@host,host/database, by libpq. */
+static hf_status parse_place(struct pg_conf *conf, const struct hfi_url *url, hf_error *err)
+{
+    size_t size = strlen(url->rest) + sizeof "postgresql:";
+    char *text = hfi_malloc(size);
+    PQconninfoOption *options = NULL;
+    char *words = NULL;
+    hf_status status = HF_OK;
+
+    if (!text)
+        return hfi_error_memory(err);
+    snprintf(text, size, "postgresql:%s", url->rest);
+    if (strncmp(url->rest, "//", 2) == 0)
+        options = PQconninfoParse(text, &words);
+    explicit_bzero(text, size);
+    hfi_free(text);
+    if (words) {
+        explicit_bzero(words, strlen(words));
+        PQfreemem(words);
+    }
+    if (!options)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "store URL: what stands before the parameters is not of the form "
+                             "postgresql://USER@HOST:PORT/DATABASE that libpq understands");
+    for (PQconninfoOption *o = options; o->keyword && status == HF_OK; o++)
+        if (o->val)
+            status = set(conf, o->keyword, o->val, err);
+    PQconninfoFree(options);
+    return status;
+}
+
+static bool is_keyword(const char *key)
+{
+    PQconninfoOption *options = PQconndefaults();
+    bool found = false;
+
+    for (PQconninfoOption *o = options; o && o->keyword && !found; o++)
+        found = strcmp(o->keyword, key) == 0;
+    PQconninfoFree(options);
+    return found;
+}
+
+/* What is left of the parameters is libpq's, or nobody's. */
+static hf_status parse_params(struct pg_conf *conf, struct hfi_url *url, hf_error *err)
+{
+    hf_status status = HF_OK;
+
+    for (size_t i = 0; i < url->param_count && status == HF_OK; i++) {
+        struct hfi_url_param *param = &url->params[i];
+
+        if (param->taken)
+            continue;
+        if (strcmp(param->key, "ssl") == 0 && strcmp(param->value, "true") == 0)
+            status = set(conf, "sslmode", "require", err); /* as libpq itself has it, for JDBC */
+        else if (!is_keyword(param->key))
+            continue; /* hfi_url_all_taken() says it */
+        else
+            status = set(conf, param->key, param->value, err);
+        param->taken = true;
+    }
+    return status;
+}
+
+/* "a,b,c" into places; one for all if it has only one. */
+static hf_status split(const char *list, char **places, unsigned *count, hf_error *err)
+{
+    unsigned n = 0;
+
+    for (const char *at = list; at; n++) {
+        const char *end = at + strcspn(at, ",");
+
+        if (n == PG_HOSTS_MAX)
+            return hfi_error_set(err, HF_CONFIG, 0, "store URL: more than %d hosts", PG_HOSTS_MAX);
+        places[n] = hfi_strndup(at, (size_t)(end - at));
+        if (!places[n])
+            return hfi_error_memory(err);
+        at = *end ? end + 1 : NULL;
+    }
+    *count = n;
+    return HF_OK;
+}
+
+static hf_status split_hosts(struct pg_conf *conf, hf_error *err)
+{
+    const char *host = get(conf, "host"), *hostaddr = get(conf, "hostaddr"),
+               *port = get(conf, "port");
+    unsigned hosts = 0, addresses = 0, ports = 0;
+    hf_status status = HF_OK;
+
+    if (host)
+        status = split(host, conf->host, &hosts, err);
+    if (status == HF_OK && hostaddr)
+        status = split(hostaddr, conf->hostaddr, &addresses, err);
+    if (status == HF_OK && port)
+        status = split(port, conf->port, &ports, err);
+    if (status != HF_OK)
+        return status;
+    if (addresses && hosts && addresses != hosts)
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: host and hostaddr differ in number");
+    conf->hosts = hosts > addresses ? hosts : addresses;
+    if (!conf->hosts)
+        conf->hosts = 1;
+    if (ports > 1 && ports != conf->hosts)
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: hosts and ports differ in number");
+    for (unsigned i = 1; ports == 1 && i < conf->hosts; i++) {
+        conf->port[i] = hfi_strdup(conf->port[0]);
+        if (!conf->port[i])
+            return hfi_error_memory(err);
+    }
+    return HF_OK;
+}
+
+/* What a lock needs, unless the URL says otherwise: a vanished host is noticed, and a standby left. */
+static hf_status set_defaults(struct pg_conf *conf, hf_error *err)
+{
+    static const char *const table[][2] = { { "fallback_application_name", "holdfast" },
+                                            { "keepalives_idle", "15" },
+                                            { "keepalives_interval", "5" },
+                                            { "keepalives_count", "3" },
+                                            { "tcp_user_timeout", "30000" } };
+    hf_status status = HF_OK;
+
+    for (size_t i = 0; i < sizeof table / sizeof *table && status == HF_OK; i++)
+        if (!get(conf, table[i][0]))
+            status = set(conf, table[i][0], table[i][1], err);
+    if (status == HF_OK && conf->hosts > 1 && !get(conf, "target_session_attrs") &&
+        !getenv("PGTARGETSESSIONATTRS"))
+        status = set(conf, "target_session_attrs", "read-write", err);
+    return status;
+}
+
+static hf_status make_location(struct hfi_conn *conn, const struct pg_conf *conf, hf_error *err)
+{
+    const char *host = get(conf, "host"), *port = get(conf, "port"), *db = get(conf, "dbname");
+    char shown[512];
+    char plain[1024];
+
+    if (!host)
+        host = get(conf, "hostaddr");
+    snprintf(plain, sizeof plain, "%s%s%s%s%s", host ? host : "", port ? ":" : "", port ? port : "",
+             db ? "/" : "", db ? db : "");
+    hfi_quote_name(plain, strlen(plain), shown, sizeof shown);
+    conn->location = hfi_malloc(strlen(shown) + sizeof "postgresql://");
+    if (!conn->location)
+        return hfi_error_memory(err);
+    sprintf(conn->location, "postgresql://%s", shown);
+    return HF_OK;
+}
+
+hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
+{
+    struct pg_conf *conf = hfi_calloc(1, sizeof *conf);
+    const char *seconds;
+    uint64_t value;
+    hf_status status;
+
+    if (!conf)
+        return hfi_error_memory(err);
+    conn->native = conf;
+    if (!conn->conf.schema[0])
+        memcpy(conn->conf.schema, "public", sizeof "public");
+    status = parse_place(conf, url, err);
+    if (status == HF_OK)
+        status = parse_params(conf, url, err);
+    if (status == HF_OK)
+        status = split_hosts(conf, err);
+    if (status == HF_OK)
+        status = set_defaults(conf, err);
+    seconds = get(conf, "connect_timeout"); /* libpq's own, in seconds; 0: as long as it takes */
+    if (status == HF_OK && seconds && !hfi_parse_u64(seconds, 0, 600, &value))
+        conn->conf.connect_ms = value ? (int64_t)value * 1000 : HF_MS_MAX;
+    if (status == HF_OK)
+        status = make_location(conn, conf, err);
+    return status;
+}
+
+void hfi_pg_free_conf(struct hfi_conn *conn)
+{
+    struct pg_conf *conf = conn->native;
+
+    if (!conf)
+        return;
+    for (unsigned i = 0; i < conf->count; i++) {
+        if (conf->values[i])
+            explicit_bzero(conf->values[i], strlen(conf->values[i]));
+        hfi_free(conf->values[i]);
+        hfi_free(conf->keys[i]);
+    }
+    for (unsigned i = 0; i < PG_HOSTS_MAX; i++) {
+        hfi_free(conf->host[i]);
+        hfi_free(conf->hostaddr[i]);
+        hfi_free(conf->port[i]);
+    }
+    hfi_free(conf);
+    conn->native = NULL;
+}
+
+void hfi_pg_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size)
+{
+    const char *secret = get(conn->native, "password");
+    const char *at = text ? text : "";
+    size_t used = 0;
+
+    if (secret && *secret && strstr(at, secret))
+        at = "(words with the password in them)";
+    for (; *at && used + 1 < size; at++) {
+        if (*at == '\n' && (!at[1] || at[1] == '\n'))
+            continue;
+        ret_words[used++] = *at == '\n' ? ';' : (unsigned char)*at < 32 ? ' ' : *at;
+    }
+    ret_words[used] = 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* What the server's settings mean for the promises of a lock. */
+#include "engine/postgres/pg.h"
+
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+};
+
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+                                                      const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->finding(level, topic, text, r->arg);
+}
+
+/* What is asked for, column by column. */
+enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND, COLUMNS };
+
+static const char question[] =
+    "SELECT current_setting('server_version'), current_setting('fsync'),"
+    " current_setting('synchronous_commit'), current_setting('full_page_writes'),"
+    " (SELECT count(*) FROM pg_stat_get_wal_senders()),"
+    " (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')),"
+    " current_setting('synchronous_standby_names') <> '',"
+    " current_setting('max_connections')::int8 - (SELECT count(*) FROM pg_stat_get_activity(NULL)),"
+    " pg_backend_pid()::int8";
+
+static const char *text(const struct sq_rows *rows, int column, char *buf, size_t size)
+{
+    const struct sq_value *value = sq_at(rows, 0, (uint32_t)column);
+
+    snprintf(buf, size, "%.*s", (int)value->len, value->len ? (const char *)value->bytes : "");
+    return buf;
+}
+
+static bool is(const struct sq_rows *rows, int column, const char *word)
+{
+    char buf[64];
+
+    return strcmp(text(rows, column, buf, sizeof buf), word) == 0;
+}
+
+static void check_disk(const struct report *r, const struct sq_rows *rows)
+{
+    if (is(rows, FSYNC, "off"))
+        say(r, HF_BAD, "fsync",
+            "off: after a power cut the database may be damaged, and tokens may come again");
+    else if (is(rows, PAGES, "off"))
+        say(r, HF_WARNING, "full_page_writes", "off: safe only where the disk writes whole pages");
+    else
+        say(r, HF_FINE, "fsync", "on");
+    if (is(rows, COMMIT, "off"))
+        say(r, HF_WARNING, "synchronous_commit",
+            "off: a crash of the server forgets the last grants, and their tokens");
+    else
+        say(r, HF_FINE, "synchronous_commit", "a grant is on the disk before anybody hears of it");
+}
+
+static void check_standbys(const struct report *r, const struct sq_rows *rows)
+{
+    long long count = hfi_sq_int(rows, 0, STANDBYS), sync = hfi_sq_int(rows, 0, SYNC);
+
+    if (count == 0)
+        say(r, HF_FINE, "replication", "no standby: locks wait for this server if it goes away");
+    else if (sync == 0)
+        say(r, HF_WARNING, "replication",
+            "%lld standby(s), none synchronous: one that takes over may lack the last grants, and "
+            "two may hold one lock",
+            count);
+    else if (is(rows, COMMIT, "off") || is(rows, COMMIT, "local"))
+        say(r, HF_WARNING, "replication",
+            "%lld synchronous standby(s), but synchronous_commit does not wait for them", sync);
+    else
+        say(r, HF_FINE, "replication", "%lld of %lld standby(s) have every grant", sync, count);
+}
+
+hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err)
+{
+    const struct report r = { finding, arg };
+    struct sq_trouble trouble = { .status = HF_OK };
+    struct sq_rows rows = { 0 };
+    char version[64];
+    hf_status status = hfi_sq_text(link, question, deadline_ms, &rows, &trouble);
+
+    if (status == HF_OK && (rows.count != 1 || rows.columns != COLUMNS))
+        status = hfi_error_set(&trouble.error, HF_INTERNAL, 0, "an odd answer");
+    if (status != HF_OK) {
+        hfi_sq_rows_free(&rows);
+        return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    }
+    say(&r, HF_FINE, "server", "PostgreSQL %s", text(&rows, VERSION, version, sizeof version));
+    check_disk(&r, &rows);
+    check_standbys(&r, &rows);
+    if (PQbackendPID(link->native) != (int)hfi_sq_int(&rows, 0, BACKEND))
+        say(&r, HF_WARNING, "pooler",
+            "something stands between us and the server: it must pool whole sessions, not "
+            "transactions");
+    else
+        say(&r, HF_FINE, "pooler", "none: the connection is the server's own");
+    say(&r, hfi_sq_int(&rows, 0, LEFT) < 20 ? HF_WARNING : HF_FINE, "connections",
+        "%lld more can be made; a process takes up to %u, and one to listen",
+        (long long)hfi_sq_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
+    hfi_sq_rows_free(&rows);
+    return HF_OK;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=row and mode=session in PostgreSQL's words.
+ *
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open. It changes nothing, so it is
+ * ended by ROLLBACK: the server need not write anything down for it.
+ *
+ * An advisory lock has a 64-bit number and belongs to the database and the session. pg_advisory_unlock() of one
+ * that is not held is a warning and false, so it may be used to make sure.
+ */
+#include "engine/postgres/pg.h"
+
+#include "engine/sql/hold.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* By way of pg_settings: an older server does not know all of them. */
+#define PREPARE                                                                         \
+    "SELECT set_config(s.name, v.value, false) FROM (VALUES"                            \
+    " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"     \
+    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0')," \
+    " ('client_connection_check_interval', '2000'),"                                    \
+    " ('tcp_keepalives_idle', '" SQ_ALIVE_TEXT_IDLE "'),"                               \
+    " ('tcp_keepalives_interval', '" SQ_ALIVE_TEXT_INTERVAL "'),"                       \
+    " ('tcp_keepalives_count', '" SQ_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '0'))"  \
+    " AS v(name, value) JOIN pg_settings s ON s.name = v.name"
+
+static void key(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM])
+{
+    /* The smallest number cannot be written as a literal: its digits alone are too large. */
+    snprintf(ret_key, SQ_KEY_ROOM, "'%" PRId64 "'::int8", (int64_t)hash[0]);
+}
+
+static void table(const char *schema, const char *prefix, const char *name,
+                  char ret_table[SQ_TABLE_ROOM])
+{
+    snprintf(ret_table, SQ_TABLE_ROOM, "\"%s\".\"%s%s\"", schema, prefix, name);
+}
+
+/*
+ * A pooler gives a session of the server to whoever has something to do, and says a number of its own for the
+ * session that it pretends to be.
+ */
+static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadline_ms, hf_error *err)
+{
+    (void)mode;
+    (void)deadline_ms;
+    if (link->conn->conf.pooled || PQbackendPID(link->native) == (int)link->server_id)
+        return HF_OK;
+    return hfi_error_set(
+        err, HF_CONFIG, 0,
+        "a pooler (pgbouncer) is between us and the server: a session there is not ours "
+        "to keep. Connect to the server itself; or if it pools by session, say "
+        "pooler=session");
+}
+
+const struct sq_hold_words hfi_pg_hold = {
+    .limits =
+        "SELECT name, reset_val || coalesce(unit, '') FROM pg_settings WHERE name IN"
+        " ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'statement_timeout',"
+        " 'transaction_timeout', 'lock_timeout') AND boot_val <> reset_val",
+    .room = "SELECT setting::int8 FROM pg_settings WHERE name = 'max_connections'",
+    .prepare = PREPARE,
+    .names = "lock_names",
+    .rows = "lock_rows",
+    .interrupted = "57014",
+    .session_record = "INSERT INTO {T} (lock, name) VALUES ({K}, {N}) ON CONFLICT DO NOTHING;"
+                      "SELECT name FROM {T} WHERE lock = {K}",
+    .session_try = "SELECT pg_try_advisory_lock({K})::int",
+    .session_wait = "SELECT pg_advisory_lock({K})",
+    .session_free = "SELECT pg_advisory_unlock({K})::int",
+    .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
+    .row_add = "INSERT INTO {R} (name) VALUES ({N}) ON CONFLICT DO NOTHING",
+    .row_try = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
+    .row_wait = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
+    .row_free = "ROLLBACK",
+    .key = key,
+    .table = table,
+    .verify = verify,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The schema: sql/ *.sql in the order of their names, `@names` and the like becoming "schema"."holdfast_names".
+ * All of it is made in one transaction, and of things that may be there already; a lock of this
+ * database that belongs to the transaction lets one client make them, and the others find them.
+ */
+#include "engine/postgres/pg.h"
+
+#include "engine/postgres/schema_text.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void hfi_pg_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size)
+{
+    snprintf(ret_name, size, "\"%s\".\"%s%s\"", conn->conf.schema, conn->conf.prefix, what);
+}
+
+/* The text with our names in it; `size` is known to be enough. */
+static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
+{
+    char what[64], name[PG_NAME_MAX];
+    size_t len;
+
+    while (*text) {
+        if (*text != '@') {
+            *to++ = *text++;
+            continue;
+        }
+        for (len = 0; len < sizeof what - 1 &&
+                      (isalnum((unsigned char)text[len + 1]) || text[len + 1] == '_');
+             len++)
+            what[len] = text[len + 1];
+        what[len] = 0;
+        text += len + 1;
+        if (strcmp(what, "prefix") == 0)
+            snprintf(name, sizeof name, "%s", conn->conf.prefix);
+        else if (strcmp(what, "schema") == 0)
+            snprintf(name, sizeof name, "\"%s\"", conn->conf.schema);
+        else
+            hfi_pg_name(conn, what, name, sizeof name);
+        len = strlen(name);
+        memcpy(to, name, len);
+        to += len;
+    }
+    *to = 0;
+}
+
+static size_t room_for(const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    for (; *text; text++)
+        size += *text == '@' ? PG_NAME_MAX : 0;
+    return size;
+}
+
+bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+{
+    bool ok = true;
+
+    for (size_t i = 0; hfi_pg_schema_text[i] && ok; i++) {
+        char *sql = hfi_malloc(room_for(hfi_pg_schema_text[i]));
+
+        if (!sql)
+            return false;
+        fill_in(conn, hfi_pg_schema_text[i], sql);
+        ok = emit(arg, sql);
+        hfi_free(sql);
+    }
+    return ok;
+}
+
+/* The last function that is made: if it is there, all are. */
+hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+{
+    struct sq_rows rows = { 0 };
+    struct sq_trouble trouble = { .status = HF_OK };
+    char name[PG_NAME_MAX], sql[PG_NAME_MAX + 96];
+    hf_status status;
+
+    hfi_pg_name(link->conn, "token_1", name, sizeof name);
+    snprintf(sql, sizeof sql, "SELECT to_regprocedure('%s(bytea,int8)') IS NOT NULL", name);
+    status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
+    if (status != HF_OK)
+        return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    status =
+        rows.count == 1 && *(const char *)sq_at(&rows, 0, 0)->bytes == 't' ? HF_OK : HF_NOT_FOUND;
+    hfi_sq_rows_free(&rows);
+    return status;
+}
+
+/*
+ * A connection of ours that was lost, and may still be at work on the server: end it, and wait until it is
+ * gone. Its number may be another's by now, so the moment at which it began must be the same.
+ */
+hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
+                     hf_error *err)
+{
+    struct sq_trouble trouble = { .status = HF_OK };
+    struct sq_link *link;
+    char sql[384];
+    hf_status status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
+
+    if (status != HF_OK)
+        return status;
+    snprintf(sql, sizeof sql,
+             "SELECT pg_terminate_backend(pid, 500) FROM pg_stat_get_activity(%lld)"
+             " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
+             (long long)server_id, (long long)since);
+    for (bool there = true; status == HF_OK && there;) {
+        struct sq_rows rows = { 0 };
+
+        status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
+        there = rows.count > 0;
+        hfi_sq_rows_free(&rows);
+        if (status == HF_OK && there && hfi_now_ms() >= deadline_ms)
+            status = trouble.status =
+                hfi_error_set(&trouble.error, HF_UNAVAILABLE, 0, "a lost connection does not end");
+    }
+    if (status != HF_OK)
+        hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    hfi_sq_give(link);
+    return status;
+}

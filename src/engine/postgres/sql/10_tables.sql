@@ -1,0 +1,90 @@
+-- SPDX-License-Identifier: MIT
+--
+-- The tables. What begins with @ gets the schema and the prefix; what ends with _1 is of version 1 of these
+-- functions: another version of Holdfast that needs others makes its own beside them.
+--
+-- A row of `names` is the name's lock: every function that changes anything of a name locks that row first,
+-- and none but renew and note locks two (those in the order of the names). So nobody waits in a circle, and two
+-- names never wait for each other. A holder who has all permits of a name (a mutex, a writer) is in that row
+-- itself, so that an uncontended acquire or release changes one row and no index; others are in `holders`.
+--
+--   taken    = sum of the permits of the holders
+--   soon    <= the end of every holder (of the one in the row: its end)
+--   waiters  = rows in `waiters`, all with seq > head
+--   last    >= every token ever given
+--
+-- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end.
+CREATE TABLE IF NOT EXISTS @names (
+    name bytea PRIMARY KEY,
+    mode int8 NOT NULL DEFAULT 0, -- 0 mutex, 1 read-write, 2 semaphore
+    capacity int8 NOT NULL DEFAULT 0,
+    taken int8 NOT NULL DEFAULT 0,
+    holders int8 NOT NULL DEFAULT 0,
+    waiters int8 NOT NULL DEFAULT 0,
+    last int8 NOT NULL DEFAULT 0,
+    closed int8 NOT NULL DEFAULT 0, -- no grants before this is over (lock delay)
+    soon int8 NOT NULL DEFAULT 0,
+    head int8 NOT NULL DEFAULT 0,
+    owner bytea, -- who has all of it; NULL: nobody
+    client int8 NOT NULL DEFAULT 0,
+    token int8 NOT NULL DEFAULT 0,
+    tokens int8 NOT NULL DEFAULT 0,
+    current int8 NOT NULL DEFAULT 0, -- the token of the block that holds now
+    tid int8 NOT NULL DEFAULT 0,
+    ttl int8 NOT NULL DEFAULT 0,
+    delay int8 NOT NULL DEFAULT 0,
+    flags int8 NOT NULL DEFAULT 0,
+    since int8 NOT NULL DEFAULT 0,
+    label bytea
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS @holders (
+    name bytea NOT NULL,
+    owner bytea NOT NULL,
+    client int8 NOT NULL,
+    permits int8 NOT NULL,
+    until int8 NOT NULL,
+    token int8 NOT NULL,
+    tokens int8 NOT NULL,
+    current int8 NOT NULL,
+    tid int8 NOT NULL DEFAULT 0,
+    ttl int8 NOT NULL,
+    delay int8 NOT NULL,
+    flags int8 NOT NULL,
+    since int8 NOT NULL,
+    label bytea,
+    PRIMARY KEY (name, owner)
+) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS @waiters (
+    owner bytea PRIMARY KEY,
+    name bytea NOT NULL,
+    seq int8 NOT NULL GENERATED ALWAYS AS IDENTITY,
+    client int8 NOT NULL,
+    permits int8 NOT NULL,
+    tokens int8 NOT NULL,
+    span int8 NOT NULL, -- the claim window
+    ttl int8 NOT NULL,
+    delay int8 NOT NULL,
+    flags int8 NOT NULL,
+    since int8 NOT NULL,
+    label bytea,
+    UNIQUE (name, seq)
+);
+-- A waiter lives as long as its client does. Locked last, by beat alone or shared by who grants to the client.
+CREATE TABLE IF NOT EXISTS @clients (
+    client int8 PRIMARY KEY,
+    until int8 NOT NULL
+) WITH (fillfactor = 50);
+-- bytes NULL: there is no such cell, but somebody waits for one.
+CREATE SEQUENCE IF NOT EXISTS @versions;
+CREATE TABLE IF NOT EXISTS @cells (
+    name bytea PRIMARY KEY,
+    version int8 NOT NULL,
+    bytes bytea,
+    until int8
+) WITH (fillfactor = 70);
+CREATE TABLE IF NOT EXISTS @watchers (
+    name bytea NOT NULL,
+    client int8 NOT NULL,
+    until int8 NOT NULL,
+    PRIMARY KEY (name, client)
+);

@@ -1,0 +1,112 @@
+-- Acquire, or stand in the queue, or be refused.
+--
+-- Safe: granted only where it fits, after those whose time is over were taken out, and (unless it may barge) only
+-- if nobody waits. An owner that holds or waits already is found by its id and gets the same answer again. A
+-- clock that was read before we waited for the row is early: leases then end early, which is no harm, as the
+-- caller counts from its send.
+CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, p_capacity int8, p_permits int8,
+    p_flags int8, p_ttl int8, p_delay int8, p_tokens int8, p_wait int8, p_window int8, p_client int8, p_label bytea,
+    OUT verdict text, OUT o_token int8, OUT o_tokens int8, OUT ms int8)
+LANGUAGE plpgsql AS $$
+DECLARE
+    t int8 := @us_1();
+    n @names;
+    h @holders;
+BEGIN
+    -- The common case first, as the rules below would decide it: nobody has it, nobody wants it.
+    IF p_permits = p_capacity AND t < 9007199254740992 - p_tokens THEN
+        UPDATE @names x SET mode = p_mode, capacity = p_capacity, taken = p_capacity, holders = 1,
+            last = greatest(x.last + 1, t) + p_tokens - 1, soon = t + p_ttl * 1000, owner = p_owner,
+            client = p_client, token = greatest(x.last + 1, t), tokens = p_tokens,
+            current = greatest(x.last + 1, t), tid = 0, ttl = p_ttl, delay = p_delay, flags = p_flags,
+            since = t, label = p_label
+        WHERE x.name = p_name AND x.holders = 0 AND x.waiters = 0 AND x.closed < t
+            AND x.last < 9007199254740992 - p_tokens
+        RETURNING x.token INTO o_token;
+        IF FOUND THEN
+            verdict := 'G';
+            o_tokens := p_tokens;
+            ms := p_ttl;
+            RETURN;
+        END IF;
+    END IF;
+
+    LOOP -- a name that is used for the first time is a row before it is locked
+        SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO @names (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+    END LOOP;
+    n := @turn_1(n);
+    t := @us_1();
+
+    IF n.owner = p_owner THEN
+        n.soon := greatest(n.soon, t + p_ttl * 1000);
+        verdict := 'G';
+        o_token := n.token;
+        o_tokens := n.tokens;
+        ms := (n.soon - t) / 1000;
+        PERFORM @save_1(n);
+        RETURN;
+    END IF;
+    IF n.owner IS NULL AND n.holders > 0 THEN
+        SELECT * INTO h FROM @holders x WHERE x.name = p_name AND x.owner = p_owner;
+        IF FOUND THEN
+            h.until := greatest(h.until, t + p_ttl * 1000);
+            UPDATE @holders x SET until = h.until WHERE x.name = p_name AND x.owner = p_owner;
+            verdict := 'G';
+            o_token := h.token;
+            o_tokens := h.tokens;
+            ms := (h.until - t) / 1000;
+            PERFORM @save_1(n);
+            RETURN;
+        END IF;
+    END IF;
+    IF n.waiters > 0 AND EXISTS (SELECT FROM @waiters x WHERE x.owner = p_owner) THEN
+        verdict := 'Q';
+        o_token := n.last;
+        ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;
+        PERFORM @save_1(n);
+        RETURN;
+    END IF;
+
+    IF n.holders > 0 OR n.waiters > 0 THEN
+        IF n.mode <> p_mode OR n.capacity <> p_capacity THEN
+            verdict := 'M';
+            o_token := n.mode;
+            ms := n.capacity;
+            PERFORM @save_1(n);
+            RETURN;
+        END IF;
+    ELSE
+        n.mode := p_mode;
+        n.capacity := p_capacity;
+    END IF;
+
+    o_token := greatest(n.last + 1, t);
+    IF o_token > 9007199254740992 - p_tokens THEN
+        verdict := 'F';
+    ELSIF t > n.closed AND p_permits <= n.capacity - n.taken AND (p_flags & 1 = 1 OR n.waiters = 0) THEN
+        n.last := o_token + p_tokens - 1;
+        n := @hold_1(n, t, p_owner, p_client, p_permits, o_token, p_tokens, p_ttl, p_ttl, p_delay, p_flags, p_label);
+        verdict := 'G';
+        o_tokens := p_tokens;
+        ms := p_ttl;
+    ELSIF p_wait = 0 THEN
+        verdict := 'B';
+        ms := @next_1(n, t);
+    ELSE
+        IF n.waiters >= 64 AND n.waiters % 64 = 0 THEN -- a long queue is searched for the dead now and then
+            DELETE FROM @waiters x WHERE x.name = p_name AND NOT EXISTS
+                (SELECT FROM @clients c WHERE c.client = x.client AND c.until >= t);
+            SELECT count(*) INTO n.waiters FROM @waiters x WHERE x.name = p_name;
+        END IF;
+        INSERT INTO @waiters (owner, name, client, permits, tokens, span, ttl, delay, flags, since, label)
+        VALUES (p_owner, p_name, p_client, p_permits, p_tokens, p_window, p_ttl, p_delay, p_flags, t, p_label);
+        n.waiters := n.waiters + 1;
+        verdict := 'Q';
+        o_token := n.last;
+        ms := CASE WHEN n.waiters = 1 THEN @next_1(n, t) ELSE 0 END;
+    END IF;
+    PERFORM @save_1(n);
+END
+$$;

@@ -1,0 +1,44 @@
+-- End a lease, and hand the name to whoever is next. Only exactly this owner's goes, and only while it counts:
+-- one whose end has passed is gone already, uncleanly, and its lock delay runs. An owner that still waits
+-- leaves the queue.
+CREATE OR REPLACE FUNCTION @release_1(p_name bytea, p_owner bytea, OUT verdict text) LANGUAGE plpgsql AS $$
+DECLARE
+    t int8 := @us_1();
+    n @names;
+    freed int8;
+BEGIN
+    -- The common case first: it holds, and nobody waits.
+    UPDATE @names x SET owner = NULL, taken = 0, holders = 0
+    WHERE x.name = p_name AND x.owner = p_owner AND x.waiters = 0 AND x.soon >= t;
+    IF FOUND THEN
+        verdict := 'R';
+        RETURN;
+    END IF;
+
+    verdict := 'L';
+    SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
+    IF NOT FOUND THEN RETURN; END IF;
+    t := @us_1();
+    IF n.owner = p_owner THEN
+        IF n.soon >= t THEN
+            n.owner := NULL;
+            n.taken := 0;
+            n.holders := 0;
+            verdict := 'R';
+        END IF;
+    ELSE
+        DELETE FROM @holders x WHERE x.name = p_name AND x.owner = p_owner AND x.until >= t
+        RETURNING x.permits INTO freed;
+        IF FOUND THEN
+            n.taken := n.taken - freed;
+            n.holders := n.holders - 1;
+            verdict := 'R';
+        ELSE
+            DELETE FROM @waiters x WHERE x.owner = p_owner AND x.name = p_name;
+            IF FOUND THEN n.waiters := n.waiters - 1; END IF;
+        END IF;
+    END IF;
+    n := @turn_1(n);
+    PERFORM @save_1(n);
+END
+$$;

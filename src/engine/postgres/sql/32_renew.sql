@@ -1,0 +1,30 @@
+-- Renew leases, of many names at once, which the caller has sorted. Never re-creates: a lease whose end
+-- has passed is lost, also if nobody has taken it out yet. The new end may be earlier than the old one.
+CREATE OR REPLACE FUNCTION @renew_1(p_names bytea[], p_owners bytea[], p_ttls int8[])
+RETURNS TABLE (o_index int8, o_there int8) LANGUAGE plpgsql AS $$
+DECLARE
+    t int8;
+    ends int8;
+BEGIN
+    FOR i IN 1 .. coalesce(array_length(p_names, 1), 0) LOOP
+        t := @us_1();
+        ends := t + p_ttls[i] * 1000;
+        o_index := i - 1;
+        o_there := 0;
+        UPDATE @names x SET soon = ends, ttl = p_ttls[i]
+        WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND x.soon >= t;
+        IF FOUND THEN
+            o_there := 1;
+        ELSIF EXISTS (SELECT FROM @holders x WHERE x.name = p_names[i] AND x.owner = p_owners[i]) THEN
+            PERFORM FROM @names x WHERE x.name = p_names[i] FOR UPDATE;
+            UPDATE @holders x SET until = ends, ttl = p_ttls[i]
+            WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND x.until >= t;
+            IF FOUND THEN
+                o_there := 1;
+                UPDATE @names x SET soon = ends WHERE x.name = p_names[i] AND x.soon > ends;
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

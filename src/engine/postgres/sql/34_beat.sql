@@ -1,0 +1,55 @@
+-- We live, and so do our waiters, for one window more; and what became of each of them?
+--
+-- The client's row is locked by this and, shared, by whoever grants to one of our waiters, before it reads the clock
+-- (turn). So what is answered "still waiting" here was not granted by the clock before this call was sent: a
+-- grant that was under way has been committed when the update of our row goes on, and is seen below.
+CREATE OR REPLACE FUNCTION @beat_1(p_client int8, p_window int8, p_names bytea[], p_owners bytea[])
+RETURNS TABLE (o_index int8, verdict text, o_token int8, o_tokens int8, ms int8) LANGUAGE plpgsql AS $$
+DECLARE
+    t int8 := @us_1();
+    n @names;
+    h @holders;
+    mine int8;
+BEGIN
+    UPDATE @clients x SET until = greatest(x.until, t + p_window * 1000) WHERE x.client = p_client;
+    IF NOT FOUND THEN
+        INSERT INTO @clients (client, until) VALUES (p_client, t + p_window * 1000)
+        ON CONFLICT (client) DO UPDATE SET until = excluded.until;
+    END IF;
+    FOR i IN 1 .. coalesce(array_length(p_names, 1), 0) LOOP
+        o_index := i - 1;
+        verdict := 'N';
+        o_token := 0;
+        o_tokens := 0;
+        ms := 0;
+        SELECT x.seq INTO mine FROM @waiters x WHERE x.owner = p_owners[i];
+        IF FOUND THEN
+            verdict := 'Q';
+            t := @us_1();
+            IF mine = (SELECT x.seq FROM @waiters x JOIN @clients c ON c.client = x.client AND c.until >= t
+                WHERE x.name = p_names[i] ORDER BY x.seq LIMIT 1) THEN
+                SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
+                ms := greatest(@next_1(n, t), 1);
+            END IF;
+        ELSE
+            SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
+            t := @us_1();
+            IF n.owner = p_owners[i] AND n.soon >= t THEN
+                verdict := 'G';
+                o_token := n.token;
+                o_tokens := n.tokens;
+                ms := (n.soon - t) / 1000;
+            ELSE
+                SELECT * INTO h FROM @holders x WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND x.until >= t;
+                IF FOUND THEN
+                    verdict := 'G';
+                    o_token := h.token;
+                    o_tokens := h.tokens;
+                    ms := (h.until - t) / 1000;
+                END IF;
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,39 @@
+-- Who holds and who waits. Writes nothing, so what is over but not taken out yet is left out here, and
+-- an expired lease with a lock delay closes the name already. One statement: one snapshot.
+CREATE OR REPLACE FUNCTION @look_1(p_name bytea)
+RETURNS TABLE (o_kind text, o_name bytea, o_mode int8, o_capacity int8, o_closed int8, o_token int8, o_first int8,
+    o_permits int8, o_flags int8, o_age int8, o_left int8, o_tid int8, o_label bytea)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    t int8 := @us_1();
+BEGIN
+    RETURN QUERY
+    WITH busy AS (
+        SELECT * FROM @names x WHERE (p_name IS NULL OR x.name = p_name)
+            AND (x.holders > 0 OR x.waiters > 0 OR x.closed >= t)
+    ), held AS (
+        SELECT s.name, s.current, s.token, s.capacity AS permits, s.flags, s.since, s.soon AS until, s.delay, s.tid, s.label
+        FROM busy s WHERE s.owner IS NOT NULL
+        UNION ALL
+        SELECT h.name, h.current, h.token, h.permits, h.flags, h.since, h.until, h.delay, h.tid, h.label
+        FROM busy s JOIN @holders h ON h.name = s.name WHERE s.owner IS NULL AND s.holders > 0
+    ), shut AS (
+        SELECT s.name, greatest(s.closed, coalesce((SELECT max(h.until + h.delay * 1000) FROM held h
+            WHERE h.name = s.name AND h.until < t AND h.delay > 0), 0)) AS closed FROM busy s
+    ), lines AS (
+        SELECT 'H' AS kind, h.name, h.current, h.token, h.permits, h.flags, h.since, (h.until - t) / 1000 AS rest,
+            h.tid, h.label, h.token AS place FROM held h WHERE h.until >= t
+        UNION ALL
+        SELECT 'W', w.name, 0, 0, w.permits, w.flags, w.since, w.ttl, 0, w.label, w.seq
+        FROM busy s JOIN @waiters w ON w.name = s.name JOIN @clients c ON c.client = w.client AND c.until >= t
+        WHERE s.waiters > 0
+        UNION ALL
+        SELECT 'C', x.name, 0, 0, 0, 0, t, 0, 0, NULL, 0 FROM shut x WHERE x.closed >= t
+    )
+    SELECT l.kind, l.name, s.mode, s.capacity,
+        CASE WHEN x.closed >= t THEN (x.closed - t) / 1000 + 1 ELSE 0 END,
+        l.current, l.token, l.permits, l.flags, greatest(t - l.since, 0) / 1000, l.rest, l.tid, l.label
+    FROM lines l JOIN busy s ON s.name = l.name JOIN shut x ON x.name = l.name
+    ORDER BY l.name, l.kind, l.place;
+END
+$$;

@@ -1,0 +1,13 @@
+-- Raise a name's token, for a lock that is a connection's (mode=row and mode=session with tokens=on). This function is
+-- made last: who finds it finds all.
+CREATE OR REPLACE FUNCTION @token_1(p_name bytea, p_tokens int8) RETURNS TABLE (o_token int8) LANGUAGE plpgsql AS $$
+DECLARE
+    t int8 := @us_1();
+BEGIN
+    INSERT INTO @names AS x (name, last) VALUES (p_name, t + p_tokens - 1)
+    ON CONFLICT (name) DO UPDATE SET last = greatest(x.last + 1, t) + p_tokens - 1
+        WHERE greatest(x.last + 1, t) < 9007199254740992 - p_tokens
+    RETURNING x.last - p_tokens + 1 INTO o_token;
+    IF FOUND THEN RETURN NEXT; END IF;
+END
+$$;

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease: acquire, and its waiting, on the caller's thread.
+ *
+ *            ACQUIRE                 message, or a beat that finds itself granted
+ *   ASKING -----------> QUEUED -----------------------------------------------> granted
+ *     |  ^   ^            |  |                                                    ^
+ *     |  |   | forgotten  |  | cancel, deadline                                   |
+ *     |  |   +------------+  +-----> CANCEL --> left the queue                    |
+ *     |  |                              +---------------------------------------->+
+ *     |  +---- RESTING <-- the server cannot be reached
+ *     +--> granted, busy, refused
+ *
+ * The first ACQUIRE does not ask to be queued unless the bell listens already: a lock that nobody else wants
+ * costs one round trip, and no thread. One that is busy makes the bell, and asks again.
+ *
+ * The validity of a grant that came as a message counts from heard_ms: see sq.h, BEAT.
+ */
+#include "engine/sql/wait.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <string.h>
+
+#define REST_MS 250 /* about so often a server that cannot be reached is asked again */
+
+struct attempt {
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct sq_wait wait;
+    bool listed;    /* `wait` is in the list */
+    bool unsure;    /* a copy of our ACQUIRE may still be executed */
+    bool in_store;  /* the server may have us in its queue */
+    hf_error error; /* why the last call failed */
+};
+
+enum step { GRANTED, AGAIN, REST, ENDED };
+
+static enum step ask(struct attempt *a, hf_status *ret_status);
+static enum step queued(struct attempt *a, hf_status *ret_status);
+static enum step leave(struct attempt *a, hf_status *ret_status);
+static hf_status deny(struct attempt *a, hf_status status);
+static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
+                            int64_t lasts_ms, hf_status *ret_status);
+
+int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms)
+{
+    const struct sq_conf *conf = &conn->conf;
+
+    return ttl_ms < conf->window_min_ms   ? conf->window_min_ms
+           : ttl_ms > conf->window_max_ms ? conf->window_max_ms
+                                          : ttl_ms;
+}
+
+static hf_status stopped(struct attempt *a)
+{
+    hf_status stop = (hf_status)atomic_load(&a->op->stop);
+
+    pthread_mutex_lock(&a->conn->lock);
+    if (a->wait.stop == HF_OK)
+        a->wait.stop = stop;
+    stop = a->wait.stop;
+    pthread_mutex_unlock(&a->conn->lock);
+    if (stop == HF_OK && hfi_now_ms() >= a->op->deadline_ms)
+        stop = a->op->may_wait ? HF_TIMEOUT : HF_UNAVAILABLE;
+    return stop;
+}
+
+/* Until the server can be asked again. */
+static void rest(struct attempt *a)
+{
+    int64_t until_ms = hfi_now_ms() + REST_MS / 2 + (int64_t)(hfi_random_u64() % REST_MS);
+
+    if (until_ms > a->op->deadline_ms)
+        until_ms = a->op->deadline_ms;
+    while (hfi_now_ms() < until_ms && stopped(a) == HF_OK)
+        hfi_sq_wait_sleep(a->conn, &a->wait, until_ms);
+}
+
+void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct attempt a = { .conn = conn, .op = op, .claim = op->claim };
+    hf_status status = HF_OK;
+    enum step step = AGAIN;
+
+    a.wait.op = op;
+    a.wait.claim = op->claim;
+    a.wait.window_ms = hfi_sq_window_ms(conn, op->claim->ttl_ms);
+    a.wait.poke_ms = HFI_NEVER;
+    if (op->may_wait) {
+        hfi_sq_wait_add(conn, &a.wait); /* from here on cancel() finds us */
+        a.listed = true;
+    }
+    while (step == AGAIN || step == REST) {
+        hf_status stop = stopped(&a);
+
+        if (stop != HF_OK) {
+            a.wait.stop = stop;
+            step = leave(&a, &status);
+        } else if (step == REST) {
+            rest(&a);
+            step = AGAIN;
+        } else {
+            step = ask(&a, &status);
+        }
+    }
+    if (a.listed)
+        hfi_sq_wait_remove(conn, &a.wait);
+    if (status == HF_OK)
+        hfi_sq_held_add(conn, op->claim);
+    hfi_sq_finish(op, status, &a.error);
+}
+
+/* ---- asking --------------------------------------------------------------------------------------- */
+
+static hf_status mismatch(struct attempt *a, const struct sq_rows *rows)
+{
+    static const char *const kinds[] = { "a mutex", "a read-write lock", "a semaphore" };
+    int64_t mode = hfi_sq_int(rows, 0, 1), capacity = hfi_sq_int(rows, 0, 3);
+
+    if (mode == HFI_MODE_SEMAPHORE)
+        return hfi_error_set(&a->error, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
+                             (long long)capacity);
+    return hfi_error_set(&a->error, HF_MISMATCH, 0, "the name is in use as %s",
+                         mode >= 0 && mode < 2 ? kinds[mode] : "another kind");
+}
+
+/* Q: it is in the queue. A message may have been here before the answer. */
+static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, int64_t sent_ms,
+                               hf_status *ret_status)
+{
+    struct sq_wait *wait = &a->wait;
+    int64_t poke_ms = hfi_sq_int(rows, 0, 3);
+
+    pthread_mutex_lock(&a->conn->lock);
+    wait->state = SQ_QUEUED;
+    wait->heard_ms = sent_ms;
+    wait->floor = (uint64_t)hfi_sq_int(rows, 0, 1);
+    wait->poke_ms = poke_ms > 0 ? hfi_now_ms() + poke_ms + 5 : HFI_NEVER;
+    if (wait->told && wait->token > wait->floor) {
+        wait->granted = true;
+        wait->from_ms = sent_ms;
+    }
+    wait->told = false;
+    pthread_mutex_unlock(&a->conn->lock);
+    if (poke_ms > 0)
+        hfi_sq_bell_kick(a->conn);
+    return queued(a, ret_status);
+}
+
+static enum step asked(struct attempt *a, struct sq_request *r, bool wanted_wait,
+                       hf_status *ret_status)
+{
+    int64_t poke_ms = hfi_sq_int(&r->rows, 0, 3);
+
+    switch (hfi_sq_letter(&r->rows, 0, 0)) {
+    case 'G':
+        return take_grant(a, (uint64_t)hfi_sq_int(&r->rows, 0, 1),
+                          (uint32_t)hfi_sq_int(&r->rows, 0, 2), r->sent_ms, poke_ms, ret_status);
+    case 'Q':
+        return still_waiting(a, &r->rows, r->sent_ms, ret_status);
+    case 'B':
+        if (a->op->may_wait && !wanted_wait) {
+            hf_status status = hfi_sq_bell_ready(a->conn, &a->wait, a->op->deadline_ms, &a->error);
+
+            if (status == HF_OK)
+                return AGAIN;
+            if (status == HF_UNAVAILABLE)
+                return REST;
+            *ret_status = deny(a, status);
+            return ENDED;
+        }
+        *ret_status = deny(a, HF_BUSY);
+        return ENDED;
+    case 'M':
+        *ret_status = deny(a, mismatch(a, &r->rows));
+        return ENDED;
+    case 'F':
+        *ret_status = deny(a, hfi_error_set(&a->error, HF_FULL, 0, "the name has no token left"));
+        return ENDED;
+    default:
+        *ret_status =
+            hfi_error_set(&a->error, HF_UNKNOWN, 0, "an answer that none of our functions gives");
+        return ENDED;
+    }
+}
+
+static enum step ask(struct attempt *a, hf_status *ret_status)
+{
+    const struct hfi_claim *c = a->claim;
+    const char *label = c->label ? c->label : a->conn->host->label;
+    bool wait = false;
+    struct sq_value params[13] = {
+        sq_bytes(c->name.bytes, c->name.len),
+        sq_bytes(c->owner, HFI_OWNER_LEN),
+        sq_int((int64_t)c->mode),
+        sq_int(c->capacity),
+        sq_int(c->permits),
+        sq_int((c->flags & HFI_CLAIM_BARGE ? SQ_FLAG_BARGE : 0) |
+               (c->flags & HFI_CLAIM_DETACHED ? SQ_FLAG_DETACHED : 0)),
+        sq_int(c->ttl_ms),
+        sq_int(c->lock_delay_ms),
+        sq_int(c->tokens_wanted),
+        sq_int(0),
+        sq_int(a->wait.window_ms),
+        sq_int(a->conn->client),
+        sq_bytes(label, strlen(label)),
+    };
+    struct sq_request r = {
+        .call = SQ_ACQUIRE,
+        .params = params,
+        .count = 13,
+        .deadline_ms = a->op->deadline_ms,
+        .again = true, /* by the owner: a second copy finds what the first has done */
+        .claim = c
+    };
+    enum step step;
+    hf_status status;
+
+    if (a->op->may_wait) {
+        pthread_mutex_lock(&a->conn->lock);
+        wait = hfi_sq_bell_fresh(a->conn);
+        a->wait.state = SQ_ASKING;
+        a->wait.told = a->wait.granted = a->wait.forgotten = false;
+        pthread_mutex_unlock(&a->conn->lock);
+        r.deadline_ms = hfi_after_ms(hfi_now_ms(), a->conn->conf.op_ms);
+        if (r.deadline_ms > a->op->deadline_ms)
+            r.deadline_ms = a->op->deadline_ms;
+    }
+    params[9] = sq_int(wait);
+    status = hfi_sq_call(a->conn, &r);
+    a->unsure = a->unsure || r.copied;
+    if (status == HF_OK) {
+        step = asked(a, &r, wait, ret_status);
+        hfi_sq_rows_free(&r.rows);
+        return step;
+    }
+    a->error = r.trouble.error;
+    if (a->op->may_wait && (status == HF_UNAVAILABLE || status == HF_UNKNOWN))
+        return REST;
+    *ret_status = deny(a, status == HF_UNKNOWN ? HF_UNAVAILABLE : status);
+    return ENDED;
+}
+
+/* ---- in the queue ------------------------------------------------------------------------------------ */
+
+static enum step queued(struct attempt *a, hf_status *ret_status)
+{
+    struct sq_wait *wait = &a->wait;
+    struct hfi_conn *conn = a->conn;
+
+    a->in_store = true;
+    for (;;) {
+        hf_status stop = stopped(a);
+        bool granted, forgotten;
+
+        pthread_mutex_lock(&conn->lock);
+        granted = wait->granted;
+        forgotten = wait->forgotten;
+        pthread_mutex_unlock(&conn->lock);
+        if (granted)
+            return take_grant(a, wait->token, wait->tokens, wait->from_ms, wait->lasts_ms,
+                              ret_status);
+        if (stop != HF_OK) {
+            wait->stop = stop;
+            return leave(a, ret_status);
+        }
+        if (forgotten) {
+            a->in_store = false;
+            return AGAIN;
+        }
+        hfi_sq_wait_sleep(conn, wait, a->op->deadline_ms);
+    }
+}
+
+/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not stay: nobody would know of it. */
+static hf_status deny(struct attempt *a, hf_status status)
+{
+    struct sq_value params[2] = { sq_bytes(a->claim->name.bytes, a->claim->name.len),
+                                  sq_bytes(a->claim->owner, HFI_OWNER_LEN) };
+    struct sq_request r = { .call = SQ_RELEASE, .params = params, .count = 2, .again = true };
+    hf_error why;
+
+    if (!a->unsure)
+        return status;
+    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
+    if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) != HF_OK ||
+        hfi_sq_call(a->conn, &r) != HF_OK)
+        return HF_UNKNOWN;
+    hfi_sq_rows_free(&r.rows);
+    return status;
+}
+
+/* It is to end: out of the queue, unless it was granted first. */
+static enum step leave(struct attempt *a, hf_status *ret_status)
+{
+    hf_status stop = a->wait.stop;
+    struct sq_value params[2] = { sq_bytes(a->claim->name.bytes, a->claim->name.len),
+                                  sq_bytes(a->claim->owner, HFI_OWNER_LEN) };
+    struct sq_request r = { .call = SQ_CANCEL, .params = params, .count = 2, .again = true };
+    enum step step = ENDED;
+    char letter;
+
+    if (!a->in_store) {
+        *ret_status = deny(a, stop);
+        return ENDED;
+    }
+    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
+    if (hfi_sq_call(a->conn, &r) != HF_OK) {
+        a->error = r.trouble.error;
+        *ret_status = HF_UNKNOWN;
+        return ENDED;
+    }
+    letter = hfi_sq_letter(&r.rows, 0, 0);
+    a->error.text[0] = 0;
+    if (letter == 'G')
+        step =
+            take_grant(a, (uint64_t)hfi_sq_int(&r.rows, 0, 1), (uint32_t)hfi_sq_int(&r.rows, 0, 2),
+                       r.sent_ms, hfi_sq_int(&r.rows, 0, 3), ret_status);
+    else
+        *ret_status = deny(a, stop);
+    hfi_sq_rows_free(&r.rows);
+    return step;
+}
+
+/* ---- granted --------------------------------------------------------------------------------------------- */
+
+/* Too short for who asked: the whole ttl, before anybody hears of it. */
+static enum step confirm(struct attempt *a, hf_status *ret_status)
+{
+    struct hfi_claim *c = a->claim;
+    struct sq_value params[3] = { sq_bytes(c->name.bytes, c->name.len),
+                                  sq_bytes(c->owner, HFI_OWNER_LEN), sq_int(c->ttl_ms) };
+    struct sq_request r = { .call = SQ_RENEW, .params = params, .count = 3 };
+    bool there;
+
+    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
+    if (hfi_sq_call(a->conn, &r) != HF_OK) {
+        a->error = r.trouble.error;
+        *ret_status = HF_UNKNOWN;
+        return ENDED;
+    }
+    there = hfi_sq_int(&r.rows, 0, 1) == 1;
+    hfi_sq_rows_free(&r.rows);
+    if (!there) { /* it has lapsed: stand in line again */
+        a->in_store = false;
+        return AGAIN;
+    }
+    c->granted_ttl_ms = c->ttl_ms;
+    c->sent_ms = r.sent_ms;
+    *ret_status = HF_OK;
+    return GRANTED;
+}
+
+static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
+                            int64_t lasts_ms, hf_status *ret_status)
+{
+    struct hfi_claim *c = a->claim;
+
+    if (token == 0 || tokens == 0 || tokens > c->tokens_wanted) {
+        *ret_status = hfi_error_set(&a->error, HF_UNKNOWN, 0, "an odd grant");
+        return ENDED;
+    }
+    c->token = token;
+    c->tokens = tokens;
+    c->granted_ttl_ms = lasts_ms > 0 ? lasts_ms : 1; /* 0 would mean: no end */
+    c->sent_ms = from_ms;
+    if (lasts_ms < c->ttl_ms && from_ms + lasts_ms - hfi_now_ms() < 2 * c->min_valid_ms)
+        return confirm(a, ret_status);
+    *ret_status = HF_OK;
+    return GRANTED;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One statement, on a link of the pool. What the server asks to be tried again (a deadlock that it
+ * resolved, a serialization failure, a lock that took too long) is tried again until the deadline: it is
+ * never a failure of the lock. So is what was cut off, if a second copy does no harm.
+ */
+#include "engine/sql/sq.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <time.h>
+
+#define UNSENT_MAX 3 /* links that were dead before anything left: more than a restart explains */
+
+/* After a deadlock both sides would meet again: not at once, and not together. */
+static void pause_a_little(unsigned tries)
+{
+    long most_us = tries < 6 ? 500L << tries : 32000;
+    struct timespec t = { .tv_nsec = (long)(hfi_random_u64() % (uint64_t)most_us) * 1000 };
+
+    nanosleep(&t, NULL);
+}
+
+static hf_status take(struct hfi_conn *conn, struct sq_request *r, struct sq_link **ret_link)
+{
+    hf_status status = HF_OK;
+
+    *ret_link = r->link;
+    if (!r->link)
+        status = hfi_sq_take(conn, r->deadline_ms, ret_link, &r->trouble.error);
+    else if (r->link->dead)
+        status = hfi_error_set(&r->trouble.error, HF_UNAVAILABLE, 0, "the connection is lost");
+    if (status == HF_OK && r->claim && !hfi_sq_ghost_ready(*ret_link)) {
+        if (!r->link)
+            hfi_sq_give(*ret_link);
+        status = hfi_error_memory(&r->trouble.error);
+    }
+    return status;
+}
+
+static void give(struct sq_request *r, struct sq_link *link)
+{
+    if (!r->link)
+        hfi_sq_give(link);
+}
+
+/* A copy of it may have been done: whatever became of this one, that is not known. */
+static hf_status judge(struct sq_request *r, hf_status status)
+{
+    if (r->copied && status != HF_OK) {
+        r->trouble.error.status = HF_UNKNOWN;
+        return HF_UNKNOWN;
+    }
+    return status;
+}
+
+/* The server said no. HF_OK: try again. */
+static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_link *link,
+                         unsigned tries)
+{
+    if (r->trouble.no_table && conn->conf.create && !r->link && tries == 0) {
+        atomic_store(&conn->ready, 0); /* somebody has taken the tables away */
+        return HF_OK;
+    }
+    (void)link;
+    if (r->trouble.again && hfi_now_ms() < r->deadline_ms) {
+        pause_a_little(tries);
+        return HF_OK;
+    }
+    return r->trouble.again ? HF_UNAVAILABLE : r->trouble.status;
+}
+
+hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
+{
+    struct sq_link *link;
+    unsigned unsent = 0;
+
+    for (unsigned tries = 0;; tries++) {
+        int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
+        hf_status status;
+        enum sq_outcome outcome;
+
+        r->trouble = (struct sq_trouble){ .status = HF_OK };
+        status = take(conn, r, &link);
+        if (status != HF_OK)
+            return judge(r, status);
+        if (until_ms > r->deadline_ms)
+            until_ms = r->deadline_ms;
+        r->sent_ms = hfi_now_ms();
+        outcome =
+            conn->driver->call(link, r->call, r->params, r->count, until_ms, &r->rows, &r->trouble);
+        if (outcome == SQ_MAYBE && r->claim)
+            hfi_sq_ghost_add(link, r->claim);
+        switch (outcome) {
+        case SQ_DONE:
+            give(r, link);
+            return HF_OK;
+        case SQ_REFUSED:
+            status = refused(conn, r, link, tries);
+            give(r, link);
+            if (status != HF_OK)
+                return judge(r, status);
+            break;
+        case SQ_UNSENT:
+            give(r, link);
+            if (r->link || ++unsent > UNSENT_MAX)
+                return judge(r, r->trouble.status);
+            break;
+        case SQ_MAYBE:
+            give(r, link);
+            r->copied = true;
+            if (r->link || !r->again || hfi_now_ms() >= r->deadline_ms)
+                return judge(r, HF_UNKNOWN);
+            break;
+        }
+    }
+}
+
+hf_status hfi_sq_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
+                      struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    for (unsigned tries = 0;; tries++) {
+        enum sq_outcome outcome =
+            link->conn->driver->text(link, sql, deadline_ms, ret_rows, trouble);
+
+        if (outcome == SQ_DONE)
+            return HF_OK;
+        if (outcome == SQ_MAYBE)
+            return trouble->error.status = HF_UNKNOWN;
+        if (outcome == SQ_UNSENT || !trouble->again || link->in_txn || hfi_now_ms() >= deadline_ms)
+            return trouble->status;
+        pause_a_little(tries);
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Is this server safe for what we promise? And the statements that make the tables, for who may run them. */
+#include "engine/sql/sq.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DOCTOR_MS  5000
+#define CLOCK_NEAR 1000 /* ms */
+
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+};
+
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+                                                      const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->finding(level, topic, text, r->arg);
+}
+
+/* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
+static void check_clock(struct hfi_conn *conn, const struct report *r, int64_t deadline_ms)
+{
+    struct sq_request request = { .call = SQ_TIME, .deadline_ms = deadline_ms, .again = true };
+    struct timespec t;
+    int64_t ours_ms, theirs_ms;
+
+    if (hfi_sq_call(conn, &request) != HF_OK) {
+        say(r, HF_BAD, "clock", "%s", request.trouble.error.text);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &t);
+    ours_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    theirs_ms = hfi_sq_int(&request.rows, 0, 0) / 1000;
+    hfi_sq_rows_free(&request.rows);
+    if (llabs(ours_ms - theirs_ms) > CLOCK_NEAR)
+        say(r, HF_WARNING, "clock",
+            "the server's clock is %lld ms %s ours: no harm to locks, but one of them is wrong",
+            (long long)llabs(ours_ms - theirs_ms), theirs_ms > ours_ms ? "ahead of" : "behind");
+    else
+        say(r, HF_FINE, "clock", "the server's clock agrees with ours");
+}
+
+hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+{
+    const struct report r = { finding, arg };
+    int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
+    struct sq_link *link;
+    hf_status status = hfi_sq_take(conn, deadline_ms, &link, err);
+
+    if (status != HF_OK)
+        return status;
+    say(&r, HF_FINE, "tables", "%s%s%s... are there", conn->conf.schema,
+        conn->conf.schema[0] ? "." : "", conn->conf.prefix);
+    if (conn->driver->doctor)
+        status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
+    hfi_sq_give(link);
+    if (status == HF_OK)
+        check_clock(conn, &r, deadline_ms);
+    return status;
+}
+
+/* ---- the statements ------------------------------------------------------------------------------- */
+
+static bool emit(void *arg, const char *sql)
+{
+    const struct report *r = arg;
+
+    r->finding(HF_FINE, "sql", sql, r->arg);
+    return true;
+}
+
+hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
+                        const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err)
+{
+    struct report r = { finding, arg };
+    struct hfi_conn *conn;
+    hf_status status;
+
+    if (!words[0] || strcmp(words[0], "sql") != 0 || words[1])
+        return hfi_error_set(err, HF_INVALID, 0, "the one command here is \"sql\"");
+    conn = hfi_calloc(1, sizeof *conn);
+    if (!conn)
+        return hfi_error_memory(err);
+    conn->driver = driver;
+    status = hfi_sq_conf_parse(url, &conn->conf, err);
+    if (status == HF_OK)
+        status = driver->parse(conn, url, err);
+    if (status == HF_OK && !driver->schema(conn, emit, &r))
+        status = hfi_error_memory(err);
+    driver->free_conf(conn);
+    hfi_free(conn->location);
+    hfi_free(conn);
+    return status;
+}

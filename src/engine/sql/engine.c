@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way into a SQL store: opening, closing, and where each op goes. BLOCKING: each op runs here, on
+ * the thread that submits it, until it is finished.
+ */
+#include "engine/sql/hold.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
+{
+    pthread_condattr_t attr;
+
+    conn->host = host;
+    conn->client = (int64_t)(hfi_random_u64() >> 2) | 1;
+    pthread_mutex_init(&conn->lock, NULL);
+    pthread_mutex_init(&conn->schema_lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&conn->link_free, &attr);
+    pthread_condattr_destroy(&attr);
+    conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (conn->kick_fd < 0)
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+                             strerror(errno));
+    return HF_OK;
+}
+
+static void destroy(struct hfi_conn *conn)
+{
+    hfi_sq_fork_remove(conn);
+    hfi_sq_hold_close(conn);
+    hfi_sq_pool_close(conn);
+    hfi_sq_ghosts_done(conn);
+    conn->driver->free_conf(conn);
+    hfi_free(conn->location);
+    if (conn->kick_fd >= 0)
+        close(conn->kick_fd);
+    hfi_free(conn);
+}
+
+/* Reach the server, and find or make what we need there. */
+static hf_status reach(struct hfi_conn *conn, hf_error *err)
+{
+    struct sq_link *link;
+    hf_status status = hfi_sq_take(conn, conn->host->open_deadline_ms, &link, err);
+
+    if (status != HF_OK)
+        return status;
+    /* Also in mode=lease: a bell that is another session with every transaction rings for nobody. */
+    status = conn->driver->hold->verify(link, conn->conf.mode, conn->host->open_deadline_ms, err);
+    hfi_sq_give(link);
+    return status;
+}
+
+hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *engine,
+                      struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                      hf_error *err)
+{
+    struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
+    hf_status status;
+
+    if (!conn)
+        return hfi_error_memory(err);
+    conn->driver = driver;
+    conn->engine = engine;
+    conn->kick_fd = -1;
+    status = hfi_sq_conf_parse(url, &conn->conf, err);
+    if (status == HF_OK)
+        status = driver->parse(conn, url, err);
+    if (status == HF_OK)
+        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    if (status == HF_OK)
+        status = init(conn, host, err);
+    if (status == HF_OK && conn->conf.mode != SQ_MODE_LEASE)
+        status = hfi_sq_hold_open(conn, err);
+    if (status == HF_OK) {
+        hfi_sq_fork_add(conn);
+        status = reach(conn, err);
+    }
+    if (status != HF_OK) {
+        destroy(conn);
+        return status;
+    }
+    *ret_conn = conn;
+    return HF_OK;
+}
+
+void hfi_sq_close(struct hfi_conn *conn)
+{
+    hfi_sq_bell_stop(conn);
+    hfi_sq_sweep(conn);
+    destroy(conn);
+}
+
+/* In a forked child: descriptors are copies, and closing them tells the server nothing. The rest
+ * belongs to threads that do not exist here. */
+void hfi_sq_abandon(struct hfi_conn *conn)
+{
+    for (struct sq_link *link = conn->all; link; link = link->all_next)
+        conn->driver->abandon(link);
+    hfi_sq_hold_abandon(conn);
+    close(conn->kick_fd);
+}
+
+const char *hfi_sq_location(struct hfi_conn *conn)
+{
+    return conn->location;
+}
+
+/* ---- ops ---------------------------------------------------------------------------------------- */
+
+void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err)
+{
+    if (status != HF_OK) {
+        if (err && err->text[0])
+            hfi_error_set(&op->error, status, err->native, "%s", err->text);
+        else
+            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    }
+    hfi_op_finish(op, status);
+}
+
+static void submit_lease(struct hfi_conn *conn, struct hfi_op *op)
+{
+    switch (op->kind) {
+    case HFI_OP_ACQUIRE:
+        hfi_sq_acquire(conn, op);
+        return;
+    case HFI_OP_RELEASE:
+        hfi_sq_release(conn, op);
+        return;
+    case HFI_OP_RENEW:
+        hfi_sq_renew(conn, op);
+        return;
+    case HFI_OP_ADOPT:
+        hfi_sq_adopt(conn, op);
+        return;
+    case HFI_OP_INSPECT:
+        hfi_sq_inspect(conn, op);
+        return;
+    case HFI_OP_BREAK:
+        hfi_sq_break(conn, op);
+        return;
+    default:
+        hfi_sq_finish(op, HF_UNSUPPORTED, NULL);
+        return;
+    }
+}
+
+void hfi_sq_submit(struct hfi_conn *conn, struct hfi_op *op)
+{
+    switch (op->kind) {
+    case HFI_OP_CELL_READ:
+        hfi_sq_cell_read(conn, op);
+        return;
+    case HFI_OP_CELL_SWAP:
+        hfi_sq_cell_swap(conn, op);
+        return;
+    case HFI_OP_CELL_WAIT:
+        hfi_sq_cell_wait(conn, op);
+        return;
+    case HFI_OP_TIME:
+        hfi_sq_time(conn, op);
+        return;
+    default:
+        if (conn->conf.mode == SQ_MODE_LEASE)
+            submit_lease(conn, op);
+        else
+            hfi_sq_hold_submit(conn, op);
+        return;
+    }
+}
+
+void hfi_sq_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+{
+    if (conn->conf.mode == SQ_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
+        hfi_sq_wait_cancel(conn, op, status);
+    else
+        hfi_sq_hold_cancel(conn, op, status);
+}

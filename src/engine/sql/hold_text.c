@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Statements of mode=row and mode=session: a server's templates, filled in. Pure. */
+#include "engine/sql/hold.h"
+
+#include "util/hash.h"
+
+#include <string.h>
+
+/* Where our tables are, and the name: two stores in one database never share a key. */
+static void hash_of(const struct hfi_conn *conn, const struct hfi_name *name, uint64_t hash[2])
+{
+    unsigned char text[sizeof conn->conf.schema + sizeof conn->conf.prefix + HF_NAME_MAX];
+    size_t len = 0, part = strlen(conn->conf.schema) + 1;
+
+    memcpy(text, conn->conf.schema, part);
+    len += part;
+    part = strlen(conn->conf.prefix) + 1;
+    memcpy(text + len, conn->conf.prefix, part);
+    len += part;
+    memcpy(text + len, name->bytes, name->len);
+    hfi_hash128(text, len + name->len, hash);
+}
+
+static bool put(char *sql, size_t room, size_t *at, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (*at + len >= room)
+        return false;
+    memcpy(sql + *at, text, len);
+    *at += len;
+    return true;
+}
+
+static bool put_word(struct sq_hold *hold, char word, const struct hfi_name *name, char *sql,
+                     size_t room, size_t *at)
+{
+    char text[2 * HF_NAME_MAX + 64];
+    struct sq_value value;
+    uint64_t hash[2];
+
+    switch (word) {
+    case 'T':
+        return put(sql, room, at, hold->names);
+    case 'R':
+        return put(sql, room, at, hold->rows);
+    case 'K':
+        hash_of(hold->conn, name, hash);
+        hold->words->key(hash, text);
+        return put(sql, room, at, text);
+    default:
+        value = sq_bytes(name->bytes, name->len);
+        return hold->conn->driver->literal(&value, text, sizeof text) && put(sql, room, at, text);
+    }
+}
+
+bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
+                      char *sql, size_t room)
+{
+    size_t at = 0;
+
+    for (const char *c = template; *c; c++) {
+        if (c[0] == '{' && strchr("TRKN", c[1]) && c[2] == '}') {
+            if (!put_word(hold, c[1], name, sql, room, &at))
+                return false;
+            c += 2;
+        } else {
+            if (at + 1 >= room)
+                return false;
+            sql[at++] = *c;
+        }
+    }
+    sql[at] = 0;
+    return true;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* mode=lease: a lease after it was granted: release, renew, adopt, break, and notes of local passes. */
+#include "engine/sql/wait.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RENEW_BATCH   500
+#define NOTE_BATCH    100
+#define SWEEP_EVERY   1024 /* releases */
+#define SWEEP_BLOCKS  4
+#define SWEEP_WAIT_MS 1000
+
+/* A pass that the server has not been told of. The claim's, from its grant until its release. */
+struct sq_note {
+    struct sq_note *next;
+    bool queued;
+    uint64_t token;
+    int64_t tid;
+    struct hfi_claim *claim;
+};
+
+/* ---- what we hold ------------------------------------------------------------------------------- */
+
+void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct sq_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
+    struct hfi_claim *first;
+
+    pthread_mutex_lock(&conn->lock);
+    first = conn->held;
+    claim->engine[SQ_CLAIM_NEXT] = first;
+    claim->engine[SQ_CLAIM_PREV] = NULL;
+    claim->engine[SQ_CLAIM_STATE] = note;
+    claim->engine[SQ_CLAIM_LISTED] = claim;
+    if (first)
+        first->engine[SQ_CLAIM_PREV] = claim;
+    conn->held = claim;
+    if (note)
+        note->claim = claim;
+    hfi_sq_bell_hold(conn);
+    pthread_mutex_unlock(&conn->lock);
+}
+
+void hfi_sq_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    struct sq_note *note, **at;
+    struct hfi_claim *next, *prev;
+
+    pthread_mutex_lock(&conn->lock);
+    if (claim->engine[SQ_CLAIM_LISTED]) {
+        next = claim->engine[SQ_CLAIM_NEXT];
+        prev = claim->engine[SQ_CLAIM_PREV];
+        note = claim->engine[SQ_CLAIM_STATE];
+        if (next)
+            next->engine[SQ_CLAIM_PREV] = prev;
+        if (prev)
+            prev->engine[SQ_CLAIM_NEXT] = next;
+        else
+            conn->held = next;
+        for (at = &conn->notes; note && note->queued && *at; at = &(*at)->next)
+            if (*at == note) {
+                *at = note->next;
+                break;
+            }
+        hfi_free(note);
+        memset(claim->engine, 0, sizeof claim->engine);
+    }
+    pthread_mutex_unlock(&conn->lock);
+}
+
+/* ---- release --------------------------------------------------------------------------------------- */
+
+/* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
+ * arrived a moment too early would be a clean end, and open the name at once. */
+static bool must_lapse(const struct hfi_claim *claim)
+{
+    return claim->lock_delay_ms > 0 && claim->granted_ttl_ms > 0 &&
+           hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
+}
+
+static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
+{
+    const struct hfi_claim *claim = op->claim;
+    struct sq_value params[2] = { sq_bytes(claim->name.bytes, claim->name.len),
+                                  sq_bytes(claim->owner, HFI_OWNER_LEN) };
+    struct sq_request r = { .call = SQ_RELEASE,
+                            .params = params,
+                            .count = 2,
+                            .deadline_ms = op->deadline_ms,
+                            .again = true };
+    hf_status status;
+    char letter;
+
+    if (must_lapse(claim))
+        return HF_LOST;
+    status = hfi_sq_ghosts_lay(conn, claim, op->deadline_ms, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_sq_call(conn, &r);
+    if (status != HF_OK) {
+        *err = r.trouble.error;
+        return status;
+    }
+    letter = hfi_sq_letter(&r.rows, 0, 0);
+    hfi_sq_rows_free(&r.rows);
+    if (letter == 'R' || (letter == 'L' && r.copied))
+        return HF_OK; /* it may have been the first copy */
+    return letter == 'L' ? HF_LOST : HF_UNKNOWN;
+}
+
+void hfi_sq_release(struct hfi_conn *conn, struct hfi_op *op)
+{
+    hf_error err = { .status = HF_OK };
+    hf_status status;
+
+    hfi_sq_held_remove(conn, op->claim);
+    status = release(conn, op, &err);
+    if (status == HF_OK && hfi_random_u64() % SWEEP_EVERY == 0)
+        hfi_sq_sweep(conn);
+    hfi_sq_finish(op, status, &err);
+}
+
+void hfi_sq_sweep(struct hfi_conn *conn)
+{
+    struct sq_value blocks = sq_int(SWEEP_BLOCKS);
+    struct sq_request r = { .call = SQ_SWEEP, .params = &blocks, .count = 1 };
+
+    r.deadline_ms = hfi_now_ms() + SWEEP_WAIT_MS;
+    if (hfi_sq_call(conn, &r) == HF_OK)
+        hfi_sq_rows_free(&r.rows);
+}
+
+/* ---- renew -------------------------------------------------------------------------------------------- */
+
+/* Rows are locked in the order of names, by everybody. */
+static int by_name(const void *left, const void *right)
+{
+    const struct hfi_renewal *const *l = left, *const *r = right;
+    const struct hfi_name *a = &(*l)->claim->name, *b = &(*r)->claim->name;
+    int order = memcmp(a->bytes, b->bytes, a->len < b->len ? a->len : b->len);
+
+    return order ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal **items,
+                       uint32_t count, struct sq_value *params)
+{
+    struct sq_request r = {
+        .call = SQ_RENEW, .params = params, .count = 3 * count, .deadline_ms = op->deadline_ms
+    };
+    hf_status status;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct hfi_claim *claim = items[i]->claim;
+
+        params[3 * i] = sq_bytes(claim->name.bytes, claim->name.len);
+        params[3 * i + 1] = sq_bytes(claim->owner, HFI_OWNER_LEN);
+        params[3 * i + 2] = sq_int(items[i]->ttl_ms);
+    }
+    status = hfi_sq_call(conn, &r);
+    for (uint32_t i = 0; i < count; i++)
+        items[i]->status = status == HF_OK ? HF_LOST : status;
+    if (status != HF_OK) {
+        op->error = r.trouble.error;
+        return;
+    }
+    for (uint32_t row = 0; row < r.rows.count; row++) {
+        int64_t i = hfi_sq_int(&r.rows, row, 0);
+
+        if (i < 0 || i >= count || hfi_sq_int(&r.rows, row, 1) != 1)
+            continue;
+        items[i]->status = HF_OK;
+        items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
+        items[i]->claim->sent_ms = r.sent_ms;
+    }
+    hfi_sq_rows_free(&r.rows);
+}
+
+void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
+{
+    size_t count = op->u.renew.count;
+    struct hfi_renewal **items = hfi_calloc(count, sizeof *items);
+    struct sq_value *params =
+        hfi_calloc(3 * (count < RENEW_BATCH ? count : RENEW_BATCH), sizeof *params);
+
+    if (!items || !params) {
+        for (size_t i = 0; i < count; i++)
+            op->u.renew.items[i].status = HF_NO_MEMORY;
+    } else {
+        for (size_t i = 0; i < count; i++)
+            items[i] = &op->u.renew.items[i];
+        qsort(items, count, sizeof *items, by_name);
+        for (size_t i = 0; i < count; i += RENEW_BATCH)
+            renew_some(conn, op, items + i,
+                       (uint32_t)(count - i < RENEW_BATCH ? count - i : RENEW_BATCH), params);
+    }
+    hfi_free(items);
+    hfi_free(params);
+    hfi_sq_finish(op, HF_OK, NULL);
+}
+
+/* ---- adopt --------------------------------------------------------------------------------------------- */
+
+static hf_status adopt(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
+{
+    struct hfi_claim *claim = op->claim;
+    struct sq_value params[4] = { sq_bytes(claim->name.bytes, claim->name.len),
+                                  sq_bytes(claim->owner, HFI_OWNER_LEN),
+                                  sq_int((int64_t)claim->token), sq_int(claim->ttl_ms) };
+    struct sq_request r = {
+        .call = SQ_ADOPT, .params = params, .count = 4, .deadline_ms = op->deadline_ms
+    };
+    hf_status status = hfi_sq_call(conn, &r);
+
+    if (status != HF_OK) {
+        *err = r.trouble.error;
+        return status;
+    }
+    if (r.rows.count == 1) {
+        claim->token = (uint64_t)hfi_sq_int(&r.rows, 0, 0);
+        claim->tokens = (uint32_t)hfi_sq_int(&r.rows, 0, 1);
+        claim->mode = (enum hfi_mode)hfi_sq_int(&r.rows, 0, 2);
+        claim->capacity = (uint32_t)hfi_sq_int(&r.rows, 0, 3);
+        claim->permits = (uint32_t)hfi_sq_int(&r.rows, 0, 4);
+        claim->ttl_ms = claim->granted_ttl_ms = hfi_sq_int(&r.rows, 0, 5);
+        claim->lock_delay_ms = hfi_sq_int(&r.rows, 0, 6);
+        claim->sent_ms = r.sent_ms;
+    }
+    status = r.rows.count == 1 ? HF_OK : HF_NOT_FOUND;
+    hfi_sq_rows_free(&r.rows);
+    return status;
+}
+
+void hfi_sq_adopt(struct hfi_conn *conn, struct hfi_op *op)
+{
+    hf_error err = { .status = HF_OK };
+    hf_status status = adopt(conn, op, &err);
+
+    if (status == HF_OK)
+        hfi_sq_held_add(conn, op->claim);
+    hfi_sq_finish(op, status, &err);
+}
+
+/* ---- break ---------------------------------------------------------------------------------------------- */
+
+/* One of our own need not wait for the message. */
+static void tell_own(struct hfi_conn *conn, const struct hfi_op *op)
+{
+    unsigned char owner[HFI_OWNER_LEN];
+    struct hfi_claim *claim;
+
+    pthread_mutex_lock(&conn->lock);
+    for (claim = conn->held; claim; claim = claim->engine[SQ_CLAIM_NEXT])
+        if (op->u.brk.token >= claim->token && op->u.brk.token < claim->token + claim->tokens &&
+            claim->name.len == op->u.brk.name.len &&
+            memcmp(claim->name.bytes, op->u.brk.name.bytes, claim->name.len) == 0)
+            break;
+    if (claim)
+        memcpy(owner, claim->owner, HFI_OWNER_LEN);
+    pthread_mutex_unlock(&conn->lock);
+    if (claim)
+        conn->host->lost(conn->host, claim, owner, "it was broken");
+}
+
+void hfi_sq_break(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct sq_value params[2] = { sq_bytes(op->u.brk.name.bytes, op->u.brk.name.len),
+                                  sq_int((int64_t)op->u.brk.token) };
+    struct sq_request r = {
+        .call = SQ_BREAK, .params = params, .count = 2, .deadline_ms = op->deadline_ms
+    };
+    hf_status status;
+    char letter;
+
+    hfi_sq_notes_send(conn, NULL, op->deadline_ms);
+    status = hfi_sq_call(conn, &r);
+    if (status != HF_OK) {
+        hfi_sq_finish(op, status, &r.trouble.error);
+        return;
+    }
+    letter = hfi_sq_letter(&r.rows, 0, 0);
+    hfi_sq_rows_free(&r.rows);
+    if (letter == 'B')
+        tell_own(conn, op);
+    hfi_sq_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
+}
+
+/* ---- local passes ----------------------------------------------------------------------------------------- */
+
+void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+{
+    struct sq_note *note;
+
+    pthread_mutex_lock(&conn->lock);
+    note = claim->engine[SQ_CLAIM_STATE];
+    if (note) {
+        note->token = token;
+        note->tid = tid;
+        if (!note->queued) {
+            note->next = conn->notes;
+            conn->notes = note;
+            note->queued = true;
+        }
+        hfi_sq_bell_note(conn);
+    }
+    pthread_mutex_unlock(&conn->lock);
+}
+
+struct pass {
+    unsigned char name[HF_NAME_MAX], owner[HFI_OWNER_LEN];
+    uint32_t len;
+    uint64_t token;
+    int64_t tid;
+};
+
+static int by_pass(const void *left, const void *right)
+{
+    const struct pass *a = left, *b = right;
+    int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
+
+    return order ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
+{
+    struct sq_note *note;
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&conn->lock);
+    while (count < NOTE_BATCH && (note = conn->notes)) {
+        struct pass *pass = &passes[count++];
+
+        conn->notes = note->next;
+        note->queued = false;
+        pass->len = note->claim->name.len;
+        memcpy(pass->name, note->claim->name.bytes, pass->len);
+        memcpy(pass->owner, note->claim->owner, HFI_OWNER_LEN);
+        pass->token = note->token;
+        pass->tid = note->tid;
+    }
+    pthread_mutex_unlock(&conn->lock);
+    return count;
+}
+
+void hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms)
+{
+    struct sq_request r = { .call = SQ_NOTE, .deadline_ms = deadline_ms, .link = link };
+    struct sq_value *params;
+    struct pass *passes;
+    uint32_t count;
+    bool any;
+
+    pthread_mutex_lock(&conn->lock);
+    any = conn->notes != NULL;
+    pthread_mutex_unlock(&conn->lock);
+    if (!any)
+        return;
+    passes = hfi_calloc(NOTE_BATCH, sizeof *passes);
+    params = hfi_calloc(4 * NOTE_BATCH, sizeof *params);
+    while (passes && params && (count = take_notes(conn, passes)) > 0) {
+        qsort(passes, count, sizeof *passes, by_pass);
+        for (uint32_t i = 0; i < count; i++) {
+            params[4 * i] = sq_bytes(passes[i].name, passes[i].len);
+            params[4 * i + 1] = sq_bytes(passes[i].owner, HFI_OWNER_LEN);
+            params[4 * i + 2] = sq_int((int64_t)passes[i].token);
+            params[4 * i + 3] = sq_int(passes[i].tid);
+        }
+        r.params = params;
+        r.count = 4 * count;
+        if (hfi_sq_call(conn, &r) == HF_OK)
+            hfi_sq_rows_free(&r.rows);
+    }
+    hfi_free(passes);
+    hfi_free(params);
+}

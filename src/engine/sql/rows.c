@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What a statement answered: one piece of memory, the values first and their bytes behind them. */
+#include "engine/sql/sq.h"
+
+#include "util/alloc.h"
+
+bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
+                      char **ret_data)
+{
+    size_t values = (size_t)count * columns;
+
+    *rows = (struct sq_rows){ .columns = columns, .count = count };
+    rows->memory = hfi_calloc(1, values * sizeof *rows->values + bytes + 1);
+    if (!rows->memory)
+        return false;
+    rows->values = rows->memory;
+    *ret_data = (char *)(rows->values + values);
+    return true;
+}
+
+void hfi_sq_rows_free(struct sq_rows *rows)
+{
+    hfi_free(rows->memory);
+    *rows = (struct sq_rows){ 0 };
+}
+
+static const struct sq_value *find(const struct sq_rows *rows, uint32_t row, uint32_t column)
+{
+    static const struct sq_value none;
+
+    return row < rows->count && column < rows->columns ? sq_at(rows, row, column) : &none;
+}
+
+int64_t hfi_sq_int(const struct sq_rows *rows, uint32_t row, uint32_t column)
+{
+    const struct sq_value *value = find(rows, row, column);
+
+    return value->type == SQ_INT ? value->number : 0;
+}
+
+char hfi_sq_letter(const struct sq_rows *rows, uint32_t row, uint32_t column)
+{
+    const struct sq_value *value = find(rows, row, column);
+
+    return (value->type == SQ_TEXT || value->type == SQ_BYTES) && value->len == 1
+               ? *(const char *)value->bytes
+               : '?';
+}
