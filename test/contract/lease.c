@@ -170,9 +170,8 @@ static void longest_times(void **state)
 
     (void)state;
     request.wait_ms = HF_MS_MAX;
-    request.max_hold_ms = HF_MS_MAX;
     if (has(HF_CAP_TTL))
-        request.ttl_ms = HF_MS_MAX;
+        request.ttl_ms = request.max_hold_ms = HF_MS_MAX;
     if (has(HF_CAP_LOCK_DELAY))
         request.lock_delay_ms = HF_MS_MAX;
     if (hf_acquire(store, &request, &lease, &contract_error) == HF_INVALID) {
@@ -228,12 +227,16 @@ static void without_ttl_there_is_nothing_to_renew(void **state)
 
 static void max_hold_ends_it(void **state)
 {
-    hf_store *store = open_store(), *second = open_store();
+    hf_store *store, *second;
     hf_request request = mutex_request("max"), wait = waiting_request("max");
-    int64_t begin_ms = now_ms();
+    int64_t begin_ms;
     hf_lease *lease, *next;
 
     (void)state;
+    NEEDS(HF_CAP_TTL);
+    store = open_store();
+    second = open_store();
+    begin_ms = now_ms();
     request.max_hold_ms = 300;
     lease = take_short(store, &request);
     CHECK(hf_remaining_ms(lease) <= 300);

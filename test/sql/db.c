@@ -218,7 +218,7 @@ static size_t mariadb_args(const struct db *db, char **args, char room[][160])
     const char *fixed[] = { "--no-defaults",
                             "--bind-address=127.0.0.1",
                             "--skip-name-resolve",
-                            "--max-connections=200",
+                            "--max-connections=500",
                             "--performance-schema=OFF",
                             "--skip-log-bin",
                             "--innodb-buffer-pool-size=8M",

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECIPE "3" /* raise it when what is made here changes */
+#define RECIPE "4" /* raise it when what is made here changes */
 
 static const char postgres_sql[] = "CREATE ROLE app LOGIN PASSWORD '" DB_SECRET "';\n"
                                    "CREATE ROLE few LOGIN PASSWORD '" DB_SECRET "';\n"
@@ -23,7 +23,7 @@ static const char postgres_sql[] = "CREATE ROLE app LOGIN PASSWORD '" DB_SECRET 
 
 static const char postgres_conf[] = "listen_addresses = '127.0.0.1'\n"
                                     "unix_socket_permissions = 0777\n"
-                                    "max_connections = 200\n"
+                                    "max_connections = 500\n"
                                     "shared_buffers = 8MB\n"
                                     "fsync = off\n"
                                     "full_page_writes = off\n"

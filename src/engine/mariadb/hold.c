@@ -92,6 +92,10 @@ static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadlin
 }
 
 const struct sq_hold_words hfi_ma_hold = {
+    .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
+              " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
+              " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",
+    .room = "SELECT @@GLOBAL.max_connections",
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",

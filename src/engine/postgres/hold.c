@@ -57,6 +57,11 @@ static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadlin
 }
 
 const struct sq_hold_words hfi_pg_hold = {
+    .limits =
+        "SELECT name, reset_val || coalesce(unit, '') FROM pg_settings WHERE name IN"
+        " ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'statement_timeout',"
+        " 'transaction_timeout', 'lock_timeout') AND boot_val <> reset_val",
+    .room = "SELECT setting::int8 FROM pg_settings WHERE name = 'max_connections'",
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",

@@ -38,6 +38,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
 static void destroy(struct hfi_conn *conn)
 {
+    hfi_sq_fork_remove(conn);
     hfi_sq_hold_close(conn);
     hfi_sq_pool_close(conn);
     hfi_sq_ghosts_done(conn);
@@ -83,8 +84,10 @@ hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *e
         status = init(conn, host, err);
     if (status == HF_OK && conn->conf.mode != SQ_MODE_LEASE)
         status = hfi_sq_hold_open(conn, err);
-    if (status == HF_OK)
+    if (status == HF_OK) {
+        hfi_sq_fork_add(conn);
         status = reach(conn, err);
+    }
     if (status != HF_OK) {
         destroy(conn);
         return status;

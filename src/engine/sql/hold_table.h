@@ -34,21 +34,20 @@
         .default_ttl_ms = 0, .min_ttl_ms = SQ_MIN_TTL_MS, .guard_ms = SQ_GUARD_MS,               \
         .open = hold_open, .close = hfi_sq_close, .abandon = hfi_sq_abandon,                     \
         .location = hfi_sq_location, .submit = hfi_sq_submit, .cancel = hfi_sq_cancel,           \
-        .doctor = hfi_sq_doctor,                                                                 \
+        .doctor = hfi_sq_hold_doctor,                                                            \
     }
 
 /* [mode is session][tokens=on] */
-#define SQ_HOLD_TABLES(NAME, SCHEMES, ROW_FAIRNESS, SESSION_FAIRNESS)                             \
-    {                                                                                             \
-        { SQ_HOLD_TABLE(NAME, SCHEMES, 0, HF_TOKENS_NONE, SQ_ON_CRASH, SQ_ON_LOSS, ROW_FAIRNESS), \
-          SQ_HOLD_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKENS_WHILE_DURABLE, SQ_ON_CRASH,        \
-                        SQ_ON_LOSS_TOKENS, ROW_FAIRNESS) },                                       \
-        {                                                                                         \
-            SQ_HOLD_TABLE(NAME, SCHEMES, 0, HF_TOKENS_NONE, SQ_ON_CRASH, SQ_ON_LOSS,              \
-                          SESSION_FAIRNESS),                                                      \
-                SQ_HOLD_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKENS_WHILE_DURABLE, SQ_ON_CRASH,  \
-                              SQ_ON_LOSS_TOKENS, SESSION_FAIRNESS)                                \
-        }                                                                                         \
+#define SQ_HOLD_PAIR(NAME, SCHEMES, FAIRNESS)                                                \
+    {                                                                                        \
+        SQ_HOLD_TABLE(NAME, SCHEMES, 0, HF_TOKENS_NONE, SQ_ON_CRASH, SQ_ON_LOSS, FAIRNESS),  \
+            SQ_HOLD_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKENS_WHILE_DURABLE, SQ_ON_CRASH, \
+                          SQ_ON_LOSS_TOKENS, FAIRNESS)                                       \
+    }
+#define SQ_HOLD_TABLES(NAME, SCHEMES, ROW_FAIRNESS, SESSION_FAIRNESS) \
+    {                                                                 \
+        SQ_HOLD_PAIR(NAME "-row", SCHEMES, ROW_FAIRNESS),             \
+            SQ_HOLD_PAIR(NAME "-session", SCHEMES, SESSION_FAIRNESS)  \
     }
 
 #define SQ_ON_CRASH "freed by the server as soon as it sees the connection end"

@@ -79,6 +79,7 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
 {
     struct sq_link *link = NULL;
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.connect_ms);
+    unsigned forks;
     hf_status status;
 
     for (;;) {
@@ -94,10 +95,19 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
         hfi_sq_drop(link);
         uncount(conn);
     }
-    status =
-        conn->driver->open(conn, until_ms < deadline_ms ? until_ms : deadline_ms, ret_link, err);
+    do {
+        forks = hfi_sq_forks();
+        status =
+            conn->driver->open(conn, until_ms < deadline_ms ? until_ms : deadline_ms, &link, err);
+        if (status != HF_OK)
+            break;
+        hfi_sq_adopt_link(link);
+        if (hfi_sq_forks() == forks)
+            break;
+        hfi_sq_drop(link); /* a child may have a copy of it */
+    } while (true);
     if (status == HF_OK)
-        hfi_sq_adopt_link(*ret_link);
+        *ret_link = link;
     else
         uncount(conn);
     return status;

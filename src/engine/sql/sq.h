@@ -11,7 +11,8 @@
  *   sql/wait.c      mode=lease: who waits, the bell thread, heartbeats, pokes
  *   sql/look.c      inspect, of all modes
  *   sql/cells.c     cells and time
- *   sql/hold.c      mode=row, mode=session: a lease that is a connection's
+ *   sql/hold.c      mode=row, mode=session: a lease that is a connection's; hold.h has its parts
+ *   sql/fork.c      a forked child lets go of all connections
  *   sql/ghost.c     statements that may still run although their link is gone
  *   sql/doctor.c    is this server safe for what we promise?
  *
@@ -297,7 +298,8 @@ struct hfi_conn {
     int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
     void *wait_state;     /* wait.c's own */
 
-    struct sq_hold *hold; /* hold.c's own */
+    struct sq_hold *hold;       /* hold.c's own */
+    struct hfi_conn *fork_next; /* fork.c's */
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
@@ -393,6 +395,14 @@ static inline struct sq_value sq_null(void)
     return (struct sq_value){ .type = SQ_NULL };
 }
 
+/* ---- fork.c ------------------------------------------------------------------------------------------------ */
+
+/* Between these a forked child closes all links of the store. */
+void hfi_sq_fork_add(struct hfi_conn *conn);
+void hfi_sq_fork_remove(struct hfi_conn *conn);
+/* How often this process has been forked. */
+unsigned hfi_sq_forks(void);
+
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
 /* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
@@ -440,5 +450,7 @@ void hfi_sq_hold_abandon(struct hfi_conn *conn);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
 void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_sq_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
+                             hf_error *err);
 
 #endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Children that the program forks. A child has a copy of every socket, and as long as it has one the server does
+ * not see the connection end when the parent dies: a lock that is the connection's would live on in a process
+ * that knows nothing of it. So a child closes all of them before fork() returns in it. (What is executed closes
+ * them anyway: all are close-on-exec.)
+ *
+ * A connection that is just being made cannot be found then: who makes one looks at hfi_sq_forks() before and
+ * after, and makes another if it has changed.
+ */
+#include "engine/sql/hold.h"
+
+#include <unistd.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hfi_conn *conns;
+static _Atomic unsigned forks;
+
+/* conn->lock and hold->lock are never taken one under the other by anybody else. */
+static void before(void)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next) {
+        pthread_mutex_lock(&conn->lock);
+        if (conn->hold)
+            pthread_mutex_lock(&conn->hold->lock);
+    }
+    atomic_fetch_add(&forks, 1);
+}
+
+static void unlock_all(void)
+{
+    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next) {
+        if (conn->hold)
+            pthread_mutex_unlock(&conn->hold->lock);
+        pthread_mutex_unlock(&conn->lock);
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void in_child(void)
+{
+    for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next)
+        hfi_sq_abandon(conn);
+    unlock_all();
+    conns = NULL; /* they are nobody's here */
+}
+
+static void start(void)
+{
+    pthread_atfork(before, unlock_all, in_child);
+}
+
+void hfi_sq_fork_add(struct hfi_conn *conn)
+{
+    pthread_once(&once, start);
+    pthread_mutex_lock(&list_lock);
+    conn->fork_next = conns;
+    conns = conn;
+    pthread_mutex_unlock(&list_lock);
+}
+
+void hfi_sq_fork_remove(struct hfi_conn *conn)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct hfi_conn **at = &conns; *at; at = &(*at)->fork_next)
+        if (*at == conn) {
+            *at = conn->fork_next;
+            break;
+        }
+    pthread_mutex_unlock(&list_lock);
+}
+
+unsigned hfi_sq_forks(void)
+{
+    return atomic_load(&forks);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* The doctor of mode=row and mode=session: what these modes can promise here, and what could end a lease. */
+#include "engine/sql/hold.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdio.h>
+
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+};
+
+static void say(const struct report *report, hf_level level, const char *topic, const char *text)
+{
+    report->finding(level, topic, text, report->arg);
+}
+
+static void about_mode(const struct report *report, const struct hfi_conn *conn)
+{
+    say(report, HF_FINE, "mode",
+        conn->conf.mode == SQ_MODE_ROW
+            ? "a lease is a locked row, in a transaction that stays open on a connection of its own"
+            : "a lease is an advisory lock of a session; many share a connection");
+    if (!conn->conf.tokens)
+        say(report, HF_WARNING, "tokens",
+            "none: who was paused while the server gave up its connection is not fenced; "
+            "tokens=on");
+    if (conn->conf.pooled)
+        say(report, HF_WARNING, "pooler",
+            "pooler=session: that it pools by session, and never by transaction, cannot be "
+            "verified");
+}
+
+/* Rows of name and value: time limits that are on for others. */
+static void about_limits(const struct report *report, const struct sq_rows *rows)
+{
+    char text[256];
+
+    for (uint32_t i = 0; i < rows->count && rows->columns >= 2; i++) {
+        const struct sq_value *name = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
+
+        snprintf(text, sizeof text,
+                 "%.*s is %.*s on this server: connections that hold leases have it switched off",
+                 (int)name->len, name->bytes ? (const char *)name->bytes : "", (int)value->len,
+                 value->bytes ? (const char *)value->bytes : "");
+        say(report, HF_FINE, "time limits", text);
+    }
+}
+
+static void about_room(const struct report *report, const struct hfi_conn *conn, int64_t most)
+{
+    char text[256];
+    bool narrow = most > 0 && (int64_t)conn->conf.connections > most / 2;
+
+    snprintf(text, sizeof text, "at most %u of the server's %lld are ours (connections=)%s",
+             (unsigned)conn->conf.connections, (long long)most,
+             narrow ? ": that is more than half of them" : "");
+    say(report, narrow ? HF_WARNING : HF_FINE, "connections", text);
+}
+
+hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
+                             hf_error *err)
+{
+    struct report report = { finding, arg };
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
+    struct sq_trouble trouble = { .status = HF_OK };
+    struct sq_rows rows = { 0 };
+    struct sq_link *link;
+    hf_status status = hfi_sq_take(conn, until_ms, &link, err);
+
+    if (status != HF_OK)
+        return status;
+    say(&report, HF_FINE, "server", conn->location);
+    about_mode(&report, conn);
+    status = hfi_sq_text(link, conn->hold->words->limits, until_ms, &rows, &trouble);
+    if (status == HF_OK) {
+        about_limits(&report, &rows);
+        hfi_sq_rows_free(&rows);
+        status = hfi_sq_text(link, conn->hold->words->room, until_ms, &rows, &trouble);
+    }
+    if (status == HF_OK) {
+        about_room(&report, conn, hfi_sq_int(&rows, 0, 0));
+        hfi_sq_rows_free(&rows);
+    }
+    hfi_sq_give(link);
+    if (status != HF_OK)
+        return hfi_error_set(err, status == HF_UNKNOWN ? HF_UNAVAILABLE : status,
+                             trouble.error.native, "%s", trouble.error.text);
+    return HF_OK;
+}
