@@ -53,6 +53,11 @@ int args_parse(struct cli *cli, int argc, char **argv)
             code = parse_verb(&parser, word);
         else
             code = parse_operand(&parser, word);
+        if (code == EXIT_FINE && cli->verb && cli->verb->operand == OPERAND_SCRIPT &&
+            cli->args.name && strcmp(cli->args.action, "run") == 0) {
+            cli->args.command = parser.next; /* "-1" is an argument of the script */
+            return EXIT_FINE;
+        }
     }
     if (code != EXIT_FINE || !dashes)
         return code;
@@ -106,7 +111,7 @@ static int parse_operand(struct parser *parser, char *word)
     struct cli *cli = parser->cli;
     enum operand operand = cli->verb->operand;
 
-    if (operand == OPERAND_DEED)
+    if (operand == OPERAND_DEED || operand == OPERAND_SCRIPT)
         return parse_deed(cli, word);
     if (operand == OPERAND_NONE)
         return usage_error(cli, "'%s' is one argument too many", shown(word));

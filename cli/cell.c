@@ -111,19 +111,6 @@ static json_t *cell_json(const struct cli *cli, const hf_cell *cell)
     return object;
 }
 
-/* As people may see it: in pieces, for it may be long. */
-static void print_safe(const char *bytes, size_t len)
-{
-    char text[HFI_QUOTED_MAX];
-
-    for (size_t piece; len > 0; bytes += piece, len -= piece) {
-        piece = len < HF_NAME_MAX ? len : HF_NAME_MAX;
-        while (piece < len && piece > HF_NAME_MAX - 4 && (bytes[piece] & 0xc0) == 0x80)
-            piece--; /* not through the middle of a character */
-        fputs(hfi_quote_name(bytes, piece, text, sizeof text), stdout);
-    }
-}
-
 static int print_version(const struct cli *cli, uint64_t version)
 {
     json_t *object;
@@ -163,7 +150,7 @@ static int get(struct cli *cli, struct cli_store *store)
     if (cli->args.json)
         json_print(cell_json(cli, &cell), true);
     else if (isatty(STDOUT_FILENO)) {
-        print_safe(cell.bytes, cell.len);
+        out_safe(cell.bytes, cell.len);
         putchar('\n');
     } else
         fwrite(cell.bytes, 1, cell.len, stdout);
@@ -283,7 +270,7 @@ static void tell(const struct cli *cli, const hf_cell *cell)
     }
     if (cell->version) {
         printf("%" PRIu64 "\t", cell->version);
-        print_safe(cell->bytes, cell->len);
+        out_safe(cell->bytes, cell->len);
         putchar('\n');
     } else
         puts("-");

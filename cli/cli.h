@@ -58,15 +58,18 @@ struct args {
 
     const char *name;           /* the operand: NAME, GLOB, URL, SHELL, VERB or ACTION */
     const char *node;           /* the one behind ACTION */
-    const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name */
-    char **command;             /* what stands after --, NULL-terminated; NULL: there was no -- */
+    const char *action, *value; /* of a verb with OPERAND_DEED: before and behind the name. Of one
+                                   with OPERAND_SCRIPT: before the file, which is `name` */
+    char *
+        *command; /* what stands after --, or behind a file, NULL-terminated; NULL: nothing does */
 
-    bool nonblock, shared, exclusive, names_only, force, look;
+    bool nonblock, shared, exclusive, names_only, force, delete, look;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst;
     int on_lost, algorithm;
     const char *label, *rate;
     const char *cell_version;
+    const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
 };
 
@@ -109,6 +112,8 @@ int out_finish(const struct cli *cli);
 /* Colours of standard output, "" where there are none. */
 enum tone { TONE_OFF, TONE_HEAD, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_FAINT };
 const char *tone(const struct cli *cli, enum tone which);
+/* Any bytes, as people may see them. */
+void out_safe(const char *bytes, size_t len);
 
 /* ---- names ------------------------------------------------------------------- */
 

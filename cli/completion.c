@@ -37,7 +37,8 @@ static void print_words(const char *choices)
 
 static bool has_action(const struct verb *verb)
 {
-    return verb->operand == OPERAND_ACTION || verb->operand == OPERAND_DEED;
+    return verb->operand == OPERAND_ACTION || verb->operand == OPERAND_DEED ||
+           verb->operand == OPERAND_SCRIPT;
 }
 
 /* What the synopsis begins with: "a|b NAME" as "a b" */
@@ -200,9 +201,12 @@ static void zsh_verb(const struct verb *verb)
         break;
     case OPERAND_ACTION:
     case OPERAND_DEED:
+    case OPERAND_SCRIPT:
         printf("    '1:action:(");
         print_actions(verb);
-        puts(verb->operand == OPERAND_DEED ? ")' '2:name:' '::value:'" : ")' '::node:'");
+        puts(verb->operand == OPERAND_DEED     ? ")' '2:name:' '::value:'"
+             : verb->operand == OPERAND_SCRIPT ? ")' '2:file:_files' '*::word:'"
+                                               : ")' '::node:'");
         break;
     case OPERAND_VERB:
         puts("    '::verb:_holdfast_verbs'");

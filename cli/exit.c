@@ -17,6 +17,7 @@ int exit_of(hf_status status)
         return EXIT_BUSY;
 
     case HF_MISMATCH:
+    case HF_OVERFLOW:
         return EXIT_MISMATCH;
 
     case HF_LOST:

@@ -5,6 +5,8 @@
  */
 #include "cli.h"
 
+#include "util/text.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,4 +54,17 @@ const char *tone(const struct cli *cli, enum tone which)
     if (coloured < 0)
         coloured = in_colour(cli);
     return coloured ? codes[which] : "";
+}
+
+/* In pieces, for they may be many. */
+void out_safe(const char *bytes, size_t len)
+{
+    char text[HFI_QUOTED_MAX];
+
+    for (size_t piece; len > 0; bytes += piece, len -= piece) {
+        piece = len < HF_NAME_MAX ? len : HF_NAME_MAX;
+        while (piece < len && piece > HF_NAME_MAX - 4 && (bytes[piece] & 0xc0) == 0x80)
+            piece--; /* not through the middle of a character */
+        fputs(hfi_quote_name(bytes, piece, text, sizeof text), stdout);
+    }
 }

@@ -130,6 +130,18 @@ static const struct option_def cell_options[] = {
     DURATION(0, "ttl", ttl_ms, "put, cas: let it be deleted by itself after D (at least 1s)"),
 };
 
+static const struct option_def counter_options[] = {
+    NAME_ROW,
+    TEXT(0, "add", "N", add, "add N, which may be negative"),
+    TEXT(0, "set", "N", set, "set it to N"),
+    TEXT(0, "if", "M", expected, "--set: only if it is M; else exit code 75"),
+    FLAG(0, "delete", delete, "delete it: it is 0 then"),
+};
+
+static const struct option_def script_options[] = {
+    DURATION('w', "wait", wait_ms, "kill: wait at most D for a server that does not answer (10s)"),
+};
+
 /* ---- verbs ---------------------------------------------------------------------- */
 
 #define NO_OPTIONS    NULL, 0
@@ -194,6 +206,19 @@ const struct verb verbs[] = {
       "rm      delete it; with --version only if it has that, else exit code 75\n"
       "watch   print version and bytes now and after every change; \"-\": there is none\n",
       OPTIONS(cell_options), verb_cell },
+    { "counter", OPERAND_NAME, "NAME [--add N|--set N [--if M]|--delete]",
+      "count together: add to a number, read or set it",
+      "Prints what the counter is then. It has 64 bits; what would go beyond changes nothing and\n"
+      "exits with 65. One that is not there is 0.\n",
+      OPTIONS(counter_options), verb_counter },
+    { "script", OPERAND_SCRIPT, "run|exists|flush|kill [FILE] [KEY...] [, ARG...]",
+      "run a Lua script on a Redis server, or end one",
+      "run     run FILE (\"-\": standard input), and print what it returns; a lone comma stands\n"
+      "        between keys and arguments. Exit code 65 if the script is at fault\n"
+      "exists  does the server know FILE, or the script with this SHA-1? Exit code 1 if not\n"
+      "flush   let the server forget all scripts\n"
+      "kill    end the script that runs now, which Redis does not do by itself\n",
+      OPTIONS(script_options), verb_script },
     { "bench", OPERAND_RAW, "[ARG...]", "measure speed against hand-written loops",
       "Runs the program holdfast-bench with these arguments; `holdfast bench --help` lists them.\n",
       NO_OPTIONS, verb_bench },

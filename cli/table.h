@@ -36,6 +36,7 @@ enum operand {
     OPERAND_VERB,  /* optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
     OPERAND_DEED,    /* such a word and a name, needed; then optionally a value */
+    OPERAND_SCRIPT,  /* such a word; a file; then anything: options stand before the file */
     OPERAND_COMMAND, /* one name, needed, then -- and a command; verbs say whether that is needed */
     OPERAND_RAW      /* everything after the verb belongs to another program */
 };
@@ -73,6 +74,8 @@ int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);
 int verb_redlock(struct cli *cli);
 int verb_cell(struct cli *cli);
+int verb_counter(struct cli *cli);
+int verb_script(struct cli *cli);
 int verb_bench(struct cli *cli);
 int verb_completion(struct cli *cli);
 int verb_help(struct cli *cli);

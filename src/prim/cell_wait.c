@@ -4,7 +4,7 @@
  *
  * Where the engine has HF_CAP_CELL_WATCH its own wait does it, and wakes by an event. Elsewhere
  * (memcached, which can tell nobody of anything) the cell is read again and again, at intervals
- * that grow: the one place in the library that polls, and the capability says so.
+ * that grow; the capability says so.
  *
  * The store may go away for a while meanwhile. A wait asks for nothing that could be done twice, so
  * it is begun again, at growing intervals too, until its time is up.

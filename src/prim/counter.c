@@ -37,7 +37,7 @@ static hf_status run(hf_store *at, const void *name, size_t name_len, const char
                      struct hfi_counter_op *op, hf_error *err)
 {
     struct hfi_prim prim;
-    hf_error inner = { HF_OK };
+    hf_error inner = { .status = HF_OK };
     hf_status status = hfi_prim_enter(&prim, at, verb, name, name_len, HF_CAP_CELLS, err);
 
     if (status != HF_OK)

@@ -12,7 +12,7 @@ offers() { # WORD...: what bash offers for the last one
 
 @test "bash: every verb, and for each verb every option that its help lists" {
     [[ $(offers holdfast r | xargs) == "run renew redlock" ]]
-    for verb in run lock renew unlock limit ls show watch break doctor engines redlock completion; do
+    for verb in run lock renew unlock limit ls show watch break doctor engines redlock cell counter script completion; do
         offers holdfast '' | grep -qx $verb
         [[ $(offers holdfast $verb -- | grep -- -- | sort -u) == "$(options_of $verb)" ]]
     done
@@ -23,6 +23,9 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast run --on-lost = k) == kill ]]
     [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
     [[ $(offers holdfast help d) == doctor ]]
+    [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
+    [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch" ]]
+    [[ $(offers holdfast script '' | xargs) == "run exists flush kill" ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]
     offers holdfast run x -- tru | grep -qx true

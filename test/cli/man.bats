@@ -2,7 +2,7 @@
 # The man pages: there for every verb, well-formed, and no option missing.
 load helper
 
-verbs="run lock renew unlock limit ls show watch break doctor engines redlock bench completion"
+verbs="run lock renew unlock limit ls show watch break doctor engines redlock cell counter script bench completion"
 
 @test "every verb has a page, and holdfast(1) lists it" {
     for verb in $verbs; do
@@ -26,5 +26,5 @@ verbs="run lock renew unlock limit ls show watch break doctor engines redlock be
 
 @test "every exit code is in holdfast(1)" {
     page=$(mandoc -Tascii "$HOLDFAST_SOURCE/man/holdfast.1" | col -b)
-    for code in 64 65 69 70 74 75 76 77 78 126 127; do grep -qE "^ +(126, )?$code" <<<"$page"; done
+    for code in 64 65 66 69 70 74 75 76 77 78 126 127; do grep -qE "^ +(126, )?$code" <<<"$page"; done
 }

@@ -356,6 +356,46 @@ static void do_close(hf_store *unused)
     }
 }
 
+/* What was sent once is not sent again: without memory for the answer nobody knows whether it was done. */
+static bool fine_or_unknown(hf_status status)
+{
+    return status == HF_UNKNOWN || status == HF_UNAVAILABLE ? false : fine(status);
+}
+
+static void do_counters(hf_store *store)
+{
+    int64_t value = 0;
+    hf_status status;
+
+    (void)fine_or_unknown(hf_counter_set(store, "n", 0, 5, &contract_error));
+    if (fine_or_unknown(hf_counter_add(store, "n", 0, 1, &value, &contract_error)))
+        CHECK(value == 1 || value == 6);
+    (void)fine_or_unknown(hf_counter_get(store, "n", 0, &value, &contract_error));
+    status = hf_counter_set_if(store, "n", 0, 1, 2, &value, &contract_error);
+    CHECK(status == HF_CHANGED || fine_or_unknown(status) || status != HF_OK);
+    (void)fine_or_unknown(hf_counter_delete(store, "n", 0, &contract_error));
+}
+
+static void do_scripts(hf_store *store)
+{
+    hf_script script = HF_SCRIPT_INIT;
+    hf_value *value = NULL;
+    int there;
+
+    script.text = "return { KEYS[1], { ARGV[1], 1 } }";
+    script.keys = (const char *const[]){ "key" };
+    script.key_count = 1;
+    script.args = (const char *const[]){ "argument" };
+    script.arg_count = 1;
+    if (fine_or_unknown(hf_script_run(store, &script, &value, &contract_error)))
+        CHECK(hf_value_count(value) == 2);
+    hf_value_free(value);
+    (void)fine_or_unknown(hf_script_exists(store, script.text, 0, &there, &contract_error));
+    (void)fine_or_unknown(hf_script_flush(store, &contract_error));
+    there = (int)hf_script_kill(store, 0, &contract_error);
+    CHECK(there == HF_NOT_FOUND || there == HF_NO_MEMORY || there == HF_UNAVAILABLE);
+}
+
 /* ---- one run, in a process of its own --------------------------------------------- */
 
 static const struct scenario {
@@ -377,6 +417,8 @@ static const struct scenario {
     { "asynchronous", do_async, true, 0 },
     { "watching", do_watch, true, HF_CAP_WATCH },
     { "cells", do_cells, true, HF_CAP_CELLS },
+    { "counters", do_counters, true, HF_CAP_CELLS },
+    { "scripts", do_scripts, true, HF_CAP_SCRIPTS },
     { "limits", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK },
 };
 

@@ -263,7 +263,7 @@ static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, boo
     struct rd_channel *channel =
         (struct rd_channel *)((char *)sent - offsetof(struct rd_channel, sent));
     struct rd_cell_wait *wait, *next;
-    hf_error err = { HF_OK };
+    hf_error err = { .status = HF_OK };
 
     (void)maybe;
     channel->state = reply && reply->type != HFI_REPLY_ERROR ? CHANNEL_ON : CHANNEL_OFF;
