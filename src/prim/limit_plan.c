@@ -209,7 +209,7 @@ static size_t sliding_take(struct plan *plan, int64_t permits, unsigned char *re
     /* What lies a period before our moment or longer counts for nobody who comes after us; it stays
      * for who comes when we have given up, as long as there is room. There is always something of
      * the kind when there is none: within a period of us there are fewer than `rate` lines. */
-    while (plan->count - plan->first >= (size_t)plan->rule->rate)
+    while (plan->count > plan->first && plan->count - plan->first >= (size_t)plan->rule->rate)
         sliding_drop(plan);
     plan->total += permits;
     plan->over = plan->at + plan->rule->period_us;
