@@ -2,6 +2,7 @@
 /* What a rate limit decides: see limit_plan.h. */
 #include "prim/limit_plan.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* One decision under way. */
@@ -26,17 +27,17 @@ struct plan {
 
 static int64_t get(const unsigned char *at)
 {
-    uint64_t value = 0;
+    uint64_t value;
 
-    for (int i = 8; i-- > 0;)
-        value = value << 8 | at[i];
-    return (int64_t)value;
+    memcpy(&value, at, sizeof value);
+    return (int64_t)le64toh(value);
 }
 
 static void put(unsigned char *at, int64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        at[i] = (unsigned char)((uint64_t)value >> 8 * i);
+    uint64_t bytes = htole64((uint64_t)value);
+
+    memcpy(at, &bytes, sizeof bytes);
 }
 
 /* What Lua can count with, and so what a state can have in it. */
@@ -64,79 +65,6 @@ static size_t put_line(unsigned char *state, size_t len, int64_t at, int64_t per
     for (int i = 0; i < 4; i++)
         state[len + 8 + (size_t)i] = (unsigned char)((uint64_t)permits >> 8 * i);
     return len + HFI_LIMIT_LINE;
-}
-
-/* ---- rules --------------------------------------------------------------------------------------- */
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
-                           struct hfi_limit_rule *ret_rule)
-{
-    int64_t divisor;
-
-    if (algorithm != HF_LIMIT_FIXED && algorithm != HF_LIMIT_SLIDING &&
-        algorithm != HF_LIMIT_BUCKET)
-        return "algorithm: none of them";
-    if (rate < 1 || rate > HF_CAPACITY_MAX)
-        return "rate: from 1 to 1000000000";
-    if (period_us < 1000 || period_us > HFI_LIMIT_WAIT_MAX_US)
-        return "per_ms: from 1 to ten years";
-    if (algorithm != HF_LIMIT_BUCKET && burst != 0)
-        return "burst: only a bucket has one";
-    if (burst < 0 || burst > HF_CAPACITY_MAX)
-        return "burst: at most 1000000000";
-    if (algorithm == HF_LIMIT_SLIDING && rate > HF_LIMIT_SLIDING_MAX)
-        return "rate: a sliding window remembers every grant: at most 4096; a bucket has no such "
-               "limit";
-
-    *ret_rule = (struct hfi_limit_rule){
-        .algorithm = algorithm, .rate = rate, .period_us = period_us, .burst = burst
-    };
-    if (algorithm == HF_LIMIT_BUCKET) {
-        if (burst == 0)
-            ret_rule->burst = burst = rate;
-        divisor = common_divisor(rate, period_us);
-        ret_rule->unit = period_us / divisor;
-        ret_rule->speed = rate / divisor;
-        if (ret_rule->unit > HFI_LIMIT_PARTS_MAX / burst)
-            return "burst: too many for so odd a rate and so long a period";
-    }
-    memcpy(ret_rule->head, "L1", 2);
-    ret_rule->head[2] = (unsigned char)"fsb"[algorithm];
-    put(ret_rule->head + 3, rate);
-    put(ret_rule->head + 11, period_us);
-    put(ret_rule->head + 19, ret_rule->burst);
-    return NULL;
-}
-
-int64_t hfi_limit_most(const struct hfi_limit_rule *rule)
-{
-    return rule->algorithm == HF_LIMIT_BUCKET ? rule->burst : rule->rate;
-}
-
-int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule)
-{
-    int64_t parts = rule->algorithm == HF_LIMIT_BUCKET ? HFI_LIMIT_PARTS_MAX / rule->speed
-                                                       : HFI_LIMIT_WAIT_MAX_US;
-
-    return parts < HFI_LIMIT_WAIT_MAX_US ? parts : HFI_LIMIT_WAIT_MAX_US;
-}
-
-size_t hfi_limit_room(const struct hfi_limit_rule *rule)
-{
-    if (rule->algorithm != HF_LIMIT_SLIDING)
-        return HFI_LIMIT_LOG;
-    return HFI_LIMIT_LOG + HFI_LIMIT_LINE * ((size_t)rule->rate + 1);
 }
 
 /* ---- fixed window -------------------------------------------------------------------------------- */
@@ -261,29 +189,36 @@ static size_t sliding_save(const struct plan *plan, unsigned char *ret_state, si
     return len;
 }
 
+static size_t copy_log(const struct plan *plan, unsigned char *ret_state)
+{
+    size_t len = HFI_LIMIT_LOG, lines = plan->count - plan->first;
+
+    if (plan->shift == 0 && lines > 0) {
+        memcpy(ret_state + len, plan->log + plan->first * HFI_LIMIT_LINE, lines * HFI_LIMIT_LINE);
+        return len + lines * HFI_LIMIT_LINE;
+    }
+    for (size_t line = plan->first; line < plan->count; line++)
+        len = put_line(ret_state, len, line_at(plan, line), line_permits(plan, line));
+    return len;
+}
+
 static size_t sliding_take(struct plan *plan, int64_t permits, unsigned char *ret_state)
 {
-    size_t len = HFI_LIMIT_LOG;
-    int64_t last;
+    size_t len;
 
-    /* What lies a period before our moment or longer counts for nobody who comes after us; it stays for
-     * who comes when we have given up, as long as there is room. There is always something of the kind
-     * when there is none: within a period of us there are fewer than `rate` lines. */
-    while (plan->count - plan->first >= (size_t)plan->rule->rate)
+    /* What lies a period before our moment or longer counts for nobody who comes after us; it stays
+     * for who comes when we have given up, as long as there is room. There is always something of
+     * the kind when there is none: within a period of us there are fewer than `rate` lines. */
+    while (plan->count > plan->first && plan->count - plan->first >= (size_t)plan->rule->rate)
         sliding_drop(plan);
     plan->total += permits;
     plan->over = plan->at + plan->rule->period_us;
-    for (size_t line = plan->first; line < plan->count; line++) {
-        last = line_permits(plan, line);
-        if (line + 1 == plan->count && line_at(plan, line) == plan->at) {
-            last += permits;
-            permits = 0;
-        }
-        len = put_line(ret_state, len, line_at(plan, line), last);
+    len = copy_log(plan, ret_state);
+    if (plan->count > plan->first && line_at(plan, plan->count - 1) == plan->at) {
+        permits += line_permits(plan, plan->count - 1);
+        len -= HFI_LIMIT_LINE;
     }
-    if (permits > 0)
-        len = put_line(ret_state, len, plan->at, permits);
-    return sliding_save(plan, ret_state, len);
+    return sliding_save(plan, ret_state, put_line(ret_state, len, plan->at, permits));
 }
 
 static size_t sliding_back(struct plan *plan, int64_t permits, int64_t at, unsigned char *ret_state)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What a rate limit may be, and what that means for its state: see limit_plan.h. */
+#include "prim/limit_plan.h"
+
+#include <endian.h>
+#include <string.h>
+
+static void put(unsigned char *at, int64_t value)
+{
+    uint64_t bytes = htole64((uint64_t)value);
+
+    memcpy(at, &bytes, sizeof bytes);
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
+                           struct hfi_limit_rule *ret_rule)
+{
+    int64_t divisor;
+
+    if (algorithm != HF_LIMIT_FIXED && algorithm != HF_LIMIT_SLIDING &&
+        algorithm != HF_LIMIT_BUCKET)
+        return "algorithm: none of them";
+    if (rate < 1 || rate > HF_CAPACITY_MAX)
+        return "rate: from 1 to 1000000000";
+    if (period_us < 1000 || period_us > HFI_LIMIT_WAIT_MAX_US)
+        return "per_ms: from 1 to ten years";
+    if (algorithm != HF_LIMIT_BUCKET && burst != 0)
+        return "burst: only a bucket has one";
+    if (burst < 0 || burst > HF_CAPACITY_MAX)
+        return "burst: at most 1000000000";
+    if (algorithm == HF_LIMIT_SLIDING && rate > HF_LIMIT_SLIDING_MAX)
+        return "rate: a sliding window remembers every grant: at most 4096; a bucket has no such "
+               "limit";
+
+    *ret_rule = (struct hfi_limit_rule){
+        .algorithm = algorithm, .rate = rate, .period_us = period_us, .burst = burst
+    };
+    if (algorithm == HF_LIMIT_BUCKET) {
+        if (burst == 0)
+            ret_rule->burst = burst = rate;
+        divisor = common_divisor(rate, period_us);
+        ret_rule->unit = period_us / divisor;
+        ret_rule->speed = rate / divisor;
+        if (ret_rule->unit > HFI_LIMIT_PARTS_MAX / burst)
+            return "burst: too many for so odd a rate and so long a period";
+    }
+    memcpy(ret_rule->head, "L1", 2);
+    ret_rule->head[2] = (unsigned char)"fsb"[algorithm];
+    put(ret_rule->head + 3, rate);
+    put(ret_rule->head + 11, period_us);
+    put(ret_rule->head + 19, ret_rule->burst);
+    return NULL;
+}
+
+int64_t hfi_limit_most(const struct hfi_limit_rule *rule)
+{
+    return rule->algorithm == HF_LIMIT_BUCKET ? rule->burst : rule->rate;
+}
+
+int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule)
+{
+    int64_t parts = rule->algorithm == HF_LIMIT_BUCKET ? HFI_LIMIT_PARTS_MAX / rule->speed
+                                                       : HFI_LIMIT_WAIT_MAX_US;
+
+    return parts < HFI_LIMIT_WAIT_MAX_US ? parts : HFI_LIMIT_WAIT_MAX_US;
+}
+
+size_t hfi_limit_room(const struct hfi_limit_rule *rule)
+{
+    if (rule->algorithm != HF_LIMIT_SLIDING)
+        return HFI_LIMIT_LOG;
+    return HFI_LIMIT_LOG + HFI_LIMIT_LINE * ((size_t)rule->rate + 1);
+}
