@@ -159,6 +159,7 @@ static void a_wait_outlives_its_line(void **state)
     EXPECT(HF_UNAVAILABLE, cas(store, watcher.version, "second", &version));
     EXPECT(HF_UNAVAILABLE, hf_cell_wait(store, "cell", 0, watcher.version, 50, NULL, NULL,
                                         &contract_error)); /* nothing is known at its end */
+    thread_settled(&watcher.tid, &watcher.ended);          /* it has noticed, too */
     CHECK(!watcher.ended);
     mem_cut(server(), false);
     EXPECT(HF_OK, cas(store, watcher.version, "second", &version));
