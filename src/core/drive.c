@@ -52,6 +52,7 @@ static void job_done(struct hfi_op *op)
 
     pthread_mutex_lock(&driver->lock);
     job->done = true;
+    atomic_store(&job->over, 1);
     abandoned = job->abandoned;
     sleeper = job->sleeper;
     if (sleeper)
@@ -73,6 +74,7 @@ void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind
     hfi_op_init(&job->op, kind, NULL, HFI_NEVER);
     job->store = store;
     job->done = false;
+    atomic_init(&job->over, 0);
     job->abandoned = false;
     job->sleeper = NULL;
     job->late = NULL;
@@ -103,7 +105,7 @@ bool hfi_job_wait(struct hfi_job *job, int64_t until_ms)
         driver->driving = true;
         driver->used++;
         pthread_mutex_unlock(&driver->lock);
-        drive_once(job->store, until_ms, NULL, 0);
+        drive_once(job->store, until_ms, &job->over, 0); /* another thread may finish it now */
         pthread_mutex_lock(&driver->lock);
         driver->driving = false;
     }

@@ -39,6 +39,7 @@ struct hfi_job {
     struct hfi_op op;
     struct hfi_store *store;
     bool done, abandoned;        /* under driver.lock */
+    _Atomic uint32_t over;       /* done, for who is about to sleep without the lock */
     struct hfi_sleeper *sleeper; /* likewise */
     void (*late)(struct hfi_job *job);
 };

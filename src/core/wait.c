@@ -59,10 +59,13 @@ void hfi_wait_leave(struct hfi_wait *wait)
     }
 }
 
+/* The engine may finish it in there, and the thread that waits for it may be the one that drives: nothing
+ * that it sleeps for needs to happen then, so it is woken. */
 static void cancel_op(struct hfi_wait *wait, struct hfi_op *op, int status)
 {
     atomic_store(&op->stop, status);
     hfi_store_engine(wait->store)->cancel(wait->store->conn, op, (hf_status)status);
+    hfi_drive_wake(wait->store);
 }
 
 /* Either we see the wish to stop here, or whoever has it sees the op. */
