@@ -168,18 +168,24 @@ static void a_wait_outlives_its_line(void **state)
 {
     struct waiter waiter = { .store = open_store() };
     hf_store *store = open_store();
+    hf_lease *lease; /* at which the waiter looks, also while the store is away */
+    int64_t begun_ms;
 
     (void)state;
     EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
     CHECK(pthread_create(&waiter.thread, NULL, wait_there, &waiter) == 0);
     thread_settled(&waiter.tid, &waiter.ended);
     mem_cut(server(), true);
-    EXPECT(HF_UNAVAILABLE, hf_latch_wait(store, "gate", 0, 20, NULL, &contract_error));
+    begun_ms = now_ms();
+    EXPECT(HF_UNAVAILABLE, hf_latch_wait(store, "gate", 0, 500, NULL, &contract_error));
+    CHECK(now_ms() - begun_ms >= 500);
     CHECK(!waiter.ended);
     mem_cut(server(), false);
     CHECK(down(store, "a") == 0);
     CHECK(pthread_join(waiter.thread, NULL) == 0);
     EXPECT(HF_OK, waiter.status);
+    give(lease);
     close_store(waiter.store);
     close_store(store);
 }
