@@ -68,7 +68,8 @@ static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inn
     if (status != HF_OK)
         return status;
     if (change->doubt && barrier->generation != call->tried &&
-        !hfi_member_find(&barrier->members, call->party.who))
+        !hfi_member_find(&barrier->members, call->party.who) &&
+        !hfi_member_find(&barrier->before, call->party.who))
         return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been counted, and passed");
     status = hfi_barrier_arrive(barrier, call->parties, call->twice, call->party.who,
                                 call->party.id, &call->generation, &changed);

@@ -27,7 +27,8 @@ bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len)
         !hfi_get_number(&from, &barrier->generation) || !hfi_get_number(&from, &high) ||
         !hfi_get_number(&from, &low) || high > UINT32_MAX || low > UINT32_MAX ||
         !hfi_get_text(&from, barrier->gone, sizeof barrier->gone) ||
-        !hfi_members_get(&barrier->members, &from) || from.left != 0)
+        !hfi_members_get(&barrier->members, &from) || !hfi_members_get(&barrier->before, &from) ||
+        from.left != 0)
         return false;
     barrier->twice = head[2] == '2';
     barrier->phase = (enum hfi_barrier_phase)head[3];
@@ -43,7 +44,7 @@ bool hfi_barrier_put(const struct hfi_barrier *barrier, struct hfi_buffer *to)
     return hfi_put_bytes(to, head, sizeof head) && hfi_put_number(to, barrier->parties) &&
            hfi_put_number(to, barrier->generation) && hfi_put_number(to, barrier->broken >> 32) &&
            hfi_put_number(to, barrier->broken & UINT32_MAX) && hfi_put_text(to, barrier->gone) &&
-           hfi_members_put(&barrier->members, to);
+           hfi_members_put(&barrier->members, to) && hfi_members_put(&barrier->before, to);
 }
 
 void hfi_barrier_new(struct hfi_barrier *barrier, uint32_t parties, bool twice)
@@ -53,7 +54,7 @@ void hfi_barrier_new(struct hfi_barrier *barrier, uint32_t parties, bool twice)
     barrier->phase = HFI_PASSED;
     barrier->generation = barrier->broken = 0;
     barrier->gone[0] = 0;
-    barrier->members.count = 0;
+    barrier->members.count = barrier->before.count = 0;
 }
 
 /* ---- coming and going --------------------------------------------------------------------------------- */
@@ -66,6 +67,9 @@ static void begin_next(struct hfi_barrier *barrier, uint32_t parties, bool twice
     barrier->parties = parties;
     barrier->twice = twice;
     barrier->gone[0] = 0;
+    barrier->before.count = barrier->members.count;
+    memcpy(barrier->before.items, barrier->members.items,
+           barrier->members.count * sizeof barrier->members.items[0]);
     barrier->members.count = 0;
 }
 
@@ -76,9 +80,9 @@ static void break_up(struct hfi_barrier *barrier, const char *who)
 }
 
 /* token 0: whichever it has. */
-static struct hfi_member *find(struct hfi_barrier *barrier, const char *who, uint64_t token)
+static struct hfi_member *find(struct hfi_members *members, const char *who, uint64_t token)
 {
-    struct hfi_member *member = hfi_member_find(&barrier->members, who);
+    struct hfi_member *member = hfi_member_find(members, who);
 
     return member && (token == 0 || member->token == token) ? member : NULL;
 }
@@ -92,10 +96,14 @@ hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool
 
     *ret_changed = false;
     *ret_generation = barrier->generation;
+    if (find(&barrier->members, who, token))
+        return HF_OK; /* we came already; and if it was broken, we are told that */
+    if (find(&barrier->before, who, token)) {
+        --*ret_generation; /* likewise, and the others have begun the next one */
+        return HF_OK;
+    }
     if (!over && !same && barrier->members.count > 0)
         return HF_MISMATCH;
-    if (find(barrier, who, token))
-        return HF_OK; /* we came already; and if it was broken, we are told that */
     if (barrier->phase == HFI_OPEN)
         return HF_BUSY;
 
@@ -122,7 +130,7 @@ hf_status hfi_barrier_withdraw(struct hfi_barrier *barrier, const char *who, uin
     *ret_changed = false;
     if (status != HF_TIMEOUT)
         return status;
-    member = find(barrier, who, token);
+    member = find(&barrier->members, who, token);
     if (member)
         hfi_member_remove(&barrier->members, member);
     *ret_changed = member != NULL;
@@ -132,10 +140,15 @@ hf_status hfi_barrier_withdraw(struct hfi_barrier *barrier, const char *who, uin
 hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64_t token,
                             uint64_t *ret_generation, bool *ret_changed)
 {
-    struct hfi_member *member = find(barrier, who, token);
+    struct hfi_member *member = find(&barrier->members, who, token);
+    const struct hfi_member *was = token ? find(&barrier->before, who, token) : NULL;
 
     *ret_changed = false;
     *ret_generation = barrier->generation;
+    if (!member && was && was->flag == HFI_LEFT) {
+        --*ret_generation; /* we had left, and the next have come */
+        return HF_OK;
+    }
     if (!member || barrier->phase == HFI_BROKEN_UP || barrier->phase == HFI_FILLING)
         return HF_BROKEN; /* a generation does not end otherwise while one of it is inside */
     if (member->flag == HFI_LEFT)
@@ -150,7 +163,7 @@ hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64
 void hfi_barrier_break(struct hfi_barrier *barrier, const char *who, uint64_t token,
                        bool *ret_changed)
 {
-    const struct hfi_member *member = find(barrier, who, token);
+    const struct hfi_member *member = find(&barrier->members, who, token);
 
     *ret_changed = (barrier->phase == HFI_FILLING || barrier->phase == HFI_OPEN) && member &&
                    member->flag == HFI_HERE;

@@ -32,6 +32,9 @@ struct hfi_barrier {
     uint64_t broken;     /* bit i: generation - 1 - i was */
     char gone[HF_PARTY_MAX + 1];
     struct hfi_members members; /* of this generation */
+    struct hfi_members
+        before; /* of the one before, as they were at its end: for who does not know yet
+                                   whether it was counted */
 };
 
 bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len);

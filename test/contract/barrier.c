@@ -225,6 +225,36 @@ static void one_who_is_gone_breaks_it(void **state)
     close_store(other);
 }
 
+/* Who comes while others are inside is not one of them, and waits until they have left. */
+static void newcomers_wait_until_all_have_left(void **state)
+{
+    struct party a, b, c;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    store = open_store();
+    a = party_of(store, "a");
+    b = party_of(store, "b");
+    c = party_of(store, "c");
+    a.twice = b.twice = c.twice = true;
+    start(&a);
+    EXPECT(HF_OK, come(&b));
+    EXPECT(HF_OK, end(&a));
+    c.wait_ms = 20;
+    EXPECT(HF_TIMEOUT, come(&c));
+    c.wait_ms = HF_FOREVER;
+    start(&c);
+    EXPECT(HF_TIMEOUT, hf_barrier_leave(a.lease, 1, NULL, &contract_error));
+    CHECK(!c.ended);
+    EXPECT(HF_OK, hf_barrier_leave(b.lease, LIMIT_MS, NULL, &contract_error));
+    EXPECT(HF_OK, come(&a));
+    EXPECT(HF_OK, end(&c));
+    EXPECT(HF_TIMEOUT, hf_barrier_leave(a.lease, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_barrier_leave(c.lease, 0, NULL, &contract_error));
+    close_store(store);
+}
+
 int agree_barrier(void)
 {
     const struct CMUnitTest cases[] = {
@@ -232,6 +262,7 @@ int agree_barrier(void)
         CASE(all_go_on_together),
         CASE(who_gives_up_has_not_come),
         CASE(one_who_is_gone_breaks_it),
+        CASE(newcomers_wait_until_all_have_left),
     };
 
     return cmocka_run_group_tests_name("barrier", cases, NULL, NULL);

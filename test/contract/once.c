@@ -105,14 +105,17 @@ static void a_late_holder_cannot_mark(void **state)
 {
     hf_store *store, *other;
     hf_lease *late, *lease;
+    int done;
 
     (void)state;
     NEEDS(HF_CAP_CELLS | HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     other = open_store();
     late = lose(store);
+    EXPECT(HF_LOST, hf_once_claim(late, 0, &done, NULL, &contract_error));
     lease = begin(other, NULL);
     CHECK(lease);
+    EXPECT(HF_FENCED, hf_once_claim(late, 0, &done, NULL, &contract_error));
     EXPECT(HF_FENCED, hf_once_done(late, &contract_error));
     CHECK(!is_done(store));
     EXPECT(HF_OK, hf_once_done(lease, &contract_error));

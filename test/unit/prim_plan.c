@@ -118,6 +118,49 @@ static void records_are_whole(void **state)
 static struct hfi_barrier barrier;
 static uint64_t generation;
 
+/* As many as may take part, with names as long as may be, fit into a cell. */
+static void the_largest_fits(void **state)
+{
+    char who[HF_PARTY_MAX + 1];
+    struct hfi_buffer bytes = { 0 };
+
+    (void)state;
+    hfi_barrier_new(&barrier, HF_PARTIES_MAX, true);
+    for (int i = 0; i < HF_PARTIES_MAX; i++) {
+        snprintf(who, sizeof who, "%0*d", HF_PARTY_MAX, i);
+        assert_int_equal(
+            hfi_barrier_arrive(&barrier, HF_PARTIES_MAX, true, who, 1, &generation, &changed),
+            HF_OK);
+    }
+    assert_int_equal(barrier.phase, HFI_OPEN);
+    barrier.before = barrier.members;
+    assert_true(hfi_barrier_put(&barrier, &bytes));
+    assert_true(bytes.len <= HF_CELL_MAX);
+    hfi_buffer_done(&bytes);
+}
+
+/* Who lost the answer finds out, although the others are in the next generation already. */
+static void who_does_not_know_finds_out(void **state)
+{
+    (void)state;
+    hfi_barrier_new(&barrier, 2, true);
+    hfi_barrier_arrive(&barrier, 2, true, "a", 1, &generation, &changed);
+    hfi_barrier_arrive(&barrier, 2, true, "b", 2, &generation, &changed);
+    hfi_barrier_leave(&barrier, "a", 1, &generation, &changed);
+    hfi_barrier_leave(&barrier, "b", 2, &generation, &changed);
+    assert_int_equal(hfi_barrier_arrive(&barrier, 2, true, "a", 3, &generation, &changed), HF_OK);
+    assert_int_equal(generation, 2);
+    assert_int_equal(hfi_barrier_leave(&barrier, "b", 2, &generation, &changed), HF_OK);
+    assert_int_equal(generation, 1);
+    assert_int_equal(hfi_barrier_leave(&barrier, "b", 9, &generation, &changed), HF_BROKEN);
+    assert_int_equal(hfi_barrier_arrive(&barrier, 2, true, "b", 2, &generation, &changed), HF_OK);
+    assert_false(changed);
+    assert_int_equal(generation, 1);
+    hfi_barrier_break(&barrier, "a", 3, &changed);
+    hfi_barrier_arrive(&barrier, 2, true, "c", 4, &generation, &changed);
+    assert_int_equal(hfi_barrier_leave(&barrier, "a", 3, &generation, &changed), HF_BROKEN);
+}
+
 static hf_status come(const char *who, uint64_t token)
 {
     return hfi_barrier_arrive(&barrier, 2, barrier.twice, who, token, &generation, &changed);
@@ -319,6 +362,8 @@ int main(void)
         cmocka_unit_test(breaks_by_who_joined),
         cmocka_unit_test(has_a_bound),
         cmocka_unit_test(records_are_whole),
+        cmocka_unit_test(the_largest_fits),
+        cmocka_unit_test(who_does_not_know_finds_out),
         cmocka_unit_test(generations_follow_each_other),
         cmocka_unit_test(who_gives_up_has_not_come),
         cmocka_unit_test(double_ones_leave_together),

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a bad line does to those who agree by cells: answers that are lost, requests that are lost, late, or
+ * overtaken. Every call finds out what became of its write, and nothing counts twice. On the engine in
+ * memory, whose line obeys us.
+ */
+#include "contract.h"
+
+#include "mem_engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *server(void)
+{
+    static char name[128];
+    const char *url = strchr(contract_url(), ':') + 1;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(url, "?"), url);
+    return name;
+}
+
+static uint32_t down(hf_store *store, const char *who)
+{
+    uint32_t left = 99;
+
+    EXPECT(HF_OK, hf_latch_count_down(store, "gate", 0, who, &left, &contract_error));
+    return left;
+}
+
+static void nothing_counts_twice(void **state)
+{
+    hf_store *store = open_store();
+
+    (void)state;
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 4, &contract_error));
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    CHECK(down(store, "a") == 3);
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
+    CHECK(down(store, "b") == 2);
+    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 300); /* later than we wait for it */
+    CHECK(down(store, "c") == 1);
+    AWAIT(down(store, "a") == 1 && mem_count(server(), MEM_CELL_SWAP) >= 5);
+    CHECK(down(store, "c") == 1);
+    close_store(store);
+}
+
+struct counter {
+    hf_store *store;
+    uint32_t left;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *count_there(void *arg)
+{
+    struct counter *counter = arg;
+
+    counter->tid = thread_id();
+    counter->left = down(counter->store, "slow");
+    counter->ended = true;
+    return NULL;
+}
+
+/* While its write is under way somebody else writes: it begins again. */
+static void who_is_overtaken_begins_again(void **state)
+{
+    struct counter counter = { .store = open_store() };
+    hf_store *store = open_store();
+
+    (void)state;
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 80);
+    CHECK(pthread_create(&counter.thread, NULL, count_there, &counter) == 0);
+    AWAIT(counter.tid != 0 && mem_count(server(), MEM_CELL_READ) > 1);
+    CHECK(down(store, "quick") <= 1);
+    CHECK(pthread_join(counter.thread, NULL) == 0);
+    EXPECT(HF_OK, hf_latch_wait(store, "gate", 0, 0, NULL, &contract_error));
+    close_store(counter.store);
+    close_store(store);
+}
+
+static hf_status pass(hf_store *store, const char *who)
+{
+    return hf_barrier_wait(store, "ring", 0, 2, who, LIMIT_MS, NULL, &contract_error);
+}
+
+static void *come_often(void *arg)
+{
+    for (int round = 0; round < 3; round++)
+        EXPECT(HF_OK, pass(arg, "a"));
+    return NULL;
+}
+
+/* Its answer is lost, whoever it completes: all go on, in the same generation. */
+static void arrivals_are_found(void **state)
+{
+    static const enum mem_fault faults[3] = { MEM_LOSE_REPLY, MEM_LOSE_REQUEST, MEM_LOSE_REPLY };
+    hf_store *store = open_store(), *other = open_store();
+    hf_lease *party;
+    pthread_t thread;
+
+    (void)state;
+    CHECK(pthread_create(&thread, NULL, come_often, other) == 0);
+    for (int round = 0; round < 3; round++) {
+        mem_fault(server(), faults[round], MEM_CELL_SWAP, 1, 0);
+        EXPECT(HF_OK, pass(store, "b"));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+
+    EXPECT(HF_OK, hf_barrier_enter(store, "double", 0, 1, "a", 0, NULL, &party, &contract_error));
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_barrier_leave(party, LIMIT_MS, NULL, &contract_error));
+    close_store(store);
+    close_store(other);
+}
+
+static void marks_and_words_are_found(void **state)
+{
+    hf_store *store = open_store();
+    hf_request request = mutex_request("job");
+    hf_lease *lease = NULL;
+    hf_leader *seen;
+
+    (void)state;
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
+    CHECK(lease);
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    give(lease);
+    EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
+    CHECK(!lease);
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_once_forget(store, "job", 0, &contract_error));
+
+    request.name = "chair";
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_election_campaign(store, &request, "ada", 3, &lease, &contract_error));
+    EXPECT(HF_OK, hf_election_observe(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
+    CHECK(seen->leads && strcmp(seen->value, "ada") == 0);
+    hf_leader_free(seen);
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    EXPECT(HF_OK, hf_election_resign(lease, &contract_error));
+    close_store(store);
+}
+
+struct waiter {
+    hf_store *store;
+    hf_status status;
+    _Atomic int tid;
+    _Atomic bool ended;
+    pthread_t thread;
+};
+
+static void *wait_there(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->tid = thread_id();
+    waiter->status = hf_latch_wait(waiter->store, "gate", 0, HF_FOREVER, NULL, &contract_error);
+    waiter->ended = true;
+    return NULL;
+}
+
+static void a_wait_outlives_its_line(void **state)
+{
+    struct waiter waiter = { .store = open_store() };
+    hf_store *store = open_store();
+    hf_lease *lease; /* at which the waiter looks, also while the store is away */
+    int64_t begun_ms;
+
+    (void)state;
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
+    CHECK(pthread_create(&waiter.thread, NULL, wait_there, &waiter) == 0);
+    thread_settled(&waiter.tid, &waiter.ended);
+    mem_cut(server(), true);
+    begun_ms = now_ms();
+    EXPECT(HF_UNAVAILABLE, hf_latch_wait(store, "gate", 0, 500, NULL, &contract_error));
+    CHECK(now_ms() - begun_ms >= 500);
+    CHECK(!waiter.ended);
+    mem_cut(server(), false);
+    CHECK(down(store, "a") == 0);
+    CHECK(pthread_join(waiter.thread, NULL) == 0);
+    EXPECT(HF_OK, waiter.status);
+    give(lease);
+    close_store(waiter.store);
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest cases[] = {
+        CASE(nothing_counts_twice),     CASE(who_is_overtaken_begins_again),
+        CASE(arrivals_are_found),       CASE(marks_and_words_are_found),
+        CASE(a_wait_outlives_its_line),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    contract_begin("memevent:{id}?call=200ms", false);
+    return cmocka_run_group_tests_name("agree_faults", cases, NULL, NULL) ? 1 : 0;
+}
