@@ -301,6 +301,30 @@ HF_API hf_status hf_cancel_free(hf_cancel *cancel);
 
 /* ---- several names at once ------------------------------------------------ */
 
+#define HF_SEVERAL_MAX 64
+
+/*
+ * Acquire all that the `count` requests ask for, or nothing. HF_OK: ret_leases[i] is the lease of
+ * requests[i], with its own token; each is an ordinary lease. Any other status: *ret_leases is untouched,
+ * and whatever had been granted was given back before this returned (HF_UNKNOWN: or is being, in the
+ * background); the text names the one that failed. HF_LOST: one was lost while we waited for another.
+ *
+ * Names are taken in the order of their bytes, whatever order they are given in: so those who acquire
+ * several names by this call never wait for each other in a circle. Where the line to the store carries
+ * many requests at once (Redis) all are asked for together first: if all are free that is one round trip.
+ *
+ * All requests have the same wait_ms, which is the limit for all of them together, and the same cancel,
+ * scope and session; no two have the same name. Else: HF_INVALID.
+ */
+HF_API hf_status hf_acquire_all(hf_store *store, const hf_request *requests, size_t count,
+                                hf_lease **ret_leases, hf_error *err);
+
+/*
+ * Release them all, whatever happens. HF_OK: all were given back. Else the first status that was not
+ * HF_OK, as of hf_release(); each of the handles has ended (in every case but HF_FORKED).
+ */
+HF_API hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err);
+
 /* ---- leases ------------------------------------------------------------ */
 
 typedef struct hf_lease_info {

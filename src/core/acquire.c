@@ -18,53 +18,30 @@
 #include "util/error.h"
 #include "util/futex.h"
 
-/* One hf_acquire() under way. */
-struct attempt {
-    struct hfi_store *store;
-    const struct hfi_want *want;
-    struct hfi_lease *lease;
-    int64_t deadline_ms; /* when to stop waiting; HFI_NEVER */
-    bool waits;          /* `wait` has been prepared */
-    bool waited;         /* it did not come at once */
-    struct hfi_wait wait;
-    struct hfi_tag tag;
-};
-
-static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status wait_here(struct attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status go(struct attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err);
-static void wait_in_store(struct attempt *a, struct hfi_op *op);
+static hf_status check(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
+                       hf_lease **ret_lease, hf_error *err);
+static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
+                         hf_error *err);
+static hf_status wait_here(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
+static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
+static hf_status go_event(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
+static hf_status event_begin(struct hfi_attempt *a);
+static hf_status event_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
+static void wait_in_store(struct hfi_attempt *a, struct hfi_op *op);
 static void step_down(struct hfi_lease *lease);
-static hf_status finish(struct attempt *a, hf_status status, const hf_error *inner,
+static hf_status finish(struct hfi_attempt *a, hf_status status, const hf_error *inner,
                         hf_lease **ret_lease, hf_error *err);
-static hf_status fail(struct attempt *a, hf_status status, const hf_error *inner, hf_error *err);
+static hf_status fail(struct hfi_attempt *a, hf_status status, const hf_error *inner,
+                      hf_error *err);
 
 hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret_lease,
                      hf_error *err)
 {
-    struct attempt a;
-    struct hfi_want want;
-    hf_request whole;
-    hf_status status = hfi_store_find(handle, &a.store, err);
+    struct hfi_attempt a;
+    hf_status status = check(handle, request, &a, ret_lease, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(a.store), a.store->cohort > 0, request, &whole,
-                               &want, err);
-    if (status != HF_OK)
-        return status;
-    if (!ret_lease)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-
-    a.want = &want;
-    a.waits = false;
-    a.waited = false;
-    status = hfi_session_ask(a.store, &want, false, &a.tag, err);
-    if (status != HF_OK)
-        return status;
-    want.tag = &a.tag;
-
     status = acquire(handle, &a, ret_lease, err);
     if (a.waits)
         hfi_free(a.wait.words);
@@ -72,6 +49,29 @@ hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret
 }
 
 /* ---- before the store ------------------------------------------------------------- */
+
+static hf_status check(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
+                       hf_lease **ret_lease, hf_error *err)
+{
+    hf_status status = hfi_store_find(handle, &a->store, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_request_check(hfi_store_engine(a->store), a->store->cohort > 0, request, &a->whole,
+                               &a->own_want, err);
+    if (status != HF_OK)
+        return status;
+    if (!ret_lease)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+
+    a->want = &a->own_want;
+    a->waits = false;
+    a->waited = false;
+    a->event = NULL;
+    status = hfi_session_ask(a->store, a->want, false, &a->tag, err);
+    a->own_want.tag = &a->tag;
+    return status;
+}
 
 unsigned hfi_acquire_threads(struct hfi_store *store, const struct hfi_want *want, bool in_loop)
 {
@@ -85,7 +85,7 @@ unsigned hfi_acquire_threads(struct hfi_store *store, const struct hfi_want *wan
 }
 
 /* What only some requests need: threads, and a canceller that has not been fired. */
-static hf_status get_ready(hf_store *handle, struct attempt *a, hf_error *err)
+static hf_status get_ready(hf_store *handle, struct hfi_attempt *a, hf_error *err)
 {
     unsigned threads = hfi_acquire_threads(a->store, a->want, false);
     hf_status status = HF_OK;
@@ -109,7 +109,9 @@ static hf_status get_ready(hf_store *handle, struct attempt *a, hf_error *err)
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lease, hf_error *err)
+/* Up to the decision whether to ask the store. Not HF_OK: nothing is left of it. */
+static hf_status enter(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
+                       enum hfi_entry *ret_entry, hf_error *err)
 {
     const hf_request *request = a->want->request;
     hf_status status;
@@ -128,16 +130,15 @@ static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lea
     if (!a->lease)
         return hfi_error_memory(err);
 
-    switch (hfi_cohort_enter(handle, a->lease, request->wait_ms != 0 ? &a->wait : NULL, true,
-                             request->min_valid_ms, ret_lease)) {
+    *ret_entry = hfi_cohort_enter(handle, a->lease, request->wait_ms != 0 ? &a->wait : NULL, true,
+                                  request->min_valid_ms, ret_lease);
+    switch (*ret_entry) {
     case HFI_ENTRY_GO:
-        return go(a, ret_lease, err);
     case HFI_ENTRY_QUEUED:
-        a->waits = true;
-        return wait_here(a, ret_lease, err);
+        return HF_OK;
     case HFI_ENTRY_AGAIN:
-        hfi_lease_free(a->lease);
-        return hfi_ok(err);
+        status = hfi_ok(err);
+        break;
     case HFI_ENTRY_BUSY:
         status = fail(a, HF_BUSY, NULL, err);
         break;
@@ -152,10 +153,48 @@ static hf_status acquire(hf_store *handle, struct attempt *a, hf_lease **ret_lea
     return status;
 }
 
+static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
+                         hf_error *err)
+{
+    enum hfi_entry entry;
+    hf_status status = enter(handle, a, ret_lease, &entry, err);
+
+    if (status != HF_OK || entry == HFI_ENTRY_AGAIN)
+        return status;
+    if (entry == HFI_ENTRY_GO)
+        return go(a, ret_lease, err);
+    a->waits = true;
+    return wait_here(a, ret_lease, err);
+}
+
+/* ---- several at once: tries that are under way together ------------------------------ */
+
+hf_status hfi_attempt_begin(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
+                            hf_lease **ret_lease, hf_error *err)
+{
+    enum hfi_entry entry;
+    hf_status status = check(handle, request, a, ret_lease, err);
+
+    if (status == HF_OK)
+        status = enter(handle, a, ret_lease, &entry, err);
+    if (status != HF_OK || entry == HFI_ENTRY_AGAIN)
+        return status;
+
+    status = hfi_acquire_prepare(a->lease);
+    if (status == HF_OK)
+        status = event_begin(a);
+    return status == HF_OK ? HF_OK : finish(a, status, NULL, ret_lease, err);
+}
+
+hf_status hfi_attempt_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+{
+    return event_end(a, ret_lease, err);
+}
+
 /* ---- in the local queue -------------------------------------------------------------- */
 
 /* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
-static hf_status sleep_here(struct attempt *a)
+static hf_status sleep_here(struct hfi_attempt *a)
 {
     struct hfi_wait *wait = &a->wait;
     int64_t until_ms = a->deadline_ms;
@@ -179,7 +218,7 @@ static hf_status sleep_here(struct attempt *a)
 }
 
 /* It is ours: what we wait for later on, we wait for with this in our hands. */
-static void note(struct attempt *a, hf_lease *handle)
+static void note(struct hfi_attempt *a, hf_lease *handle)
 {
     const hf_request *request = a->want->request;
 
@@ -187,7 +226,7 @@ static void note(struct attempt *a, hf_lease *handle)
         hfi_session_holds(a->store, request->scope, handle);
 }
 
-static hf_status wait_here(struct attempt *a, hf_lease **ret_lease, hf_error *err)
+static hf_status wait_here(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     hf_cancel *cancel = a->want->request->cancel;
     hf_status status;
@@ -232,7 +271,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
 }
 
 /* Our turn to ask the store: the slot is in the table, others may queue behind it. */
-static hf_status go(struct attempt *a, hf_lease **ret_lease, hf_error *err)
+static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     struct hfi_store *store = a->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
@@ -276,7 +315,7 @@ static hf_status go(struct attempt *a, hf_lease **ret_lease, hf_error *err)
 }
 
 /* From now on hf_close() and the canceller can end it. */
-static void wait_in_store(struct attempt *a, struct hfi_op *op)
+static void wait_in_store(struct hfi_attempt *a, struct hfi_op *op)
 {
     struct hfi_wait *wait = &a->wait;
     hf_cancel *cancel = a->want->request->cancel;
@@ -315,7 +354,7 @@ static void late_acquire(struct hfi_job *job)
 }
 
 /* The store does not answer, not even to being cancelled. The op goes on without us. */
-static hf_status give_up(struct attempt *a, struct event_job *event, hf_error *err)
+static hf_status give_up(struct hfi_attempt *a, struct event_job *event, hf_error *err)
 {
     hf_status status = fail(a, HF_UNKNOWN, NULL, err);
 
@@ -327,25 +366,33 @@ static hf_status give_up(struct attempt *a, struct event_job *event, hf_error *e
     return status;
 }
 
-static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err)
+/* Ask. HF_NO_MEMORY: nothing was asked. */
+static hf_status event_begin(struct hfi_attempt *a)
 {
     struct event_job *event = hfi_malloc(sizeof *event);
-    int64_t until_ms = a->deadline_ms;
-    hf_status status;
+    bool may_wait = a->want->request->wait_ms != 0;
 
     if (!event)
-        return finish(a, HF_NO_MEMORY, NULL, ret_lease, err);
+        return HF_NO_MEMORY;
     event->lease = a->lease;
     hfi_job_init(&event->job, a->store, HFI_OP_ACQUIRE);
     event->job.late = late_acquire;
     event->job.op.claim = &a->lease->claim;
-    event->job.op.may_wait = a->want->request->wait_ms != 0;
-    if (!event->job.op.may_wait)
-        until_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    event->job.op.deadline_ms = until_ms;
+    event->job.op.may_wait = may_wait;
+    event->job.op.deadline_ms = may_wait ? a->deadline_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    a->event = event;
 
     hfi_job_submit(&event->job);
     wait_in_store(a, &event->job.op);
+    return HF_OK;
+}
+
+static hf_status event_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+{
+    struct event_job *event = a->event;
+    int64_t until_ms = event->job.op.deadline_ms;
+    hf_status status;
+
     if (!hfi_job_wait(&event->job, until_ms)) {
         hfi_wait_stop(&a->wait, HF_TIMEOUT);
         if (!hfi_job_wait(&event->job, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
@@ -362,9 +409,16 @@ static hf_status go_event(struct attempt *a, hf_lease **ret_lease, hf_error *err
     return status;
 }
 
+static hf_status go_event(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+{
+    hf_status status = event_begin(a);
+
+    return status == HF_OK ? event_end(a, ret_lease, err) : finish(a, status, NULL, ret_lease, err);
+}
+
 /* ---- after the store --------------------------------------------------------------------- */
 
-static hf_status finish(struct attempt *a, hf_status status, const hf_error *inner,
+static hf_status finish(struct hfi_attempt *a, hf_status status, const hf_error *inner,
                         hf_lease **ret_lease, hf_error *err)
 {
     hf_lease *handle = NULL;
@@ -389,7 +443,7 @@ static hf_status finish(struct attempt *a, hf_status status, const hf_error *inn
     return status;
 }
 
-static hf_status fail(struct attempt *a, hf_status status, const hf_error *inner, hf_error *err)
+static hf_status fail(struct hfi_attempt *a, hf_status status, const hf_error *inner, hf_error *err)
 {
     hf_error words;
 
