@@ -143,9 +143,24 @@ static bool hear(struct ma_link *native, MYSQL_RES *result)
 
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
-static bool make_statement(struct sq_link *bell)
+/* A lock that another link of ours has: its number; 0: there is no such link. */
+static int64_t find_anchor(struct sq_link *bell)
+{
+    struct hfi_conn *conn = bell->conn;
+    int64_t since = 0;
+
+    pthread_mutex_lock(&conn->lock);
+    for (struct sq_link *link = conn->all; link; link = link->all_next)
+        if (link != bell)
+            since = link->since;
+    pthread_mutex_unlock(&conn->lock);
+    return since;
+}
+
+static bool make_statement(struct sq_link *bell, bool peek)
 {
     struct ma_link *native = bell->native;
+    int64_t anchor = find_anchor(bell);
     char text[96], hex[2 * HFI_OWNER_LEN + 1];
 
     hfi_ma_begin(native);
@@ -157,7 +172,8 @@ static bool make_statement(struct sq_link *bell)
         hfi_ma_add(native, hex, strlen(hex));
         hfi_ma_add(native, ",", 1);
     }
-    snprintf(text, sizeof text, "',%d)", SLEEP_S);
+    snprintf(text, sizeof text, "','holdfast.link.%llx',%d)", (unsigned long long)anchor,
+             peek ? 0 : SLEEP_S);
     hfi_ma_add(native, text, strlen(text));
     return !native->full;
 }
@@ -168,7 +184,7 @@ static bool was_rung(MYSQL *mysql)
     return mysql_errno(mysql) == ER_QUERY_INTERRUPTED;
 }
 
-enum step { STEP_WAIT, STEP_WOKEN, STEP_LOST };
+enum step { STEP_WAIT, STEP_WOKEN, STEP_RUNG, STEP_LOST };
 
 /* Begin the call, or go on with it: one step after another until one has to wait. `ready`: for what it waited. */
 static enum step go_on(struct sq_link *bell, int ready)
@@ -210,7 +226,7 @@ static enum step go_on(struct sq_link *bell, int ready)
         if (failed > 0 || mysql_errno(mysql)) {
             native->stage = STAGE_NONE;
             native->asleep = false;
-            return was_rung(mysql) ? STEP_WOKEN : STEP_LOST;
+            return was_rung(mysql) ? STEP_RUNG : STEP_LOST;
         }
         if (native->stage == STAGE_QUERY || native->stage == STAGE_NEXT) {
             native->stage = STAGE_RESULT;
@@ -253,10 +269,11 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
         return HF_OK;
     }
     if (!native->asleep) {
-        if (!make_statement(bell))
+        if (!make_statement(bell, false))
             return hfi_error_memory(err);
         step = go_on(bell, 0);
     }
+again:
     while (step == STEP_WAIT) {
         ready = hfi_ma_poll(&native->mysql, native->waiting, kick, until_ms);
         if (!ready) {
@@ -265,6 +282,12 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
             return HF_OK;
         }
         step = go_on(bell, ready);
+    }
+    if (step == STEP_RUNG) { /* before it slept: nothing was told of why */
+        if (!make_statement(bell, true))
+            return hfi_error_memory(err);
+        step = go_on(bell, 0);
+        goto again;
     }
     if (step == STEP_LOST)
         return lost(bell, err);

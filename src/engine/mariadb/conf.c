@@ -2,7 +2,7 @@
 /*
  * What the URL says to the client library:
  *
- *   mysql://[user[:password]@][host[:port]]/database?socket=&ssl=&ssl_ca=&ssl_cert=&ssl_key=&option_file=&option_group=
+ *   mysql://[user[:password]@][host[:port]]/database?socket=&tls=&verify=&ca=&cert=&key=&option_file=&option_group=
  *
  * No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
  * in the wrong place may be a password.
@@ -124,29 +124,42 @@ static hf_status take_text(struct hfi_url *url, const char *key, char **ret_text
     return *ret_text ? HF_OK : hfi_error_memory(err);
 }
 
+static hf_status take_switch(struct hfi_url *url, const char *key, bool *ret_given, bool *ret_on,
+                             hf_error *err)
+{
+    const char *word = hfi_url_take(url, key);
+
+    *ret_given = word != NULL;
+    *ret_on = word && strcmp(word, "on") == 0;
+    if (word && !*ret_on && strcmp(word, "off") != 0)
+        return hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter '%s' must be on or off", key);
+    return HF_OK;
+}
+
+/* Certificates mean TLS; TLS means that the server's is verified, unless verify=off. */
 static hf_status take_tls(struct hfi_url *url, struct ma_conf *conf, hf_error *err)
 {
-    static const char *const words[] = { "asis", "off", "on", "verify" };
-    const char *word = hfi_url_take(url, "ssl");
-    hf_status status;
+    bool tls_given, tls, verify_given, verify, any;
+    hf_status status = take_switch(url, "tls", &tls_given, &tls, err);
 
-    if (word) {
-        for (unsigned i = MA_TLS_OFF; i <= MA_TLS_VERIFY; i++)
-            if (strcmp(word, words[i]) == 0)
-                conf->tls = (enum ma_tls)i;
-        if (conf->tls == MA_TLS_ASIS)
-            return wrong(err, "parameter 'ssl' must be off, on or verify");
-    }
-    status = take_text(url, "ssl_ca", &conf->ca, err);
     if (status == HF_OK)
-        status = take_text(url, "ssl_cert", &conf->cert, err);
+        status = take_switch(url, "verify", &verify_given, &verify, err);
     if (status == HF_OK)
-        status = take_text(url, "ssl_key", &conf->key, err);
-    if (status == HF_OK && conf->tls == MA_TLS_OFF && (conf->ca || conf->cert || conf->key))
-        return wrong(err, "certificates, but ssl=off");
-    if (conf->ca && conf->tls == MA_TLS_ASIS)
-        conf->tls = MA_TLS_VERIFY; /* what else would it be for */
-    return status;
+        status = take_text(url, "ca", &conf->ca, err);
+    if (status == HF_OK)
+        status = take_text(url, "cert", &conf->cert, err);
+    if (status == HF_OK)
+        status = take_text(url, "key", &conf->key, err);
+    if (status != HF_OK)
+        return status;
+    any = verify_given || conf->ca || conf->cert || conf->key;
+    if (tls_given && !tls && any)
+        return wrong(err, "certificates, but tls=off");
+    if (tls || any)
+        conf->tls = verify_given && !verify ? MA_TLS_ON : MA_TLS_VERIFY;
+    else if (tls_given)
+        conf->tls = MA_TLS_OFF;
+    return HF_OK;
 }
 
 static char *location_of(const struct ma_conf *conf)
@@ -187,8 +200,9 @@ hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
         status = take_tls(url, conf, err);
     if (status == HF_OK && conn->conf.schema[0])
         status = wrong(err, "parameter 'schema' is PostgreSQL's: here it is the /database");
-    if (status == HF_OK && conf->socket && (conf->host || conf->port))
-        status = wrong(err, "either a host or socket=");
+    if (status == HF_OK && conf->socket &&
+        (conf->port || (conf->host && strcmp(conf->host, "localhost") != 0)))
+        status = wrong(err, "socket= is of this host: no other one, and no port");
     if (status != HF_OK)
         return status;
     conn->location = location_of(conf);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # cmake -DDIR=<here>/sql -DOUT=<file> -P embed.cmake: the statements as C, `hfi_ma_schema_text`, in the order of
-# their files. A file is one statement; 00_tables.sql has several. @NOW@ is the server's clock. Comments and
+# their files. A file is one statement; those that begin with 0 have several. @NOW@ is the server's clock. Comments and
 # indentation are left out, so no literal may go over several lines or have "--" in it.
 
 cmake_minimum_required(VERSION 3.20)
@@ -21,7 +21,7 @@ foreach(file ${files})
   string(REPLACE "@NOW@" "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)" text "${text}")
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")
-  if(name MATCHES "^00_")
+  if(name MATCHES "^0")
     string(REGEX REPLACE ";$" "" text "${text}")
     string(REPLACE ";\nCREATE" "\n\",\n    \"CREATE" text "${text}")
   endif()

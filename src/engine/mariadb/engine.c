@@ -30,16 +30,19 @@ const struct sq_driver hfi_ma_driver = {
     .lock = "SELECT GET_LOCK('holdfast.schema', 60)",
     .unlock = "SELECT RELEASE_LOCK('holdfast.schema')",
     .lay = hfi_ma_lay,
+    .doctor = hfi_ma_doctor,
 };
 
 static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err);
 static const struct hfi_engine *ma_variant(const struct hfi_url *url);
+static hf_status ma_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err);
 
 #define CALLS                                                                               \
     .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = ma_open, \
     .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,          \
-    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_doctor
+    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_doctor, .manage = ma_manage
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 
@@ -80,6 +83,12 @@ static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
                          hf_error *err)
 {
     return hfi_sq_open(&hfi_ma_driver, ma_variant(url), url, host, ret_conn, err);
+}
+
+static hf_status ma_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                           void *arg, hf_error *err)
+{
+    return hfi_sq_manage(&hfi_ma_driver, url, words, finding, arg, err);
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -11,6 +11,8 @@
  *   call.c    the calls of sq.h: CALL `holdfast_acquire`(X'..', ...)
  *   bell.c    a connection that sleeps in the server until it is rung
  *   schema.c  sql/ *.sql with our names in it
+ *   doctor.c  is this server safe for what we promise?
+ *   hold.c, modes.c   mode=row and mode=session in the words of this server
  *
  * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
  * and of release is one statement in it. Values travel as numbers and hexadecimal literals, so nothing of
@@ -40,6 +42,8 @@ struct ma_conf {
     enum ma_tls tls;
     char *ca, *cert, *key;
     char *file, *group; /* option file; group in it */
+    /* Not the URL's: did the last acquire, the last release, find others? (call.c) */
+    _Atomic bool acquire_contended, release_contended;
 };
 
 /* One link: link->native. */
@@ -110,6 +114,10 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
 hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err);
 bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const hfi_ma_schema_text[]; /* made of sql/ *.sql */
+
+/* doctor.c */
+hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
 const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url);

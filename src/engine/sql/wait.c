@@ -285,6 +285,11 @@ static void hear(struct hfi_conn *conn, const struct sq_message *m)
     pthread_mutex_lock(&conn->lock);
     if (m->kind == SQ_BELL_RUNG) {
         bell->beat_now = true;
+        for (wait = conn->waits; wait; wait = wait->next) /* it may have been a cell */
+            if (!wait->claim) {
+                wait->changed = true;
+                hfi_sq_wait_wake(wait);
+            }
     } else if (m->kind == SQ_BELL_GRANT) {
         wait = find(conn, m->owner);
         if (wait && !wait->granted &&

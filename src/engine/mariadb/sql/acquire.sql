@@ -3,8 +3,7 @@
 -- Acquire, or stand in the queue, or be refused.
 --
 -- The common case is the first statement, which is a transaction of its own: nobody holds, nobody waits, and we want
--- all of it. It makes the row of a new name as well. It decides under the row lock: assignments are made from
--- left to right, so `holders`, the last one, still tells the others that it was free.
+-- all of it. (call.c tries just that first, where it is likely. The last column of the answer is 1 if it would have done.)
 --
 -- Else: granted only where it fits after the dead were taken out, and (unless it may barge) only if nobody waits.
 -- An owner that holds or waits already is found by its id and gets the same answer again.
@@ -15,7 +14,7 @@ CREATE PROCEDURE IF NOT EXISTS `~acquire` (IN p_name VARBINARY(512), IN p_owner 
 acquire: BEGIN
   DECLARE v_us BIGINT DEFAULT @NOW@;
   DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
-  DECLARE v_none BOOL DEFAULT FALSE;
+  DECLARE v_none, v_new BOOL DEFAULT FALSE;
   DECLARE v_mode, v_capacity, v_taken, v_holders, v_waiters, v_x_tokens INT DEFAULT 0;
   DECLARE v_token, v_ticket, v_soon, v_closed, v_x_until, v_x_token, v_until, v_first, v_place BIGINT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
@@ -28,32 +27,17 @@ acquire: BEGIN
   END;
 
   IF p_permits = p_capacity THEN
-    INSERT INTO `~names` (name, mode, capacity, taken, holders, x_owner, x_token, token, x_tokens, x_holds, x_client, x_flags,
-        x_ttl, x_delay, x_since, x_until, x_label)
-      VALUES (p_name, p_mode, p_capacity, p_permits, 1, p_owner, LAST_INSERT_ID(v_us), v_us + p_tokens - 1, p_tokens, v_us,
-        p_client, p_flags, p_ttl, p_delay, v_us, v_us + p_ttl * 1000, p_label)
-      ON DUPLICATE KEY UPDATE
-        x_owner = IF(holders = 0 AND waiters = 0 AND closed < v_us AND
-          GREATEST(token + 1, v_us) <= 9007199254740992 - p_tokens, p_owner, x_owner),
-        mode = IF(holders = 0 AND x_owner = p_owner, p_mode, mode),
-        capacity = IF(holders = 0 AND x_owner = p_owner, p_capacity, capacity),
-        taken = IF(holders = 0 AND x_owner = p_owner, p_permits, taken),
-        x_token = IF(holders = 0 AND x_owner = p_owner, LAST_INSERT_ID(GREATEST(token + 1, v_us)), x_token),
-        x_holds = IF(holders = 0 AND x_owner = p_owner, x_token, x_holds),
-        x_tid = IF(holders = 0 AND x_owner = p_owner, 0, x_tid),
-        token = IF(holders = 0 AND x_owner = p_owner, x_token + p_tokens - 1, token),
-        x_tokens = IF(holders = 0 AND x_owner = p_owner, p_tokens, x_tokens),
-        x_client = IF(holders = 0 AND x_owner = p_owner, p_client, x_client),
-        x_flags = IF(holders = 0 AND x_owner = p_owner, p_flags, x_flags),
-        x_ttl = IF(holders = 0 AND x_owner = p_owner, p_ttl, x_ttl),
-        x_delay = IF(holders = 0 AND x_owner = p_owner, p_delay, x_delay),
-        x_since = IF(holders = 0 AND x_owner = p_owner, v_us, x_since),
-        x_until = IF(holders = 0 AND x_owner = p_owner, v_us + p_ttl * 1000, x_until),
-        x_label = IF(holders = 0 AND x_owner = p_owner, p_label, x_label),
-        holders = IF(holders = 0 AND x_owner = p_owner, 1, holders);
+    UPDATE `~names` SET x_owner = p_owner, mode = p_mode, capacity = p_capacity, taken = p_permits, x_flags = p_flags,
+        x_ttl = p_ttl, x_since = v_us, x_until = v_us + p_ttl * 1000, x_delay = p_delay, x_tokens = p_tokens, x_client = p_client,
+        x_label = p_label, x_token = GREATEST(token + 1, v_us), token = x_token + p_tokens - 1, x_holds = x_token,
+        x_tid = 0, holders = 1
+      WHERE name = p_name AND holders = 0 AND waiters = 0 AND closed < v_us AND token < 9007199254740992 - p_tokens;
     IF ROW_COUNT() > 0 THEN
-      SELECT 'G', LAST_INSERT_ID(), p_tokens, p_ttl;
-      LEAVE acquire;
+      SELECT x_token INTO v_first FROM `~names` WHERE name = p_name AND x_owner = p_owner;
+      IF NOT v_none THEN
+        SELECT 'G', v_first, p_tokens, p_ttl, 1;
+        LEAVE acquire;
+      END IF;
     END IF;
   END IF;
 
@@ -67,6 +51,7 @@ acquire: BEGIN
       FROM `~names` WHERE name = p_name FOR UPDATE;
     IF v_none THEN
       INSERT INTO `~names` (name) VALUES (p_name) ON DUPLICATE KEY UPDATE mode = mode;
+      SET v_new = TRUE;
     END IF;
   UNTIL NOT v_none END REPEAT;
   SET v_us = @NOW@;
@@ -77,7 +62,7 @@ acquire: BEGIN
     UPDATE `~names` SET x_until = v_until WHERE name = p_name;
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'G', v_x_token, v_x_tokens, (v_until - v_us) DIV 1000;
+    SELECT 'G', v_x_token, v_x_tokens, (v_until - v_us) DIV 1000, 0;
     LEAVE acquire;
   END IF;
   SELECT state, ticket, token, tokens, until INTO v_state, v_place, v_first, v_tokens, v_until
@@ -87,7 +72,7 @@ acquire: BEGIN
     UPDATE `~claims` SET until = v_until, state = 'H' WHERE name = p_name AND ticket = v_place;
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'G', v_first, v_tokens, (v_until - v_us) DIV 1000;
+    SELECT 'G', v_first, v_tokens, (v_until - v_us) DIV 1000, 0;
     LEAVE acquire;
   END IF;
   IF v_state = 'L' THEN
@@ -99,7 +84,7 @@ acquire: BEGIN
   IF v_state = '' AND (v_holders > 0 OR v_waiters > 0) AND (v_mode <> p_mode OR v_capacity <> p_capacity) THEN
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'M', v_mode, 0, v_capacity;
+    SELECT 'M', v_mode, 0, v_capacity, 0;
     LEAVE acquire;
   END IF;
   IF v_holders = 0 AND v_waiters = 0 THEN
@@ -111,7 +96,7 @@ acquire: BEGIN
     IF v_first > 9007199254740992 - p_tokens THEN
       COMMIT;
       CALL `~ring`(v_rings);
-      SELECT 'F', 0, 0, 0;
+      SELECT 'F', 0, 0, 0, 0;
       LEAVE acquire;
     END IF;
     SET v_until = v_us + p_ttl * 1000;
@@ -132,20 +117,20 @@ acquire: BEGIN
     END IF;
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'G', v_first, p_tokens, p_ttl;
+    SELECT 'G', v_first, p_tokens, p_ttl, v_new;
     LEAVE acquire;
   END IF;
 
   IF v_state = '' AND NOT p_wait THEN
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'B', 0, 0, 0;
+    SELECT 'B', 0, 0, 0, 0;
     LEAVE acquire;
   END IF;
   IF GREATEST(v_token + 1, v_us) > 9007199254740992 - p_tokens THEN
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'F', 0, 0, 0;
+    SELECT 'F', 0, 0, 0, 0;
     LEAVE acquire;
   END IF;
   IF v_state = 'W' THEN
@@ -163,5 +148,5 @@ acquire: BEGIN
   CALL `~ring`(v_rings);
   SELECT 'Q', v_token, 0, IF(v_place > 0, 0, GREATEST(1, 1 + (IF(v_closed >= v_us, v_closed,
     LEAST(IF(v_x_owner <> '', v_x_until, 9007199254740992), IF(v_holders > (v_x_owner <> ''), v_soon, 9007199254740992)))
-    - v_us) DIV 1000));
+    - v_us) DIV 1000)), 0;
 END

@@ -22,7 +22,7 @@ release_it: BEGIN
   UPDATE `~names` SET x_owner = '', taken = 0, holders = 0
     WHERE name = p_name AND x_owner = p_owner AND waiters = 0 AND x_until >= v_us;
   IF ROW_COUNT() > 0 THEN
-    SELECT 'R';
+    SELECT 'R', 1;
     LEAVE release_it;
   END IF;
 
@@ -30,7 +30,7 @@ release_it: BEGIN
   SELECT x_owner, x_until INTO v_x_owner, v_x_until FROM `~names` WHERE name = p_name FOR UPDATE;
   IF v_none THEN
     COMMIT;
-    SELECT 'L';
+    SELECT 'L', 0;
     LEAVE release_it;
   END IF;
   SET v_us = @NOW@;
@@ -56,5 +56,5 @@ release_it: BEGIN
   CALL `~settle`(p_name, v_rings);
   COMMIT;
   CALL `~ring`(v_rings);
-  SELECT v_verdict;
+  SELECT v_verdict, 0;
 END

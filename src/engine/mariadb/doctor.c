@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* What the server's settings mean for the promises of a lock. */
+#include "engine/mariadb/ma.h"
+
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FREE_ENOUGH 20 /* connections that can still be made */
+
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+    struct sq_rows settings, status; /* name, value */
+};
+
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+                                                      const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->finding(level, topic, text, r->arg);
+}
+
+/* Names that only one of MariaDB and MySQL knows are simply not answered. */
+static const char settings[] =
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','innodb_flush_log_at_trx_commit',"
+    "'sync_binlog','log_bin','binlog_format','read_only','super_read_only','wsrep_on',"
+    "'max_connections','rpl_semi_sync_master_enabled','rpl_semi_sync_source_enabled')";
+static const char states[] =
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_connected','Slaves_connected',"
+    "'Replicas_connected','Rpl_semi_sync_master_clients','Rpl_semi_sync_source_clients')";
+
+/* The value of a setting; "" if the server has none of that name. */
+static const char *value_of(const struct sq_rows *rows, const char *name)
+{
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct sq_value *key = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
+
+        if (rows->columns == 2 && key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
+            return value->bytes ? value->bytes : "";
+    }
+    return "";
+}
+
+static bool is_on(const struct sq_rows *rows, const char *name)
+{
+    const char *value = value_of(rows, name);
+
+    return strcasecmp(value, "ON") == 0 || strcmp(value, "1") == 0;
+}
+
+static long number_of(const struct sq_rows *rows, const char *first, const char *second)
+{
+    const char *value = value_of(rows, first);
+
+    return strtol(*value ? value : value_of(rows, second), NULL, 10);
+}
+
+static void check_disk(const struct report *r)
+{
+    if (strcmp(value_of(&r->settings, "innodb_flush_log_at_trx_commit"), "1") != 0)
+        say(r, HF_WARNING, "innodb_flush_log_at_trx_commit",
+            "%s: a crash forgets the last grants, and their tokens; 1 is safe",
+            value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
+    else
+        say(r, HF_FINE, "innodb_flush_log_at_trx_commit",
+            "a grant is on the disk before anybody hears of it");
+    if (!is_on(&r->settings, "log_bin"))
+        return;
+    if (strcmp(value_of(&r->settings, "binlog_format"), "STATEMENT") == 0)
+        say(r, HF_BAD, "binlog_format", "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
+    if (number_of(&r->settings, "sync_binlog", "") != 1)
+        say(r, HF_WARNING, "sync_binlog",
+            "not 1: after a crash replicas and this server may differ");
+}
+
+static void check_replicas(const struct report *r)
+{
+    long count = number_of(&r->status, "Slaves_connected", "Replicas_connected");
+    long semi =
+        is_on(&r->settings, "rpl_semi_sync_master_enabled") ||
+                is_on(&r->settings, "rpl_semi_sync_source_enabled")
+            ? number_of(&r->status, "Rpl_semi_sync_master_clients", "Rpl_semi_sync_source_clients")
+            : 0;
+
+    if (is_on(&r->settings, "wsrep_on"))
+        say(r, HF_WARNING, "replication",
+            "a Galera cluster: use one node for all locks; who waits at another one is woken by "
+            "its next "
+            "beat only");
+    else if (is_on(&r->settings, "read_only") || is_on(&r->settings, "super_read_only"))
+        say(r, HF_BAD, "read_only", "this server is a replica, or set to be read only");
+    else if (count == 0)
+        say(r, HF_FINE, "replication", "no replica: locks wait for this server if it goes away");
+    else if (semi == 0)
+        say(r, HF_WARNING, "replication",
+            "%ld replica(s), none semi-synchronous: one that takes over may lack the last grants, "
+            "and two "
+            "may hold one lock",
+            count);
+    else
+        say(r, HF_FINE, "replication",
+            "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for its "
+            "time-out)",
+            semi, count);
+}
+
+static hf_status ask(struct sq_link *link, const char *sql, int64_t deadline_ms,
+                     struct sq_rows *ret_rows, hf_error *err)
+{
+    struct sq_trouble trouble = { .status = HF_OK };
+    hf_status status = hfi_sq_text(link, sql, deadline_ms, ret_rows, &trouble);
+
+    if (status != HF_OK)
+        return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    return HF_OK;
+}
+
+hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                        void *arg, hf_error *err)
+{
+    struct report r = { .finding = finding, .arg = arg };
+    long left;
+    hf_status status = ask(link, settings, deadline_ms, &r.settings, err);
+
+    if (status == HF_OK)
+        status = ask(link, states, deadline_ms, &r.status, err);
+    if (status == HF_OK) {
+        say(&r, HF_FINE, "server", "%s%s",
+            strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
+            value_of(&r.settings, "version"));
+        check_disk(&r);
+        check_replicas(&r);
+        left = number_of(&r.settings, "max_connections", "") -
+               number_of(&r.status, "Threads_connected", "");
+        say(&r, left < FREE_ENOUGH ? HF_WARNING : HF_FINE, "connections",
+            "%ld more can be made; a process takes up to %u, and one to listen", left,
+            (unsigned)link->conn->conf.connections);
+    }
+    hfi_sq_rows_free(&r.settings);
+    hfi_sq_rows_free(&r.status);
+    return status;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease on MariaDB: what is this server's own. Rows and locks, errors that are tried again, the bell, rights,
+ * settings of others, URLs. One server for all cases but one; a case that changes it leaves it whole.
+ */
+#include "contract.h"
+#include "db.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct db *db;
+
+/* ---- tools ------------------------------------------------------------------------------------------ */
+
+static const char *fill_in(const char *from)
+{
+    static _Thread_local char urls[4][1200];
+    static _Thread_local unsigned turn;
+    char *url = urls[turn++ % 4];
+    const char *at = strstr(from, "{id}");
+
+    snprintf(url, sizeof urls[0], "%.*sm%s", (int)(at - from), from, at + 4);
+    return url;
+}
+
+static hf_status try_open(const char *url, hf_store **ret_store)
+{
+    contract_error.text[0] = 0;
+    return hf_open(url, NULL, ret_store, &contract_error);
+}
+
+static hf_store *open_with(const char *more)
+{
+    hf_store *store = NULL;
+
+    EXPECT(HF_OK, try_open(fill_in(db_url(db, more)), &store));
+    return store;
+}
+
+/* The same server, and another user. */
+static const char *url_of(const char *user, const char *more)
+{
+    static char url[1200];
+
+    snprintf(url, sizeof url, "mariadb://%s@127.0.0.1:%u/test?prefix=hfm_%s", user,
+             (unsigned)db->port, more);
+    return url;
+}
+
+/* ---- rows and locks ---------------------------------------------------------------------------------- */
+
+/* Somebody sits on the row of one name. Names that sort right before and behind it, known and new, of every kind,
+ * have nothing to do with it: there are no locks of gaps. */
+static void neighbours_do_not_wait(void **state)
+{
+    static const char *const names[] = { "m", "ma", "mb", "ma\x01", "m\xff" };
+    hf_store *store = open_with("&op_timeout=5s"), *second = open_with("");
+    hf_request sat_on = mutex_request("ma");
+
+    (void)state;
+    give(take(store, &sat_on));
+    for (int known = 0; known < 2; known++) {
+        db_do(db, "START TRANSACTION");
+        db_do(db, "SELECT 1 FROM hfm_names WHERE name = 'ma' FOR UPDATE");
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            hf_request request = mutex_request(names[i]);
+            hf_lease *lease;
+            struct attempt next;
+
+            if (strcmp(names[i], "ma") == 0)
+                continue;
+            request.kind = i % 2 ? HF_SHARED : HF_MUTEX;
+            lease = take(store, &request);
+            request = waiting_request(names[i]);
+            request.kind = i % 2 ? HF_EXCLUSIVE : HF_MUTEX;
+            attempt_start(&next, second, &request);
+            AWAIT(count_waiters(store, names[i]) == 1);
+            give(lease);
+            EXPECT(HF_OK, attempt_join(&next));
+            give(next.lease);
+        }
+        db_do(db, "ROLLBACK");
+    }
+    give(take(store, &sat_on));
+    close_store(second);
+    close_store(store);
+}
+
+/* Who waits for a row is not refused by it: it is told in time, and nothing of it happens later. */
+static void a_row_that_stays_locked(void **state)
+{
+    hf_store *store = open_with("&op_timeout=700ms");
+    hf_request request = mutex_request("stuck");
+    int64_t begin_ms = now_ms();
+    hf_status status;
+
+    (void)state;
+    give(take(store, &request));
+    db_do(db, "START TRANSACTION");
+    db_do(db, "SELECT 1 FROM hfm_names WHERE name = 'stuck' FOR UPDATE");
+    status = probe(store, &request);
+    CHECK(status == HF_UNAVAILABLE || status == HF_UNKNOWN);
+    CHECK(now_ms() - begin_ms < LIMIT_MS);
+    db_do(db, "ROLLBACK");
+    request.wait_ms = LIMIT_MS / 4; /* half of the ttl that a late grant would have had */
+    give(take(store, &request));
+    close_store(store);
+}
+
+/* The next three updates of a name fail. Not by InnoDB: what is counted is not rolled back. */
+static void three_conflicts(void)
+{
+    db_do(db, "UPDATE tries SET n = 0");
+}
+
+static void conflicts_were_met(void)
+{
+    CHECK(db_do(db, "SELECT n FROM tries") > 3);
+}
+
+/* A deadlock that the server resolves against us, and a lock wait that it gives up, are nobody's failure. */
+static void conflicts_are_tried_again(void **state)
+{
+    static const int numbers[] = { 1213, 1205, 1020 };
+    hf_store *store = open_with(""), *second = open_with("");
+    hf_request request = mutex_request("again"), wait = waiting_request("again");
+    struct attempt next;
+    hf_lease *lease;
+
+    (void)state;
+    give(take(store, &request));
+    db_do(db, "CREATE TABLE tries ENGINE = MyISAM SELECT 0 AS n");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        db_do(db,
+              "CREATE TRIGGER conflict BEFORE UPDATE ON hfm_names FOR EACH ROW BEGIN UPDATE tries "
+              "SET n = n + 1; IF (SELECT n FROM tries) <= 3 THEN SIGNAL SQLSTATE '40001' SET "
+              "MYSQL_ERRNO = %d; END IF; END",
+              numbers[i]);
+        three_conflicts();
+        lease = take(store, &request);
+        conflicts_were_met();
+        three_conflicts();
+        attempt_start(&next, second, &wait);
+        AWAIT(count_waiters(store, "again") == 1);
+        conflicts_were_met();
+        three_conflicts();
+        give(lease); /* and hand over */
+        EXPECT(HF_OK, attempt_join(&next));
+        conflicts_were_met();
+        three_conflicts();
+        give(next.lease);
+        conflicts_were_met();
+        db_do(db, "DROP TRIGGER conflict");
+    }
+    db_do(db, "DROP TABLE tries");
+    close_store(second);
+    close_store(store);
+}
+
+/* A disk that is full: no grant, none that is left behind, and room again means locks again. */
+static void full_disk(void **state)
+{
+    hf_store *store = open_with("");
+    hf_request request = mutex_request("full");
+
+    (void)state;
+    give(take(store, &request));
+    db_do(db, "CREATE TRIGGER full_disk BEFORE UPDATE ON hfm_names FOR EACH ROW SIGNAL SQLSTATE "
+              "'HY000' SET MYSQL_ERRNO = 1114");
+    EXPECT(HF_FULL, probe(store, &request));
+    db_do(db, "DROP TRIGGER full_disk");
+    CHECK(count_holders(store, "full") == 0);
+    give(take(store, &request));
+    close_store(store);
+}
+
+/* A token is never 2^53 or more: refused, whatever way it is asked for. */
+static void no_token_is_left(void **state)
+{
+    hf_store *store = open_with("");
+    hf_request request = mutex_request("tokens"), wait = waiting_request("tokens");
+
+    (void)state;
+    give(take(store, &request));
+    db_do(db, "UPDATE hfm_names SET token = 9007199254740991 WHERE name = 'tokens'");
+    EXPECT(HF_FULL, probe(store, &request));
+    EXPECT(HF_FULL, probe(store, &wait));
+    request.kind = HF_SHARED;
+    EXPECT(HF_FULL, probe(store, &request));
+    db_do(db, "UPDATE hfm_names SET token = 9007199254740989 WHERE name = 'tokens'");
+    request.kind = HF_MUTEX;
+    give(take(store, &request));
+    close_store(store);
+}
+
+/* ---- the bell ------------------------------------------------------------------------------------------- */
+
+static long long questions(void)
+{
+    return db_do(db, "SELECT variable_value FROM information_schema.global_status WHERE "
+                     "variable_name = 'Com_call_procedure'");
+}
+
+/* With a window this long no beat comes by: only the bell can tell of it. And those who wait ask for nothing
+ * meanwhile, however many they are. */
+static void woken_by_the_bell(void **state)
+{
+    enum { WAITERS = 8 };
+    hf_store *store = open_with("&window=10m"), *stores[WAITERS];
+    hf_request request = mutex_request("bell"), wait = waiting_request("bell");
+    struct attempt attempts[WAITERS];
+    hf_lease *lease = take(store, &request);
+    long long before;
+
+    (void)state;
+    for (int i = 0; i < WAITERS; i++) {
+        stores[i] = open_with("&window=10m");
+        attempt_start(&attempts[i], stores[i], &wait);
+        AWAIT(count_waiters(store, "bell") == (size_t)i + 1);
+    }
+    others_settled();
+    before = questions();
+    nap_ms(300);
+    CHECK(questions() == before);
+    give(lease);
+    for (int i = 0; i < WAITERS; i++) {
+        EXPECT(HF_OK, attempt_join(&attempts[i]));
+        give(attempts[i].lease);
+    }
+    /* A hand-over: the release, and the bell goes to sleep again; a bit more if it was rung while awake. */
+    CHECK(questions() - before < 6 * WAITERS);
+    for (int i = 0; i < WAITERS; i++)
+        close_store(stores[i]);
+    close_store(store);
+}
+
+/* ---- rights ---------------------------------------------------------------------------------------------- */
+
+/* What the manual asks for is enough; and who may not ring another account's bell is heard with its next beat. */
+static void few_rights(void **state)
+{
+    hf_store *store = open_with("&window=3s"), *few = NULL;
+    hf_request request = mutex_request("few"), wait = waiting_request("few");
+    struct attempt attempt;
+    hf_lease *lease;
+    char user[64];
+
+    (void)state;
+    db_text(db, user, sizeof user,
+            "SELECT CONCAT('''few''@''', host, '''') FROM mysql.user WHERE user = 'few' LIMIT 1");
+    EXPECT(HF_DENIED, try_open(url_of("few", ""), &few));
+    db_do(db, "GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON test.* TO %s", user);
+    EXPECT(HF_DENIED, try_open("mariadb://few@127.0.0.1/nowhere", &few));
+    EXPECT(HF_OK, try_open(url_of("few", "&create=off&window=3s"), &few));
+    lease = take(store, &request);
+    attempt_start(&attempt, few, &wait);
+    AWAIT(count_waiters(few, "few") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    EXPECT(HF_BUSY, probe(store, &request));
+    give(attempt.lease);
+    request.kind = HF_SHARED;
+    give(take(few, &request));
+    close_store(few);
+    db_do(db, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM %s", user);
+    close_store(store);
+}
+
+/* ---- settings of others ------------------------------------------------------------------------------------ */
+
+static void read_only_server(void **state)
+{
+    hf_store *store = open_with("");
+    hf_request request = mutex_request("ro");
+
+    (void)state;
+    give(take(store, &request));
+    db_do(db, "SET GLOBAL read_only = 1");
+    EXPECT(HF_UNAVAILABLE, probe(store, &request));
+    db_do(db, "SET GLOBAL read_only = 0");
+    give(take(store, &request));
+    close_store(store);
+}
+
+/* A table without transactions is refused before anybody trusts it. */
+static void not_innodb(void **state)
+{
+    hf_store *store = open_with(""), *second = NULL;
+
+    (void)state;
+    close_store(store);
+    db_do(db, "ALTER TABLE hfm_cells ENGINE = MyISAM");
+    EXPECT(HF_CONFIG, try_open(fill_in(db_url(db, "")), &second));
+    CHECK(strstr(contract_error.text, "InnoDB") != NULL);
+    db_do(db, "ALTER TABLE hfm_cells ENGINE = InnoDB");
+    db_do(db, "UPDATE hfm_meta SET number = 2 WHERE item = 'schema'");
+    EXPECT(HF_VERSION, try_open(fill_in(db_url(db, "")), &second));
+    db_do(db, "UPDATE hfm_meta SET number = 1 WHERE item = 'schema'");
+    close_store(open_with(""));
+}
+
+/* Defaults that would break us, if we let them: a waiter outlives every time limit of theirs. */
+static void odd_defaults(void **state)
+{
+    struct db_wish odd = {
+        .options = { "autocommit=0", "transaction-isolation=SERIALIZABLE",
+                     "sql-mode=ANSI,ORACLE,NO_BACKSLASH_ESCAPES,ONLY_FULL_GROUP_BY",
+                     "wait-timeout=1", "max-statement-time=1", "innodb-lock-wait-timeout=1",
+                     "lock-wait-timeout=1", "default-time-zone=+05:30", "completion-type=CHAIN",
+                     "sql-safe-updates=1", "log-bin=bin", "server-id=7",
+                     "default-storage-engine=MyISAM", NULL }
+    };
+    struct db_wish frozen = { .options = { "sysdate-is-now", NULL } };
+    struct db *usual = db;
+    hf_store *store, *second;
+    hf_request request = mutex_request("odd"), wait = waiting_request("odd");
+    struct attempt attempt;
+    hf_lease *lease;
+
+    (void)state;
+    db = db_start(DB_MARIADB, &odd);
+    store = open_with("");
+    second = open_with("");
+    lease = take(store, &request);
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "odd") == 1);
+    nap_ms(1500);
+    CHECK(count_waiters(store, "odd") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(second);
+    db_do(db, "SET GLOBAL binlog_format = 'STATEMENT'");
+    second = open_with("");
+    EXPECT(HF_CONFIG, probe(second, &request));
+    CHECK(strstr(contract_error.text, "binlog_format") != NULL);
+    close_store(second);
+    close_store(store);
+    db_free(db);
+
+    db = db_start(DB_MARIADB, &frozen);
+    store = NULL;
+    EXPECT(HF_OK, try_open(fill_in(db_url(db, "")), &store)); /* makes the tables */
+    close_store(store);
+    EXPECT(HF_CONFIG, try_open(fill_in(db_url(db, "")), &store));
+    CHECK(strstr(contract_error.text, "sysdate-is-now") != NULL);
+    db_free(db);
+    db = usual;
+}
+
+/* ---- URLs -------------------------------------------------------------------------------------------------- */
+
+static void urls_that_are_none(void **state)
+{
+    static const char *const bad[] = {
+        "mysql:sesame",
+        "mysql://u:sesame@h",
+        "mysql://u:sesame@h/",
+        "mysql://u:sesame@h/a/b",
+        "mysql://u:sesame@h:0/t",
+        "mysql://u:sesame@h:65536/t",
+        "mysql://u:sesame@h:sesame/t",
+        "mysql://u:sesame@[::1/t",
+        "mysql://u:sesame@[::1]x/t",
+        "mysql://u:sesame%zz@h/t",
+        "mysql://u:sesame@h/t?socket=/x",
+        "mysql://u:sesame@h/t?tls=sesame",
+        "mysql://u:sesame@h/t?verify=sesame",
+        "mysql://u:sesame@h/t?tls=off&ca=/x",
+        "mysql://u:sesame@h/t?schema=x",
+        "mysql://u:sesame@h/t?mode=sesame",
+        "mysql://u:sesame@h/t?mode=lease&tokens=on",
+        "mysql://u:sesame@h/t?prefix=a'b",
+        "mysql://u:sesame@h/t?sesame=1",
+    };
+    hf_store *store = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        EXPECT(HF_CONFIG, try_open(bad[i], &store));
+        if (strcmp(bad[i], "mysql://u:sesame@h/t?sesame=1") != 0)
+            CHECK(strstr(contract_error.text, "sesame") == NULL);
+    }
+}
+
+/* User, password and server from a file; what is wrong is said without the password. */
+static void option_file(void **state)
+{
+    hf_store *store = NULL;
+    hf_request request = mutex_request("file");
+    char path[128], url[256];
+    FILE *file;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/client.cnf", db->dir);
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file, "[locks]\nuser=locked\npassword=%s\nhost=127.0.0.1\nport=%u\n", DB_SECRET,
+            (unsigned)db->port);
+    fclose(file);
+    snprintf(url, sizeof url, "mysql:///test?prefix=hfm_&option_file=%s&option_group=locks", path);
+    EXPECT(HF_OK, try_open(url, &store));
+    give(take(store, &request));
+    close_store(store);
+    EXPECT(HF_DENIED, try_open(url_of("locked:open-" DB_SECRET, ""), &store));
+    CHECK(strstr(contract_error.text, DB_SECRET) == NULL);
+    EXPECT(HF_CONFIG, try_open(fill_in("mysql://locked:" DB_SECRET "@h/t?x={id}"), &store));
+    CHECK(strstr(contract_error.text, DB_SECRET) == NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest cases[] = {
+        cmocka_unit_test(neighbours_do_not_wait),
+        cmocka_unit_test(a_row_that_stays_locked),
+        cmocka_unit_test(conflicts_are_tried_again),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(no_token_is_left),
+        cmocka_unit_test(woken_by_the_bell),
+        cmocka_unit_test(few_rights),
+        cmocka_unit_test(read_only_server),
+        cmocka_unit_test(not_innodb),
+        cmocka_unit_test(urls_that_are_none),
+        cmocka_unit_test(option_file),
+        cmocka_unit_test(odd_defaults),
+    };
+    int failed;
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    db = db_start(DB_MARIADB, NULL);
+    failed = cmocka_run_group_tests_name("maria", cases, NULL, NULL);
+    db_free(db);
+    return failed;
+}
