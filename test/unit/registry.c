@@ -34,26 +34,6 @@ static void unknown_schemes(void **state)
     assert_int_equal(hfi_registry_find("nope", &engine, NULL), HF_CONFIG);
 }
 
-/* Planned engines have names from the start. Each leaves this list when its module is built. */
-static void planned_schemes(void **state)
-{
-    static const char *const absent[][2] = {
-        { "postgresql", "postgres" },
-        { "postgres", "postgres" },
-        { "mysql", "mariadb" },
-        { "mariadb", "mariadb" },
-    };
-    const struct hfi_engine *engine = &first;
-    hf_error err;
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(absent); i++) {
-        assert_int_equal(hfi_registry_find(absent[i][0], &engine, &err), HF_UNSUPPORTED);
-        assert_non_null(strstr(err.text, absent[i][1]));
-        assert_non_null(strstr(err.text, "is not part of this build"));
-    }
-}
-
 static void listed_engines_are_there(void **state)
 {
     hf_engine_info info;
@@ -111,7 +91,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_schemes),
-        cmocka_unit_test(planned_schemes),
         cmocka_unit_test(listed_engines_are_there),
         cmocka_unit_test(added_engines_win),
     };

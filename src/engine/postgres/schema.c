@@ -75,16 +75,27 @@ bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sq
     return ok;
 }
 
-/* The last function that is made: if it is there, all are. */
+/* The last function that is made: if it is there, all were made. Tables, and what goes with them if one is
+ * dropped, may have been taken away since. */
 hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
+    static const char *const tables[] = { "names", "holders",  "waiters",   "clients",
+                                          "cells", "watchers", "lock_rows", "lock_names" };
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
-    char name[PG_NAME_MAX], sql[PG_NAME_MAX + 96];
+    char name[PG_NAME_MAX], sql[10 * (PG_NAME_MAX + 64)];
+    int len;
     hf_status status;
 
     hfi_pg_name(link->conn, "token_1", name, sizeof name);
-    snprintf(sql, sizeof sql, "SELECT to_regprocedure('%s(bytea,int8)') IS NOT NULL", name);
+    len = snprintf(sql, sizeof sql, "SELECT to_regprocedure('%s(bytea,int8)') IS NOT NULL", name);
+    hfi_pg_name(link->conn, "turn_1", name, sizeof name);
+    len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regproc('%s') IS NOT NULL", name);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        hfi_pg_name(link->conn, tables[i], name, sizeof name);
+        len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regclass('%s') IS NOT NULL",
+                        name);
+    }
     status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);

@@ -226,9 +226,6 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
         a->wait.state = SQ_ASKING;
         a->wait.told = a->wait.granted = a->wait.forgotten = false;
         pthread_mutex_unlock(&a->conn->lock);
-        r.deadline_ms = hfi_after_ms(hfi_now_ms(), a->conn->conf.op_ms);
-        if (r.deadline_ms > a->op->deadline_ms)
-            r.deadline_ms = a->op->deadline_ms;
     }
     params[9] = sq_int(wait);
     status = hfi_sq_call(a->conn, &r);

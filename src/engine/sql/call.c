@@ -74,11 +74,13 @@ static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_
 
 hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
 {
+    int64_t limit_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
     struct sq_link *link;
     unsigned unsent = 0;
 
+    if (r->deadline_ms > limit_ms)
+        r->deadline_ms = limit_ms;
     for (unsigned tries = 0;; tries++) {
-        int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
         hf_status status;
         enum sq_outcome outcome;
 
@@ -86,11 +88,9 @@ hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
         status = take(conn, r, &link);
         if (status != HF_OK)
             return judge(r, status);
-        if (until_ms > r->deadline_ms)
-            until_ms = r->deadline_ms;
         r->sent_ms = hfi_now_ms();
-        outcome =
-            conn->driver->call(link, r->call, r->params, r->count, until_ms, &r->rows, &r->trouble);
+        outcome = conn->driver->call(link, r->call, r->params, r->count, r->deadline_ms, &r->rows,
+                                     &r->trouble);
         if (outcome == SQ_MAYBE && r->claim)
             hfi_sq_ghost_add(link, r->claim);
         switch (outcome) {

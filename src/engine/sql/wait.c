@@ -621,6 +621,8 @@ static bool doze(struct hfi_conn *conn)
         stop = bell->stop;
         for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQ_CLAIM_NEXT])
             wanted = hfi_now_ms() - c->sent_ms >= DOZE_MS;
+        for (struct sq_wait *w = conn->waits; w && !wanted; w = w->next)
+            wanted = !w->claim || w->state == SQ_QUEUED;
         wanted = wanted || bell->beat_now || conn->notes;
         asleep = bell->asleep = !wanted && !conn->held;
         pthread_mutex_unlock(&conn->lock);

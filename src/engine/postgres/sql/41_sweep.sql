@@ -10,7 +10,7 @@ DECLARE
     more int8;
 BEGIN
     removed := 0;
-    place := floor(random() * (pg_relation_size('@names'::regclass) / 8192))::int8;
+    place := floor(random() * greatest(pg_relation_size('@names'::regclass) / 8192 - p_blocks + 1, 1))::int8;
     FOR n IN SELECT * FROM @names x
         WHERE x.ctid >= format('(%s,0)', place)::tid AND x.ctid < format('(%s,0)', place + p_blocks)::tid
             AND x.last < old AND x.closed < old AND (x.holders = 0 OR x.soon < old)
@@ -23,7 +23,7 @@ BEGIN
             PERFORM @save_1(n);
         END IF;
     END LOOP;
-    place := floor(random() * (pg_relation_size('@cells'::regclass) / 8192))::int8;
+    place := floor(random() * greatest(pg_relation_size('@cells'::regclass) / 8192 - p_blocks + 1, 1))::int8;
     DELETE FROM @cells x WHERE x.ctid IN (SELECT c.ctid FROM @cells c
         WHERE c.ctid >= format('(%s,0)', place)::tid AND c.ctid < format('(%s,0)', place + p_blocks)::tid
             AND (c.until < old OR c.bytes IS NULL AND NOT EXISTS

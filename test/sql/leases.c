@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* mode=lease: first use, rows and locks, settings of others, clean-up; see leases.h. */
+#include "leases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct db *leases_db;
+
+/* ---- tools ------------------------------------------------------------------------------------------ */
+
+const char *leases_url(const char *id, const char *more)
+{
+    static _Thread_local char urls[4][1200];
+    static _Thread_local unsigned turn;
+    char *url = urls[turn++ % 4];
+    const char *from = db_url(leases_db, more), *at = strstr(from, "{id}");
+
+    snprintf(url, sizeof urls[0], "%.*s%s%s", (int)(at - from), from, id, at + 4);
+    return url;
+}
+
+hf_store *leases_open(const char *more)
+{
+    hf_store *store = NULL;
+
+    EXPECT(HF_OK, hf_open(leases_url("l", more), NULL, &store, &contract_error));
+    return store;
+}
+
+void leases_close(hf_store *store)
+{
+    (void)hf_close(store, HF_CLOSE_RELEASE);
+}
+
+void leases_end_sessions(void)
+{
+    char ids[4096], *id, *rest = ids;
+
+    if (leases_db->kind == DB_POSTGRES) {
+        db_do(leases_db, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
+                         "datname = 'test' AND usename = 'app'");
+        return;
+    }
+    db_text(leases_db, ids, sizeof ids,
+            "SELECT group_concat(id) FROM information_schema.processlist WHERE user = 'app'");
+    while ((id = strsep(&rest, ",")) && *id)
+        db_do(leases_db, "KILL CONNECTION %s", id);
+}
+
+void leases_gets_free(const char *name)
+{
+    hf_store *store = leases_open("");
+    hf_request request = waiting_request(name);
+
+    give(take(store, &request));
+    close_store(store);
+}
+
+static bool is_postgres(void)
+{
+    return leases_db->kind == DB_POSTGRES;
+}
+
+/* ---- first use ------------------------------------------------------------------------------------------ */
+
+#define CROWD 16
+
+static int newcomer(const char *url, int start)
+{
+    hf_request request = mutex_request("first");
+    hf_store *store = NULL;
+    hf_lease *lease = NULL;
+    hf_error err;
+    char byte;
+
+    request.wait_ms = LIMIT_MS;
+    if (read(start, &byte, 1) != 0) /* all at once: when the other end is closed */
+        return 2;
+    if (hf_open(url, NULL, &store, &err) != HF_OK ||
+        hf_acquire(store, &request, &lease, &err) != HF_OK || hf_release(lease, &err) != HF_OK ||
+        hf_close(store, 0) != HF_OK) {
+        fprintf(stderr, "newcomer: %s\n", err.text);
+        return 1;
+    }
+    return 0;
+}
+
+/* Many clients come to a database without tables at the same moment. */
+static void first_use_by_many(void **state)
+{
+    char url[1200];
+    pid_t pids[CROWD];
+    int start[2], status;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s", leases_url("crowd", ""));
+    CHECK(pipe(start) == 0);
+    for (int i = 0; i < CROWD; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0);
+        if (pids[i] == 0) {
+            close(start[1]);
+            _exit(newcomer(url, start[0]));
+        }
+    }
+    close(start[0]);
+    close(start[1]);
+    for (int i = 0; i < CROWD; i++) {
+        CHECK(waitpid(pids[i], &status, 0) == pids[i]);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static void without_the_tables(void **state)
+{
+    hf_store *store = NULL;
+
+    (void)state;
+    EXPECT(HF_CONFIG, hf_open(leases_url("none", "&create=off"), NULL, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "doctor --sql") != NULL);
+}
+
+/* Somebody takes the tables away under an open store: they are made again. */
+static void tables_taken_away(void **state)
+{
+    hf_store *store = NULL;
+    hf_request request = mutex_request("n");
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    EXPECT(HF_OK, hf_open(leases_url("gone", ""), NULL, &store, &contract_error));
+    give(take(store, &request));
+    db_do(leases_db, "SET client_min_messages = error; DROP TABLE hfgone_names CASCADE");
+    give(take(store, &request));
+    close_store(store);
+    EXPECT(HF_OK, hf_open(leases_url("gone", "&create=off"), NULL, &store, &contract_error));
+    close_store(store);
+}
+
+/* ---- rows and locks ---------------------------------------------------------------------------------------- */
+
+/* Somebody sits on the row of one name: another name is not kept waiting, also a new one; and who wants the first
+ * is told in time, and gets it when the row is free. */
+static void names_do_not_block_each_other(void **state)
+{
+    hf_store *store = leases_open("&op_timeout=900ms");
+    hf_request a = mutex_request("a"), b = mutex_request("b"), fresh = mutex_request("fresh");
+
+    (void)state;
+    give(take(store, &a));
+    give(take(store, &b));
+    db_do(leases_db, "BEGIN");
+    db_do(leases_db, "SELECT 1 FROM hfl_names WHERE name = '%s' FOR UPDATE",
+          is_postgres() ? "\\x61" : "a");
+    give(take(store, &b));
+    give(take(store, &fresh));
+    CHECK(probe(store, &a) != HF_OK);
+    db_do(leases_db, "COMMIT");
+    a.wait_ms = LIMIT_MS;
+    give(take(store, &a));
+    close_store(store);
+}
+
+/* A name is a row before it is locked: two who want a new one at the same time do not both get it. */
+static void a_new_name_is_a_row(void **state)
+{
+    hf_store *stores[4];
+    struct attempt attempts[4];
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        stores[i] = leases_open("");
+    for (int round = 0; round < 10; round++) {
+        char name[16];
+        hf_request request;
+        int got = 0;
+
+        snprintf(name, sizeof name, "new%d", round);
+        request = mutex_request(name);
+        for (int i = 0; i < 4; i++)
+            attempt_start(&attempts[i], stores[i], &request);
+        for (int i = 0; i < 4; i++) {
+            hf_status status = attempt_join(&attempts[i]);
+
+            CHECK(status == HF_OK || status == HF_BUSY);
+            got += status == HF_OK;
+        }
+        CHECK(got == 1);
+        for (int i = 0; i < 4; i++)
+            if (attempts[i].status == HF_OK)
+                give(attempts[i].lease);
+    }
+    for (int i = 0; i < 4; i++)
+        close_store(stores[i]);
+}
+
+/* What the server asks to be tried again is tried again: nobody hears of it. */
+static void conflicts_are_tried_again(void **state)
+{
+    static const char *const states[] = { "40P01", "40001", "55P03" };
+    hf_store *store = leases_open("");
+    hf_request request = mutex_request("again");
+
+    (void)state;
+    if (!is_postgres()) {
+        close_store(store);
+        return;
+    }
+    give(take(store, &request));
+    db_do(leases_db, "CREATE SEQUENCE public.tries; GRANT ALL ON public.tries TO public");
+    for (int i = 0; i < 3; i++) {
+        db_do(leases_db,
+              "CREATE OR REPLACE FUNCTION public.conflict() RETURNS trigger LANGUAGE plpgsql AS "
+              "'BEGIN IF nextval(''public.tries'') < 4 THEN RAISE EXCEPTION ''conflict'' USING "
+              "ERRCODE = ''%s''; END IF; RETURN new; END'; SELECT setval('public.tries', 1, false)",
+              states[i]);
+        db_do(leases_db, "CREATE TRIGGER conflict BEFORE UPDATE ON hfl_names FOR EACH ROW EXECUTE "
+                         "FUNCTION public.conflict()");
+        give(take(store, &request));
+        CHECK(db_do(leases_db, "SELECT last_value FROM public.tries") >= 4);
+        db_do(leases_db, "DROP TRIGGER conflict ON hfl_names");
+    }
+    db_do(leases_db, "DROP FUNCTION public.conflict(); DROP SEQUENCE public.tries");
+    close_store(store);
+}
+
+/* A commit that fails is no grant, and leaves none; nor does a disk that is full. */
+static void commit_fails(void **state)
+{
+    hf_store *store = leases_open("");
+    hf_request request = mutex_request("commit");
+
+    (void)state;
+    if (!is_postgres()) {
+        close_store(store);
+        return;
+    }
+    give(take(store, &request));
+    db_do(leases_db, "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+                     "'BEGIN RAISE EXCEPTION ''no space'' USING ERRCODE = ''53100''; END'");
+    db_do(leases_db, "CREATE CONSTRAINT TRIGGER full_disk AFTER UPDATE ON hfl_names DEFERRABLE "
+                     "INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.full_disk()");
+    EXPECT(HF_FULL, probe(store, &request));
+    db_do(leases_db, "DROP TRIGGER full_disk ON hfl_names; DROP FUNCTION public.full_disk()");
+    CHECK(count_holders(store, "commit") == 0);
+    give(take(store, &request));
+    close_store(store);
+}
+
+/* ---- settings of others ------------------------------------------------------------------------------------ */
+
+/* Defaults of a role that would break us, if we let them. */
+static void others_defaults(void **state)
+{
+    static const char *const settings[] = { "default_transaction_isolation = 'serializable'",
+                                            "default_transaction_read_only = on",
+                                            "statement_timeout = 1",
+                                            "lock_timeout = 1",
+                                            "search_path = ''",
+                                            "bytea_output = 'escape'",
+                                            "standard_conforming_strings = off" };
+    hf_store *first, *second;
+    hf_request request = mutex_request("set");
+    struct attempt attempt;
+    hf_lease *lease;
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        db_do(leases_db, "ALTER ROLE app SET %s", settings[i]);
+    first = leases_open("");
+    second = leases_open("");
+    lease = take(first, &request);
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &request);
+    AWAIT(count_waiters(first, "set") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(second);
+    close_store(first);
+    db_do(leases_db, "ALTER ROLE app RESET ALL");
+}
+
+/* Connections are bounded: many threads share a few, and all of them get their turn. */
+static void few_connections(void **state)
+{
+    hf_store *store = leases_open("&connections=2");
+    struct attempt attempts[12];
+    char names[12][8];
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        hf_request request;
+
+        snprintf(names[i], sizeof names[i], "c%d", i);
+        request = mutex_request(names[i]);
+        attempt_start(&attempts[i], store, &request);
+    }
+    for (int i = 0; i < 12; i++) {
+        EXPECT(HF_OK, attempt_join(&attempts[i]));
+        give(attempts[i].lease);
+    }
+    if (is_postgres()) /* and one that listens */
+        CHECK(db_do(leases_db, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'") <= 3);
+    close_store(store);
+}
+
+/* ---- clean-up ------------------------------------------------------------------------------------------------ */
+
+/* What was idle for long goes, whoever closes a store next; what is held, or was used lately, stays. */
+static void idle_rows_go(void **state)
+{
+    hf_store *store = leases_open("");
+    hf_request request = mutex_request("idle"), held = mutex_request("held");
+    hf_lease *lease;
+
+    (void)state;
+    give(take(store, &request));
+    lease = take(store, &held);
+    db_do(leases_db, "UPDATE hfl_names SET last = 1");
+    leases_gets_free("other");
+    AWAIT((leases_gets_free("other"),
+           db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE last = 1") == 1));
+    CHECK(count_holders(store, "held") == 1);
+    give(lease);
+    close_store(store);
+}
+
+int main(int argc, char **argv)
+{
+    static struct CMUnitTest cases[32] = {
+        cmocka_unit_test(first_use_by_many),   cmocka_unit_test(without_the_tables),
+        cmocka_unit_test(tables_taken_away),   cmocka_unit_test(names_do_not_block_each_other),
+        cmocka_unit_test(a_new_name_is_a_row), cmocka_unit_test(conflicts_are_tried_again),
+        cmocka_unit_test(commit_fails),        cmocka_unit_test(others_defaults),
+        cmocka_unit_test(few_connections),     cmocka_unit_test(idle_rows_go),
+    };
+    size_t count = 10;
+    int failed;
+
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    leases_db =
+        db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
+    memcpy(cases + count, leases_fault_cases, leases_fault_count * sizeof *cases);
+    count += leases_fault_count;
+    failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
+    db_free(leases_db);
+    return failed;
+}

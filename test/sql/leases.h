@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease on a real server: what the contract suite cannot see from outside. One server for all cases of a
+ * program, whose kind is its first argument (postgres, mariadb). A case that breaks the server leaves it whole.
+ */
+#ifndef TEST_SQL_LEASES_H
+#define TEST_SQL_LEASES_H
+
+#include "contract.h"
+#include "db.h"
+
+extern struct db *leases_db;
+
+/* db_url() of `more` ("&op_timeout=900ms") with the id filled in; static, until the next call but three. */
+const char *leases_url(const char *id, const char *more);
+hf_store *leases_open(const char *more);
+/* A store that does not answer may keep us a while, and may have work left: that is fine. */
+void leases_close(hf_store *store);
+/* End all sessions of ours, as an administrator does. */
+void leases_end_sessions(void);
+/* Somebody gets it, from a store of his own, long before the ttl of whoever might be left there. */
+void leases_gets_free(const char *name);
+
+extern const struct CMUnitTest leases_fault_cases[];
+extern const size_t leases_fault_count;
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease: a server that is killed and comes back, stands still, and an administrator who ends sessions. What
+ * holders are told, that waiters go on, and that nothing stays held that nobody can release.
+ */
+#include "leases.h"
+
+#define IMPATIENT "&op_timeout=900ms"
+
+static bool was_refused(hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_UNKNOWN;
+}
+
+static hf_request with_ttl(hf_request request, int64_t ttl_ms)
+{
+    request.ttl_ms = ttl_ms;
+    return request;
+}
+
+/* Deadlines hold although nobody answers. What was sent to a server that stands still is executed when it goes on,
+ * and must not keep the name for its ttl: nobody knows of that grant. */
+static void server_stands_still(void **state)
+{
+    hf_request request = with_ttl(mutex_request("still"), 10 * LIMIT_MS);
+    hf_store *store = leases_open(IMPATIENT);
+    int64_t begin_ms;
+
+    (void)state;
+    give(take(store, &request));
+    db_pause(leases_db);
+    begin_ms = now_ms();
+    CHECK(was_refused(probe(store, &request)));
+    CHECK(now_ms() - begin_ms < LIMIT_MS);
+    request.wait_ms = 1000;
+    begin_ms = now_ms();
+    CHECK(probe(store, &request) != HF_OK);
+    CHECK(now_ms() - begin_ms < LIMIT_MS);
+    db_continue(leases_db);
+    leases_gets_free("still");
+    AWAIT(count_holders(store, "still") == 0);
+    leases_close(store);
+}
+
+/* A holder is told before its lease is over, also while nobody answers. */
+static void holder_is_told_of_silence(void **state)
+{
+    hf_request request = with_ttl(mutex_request("told"), 3000);
+    hf_store *store = leases_open(IMPATIENT);
+    hf_lease *lease = take(store, &request);
+    int64_t stopped_ms;
+
+    (void)state;
+    db_pause(leases_db);
+    stopped_ms = now_ms();
+    for (hf_state now = HF_STATE_HELD; now != HF_STATE_LOST; nap_ms(5)) {
+        int64_t at_ms = now_ms();
+
+        now = hf_lease_state(lease);
+        CHECK(at_ms < stopped_ms + 3000 || now == HF_STATE_LOST);
+    }
+    db_continue(leases_db);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    leases_gets_free("told");
+    leases_close(store);
+}
+
+/* What was committed is there after a restart: holders and waiters go on. */
+static void all_go_on_after_a_crash(void **state)
+{
+    hf_store *holders = leases_open(IMPATIENT), *waiters = leases_open(IMPATIENT);
+    hf_request request = with_ttl(mutex_request("crash"), LIMIT_MS);
+    hf_lease *lease = take(holders, &request);
+    uint64_t token = hf_token(lease);
+    struct attempt attempt;
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, waiters, &request);
+    AWAIT(count_waiters(holders, "crash") == 1);
+    db_kill(leases_db);
+    EXPECT(HF_UNAVAILABLE, hf_renew(lease, 0, &contract_error));
+    db_restart(leases_db);
+    AWAIT(hf_renew(lease, 0, &contract_error) == HF_OK);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD && !attempt.ended);
+    AWAIT(count_waiters(holders, "crash") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_token(attempt.lease) > token);
+    give(attempt.lease);
+    close_store(waiters);
+    close_store(holders);
+}
+
+/* A lease is not its connection's: an administrator may end all of them, also the one that listens. */
+static void sessions_are_ended(void **state)
+{
+    hf_store *holders = leases_open(""), *waiters = leases_open("");
+    hf_request request = with_ttl(mutex_request("ended"), LIMIT_MS);
+    hf_lease *lease = take(holders, &request);
+    struct attempt attempt;
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, waiters, &request);
+    AWAIT(count_waiters(holders, "ended") == 1);
+    leases_end_sessions();
+    give(lease); /* perhaps while nobody listens: the message is lost */
+    EXPECT(HF_OK, attempt_join(&attempt));
+    leases_end_sessions();
+    EXPECT(HF_OK, hf_renew(attempt.lease, 0, &contract_error));
+    give(attempt.lease);
+    close_store(waiters);
+    close_store(holders);
+}
+
+/* Who waits for a server that is away gets the lock when it is back. */
+static void asked_while_away(void **state)
+{
+    hf_store *store = leases_open(IMPATIENT);
+    hf_request request = waiting_request("away");
+    struct attempt attempt;
+
+    (void)state;
+    db_kill(leases_db);
+    attempt_start(&attempt, store, &request);
+    attempt_settled(&attempt);
+    CHECK(!attempt.ended);
+    db_restart(leases_db);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_store(store);
+}
+
+const struct CMUnitTest leases_fault_cases[] = {
+    cmocka_unit_test(server_stands_still),     cmocka_unit_test(holder_is_told_of_silence),
+    cmocka_unit_test(all_go_on_after_a_crash), cmocka_unit_test(sessions_are_ended),
+    cmocka_unit_test(asked_while_away),
+};
+const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;
