@@ -12,6 +12,7 @@
  *   -o NAME=VALUE  one more setting of the server
  *   -m MODE        mode=MODE in the URL
  *   -q QUERY       more of the URL (tokens=on)
+ *   -f             trouble: it is stopped for a while, killed and started again, its sessions are ended
  *
  * {id} in the URL is for the contract suite, which gives every case tables of its own.
  * HOLDFAST_TEST_PORT is the server's port (not the pooler's), HOLDFAST_TEST_SOCKET where its
@@ -38,7 +39,31 @@ static void pass_on(int number)
         kill((pid_t)child, number);
 }
 
-static int run(char **command)
+/* About a second later: one trouble, over when this returns. */
+static void make_trouble(struct db *db, unsigned turn)
+{
+    sleep_ms(600 + rand() % 600);
+    switch (turn % 3) {
+    case 0:
+        db_pause(db);
+        sleep_ms(100 + rand() % 1000);
+        db_continue(db);
+        return;
+    case 1:
+        if (db->kind == DB_POSTGRES)
+            db_do(db,
+                  "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = "
+                  "'app'");
+        return;
+    default:
+        db_kill(db);
+        sleep_ms(rand() % 300);
+        db_restart(db);
+        return;
+    }
+}
+
+static int run(char **command, struct db *trouble)
 {
     const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
     struct sigaction action = { .sa_handler = pass_on };
@@ -58,6 +83,8 @@ static int run(char **command)
     child = (sig_atomic_t)pid;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         sigaction(passed[i], &action, NULL);
+    for (unsigned turn = 0; trouble && waitpid(pid, &status, WNOHANG | WNOWAIT) == 0; turn++)
+        make_trouble(trouble, turn);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             give_up("with_db: %s", strerror(errno));
@@ -72,13 +99,14 @@ static void add(char more[MORE_ROOM], const char *key, const char *value)
     snprintf(more + len, MORE_ROOM - len, "&%s%s", key, value);
 }
 
-static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const char **ret_rights)
+static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const char **ret_rights,
+                            bool *ret_trouble)
 {
     struct db_wish wish = { 0 };
     size_t options = 0;
     int option;
 
-    while ((option = getopt(argc, argv, "+ptxu:bBo:m:q:")) != -1) {
+    while ((option = getopt(argc, argv, "+ptxu:bBo:m:q:f")) != -1) {
         switch (option) {
         case 'p':
             wish.password = true;
@@ -110,12 +138,16 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
         case 'q':
             add(more, "", optarg);
             break;
+        case 'f':
+            *ret_trouble = true;
+            break;
         default:
             exit(64);
         }
     }
     if (optind >= argc)
         give_up("usage: %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m MODE] [-q QUERY] "
+                "[-f] "
                 "COMMAND...",
                 argv[0]);
     return wish;
@@ -125,7 +157,8 @@ int main(int argc, char **argv)
 {
     char more[MORE_ROOM] = "", port[16];
     const char *rights = "-";
-    struct db_wish wish = parse(argc, argv, more, &rights);
+    bool trouble = false;
+    struct db_wish wish = parse(argc, argv, more, &rights, &trouble);
     struct db *db = db_start(WITH_DB, &wish);
     int status;
 
@@ -136,7 +169,7 @@ int main(int argc, char **argv)
     setenv("HOLDFAST_TEST_PORT", port, 1);
     setenv("HOLDFAST_TEST_SOCKET", db->socket, 1);
     db_hang_up(db); /* nobody of ours shall be in the server's lists */
-    status = run(argv + optind);
+    status = run(argv + optind, trouble ? db : NULL);
     db_free(db);
     return status;
 }
