@@ -333,6 +333,59 @@ static void idle_rows_go(void **state)
     close_store(store);
 }
 
+/* ---- rights --------------------------------------------------------------------------------------------------- */
+
+static void run_sql(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)level;
+    (void)topic;
+    (void)arg;
+    db_do(leases_db, "%s", text);
+}
+
+/* What holdfast-engines(7) says that a user needs who finds the tables made. */
+static const char *const rights[] = {
+    "GRANT USAGE ON SCHEMA public TO few",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
+    "hfright_clients, hfright_cells, hfright_watchers TO few",
+    "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
+    "GRANT USAGE ON SEQUENCE hfright_versions TO few",
+};
+
+static void least_rights(void **state)
+{
+    static const char *const words[] = { "sql", NULL };
+    hf_request request = mutex_request("right");
+    hf_store *store = NULL, *second = NULL;
+    struct attempt attempt;
+    char url[1200];
+    const char *from = leases_url("right", "&create=off"), *app = strstr(from, "app");
+    hf_lease *lease;
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    snprintf(url, sizeof url, "%.*sfew%s", (int)(app - from), from, app + 3);
+    EXPECT(HF_OK, hf_manage(url, words, run_sql, NULL, &contract_error));
+    EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+    EXPECT(HF_DENIED, probe(store, &request));
+    CHECK(strstr(contract_error.text, "hfright_names") != NULL);
+    for (size_t i = 0; i < sizeof rights / sizeof *rights; i++)
+        db_do(leases_db, "%s", rights[i]);
+    EXPECT(HF_OK, hf_open(url, NULL, &second, &contract_error));
+    lease = take(store, &request);
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &request);
+    AWAIT(count_waiters(store, "right") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    EXPECT(HF_OK, hf_break(store, "right", 5, hf_token(attempt.lease), &contract_error));
+    await_lost(attempt.lease);
+    EXPECT(HF_LOST, hf_release(attempt.lease, &contract_error));
+    close_store(second);
+    close_store(store);
+}
+
 int main(int argc, char **argv)
 {
     static struct CMUnitTest cases[32] = {
@@ -341,8 +394,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_new_name_is_a_row), cmocka_unit_test(conflicts_are_tried_again),
         cmocka_unit_test(commit_fails),        cmocka_unit_test(others_defaults),
         cmocka_unit_test(few_connections),     cmocka_unit_test(idle_rows_go),
+        cmocka_unit_test(least_rights),
     };
-    size_t count = 10;
+    size_t count = 11;
     int failed;
 
     if (argc > 2)
