@@ -265,7 +265,7 @@ static int stop(struct cli *cli)
     char *url = NULL;
     hf_status status;
     hf_error err;
-    int code = store_url(cli, &url);
+    int code = store_url(cli, NULL, &url);
 
     if (code != EXIT_FINE)
         return code;
