@@ -46,6 +46,11 @@ int exit_of(hf_status status);
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
+struct texts {
+    const char **items;
+    size_t count;
+};
+
 /* Filled in by args.c through the table in table.c. Strings point into argv (or to a
  * copy, where the argument was a secret and was wiped). A duration of 0 and a
  * number of -1 mean: not given. */
@@ -64,6 +69,7 @@ struct args {
     int on_lost;
     const char *label;
     char *lease;
+    struct texts also;
 };
 
 struct verb;

@@ -17,11 +17,13 @@ struct run {
     struct run_plan plan;
 
     /* What we run under: a lease of our own, or that of the run around us. */
-    hf_lease *lease; /* NULL: nested */
-    int lease_fd;
-    int outer; /* nested: the connection; else -1 */
-    uint64_t token;
-    struct nest_hold hold;
+    size_t count;            /* names: NAME and every --also */
+    hf_lease **leases;       /* of each, in the order of the command line */
+    hf_lease *lease;         /* the first; NULL: nested */
+    uint64_t *tokens;        /* of each */
+    struct nest_hold *holds; /* likewise */
+    int lease_fd;            /* readable when one is lost */
+    int outer;               /* nested: the connection; else -1 */
     int64_t held_since_ms;
     int64_t hold_until_ms; /* --min-hold */
 
@@ -29,6 +31,7 @@ struct run {
     enum run_phase phase;
     int64_t kill_at_ms;
     struct run_lease known; /* about the lease, as of the last look */
+    size_t lost_name;       /* whose lease was lost */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
     struct signal_event ended_by; /* a signal that came when the command had ended already */

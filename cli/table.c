@@ -18,6 +18,10 @@
     {                                                            \
         letter, name, VALUE_TEXT, what, 0, 0, FIELD(field), help \
     }
+#define LIST(letter, name, what, field, help)                    \
+    {                                                            \
+        letter, name, VALUE_LIST, what, 0, 0, FIELD(field), help \
+    }
 #define SECRET(letter, name, what, field, help)                    \
     {                                                              \
         letter, name, VALUE_SECRET, what, 0, 0, FIELD(field), help \
@@ -67,6 +71,7 @@ const size_t global_option_count = COUNT(global_options);
 
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
+    LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
     DURATION(0, "ttl", ttl_ms, "let the lease end D after the last renewal (at least 1s)"),
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     DURATION(0, "max-hold", max_hold_ms, "end the lease, and COMMAND, after D"),
