@@ -141,11 +141,30 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
     return status;
 }
 
+/* Most views have none. */
+static bool any_tags(const hf_view *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        const hf_entry *entry = &view->entries[i];
+
+        for (size_t k = 0; k < entry->holder_count; k++)
+            if (hfi_tag_maybe(entry->holders[k].label))
+                return true;
+        for (size_t k = 0; k < entry->waiter_count; k++)
+            if (hfi_tag_maybe(entry->waiters[k].label))
+                return true;
+    }
+    return false;
+}
+
 /* The tags are not for people. false: out of memory. */
 static bool tell_sessions(hf_view *view)
 {
-    struct hfi_graph *graph = hfi_graph_new(view, true, NULL);
+    struct hfi_graph *graph;
 
+    if (!any_tags(view))
+        return true;
+    graph = hfi_graph_new(view, true, NULL);
     hfi_graph_free(graph);
     return graph != NULL;
 }
