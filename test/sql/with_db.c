@@ -12,13 +12,14 @@
  *   -o NAME=VALUE  one more setting of the server
  *   -m MODE        mode=MODE in the URL
  *   -q QUERY       more of the URL (tokens=on)
- *   -f             trouble: it is stopped for a while, killed and started again, its sessions are ended
+ *   -f SEED        while random faults happen to the server and the network before it (trouble.h)
  *
  * {id} in the URL is for the contract suite, which gives every case tables of its own.
  * HOLDFAST_TEST_PORT is the server's port (not the pooler's), HOLDFAST_TEST_SOCKET where its
  * administrator (postgres, root) may come in without a password: a directory for PostgreSQL.
  */
 #include "db.h"
+#include "trouble.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -39,31 +40,8 @@ static void pass_on(int number)
         kill((pid_t)child, number);
 }
 
-/* About a second later: one trouble, over when this returns. */
-static void make_trouble(struct db *db, unsigned turn)
-{
-    sleep_ms(600 + rand() % 600);
-    switch (turn % 3) {
-    case 0:
-        db_pause(db);
-        sleep_ms(100 + rand() % 1000);
-        db_continue(db);
-        return;
-    case 1:
-        if (db->kind == DB_POSTGRES)
-            db_do(db,
-                  "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = "
-                  "'app'");
-        return;
-    default:
-        db_kill(db);
-        sleep_ms(rand() % 300);
-        db_restart(db);
-        return;
-    }
-}
-
-static int run(char **command, struct db *trouble)
+/* Faults go on until it ends: this thread owns the server. */
+static int run(char **command, struct db *db, struct proxy *proxy, const char *seed)
 {
     const int passed[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
     struct sigaction action = { .sa_handler = pass_on };
@@ -83,8 +61,8 @@ static int run(char **command, struct db *trouble)
     child = (sig_atomic_t)pid;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         sigaction(passed[i], &action, NULL);
-    for (unsigned turn = 0; trouble && waitpid(pid, &status, WNOHANG | WNOWAIT) == 0; turn++)
-        make_trouble(trouble, turn);
+    if (seed)
+        trouble(db, proxy, strtoull(seed, NULL, 10), pid);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             give_up("with_db: %s", strerror(errno));
@@ -100,13 +78,13 @@ static void add(char more[MORE_ROOM], const char *key, const char *value)
 }
 
 static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const char **ret_rights,
-                            bool *ret_trouble)
+                            const char **ret_seed)
 {
     struct db_wish wish = { 0 };
     size_t options = 0;
     int option;
 
-    while ((option = getopt(argc, argv, "+ptxu:bBo:m:q:f")) != -1) {
+    while ((option = getopt(argc, argv, "+ptxu:bBo:m:q:f:")) != -1) {
         switch (option) {
         case 'p':
             wish.password = true;
@@ -139,7 +117,7 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
             add(more, "", optarg);
             break;
         case 'f':
-            *ret_trouble = true;
+            *ret_seed = optarg;
             break;
         default:
             exit(64);
@@ -147,8 +125,7 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
     }
     if (optind >= argc)
         give_up("usage: %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m MODE] [-q QUERY] "
-                "[-f] "
-                "COMMAND...",
+                "[-f SEED] COMMAND...",
                 argv[0]);
     return wish;
 }
@@ -156,20 +133,25 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
 int main(int argc, char **argv)
 {
     char more[MORE_ROOM] = "", port[16];
-    const char *rights = "-";
-    bool trouble = false;
-    struct db_wish wish = parse(argc, argv, more, &rights, &trouble);
+    const char *rights = "-", *seed = NULL;
+    struct db_wish wish = parse(argc, argv, more, &rights, &seed);
     struct db *db = db_start(WITH_DB, &wish);
+    struct proxy *proxy = seed ? proxy_start(db->port) : NULL;
+    uint16_t own_port = db->port;
     int status;
 
     if (strcmp(rights, "-") != 0)
         db_run_file(db, rights);
     snprintf(port, sizeof port, "%u", (unsigned)db->port);
+    if (proxy)
+        db->port = proxy_port(proxy);
     setenv("HOLDFAST_TEST_URL", db_url(db, more), 1);
+    db->port = own_port;
     setenv("HOLDFAST_TEST_PORT", port, 1);
     setenv("HOLDFAST_TEST_SOCKET", db->socket, 1);
     db_hang_up(db); /* nobody of ours shall be in the server's lists */
-    status = run(argv + optind, trouble ? db : NULL);
+    status = run(argv + optind, db, proxy, seed);
+    proxy_stop(proxy);
     db_free(db);
     return status;
 }

@@ -17,6 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define OPEN_LIMIT_MS  5000
+#define REACH_PAUSE_MS 50
+
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
     pthread_condattr_t attr;
@@ -50,17 +53,36 @@ static void destroy(struct hfi_conn *conn)
 }
 
 /* Reach the server, and find or make what we need there. */
-static hf_status reach(struct hfi_conn *conn, hf_error *err)
+static hf_status reach_once(struct hfi_conn *conn, int64_t until_ms, hf_error *err)
 {
     struct sq_link *link;
-    hf_status status = hfi_sq_take(conn, conn->host->open_deadline_ms, &link, err);
+    hf_status status = hfi_sq_take(conn, until_ms, &link, err);
 
     if (status != HF_OK)
         return status;
     /* Also in mode=lease: a bell that is another session with every transaction rings for nobody. */
-    status = conn->driver->hold->verify(link, conn->conf.mode, conn->host->open_deadline_ms, err);
+    status = conn->driver->hold->verify(link, conn->conf.mode, until_ms, err);
     hfi_sq_give(link);
     return status;
+}
+
+/* A server that is just being started is worth a wait, as long as opening may take. */
+static hf_status reach(struct hfi_conn *conn, hf_error *err)
+{
+    const struct timespec pause = { .tv_nsec = REACH_PAUSE_MS * 1000000L };
+    int64_t until_ms = conn->host->open_deadline_ms;
+    hf_status status;
+
+    if (until_ms <= 0 || until_ms == HFI_NEVER)
+        until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
+    for (;;) {
+        status = reach_once(conn, until_ms, err);
+        if ((status != HF_UNAVAILABLE && status != HF_UNKNOWN) ||
+            hfi_now_ms() + REACH_PAUSE_MS >= until_ms)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
 hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *engine,
