@@ -147,6 +147,8 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
     wait->told = false;
     hfi_sq_bell_by(a->conn, wait->poke_ms);
     hfi_sq_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    if (!hfi_sq_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
+        hfi_sq_bell_kick(a->conn);
     pthread_mutex_unlock(&a->conn->lock);
     return queued(a, ret_status);
 }

@@ -314,7 +314,8 @@ enum {
     SQ_CLAIM_PREV,
     SQ_CLAIM_STATE, /* its note, if it can be passed on */
     SQ_CLAIM_LISTED,
-    SQ_CLAIM_ROUND
+    SQ_CLAIM_ROUND,
+    SQ_CLAIM_SINCE /* when it was granted, as hfi_now_ms() */
 };
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */

@@ -632,7 +632,7 @@ static bool doze(struct hfi_conn *conn)
         pthread_mutex_lock(&conn->lock);
         stop = bell->stop;
         for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQ_CLAIM_NEXT])
-            wanted = hfi_now_ms() - c->sent_ms >= DOZE_MS;
+            wanted = hfi_now_ms() - (int64_t)(intptr_t)c->engine[SQ_CLAIM_SINCE] >= DOZE_MS;
         for (struct sq_wait *w = conn->waits; w && !wanted; w = w->next)
             wanted = !w->claim || w->state == SQ_QUEUED;
         wanted = wanted || bell->beat_now || conn->notes;
