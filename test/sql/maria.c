@@ -271,6 +271,42 @@ static void few_rights(void **state)
     close_store(store);
 }
 
+/* ---- the printed SQL ------------------------------------------------------------------------------------- */
+
+static void write_sql(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)level;
+    (void)topic;
+    fprintf(arg, "%s;\n", text);
+}
+
+/* What is printed for who may make tables is enough for who may not; and the server's own client program takes it. */
+static void printed_sql(void **state)
+{
+    static const char *const words[] = { "sql", NULL };
+    const char *url = url_of("app", "");
+    hf_request request = mutex_request("printed");
+    hf_store *store = NULL;
+    char path[128], command[512], other[1200];
+    FILE *file;
+
+    (void)state;
+    snprintf(other, sizeof other, "%.*sprinted_&create=off", (int)(strstr(url, "hfm_") - url), url);
+    EXPECT(HF_CONFIG, try_open(other, &store));
+    CHECK(strstr(contract_error.text, "--sql") != NULL);
+    snprintf(path, sizeof path, "%s/tables.sql", db->dir);
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    EXPECT(HF_OK, hf_manage(other, words, write_sql, file, &contract_error));
+    fclose(file);
+    snprintf(command, sizeof command, "mariadb --no-defaults -u root -S '%s' test <'%s'",
+             db->socket, path);
+    CHECK(system(command) == 0); /* NOLINT(cert-env33-c): our own words */
+    EXPECT(HF_OK, try_open(other, &store));
+    give(take(store, &request));
+    close_store(store);
+}
+
 /* ---- settings of others ------------------------------------------------------------------------------------ */
 
 static void read_only_server(void **state)
@@ -422,6 +458,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_token_is_left),
         cmocka_unit_test(woken_by_the_bell),
         cmocka_unit_test(few_rights),
+        cmocka_unit_test(printed_sql),
         cmocka_unit_test(read_only_server),
         cmocka_unit_test(not_innodb),
         cmocka_unit_test(urls_that_are_none),
