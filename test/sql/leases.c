@@ -329,6 +329,8 @@ static void idle_rows_go(void **state)
     leases_gets_free("other");
     AWAIT((leases_gets_free("other"),
            db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE %s = 1", token) == 1));
+    CHECK(db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE name = '%s'",
+                is_postgres() ? "\\x6f74686572" : "other") == 1);
     CHECK(count_holders(store, "held") == 1);
     give(lease);
     close_store(store);
