@@ -423,8 +423,8 @@ static void urls_that_are_none(void **state)
     }
 }
 
-/* User, password and server from a file; what is wrong is said without the password. */
-static void option_file(void **state)
+/* From an option file, a file, the environment; what is wrong is said without the password. */
+static void passwords(void **state)
 {
     hf_store *store = NULL;
     hf_request request = mutex_request("file");
@@ -442,6 +442,20 @@ static void option_file(void **state)
     EXPECT(HF_OK, try_open(url, &store));
     give(take(store, &request));
     close_store(store);
+    snprintf(path, sizeof path, "%s/secret", db->dir);
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file, "%s\nmore\n", DB_SECRET);
+    fclose(file);
+    snprintf(url, sizeof url, "&password_file=%s", path);
+    EXPECT(HF_OK, try_open(url_of("locked", url), &store));
+    close_store(store);
+    setenv("HOLDFAST_TEST_SECRET", DB_SECRET, 1);
+    EXPECT(HF_OK, try_open(url_of("locked", "&password_env=HOLDFAST_TEST_SECRET"), &store));
+    close_store(store);
+    EXPECT(HF_DENIED, try_open(url_of("locked", "&password_file=/nowhere"), &store));
+    EXPECT(HF_CONFIG, try_open(url_of("locked", "&password_env=NOT_THERE_AT_ALL"), &store));
+    EXPECT(HF_CONFIG, try_open(url_of("locked:" DB_SECRET, url), &store));
     EXPECT(HF_DENIED, try_open(url_of("locked:open-" DB_SECRET, ""), &store));
     CHECK(strstr(contract_error.text, DB_SECRET) == NULL);
     EXPECT(HF_CONFIG, try_open(fill_in("mysql://locked:" DB_SECRET "@h/t?x={id}"), &store));
@@ -462,7 +476,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(read_only_server),
         cmocka_unit_test(not_innodb),
         cmocka_unit_test(urls_that_are_none),
-        cmocka_unit_test(option_file),
+        cmocka_unit_test(passwords),
         cmocka_unit_test(odd_defaults),
     };
     int failed;
