@@ -217,7 +217,7 @@ static int put(struct cli *cli, struct cli_store *store)
 static int cas(struct cli *cli, struct cli_store *store)
 {
     const char *name = cli->args.name;
-    uint64_t version, fresh;
+    uint64_t version = 0, fresh;
     struct content value;
     hf_status status;
     hf_error err;

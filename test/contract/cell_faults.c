@@ -78,7 +78,7 @@ static void a_late_write_does_nothing(void **state)
 
     (void)state;
     EXPECT(HF_OK, cas(store, 0, "first", &version));
-    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 200);
+    mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 100);
     EXPECT(HF_UNKNOWN, cas(store, version, "late", NULL));
     EXPECT(HF_OK, cas(store, version, "second", NULL));
     AWAIT(swaps(store) == 3);
@@ -159,6 +159,7 @@ static void a_wait_outlives_its_line(void **state)
     EXPECT(HF_UNAVAILABLE, cas(store, watcher.version, "second", &version));
     EXPECT(HF_UNAVAILABLE, hf_cell_wait(store, "cell", 0, watcher.version, 50, NULL, NULL,
                                         &contract_error)); /* nothing is known at its end */
+    thread_settled(&watcher.tid, &watcher.ended);          /* it has noticed, too */
     CHECK(!watcher.ended);
     mem_cut(server(), false);
     EXPECT(HF_OK, cas(store, watcher.version, "second", &version));
@@ -187,7 +188,7 @@ static void waiting_reads_only_where_it_must(void **state)
     char url[160];
 
     (void)state;
-    snprintf(url, sizeof url, "membare:%s?call=100ms", server());
+    snprintf(url, sizeof url, "membare:%s?call=50ms", server());
     EXPECT(HF_OK, hf_open(url, NULL, &bare, &contract_error));
     EXPECT(HF_TIMEOUT, hf_cell_wait(store, "cell", 0, 0, 150, NULL, NULL, &contract_error));
     CHECK(mem_count(server(), MEM_CELL_READ) == 0);
@@ -210,6 +211,6 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    contract_begin("memevent:{id}?call=100ms", false);
+    contract_begin("memevent:{id}?call=50ms", false);
     return cmocka_run_group_tests_name("cell_faults", cases, NULL, NULL) ? 1 : 0;
 }

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 #include <lmdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,12 +209,16 @@ static void what_is_met_too_late_is_removed(void **unused)
     version = op.u.cell.ret_version;
     usleep(20000);
     assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
+    engine->close(conn);
+    assert_int_equal(count_records(), 1); /* the counter of versions */
+
+    conn = open_at(url);
     assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", 0, "x", 10), HF_OK);
     usleep(20000);
     assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", version + 1, "y", 0), HF_BUSY);
     assert_int_equal(op.u.cell.ret_version, 0);
     engine->close(conn);
-    assert_int_equal(count_records(), 1); /* the counter of versions */
+    assert_int_equal(count_records(), 1);
 }
 
 static void what_nobody_asks_for_is_swept(void **unused)
@@ -244,6 +249,42 @@ static void what_nobody_asks_for_is_swept(void **unused)
     engine->close(conn);
 }
 
+static hf_store *store;
+
+static void *wait_for_change(void *arg)
+{
+    uint64_t version = *(uint64_t *)arg;
+
+    assert_int_equal(hf_cell_wait(store, "bell", 0, version, 60000, NULL, NULL, NULL), HF_OK);
+    return NULL;
+}
+
+/*
+ * A waiter looks once a second, for a writer that was killed before it could wake it. So that it is
+ * woken shows in how long it takes: one of five rounds at least is shorter than that, however busy
+ * the machine is.
+ */
+static void a_waiter_is_woken(void **unused)
+{
+    int64_t took_ms = 1000, begun_ms;
+    pthread_t thread;
+    uint64_t version;
+
+    (void)unused;
+    assert_int_equal(hf_open(url, NULL, &store, NULL), HF_OK);
+    for (int i = 0; i < 5 && took_ms >= 900; i++) {
+        assert_int_equal(hf_cell_put(store, "bell", 0, "x", 1, 0, &version, NULL), HF_OK);
+        begun_ms = hfi_now_ms();
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &version), 0);
+        usleep(20000); /* it sleeps by then, or this round shows nothing */
+        assert_int_equal(hf_cell_put(store, "bell", 0, "y", 1, 0, NULL, NULL), HF_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        took_ms = hfi_now_ms() - begun_ms;
+    }
+    assert_true(took_ms < 900);
+    assert_int_equal(hf_close(store, 0), HF_OK);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void)
@@ -253,6 +294,7 @@ int main(void)
         CASE(an_old_store_is_read),
         CASE(what_is_met_too_late_is_removed),
         CASE(what_nobody_asks_for_is_swept),
+        CASE(a_waiter_is_woken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,19 +288,21 @@ static hf_status look(struct lm_depot *d, const struct hfi_name *name, int64_t d
     bool ended = false;
     int rc;
 
+    *ret = (struct found){ .end_ms = HFI_NEVER };
     if (status != HF_OK)
         return status;
     rc = mdb_txn_begin(d->cells, NULL, MDB_RDONLY, &txn);
     if (rc == 0)
         rc = get(txn, d->cells_dbi, name, ret);
-    if (rc != 0)
-        status = failed(d, rc, err);
-    else if (ret->version)
+    if (rc == 0 && ret->version) {
         ended = ret->end_ms <= wall_ms();
-    if (status == HF_OK && ret->version && !ended && take)
-        status = take(ret, op);
+        if (take && !ended)
+            status = take(ret, op);
+    }
     if (txn)
         mdb_txn_abort(txn);
+    if (rc != 0)
+        status = failed(d, rc, err);
     if (ended) {
         status = remove_ended(d, name, err);
         *ret = (struct found){ .end_ms = HFI_NEVER };
