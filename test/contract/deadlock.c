@@ -630,7 +630,7 @@ static void nobody_is_accused(void **state)
     struct climber climbers[CLIMBERS];
     struct peer peers[2];
     hf_store *store;
-    int count = contract_processes && strcmp(contract_info.engine, "lmdb") == 0 ? 400 : 60;
+    int count = contract_processes && strcmp(contract_info.engine, "lmdb") == 0 ? 400 : 30;
 
     (void)state;
     NEEDS(NEEDED);

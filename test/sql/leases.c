@@ -319,15 +319,18 @@ static void idle_rows_go(void **state)
 {
     hf_store *store = leases_open("");
     hf_request request = mutex_request("idle"), held = mutex_request("held");
+    const char *token = is_postgres() ? "last" : "token";
     hf_lease *lease;
 
     (void)state;
     give(take(store, &request));
     lease = take(store, &held);
-    db_do(leases_db, "UPDATE hfl_names SET last = 1");
+    db_do(leases_db, "UPDATE hfl_names SET %s = 1", token);
     leases_gets_free("other");
     AWAIT((leases_gets_free("other"),
-           db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE last = 1") == 1));
+           db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE %s = 1", token) == 1));
+    CHECK(db_do(leases_db, "SELECT count(*) FROM hfl_names WHERE name = '%s'",
+                is_postgres() ? "\\x6f74686572" : "other") == 1);
     CHECK(count_holders(store, "held") == 1);
     give(lease);
     close_store(store);

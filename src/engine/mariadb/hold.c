@@ -50,9 +50,10 @@ static hf_status look(struct sq_link *link, const char *sql, uint32_t column, in
     const struct sq_value *value;
     hf_status status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
 
+    if (status == HF_UNKNOWN)
+        status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
     if (status != HF_OK)
-        return hfi_error_set(err, status == HF_UNKNOWN ? HF_UNAVAILABLE : status,
-                             trouble.error.native, "%s", trouble.error.text);
+        return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     value = rows.count > 0 && rows.columns > column ? sq_at(&rows, 0, column) : NULL;
     ret_text[0] = 0;
     if (value && value->type == SQ_INT)
@@ -95,7 +96,7 @@ const struct sq_hold_words hfi_ma_hold = {
     .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
               " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
               " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",
-    .room = "SELECT @@GLOBAL.max_connections",
+    .room = "SELECT @@GLOBAL.max_connections /*M!100300 , @@GLOBAL.tcp_keepalive_time */",
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",

@@ -134,7 +134,6 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
 {
     struct sq_wait *wait = &a->wait;
     int64_t poke_ms = hfi_sq_int(rows, 0, 3);
-    bool dozes;
 
     pthread_mutex_lock(&a->conn->lock);
     wait->state = SQ_QUEUED;
@@ -146,10 +145,11 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
         wait->from_ms = sent_ms;
     }
     wait->told = false;
-    dozes = !hfi_sq_bell_fresh(a->conn); /* its link was lost meanwhile, and nobody waited */
-    pthread_mutex_unlock(&a->conn->lock);
-    if (poke_ms > 0 || dozes)
+    hfi_sq_bell_by(a->conn, wait->poke_ms);
+    hfi_sq_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    if (!hfi_sq_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
         hfi_sq_bell_kick(a->conn);
+    pthread_mutex_unlock(&a->conn->lock);
     return queued(a, ret_status);
 }
 

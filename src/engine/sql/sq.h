@@ -44,12 +44,18 @@ struct sq_value {
     size_t len;
 };
 
+#define SQ_FEW_VALUES 8
+#define SQ_FEW_BYTES  64
+
 /* What a statement answered: text of numbers is turned into SQ_INT where the column is a number. Lives
- * until sq_rows_free(), in memory of its own. */
+ * until sq_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
+ * memory. So it is not to be copied. */
 struct sq_rows {
     uint32_t columns, count;
     struct sq_value *values; /* row by row */
     void *memory;
+    struct sq_value few[SQ_FEW_VALUES];
+    char few_bytes[SQ_FEW_BYTES];
 };
 
 static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t row,
