@@ -403,6 +403,12 @@ static void urls(void **state)
     snprintf(url, sizeof url, "postgresql://app:hunter2@127.0.0.1:%u/nosuch?sslmode=require",
              (unsigned)leases_db->port);
     try_url(HF_DENIED, url, "SSL");
+    setenv("LEASES_SECRET", "hunter2", 1);
+    snprintf(url, sizeof url, "postgresql://nobody@127.0.0.1:%u/test?password_env=LEASES_SECRET",
+             (unsigned)leases_db->port);
+    try_url(HF_DENIED, url, "nobody");
+    try_url(HF_CONFIG, "postgresql://me:hunter2@h/x?password_env=LEASES_SECRET", "password_env");
+    try_url(HF_DENIED, "postgresql://me@h/x?password_file=/nosuch/file", "password_file");
     /* the first of two hosts does not answer */
     snprintf(url, sizeof url, "postgresql://app@127.0.0.1:1,127.0.0.1:%u/test?prefix=hfu_",
              (unsigned)leases_db->port);
@@ -427,8 +433,8 @@ static void run_sql(hf_level level, const char *topic, const char *text, void *a
 /* What holdfast-engines(7) says that a user needs who finds the tables made. */
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
-    "hfright_clients, hfright_cells, hfright_watchers TO few",
+    ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
+     "hfright_clients, hfright_cells, hfright_watchers TO few"),
     "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
     "GRANT USAGE ON SEQUENCE hfright_versions TO few",
 };
