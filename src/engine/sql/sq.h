@@ -298,6 +298,8 @@ struct hfi_conn {
     struct sq_wait *waits;  /* acquires that the bell knows of */
     struct hfi_claim *held; /* through claim->engine[SQ_CLAIM_NEXT] */
     struct sq_note *notes;  /* local passes that the server has not been told of */
+    pthread_mutex_t
+        note_lock; /* while they are sent; taken before conn->lock, and held over the call */
     struct sq_link *bell;
     pthread_t bell_thread;
     bool bell_runs;
