@@ -58,7 +58,7 @@ struct args {
     const char *node; /* the one behind ACTION */
     char **command;   /* what stands after --, NULL-terminated; NULL: there was no -- */
 
-    bool nonblock, shared, exclusive, names_only, force;
+    bool nonblock, shared, exclusive, names_only, force, sql;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token;
     int on_lost;

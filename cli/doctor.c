@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast doctor [URL]`: is this store safe for what it promises? */
+/* `holdfast doctor [--sql] [URL]`: is this store safe for what it promises? Or: the SQL of its tables. */
 #include "json.h"
 #include "look.h"
 #include "table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct findings {
@@ -51,14 +52,51 @@ static void print_json(const struct findings *findings, const struct cli_store *
     json_print(object, true);
 }
 
+/* A statement, or several: as it would be sent, ready for psql or mariadb. */
+static void on_sql(hf_level level, const char *topic, const char *text, void *arg)
+{
+    size_t len = strlen(text);
+
+    (void)level;
+    (void)topic;
+    (void)arg;
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ';'))
+        len--;
+    printf("%.*s;\n", (int)len, text);
+}
+
+static int print_sql(struct cli *cli)
+{
+    static const char *const words[] = { "sql", NULL };
+    hf_status status;
+    hf_error err;
+    char *url = NULL;
+    int code = store_url(cli, cli->args.name, &url);
+
+    if (code != EXIT_FINE)
+        return code;
+    if (!url) {
+        say_error("no store: give the URL or profile of a database");
+        return EXIT_CONFIG;
+    }
+    status = hf_manage(url, words, on_sql, NULL, &err);
+    explicit_bzero(url, strlen(url));
+    free(url);
+    code = out_finish(cli);
+    return status == HF_OK ? code : say_failure(&err);
+}
+
 int verb_doctor(struct cli *cli)
 {
     struct findings findings = { .cli = cli };
     struct cli_store store;
     hf_status status;
     hf_error err;
-    int code = store_open(cli, cli->args.name, &store);
+    int code;
 
+    if (cli->args.sql)
+        return print_sql(cli);
+    code = store_open(cli, cli->args.name, &store);
     if (code != EXIT_FINE)
         return code;
 

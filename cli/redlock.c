@@ -217,7 +217,7 @@ int verb_redlock(struct cli *cli)
     telling.status = strcmp(action, "status") == 0;
     if (telling.status && (cli->args.force || cli->args.node))
         return usage_error(cli, "status takes no %s", cli->args.force ? "--force" : "node");
-    code = store_url(cli, &url);
+    code = store_url(cli, NULL, &url);
     if (code != EXIT_FINE)
         return code;
     if (!url) {

@@ -57,13 +57,13 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     return EXIT_FINE;
 }
 
-int store_url(const struct cli *cli, char **ret_url)
+int store_url(const struct cli *cli, const char *spec, char **ret_url)
 {
     struct cli_store store = { .store = NULL };
     int code;
 
     *ret_url = NULL;
-    code = choose(cli, NULL, &store, ret_url);
+    code = choose(cli, spec, &store, ret_url);
     store_leave(&store);
     return code;
 }

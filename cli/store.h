@@ -22,7 +22,7 @@ struct cli_store {
  */
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
-int store_url(const struct cli *cli, char **ret_url);
+int store_url(const struct cli *cli, const char *spec, char **ret_url);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
 /* Close it and leave behind a detached lease, for whoever has its handle. */

@@ -110,6 +110,9 @@ static const struct option_def redlock_options[] = {
 
 /* ---- verbs ---------------------------------------------------------------------- */
 
+static const struct option_def doctor_options[] = {
+    FLAG(0, "sql", sql, "print the SQL that makes the tables, and connect to nobody"),
+};
 #define NO_OPTIONS    NULL, 0
 #define OPTIONS(rows) rows, COUNT(rows)
 
@@ -143,7 +146,7 @@ const struct verb verbs[] = {
       "that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
     { "doctor", OPERAND_URL, "[URL|PROFILE]", "is this store safe for what it promises?",
-      "Exit code 0: fine, 1: warnings, 2: bad.\n", NO_OPTIONS, verb_doctor },
+      "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
     { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
       "look at the nodes of a Redlock store, and heal them",

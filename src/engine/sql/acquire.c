@@ -145,9 +145,11 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
         wait->from_ms = sent_ms;
     }
     wait->told = false;
-    pthread_mutex_unlock(&a->conn->lock);
-    if (poke_ms > 0)
+    hfi_sq_bell_by(a->conn, wait->poke_ms);
+    hfi_sq_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    if (!hfi_sq_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
         hfi_sq_bell_kick(a->conn);
+    pthread_mutex_unlock(&a->conn->lock);
     return queued(a, ret_status);
 }
 

@@ -38,6 +38,7 @@ void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
     claim->engine[SQ_CLAIM_PREV] = NULL;
     claim->engine[SQ_CLAIM_STATE] = note;
     claim->engine[SQ_CLAIM_LISTED] = claim;
+    claim->engine[SQ_CLAIM_SINCE] = (void *)(intptr_t)hfi_now_ms();
     if (first)
         first->engine[SQ_CLAIM_PREV] = claim;
     conn->held = claim;

@@ -37,13 +37,16 @@ BEGIN
     ELSEIF v_state <> 'W' THEN
       SET v_result = CONCAT(v_result, 'G,', v_token, ',', v_tokens, ',', (v_until - v_us) DIV 1000, ';');
     ELSE
-      IF NOT EXISTS (SELECT 1 FROM `~claims` w LEFT JOIN `~clients` c ON c.client = w.client
+      -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
+      SELECT IF(closed >= v_us, closed, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
+          IF(holders > (x_owner <> ''), soon, 9007199254740992)))
+        INTO v_next FROM `~names` WHERE name = v_name;
+      IF v_next + 1000000 >= v_us AND EXISTS (SELECT 1 FROM `~claims` w LEFT JOIN `~clients` c ON c.client = w.client
           WHERE w.name = v_name AND w.ticket < v_ticket AND w.state = 'W' AND
             GREATEST(COALESCE(c.until, 0), w.since + w.claim_window * 1000) >= v_us) THEN
-        SELECT GREATEST(1, 1 + (IF(closed >= v_us, closed,
-            LEAST(IF(x_owner <> '', x_until, 9007199254740992), IF(holders > (x_owner <> ''), soon, 9007199254740992)))
-            - v_us) DIV 1000)
-          INTO v_next FROM `~names` WHERE name = v_name;
+        SET v_next = 0;
+      ELSE
+        SET v_next = GREATEST(1, 1 + (v_next - v_us) DIV 1000);
       END IF;
       SET v_result = CONCAT(v_result, 'Q,0,0,', v_next, ';');
     END IF;
