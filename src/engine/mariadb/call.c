@@ -127,7 +127,7 @@ bool hfi_ma_literal(const struct sq_value *value, char *ret_text, size_t room)
     bool fits;
 
     hfi_ma_add_value(&made, value);
-    fits = !made.full && made.len < room;
+    fits = made.text && !made.full && made.len < room;
     if (fits) {
         memcpy(ret_text, made.text, made.len);
         ret_text[made.len] = 0;

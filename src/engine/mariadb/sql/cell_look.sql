@@ -8,7 +8,7 @@ CREATE PROCEDURE IF NOT EXISTS `~cell_look` (IN p_client BIGINT, IN p_window BIG
 BEGIN
   DECLARE v_at, v_len INT DEFAULT 1;
   DECLARE v_name VARBINARY(512);
-  DECLARE v_us, v_until, v_version, v_end BIGINT DEFAULT 0;
+  DECLARE v_us, v_until BIGINT DEFAULT 0;
   DECLARE v_result LONGTEXT CHARACTER SET ascii DEFAULT '';
 
   SET v_us = @NOW@, v_until = v_us + p_window * 1000;
@@ -16,9 +16,9 @@ BEGIN
     SET v_len = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
     SET v_name = SUBSTRING(p_list, v_at + 2, v_len), v_at = v_at + 10 + v_len;
     INSERT INTO `~watches` (name, client, until) VALUES (v_name, p_client, v_until) ON DUPLICATE KEY UPDATE until = v_until;
-    SET v_us = @NOW@, v_version = 0, v_end = 0;
-    SELECT version, until INTO v_version, v_end FROM `~cells` WHERE name = v_name AND (until = 0 OR until >= v_us);
-    SET v_result = CONCAT(v_result, v_version, ',', IF(v_end = 0, -1, (v_end - v_us) DIV 1000), ';');
+    SET v_us = @NOW@;
+    SET v_result = CONCAT(v_result, COALESCE((SELECT CONCAT(version, ',', IF(until = 0, -1, 1 + (until - v_us) DIV 1000))
+      FROM `~cells` WHERE name = v_name AND (until = 0 OR until >= v_us)), '0,-1'), ';');
   END WHILE;
   SELECT v_result;
 END
