@@ -21,6 +21,7 @@
 /* Types of the parameters, a letter each: i int8, b bytea; I and B: an array, of groups that come n times. */
 static const struct {
     const char *name, *types;
+    const char *sql; /* NULL: the function of that name */
 } calls[SQ_CALLS] = {
     [SQ_ACQUIRE] = { "acquire", "bbiiiiiiiiiib" },
     [SQ_RELEASE] = { "release", "bb" },
@@ -38,6 +39,8 @@ static const struct {
     [SQ_CELL_LOOK] = { "cell_look", "iiBI" },
     [SQ_TIME] = { "time", "" },
     [SQ_TOKEN] = { "token", "bi" },
+    [SQ_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
+    [SQ_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },
 };
 
 /*
@@ -194,7 +197,8 @@ static bool prepare(struct sq_link *link, enum sq_call call, const struct packed
     for (int i = 0; i < p->count; i++)
         len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
     snprintf(sql + len, sizeof sql - (size_t)len, fast ? ") f" : ")");
-    if (!PQsendPrepare(link->native, calls[call].name, sql, p->count, p->types))
+    if (!PQsendPrepare(link->native, calls[call].name, calls[call].sql ? calls[call].sql : sql,
+                       p->count, p->types))
         *ret_outcome = lost(link, false, PQerrorMessage(link->native), trouble);
     else
         *ret_outcome = finish(link, deadline_ms, false, &rows, trouble);

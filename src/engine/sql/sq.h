@@ -139,6 +139,8 @@ struct sq_link {
  * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQ_BELL_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
  * TIME                            -> us
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sq_hold_words): the lock
+ * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
 enum sq_call {
@@ -158,6 +160,8 @@ enum sq_call {
     SQ_CELL_LOOK,
     SQ_TIME,
     SQ_TOKEN,
+    SQ_LOCK_TRY,
+    SQ_LOCK_FREE,
     SQ_CALLS
 };
 
