@@ -47,8 +47,6 @@ static void serve(const struct sql_server *server)
                            "dynamic_shared_memory_type=mmap",
                            "-c",
                            "shared_preload_libraries=pg_stat_statements",
-                           "-c",
-                           "pg_stat_statements.track=none",
                            NULL };
 
     snprintf(data, sizeof data, "%s/data", server->dir);
@@ -102,6 +100,8 @@ static void quiet(void *arg, const char *text)
 static void prepare(struct sql_raw *raw)
 {
     PQsetNoticeProcessor(raw->db, quiet, NULL);
+    run(raw, "ALTER SYSTEM SET pg_stat_statements.track = 'none'");
+    run(raw, "SELECT pg_reload_conf()");
     run(raw, "SELECT pg_advisory_lock(1); "
              "CREATE TABLE IF NOT EXISTS raw_lock (name text PRIMARY KEY, owner text, "
              "token bigint NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 50); "
@@ -159,7 +159,7 @@ static void row_unlock(struct sql_raw *raw)
     run(raw, "COMMIT");
 }
 
-/* The extension counts at once, and only from the first time on that somebody asks. */
+/* The extension counts at once, but costs something: only from the first time on that somebody asks. */
 static double statements(struct sql_raw *raw)
 {
     PGresult *result;
