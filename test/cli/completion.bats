@@ -22,7 +22,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast run --on-lost '' | xargs) == "term kill warn" ]]
     [[ $(offers holdfast run --on-lost = k) == kill ]]
     [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
-    [[ $(offers holdfast help do) == doctor ]]
+    [[ $(offers holdfast help doc) == doctor ]]
     holdfast lock my-name >/dev/null
     [[ $(offers holdfast show my) == my-name ]]
     offers holdfast run x -- tru | grep -qx true
