@@ -95,10 +95,10 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
 bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
 {
     char *mark = strrchr(label, HFI_TAG_MARK);
-    const char *at = mark + 1;
+    const char *at = mark ? mark + 1 : "";
     uint64_t flags, began, number;
 
-    if (!mark || !read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
+    if (!read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
         !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number))
         return false;
     for (ret_tag->count = 0; *at; ret_tag->count++)

@@ -50,7 +50,7 @@ assert circle[0]["session"] != circle[1]["session"], circle'
 
 @test "a session that somebody made up means nothing" {
     HOLDFAST_SESSION=nonsense exits 0 holdfast run a -- true
-    HOLDFAST_SESSION= exits 0 holdfast run a -- sh -c '[ -n "$HOLDFAST_SESSION" ]'
+    HOLDFAST_SESSION='' exits 0 holdfast run a -- sh -c '[ -n "$HOLDFAST_SESSION" ]'
 }
 
 @test "it takes no operand" {
