@@ -495,11 +495,15 @@ int main(int argc, char **argv)
 
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
+    leases_clock_begin();
     leases_db =
         db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
     memcpy(cases + count, leases_fault_cases, leases_fault_count * sizeof *cases);
     count += leases_fault_count;
+    memcpy(cases + count, leases_clock_cases, leases_clock_count * sizeof *cases);
+    count += leases_clock_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
+    leases_clock_end();
     return failed;
 }
