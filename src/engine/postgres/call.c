@@ -454,18 +454,22 @@ bool hfi_pg_literal(const struct sq_value *value, char *ret_text, size_t room)
     return true;
 }
 
-/* PQcancel() waits as long as it takes; a statement on a link of its own has a deadline. */
+/* PQcancel() waits as long as it takes; a statement on another link has a deadline. The number of a session may be
+ * another's by now: with the time of its start it is not. */
 void hfi_pg_interrupt(struct sq_link *link, int64_t deadline_ms)
 {
     struct sq_trouble trouble;
     struct sq_rows rows = { 0 };
     struct sq_link *other;
-    char sql[96];
+    char sql[256];
 
-    if (hfi_pg_open(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
-    snprintf(sql, sizeof sql, "SELECT pg_cancel_backend(%lld)", (long long)link->server_id);
+    snprintf(sql, sizeof sql,
+             "SELECT pg_cancel_backend(pid) FROM pg_stat_get_activity(%lld)"
+             " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
+             (long long)link->server_id, (long long)link->since);
     (void)hfi_pg_text(other, sql, deadline_ms, &rows, &trouble);
     hfi_sq_rows_free(&rows);
-    hfi_pg_close(other);
+    hfi_sq_give(other);
 }
