@@ -44,7 +44,7 @@ static const struct {
 };
 
 /*
- * The common case of acquire and release, as the functions would decide it (sql/30_acquire.sql, 31_release.sql), without
+ * The common case of acquire and release, as the functions would decide it (sql/30_acquire.sql, sql/31_release.sql), without
  * calling them, which costs more than the update itself: nobody has it and nobody wants it; it is ours and nobody
  * waits. The function is called only if there was no such row, in the same statement. The clock is when the
  * statement came, which is early if it had to wait for the row: then the lease ends early, and is counted from
