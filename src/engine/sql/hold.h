@@ -44,8 +44,9 @@
  * {T} is the table of recorded names and {R} that of rows.
  */
 struct sq_hold_words {
-    const char *limits;       /* name, value: time limits of an operator that are on */
-    const char *room;         /* how many connections the server has */
+    const char *limits; /* name, value: time limits of an operator that are on */
+    const char
+        *keepalive; /* seconds after which the server looks for a silent host; 0: it does not say */
     const char *prepare;      /* a connection that will hold: no operator's time limit may end it */
     const char *names, *rows; /* the tables, without prefix */
     const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */

@@ -215,8 +215,8 @@ struct sq_driver {
     /* A literal for text(): 'it''s', '\x00ff'::bytea, X'00ff'. Into `room` bytes at ret_text. */
     bool (*literal)(const struct sq_value *value, char *ret_text, size_t room);
 
-    /* End the statement that runs on `link`, from another thread, with a connection of its own (PQcancel,
-     * KILL QUERY). Best effort. */
+    /* End the statement that runs on `link`, from another thread, through another link of the pool
+     * (pg_cancel_backend(), KILL QUERY). Best effort. */
     void (*interrupt)(struct sq_link *link, int64_t deadline_ms);
     /* Is the link's socket still there? For leases that are a connection's: no round trip. */
     bool (*alive)(struct sq_link *link);
