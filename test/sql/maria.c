@@ -5,6 +5,7 @@
  */
 #include "contract.h"
 #include "db.h"
+#include "proxy.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -195,6 +196,84 @@ static void no_token_is_left(void **state)
     request.kind = HF_MUTEX;
     give(take(store, &request));
     close_store(store);
+}
+
+/* ---- calls, one by one ------------------------------------------------------------------------------------- */
+
+#define OWNER(n) "X'0000000000000000000000000000000" n "'"
+
+/* The verdict of one procedure. */
+static char call(const char *words)
+{
+    char text[64];
+
+    db_text(db, text, sizeof text, "CALL hfm_%s", words);
+    return text[0];
+}
+
+static char acquire(const char *name, const char *owner, int capacity, int ttl_ms, int window_ms)
+{
+    char words[256];
+
+    snprintf(words, sizeof words, "acquire('%s', %s, %d, %d, 1, 0, %d, 0, 1, 1, %d, 77, 'test')",
+             name, owner, capacity > 1 ? 2 : 0, capacity, ttl_ms, window_ms);
+    return call(words);
+}
+
+/* What core never asks for, because its own clock was earlier. */
+static void what_is_over_is_over(void **state)
+{
+    long long token;
+
+    (void)state;
+    close_store(open_with("")); /* the tables */
+    CHECK(acquire("x", OWNER("1"), 1, 1, 1000) == 'G' &&
+          acquire("s", OWNER("1"), 2, 1, 1000) == 'G');
+    nap_ms(5);
+    CHECK(call("renew(CONCAT(X'000173', " OWNER("1") ", X'0000000000007530'))") == '0');
+    CHECK(call("renew(CONCAT(X'000178', " OWNER("1") ", X'0000000000007530'))") == '0');
+    CHECK(call("release('x', " OWNER("1") ")") == 'L' &&
+          call("release('s', " OWNER("1") ")") == 'L');
+
+    CHECK(acquire("x", OWNER("2"), 1, 60000, 1000) == 'G');
+    token = db_do(db, "SELECT token FROM hfm_names WHERE name = 'x'");
+    CHECK(acquire("x", OWNER("2"), 1, 60000, 1000) == 'G'); /* the same again, no second grant */
+    CHECK(db_do(db, "SELECT token FROM hfm_names WHERE name = 'x'") == token);
+    CHECK(call("renew(CONCAT(X'000178', " OWNER("2") ", X'0000000000007530'))") == '1');
+
+    CHECK(acquire("x", OWNER("3"), 1, 60000, 1) == 'Q'); /* nobody beats for it */
+    CHECK(acquire("x", OWNER("4"), 1, 60000, 60000) == 'Q');
+    nap_ms(5);
+    CHECK(call("release('x', " OWNER("2") ")") == 'R');
+    CHECK(db_do(db, "SELECT COUNT(*) FROM hfm_claims WHERE owner = " OWNER("3")) == 0);
+    CHECK(call("cancel('x', " OWNER("4") ")") == 'G' &&
+          call("release('x', " OWNER("4") ")") == 'R');
+}
+
+/* An acquire that was cut off arrives long after its release was answered: by then its connection is gone. */
+static void late_acquire(void **state)
+{
+    struct proxy *proxy = proxy_start(db->port);
+    hf_store *direct = open_with(""), *store = NULL;
+    hf_request request = mutex_request("late");
+    char url[256];
+    hf_status status;
+
+    (void)state;
+    snprintf(url, sizeof url, "mariadb://app@127.0.0.1:%u/test?prefix=hfm_&op_timeout=300ms",
+             (unsigned)proxy_port(proxy));
+    EXPECT(HF_OK, try_open(url, &store));
+    give(take(store, &request));
+    proxy_block(proxy, PROXY_UP, true);
+    status = probe(store, &request);
+    CHECK(status == HF_UNAVAILABLE || status == HF_UNKNOWN);
+    proxy_cut_late(proxy);
+    proxy_heal(proxy);
+    (void)hf_close(store, HF_CLOSE_RELEASE); /* waits until it is settled */
+    proxy_deliver(proxy);
+    EXPECT(HF_OK, probe(direct, &request));
+    close_store(direct);
+    proxy_stop(proxy);
 }
 
 /* ---- the bell ------------------------------------------------------------------------------------------- */
@@ -471,6 +550,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(full_disk),
         cmocka_unit_test(no_token_is_left),
         cmocka_unit_test(woken_by_the_bell),
+        cmocka_unit_test(what_is_over_is_over),
+        cmocka_unit_test(late_acquire),
         cmocka_unit_test(few_rights),
         cmocka_unit_test(printed_sql),
         cmocka_unit_test(read_only_server),
