@@ -181,10 +181,11 @@ static hf_leader *leader_new(const struct record *record, bool leads, uint64_t v
 {
     size_t len = leads ? record->len : 0;
     hf_leader *leader = hfi_malloc(sizeof *leader + len + 1 + sizeof record->label);
-    char *text = (char *)(leader + 1);
+    char *text;
 
     if (!leader)
         return NULL;
+    text = (char *)(leader + 1);
     *leader = (hf_leader){ .leads = leads, .version = version, .value = text, .value_len = len };
     leader->label = text + len + 1;
     if (leads)
