@@ -74,11 +74,16 @@ hf_request acquire_request(const struct cli *cli)
 bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 {
     hf_request try = acquiring->request;
-    hf_error err;
-    hf_status status;
+    bool several = acquiring->also && acquiring->also->count > 0;
+    hf_error err = { .status = HF_BUSY };
+    hf_status status = HF_BUSY;
+    int stop = 0;
 
     try.wait_ms = 0;
-    status = hf_acquire(acquiring->store->store, &try, ret_lease, &err);
+    if (!several)
+        status = hf_acquire(acquiring->store->store, &try, ret_lease, &err);
+    else if (acquiring->request.wait_ms == 0)
+        status = several_acquire(acquiring, 0, &stop, ret_lease, &err);
     if (status == HF_BUSY && acquiring->request.wait_ms != 0)
         status = wait_for_it(acquiring, ret_lease, &err);
     if (status == HF_OK)
@@ -111,7 +116,9 @@ static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, 
             if (request.wait_ms <= 0)
                 request.wait_ms = 1; /* time passed while we were stopped: one last try */
         }
-        status = queue_once(acquiring, &request, &stop, ret_lease, err);
+        status = acquiring->also && acquiring->also->count > 0
+                     ? several_acquire(acquiring, request.wait_ms, &stop, ret_lease, err)
+                     : queue_once(acquiring, &request, &stop, ret_lease, err);
         if (!stop || acquiring->ended_by.number)
             return status;
 
@@ -130,8 +137,7 @@ static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void
         outcome->err = *err;
 }
 
-/* Read the signals that came. true: one of them ends the waiting, for good or to stop. */
-static bool signals_end_it(struct acquiring *acquiring, int *ret_stop)
+bool acquire_ended(struct acquiring *acquiring, int *ret_stop)
 {
     struct signal_event event;
 
@@ -164,7 +170,7 @@ static hf_status queue_once(struct acquiring *acquiring, hf_request *request, in
 
         if (poll(polled, 2, hf_timeout_ms(store)) < 0 && errno != EINTR)
             break;
-        if (polled[0].revents && signals_end_it(acquiring, ret_stop))
+        if (polled[0].revents && acquire_ended(acquiring, ret_stop))
             hf_op_cancel(op); /* on_done still comes */
         hf_process(store);
     }

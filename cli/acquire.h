@@ -21,15 +21,25 @@ struct acquiring {
     struct signals *signals;
     struct status_out *status; /* may be closed */
     hf_request request;
+    const struct texts *also;     /* more names for the same; NULL: none */
     struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
 };
 
 /*
- * Acquire. true: *ret_lease is ours. false: *ret_code is the exit code, after a
+ * Acquire. true: *ret_leases, of the name and then of all `also`, are ours. false: *ret_code is the exit code, after a
  * message: -E's (which may be 0) or 75 if it was busy, 128 + signal if one ended
  * the waiting. We hold nothing and wait for nothing then.
  */
-bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code);
+bool acquire(struct acquiring *acquiring, hf_lease **ret_leases, int *ret_code);
+/* Read the signals that came. true: one of them ends the waiting, for good or to stop. */
+bool acquire_ended(struct acquiring *acquiring, int *ret_stop);
+
+/* ---- several.c: more than one name -------------------------------------------- */
+
+/* Acquire the request's name and all `also`, at most for wait_ms, on a thread of its own so that signals
+ * are seen meanwhile. HF_CANCELLED: one of them ended it; *ret_stop: to stop only. */
+hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret_stop,
+                          hf_lease **ret_leases, hf_error *err);
 
 /* ---- wait_line.c: showing what we wait for ---------------------------------- */
 

@@ -270,6 +270,16 @@ static int set_choice(struct cli *cli, const struct option_def *option, int *fie
     return usage_error(cli, "%s '%s' is none of %s", as, shown(value), option->what);
 }
 
+static void add_text(struct texts *texts, const char *value)
+{
+    texts->items = realloc(texts->items, (texts->count + 1) * sizeof *texts->items);
+    if (!texts->items) {
+        say_error("out of memory");
+        exit(EXIT_INTERNAL);
+    }
+    texts->items[texts->count++] = value;
+}
+
 static int set(struct cli *cli, const struct option_def *option, char *value, const char *as)
 {
     void *field = (char *)&cli->args + option->field;
@@ -280,6 +290,9 @@ static int set(struct cli *cli, const struct option_def *option, char *value, co
         return EXIT_FINE;
     case VALUE_TEXT:
         *(const char **)field = value;
+        return EXIT_FINE;
+    case VALUE_LIST:
+        add_text(field, value);
         return EXIT_FINE;
     case VALUE_SECRET:
         *(char **)field = must_strdup(value);

@@ -48,6 +48,11 @@ int exit_of(hf_status status);
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
+struct texts {
+    const char **items;
+    size_t count;
+};
+
 /* Filled in by args.c through the table in table.c. Strings point into argv (or to a
  * copy, where the argument was a secret and was wiped). A duration of 0 and a
  * number of -1 mean: not given. */
@@ -72,6 +77,7 @@ struct args {
     const char *cell_version;
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;
+    struct texts also;
 };
 
 struct verb;

@@ -68,7 +68,8 @@ void nest_started(struct nest *nest)
     nest->inherited = -1;
 }
 
-void nest_accept(struct nest *nest, const struct nest_hold *hold, uint64_t token)
+void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_t *tokens,
+                 size_t count)
 {
     char name[HF_NAME_MAX], location[NEST_LOCATION_MAX];
     struct hello hello;
@@ -76,13 +77,15 @@ void nest_accept(struct nest *nest, const struct nest_hold *hold, uint64_t token
 
     while ((inner = receive(nest->fd, &hello, name, location)) != -1) {
         struct nest_message answer = { .word = NEST_REFUSED };
-        bool granted;
+        bool granted = false;
 
         if (inner < 0)
             continue; /* not understood, and nobody to answer to */
-        granted = covers(hold, &hello, name, location);
-        if (granted)
-            answer = (struct nest_message){ .word = NEST_GRANTED, .value = token };
+        for (size_t i = 0; i < count && !granted; i++) {
+            granted = covers(&holds[i], &hello, name, location);
+            if (granted)
+                answer = (struct nest_message){ .word = NEST_GRANTED, .value = tokens[i] };
+        }
         if (send(inner, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof answer ||
             !granted) {
             close(inner);

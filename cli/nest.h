@@ -58,8 +58,9 @@ struct nest {
 void nest_open(struct nest *nest);
 /* The command has its end: close ours of it. */
 void nest_started(struct nest *nest);
-/* Take in what inner runs have sent. */
-void nest_accept(struct nest *nest, const struct nest_hold *hold, uint64_t token);
+/* Take in what inner runs have sent: they may share one of what we hold. */
+void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_t *tokens,
+                 size_t count);
 /* The inner run at `index` has hung up. */
 void nest_remove(struct nest *nest, size_t index);
 /* Take in no more; those who are in stay. */

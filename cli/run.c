@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,9 @@ static int check(const struct cli *cli);
 static int run_all(struct run *run);
 static int make_plan(struct run *run);
 static bool enter(struct run *run, int *ret_code);
+static void prepare_holds(struct run *run);
 static bool enter_nested(struct run *run, int *ret_code);
+static bool none_is_around(struct run *run, int *ret_code);
 static bool acquire_own(struct run *run, int *ret_code);
 static void set_environment(const struct run *run);
 static int execute(struct run *run);
@@ -80,6 +83,7 @@ static int run_all(struct run *run)
         say_error("no descriptor for signals: %s", strerror(errno));
         return EXIT_INTERNAL;
     }
+    prepare_holds(run);
     do {
         if (around) /* an earlier round has put itself before it */
             setenv(NEST_VARIABLE, around, 1);
@@ -113,6 +117,11 @@ static int check(const struct cli *cli)
         return usage_error(cli, "no command: put it behind --");
     if (!args->command[0][0])
         return usage_error(cli, "the command is empty");
+    for (size_t i = 0; i < args->also.count; i++)
+        if (!args->also.items[i][0] || strlen(args->also.items[i]) > HF_NAME_MAX)
+            return usage_error(cli, "--also: a name has 1 to %d bytes", HF_NAME_MAX);
+    if (args->also.count >= HF_SEVERAL_MAX)
+        return usage_error(cli, "--also: at most %d names", HF_SEVERAL_MAX);
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
         return usage_error(cli, "--min-hold is longer than --max-hold");
     return acquire_check(cli);
@@ -141,15 +150,14 @@ static int make_plan(struct run *run)
 static bool enter(struct run *run, int *ret_code)
 {
     hf_request request = acquire_request(run->cli);
-    json_t *event;
+    json_t *event, *also;
 
-    run->hold = (struct nest_hold){ request.kind, request.name, request.name_len,
-                                    run->store.info.location };
     if (!enter_nested(run, ret_code))
         return false;
     if (run->outer < 0 &&
         !(run->rite->acquire ? run->rite->acquire(run, ret_code) : acquire_own(run, ret_code)))
         return false;
+    run->leases[0] = run->lease;
     if (run->rite->entered && !run->rite->entered(run, ret_code)) {
         (void)hf_release(run->lease, NULL);
         run->lease = NULL;
@@ -158,14 +166,42 @@ static bool enter(struct run *run, int *ret_code)
 
     run->held_since_ms = hfi_now_ms();
     run->hold_until_ms = hfi_after_ms(run->held_since_ms, run->cli->args.min_hold_ms);
-    say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->cli->args.name), run->token,
-             run->outer >= 0 ? ", from the run around us" : "");
+    for (size_t i = 0; i < run->count; i++)
+        say_more(run->cli, "acquired '%s', token %" PRIu64 "%s", shown(run->holds[i].name),
+                 run->tokens[i], run->outer >= 0 ? ", from the run around us" : "");
     event = status_begin(&run->status, "acquired");
     json_set_name(event, request.name, request.name_len);
-    json_object_set_new(event, "token", json_u64(run->token));
+    json_object_set_new(event, "token", json_u64(run->tokens[0]));
     json_object_set_new(event, "nested", json_boolean(run->outer >= 0));
+    also = json_array();
+    for (size_t i = 1; i < run->count; i++) {
+        json_t *one = json_object();
+
+        json_set_name(one, run->holds[i].name, run->holds[i].name_len);
+        json_object_set_new(one, "token", json_u64(run->tokens[i]));
+        json_array_append_new(also, one);
+    }
+    json_object_set_new(event, "also", also);
     status_send(&run->status, event);
     return true;
+}
+
+static void prepare_holds(struct run *run)
+{
+    const struct texts *also = &run->cli->args.also;
+    hf_request request = acquire_request(run->cli);
+
+    run->count = 1 + also->count;
+    run->leases = must_alloc(run->count * sizeof *run->leases);
+    run->tokens = must_alloc(run->count * sizeof *run->tokens);
+    run->holds = must_alloc(run->count * sizeof *run->holds);
+    for (size_t i = 0; i < run->count; i++) {
+        const char *name = i ? also->items[i - 1] : request.name;
+
+        run->holds[i] =
+            (struct nest_hold){ request.kind, name, strlen(name), run->store.info.location };
+        run->leases[i] = NULL;
+    }
 }
 
 /* true with run->outer < 0: there is no run around us that holds it. */
@@ -173,14 +209,38 @@ static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
-    if (!run->rite->nests || !getenv(NEST_VARIABLE) || run->hold.kind == HF_SEMAPHORE)
+    if (!run->rite->nests || !getenv(NEST_VARIABLE) || run->holds[0].kind == HF_SEMAPHORE)
         return true;
+    if (run->count > 1)
+        return none_is_around(run, ret_code);
 
-    answer = nest_ask(&run->hold, acquire_request(run->cli).wait_ms, &run->signals);
+    answer = nest_ask(&run->holds[0], acquire_request(run->cli).wait_ms, &run->signals);
     run->outer = answer.fd;
-    run->token = answer.token;
+    run->tokens[0] = answer.token;
     *ret_code = EXIT_SIGNAL_BASE + answer.ended_by.number;
     return answer.ended_by.number == 0;
+}
+
+/* Several names are acquired together or not at all: one that a run around us has would be waited for for
+ * ever. */
+static bool none_is_around(struct run *run, int *ret_code)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        struct nest_answer answer = nest_ask(&run->holds[i], 0, &run->signals);
+
+        if (answer.ended_by.number) {
+            *ret_code = EXIT_SIGNAL_BASE + answer.ended_by.number;
+            return false;
+        }
+        if (answer.fd >= 0) {
+            close(answer.fd);
+            say_error("the run around us holds '%s' already: leave it out",
+                      shown(run->holds[i].name));
+            *ret_code = EXIT_BUSY;
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool acquire_own(struct run *run, int *ret_code)
@@ -189,10 +249,13 @@ static bool acquire_own(struct run *run, int *ret_code)
                                    .store = &run->store,
                                    .signals = &run->signals,
                                    .status = &run->status,
-                                   .request = acquire_request(run->cli) };
+                                   .request = acquire_request(run->cli),
+                                   .also = &run->cli->args.also };
 
-    if (acquire(&acquiring, &run->lease, ret_code)) {
-        run->token = hf_token(run->lease);
+    if (acquire(&acquiring, run->leases, ret_code)) {
+        run->lease = run->leases[0];
+        for (size_t i = 0; i < run->count; i++)
+            run->tokens[i] = hf_token(run->leases[i]);
         return true;
     }
     if (acquiring.ended_by.typed)
@@ -205,24 +268,51 @@ static bool acquire_own(struct run *run, int *ret_code)
 /* What is waited for inside of the command, we wait for. A nested run has nothing of its own. */
 static void set_session(const struct run *run)
 {
+    const char *around = getenv(SESSION_VARIABLE);
     char text[HF_SESSION_MAX];
 
-    if (run->lease && hf_session_text(run->lease, getenv(SESSION_VARIABLE), text, NULL) == HF_OK)
+    for (size_t i = 0; run->lease && i < run->count; i++) {
+        if (hf_session_text(run->leases[i], around, text, NULL) != HF_OK)
+            return;
+        around = text;
+    }
+    if (run->lease)
         setenv(SESSION_VARIABLE, text, 1);
 }
 
 static void set_environment(const struct run *run)
 {
-    char token[24];
+    char token[24], *tokens = must_alloc(run->count * sizeof token);
+    size_t len = 0;
 
-    snprintf(token, sizeof token, "%" PRIu64, run->token);
+    for (size_t i = 0; i < run->count; i++)
+        len += (size_t)sprintf(tokens + len, "%s%" PRIu64, i ? " " : "", run->tokens[i]);
+    snprintf(token, sizeof token, "%" PRIu64, run->tokens[0]);
     setenv("HOLDFAST_NAME", run->cli->args.name, 1);
     setenv("HOLDFAST_TOKEN", token, 1);
+    setenv("HOLDFAST_TOKENS", tokens, 1);
     setenv("HOLDFAST_STORE", run->store.for_child, 1);
     set_session(run);
     for (size_t i = 0; i < PASSWORD_ENVS; i++)
         if (run->store.password_envs[i])
             unsetenv(run->store.password_envs[i]);
+    free(tokens);
+}
+
+/* Readable when one of the leases is lost. */
+static int watch_leases(const struct run *run)
+{
+    int all;
+
+    if (run->count == 1)
+        return hf_lease_fd(run->lease);
+    all = epoll_create1(EPOLL_CLOEXEC);
+    for (size_t i = 0; all >= 0 && i < run->count; i++) {
+        struct epoll_event event = { .events = EPOLLIN };
+
+        epoll_ctl(all, EPOLL_CTL_ADD, hf_lease_fd(run->leases[i]), &event);
+    }
+    return all;
 }
 
 static int exit_of_child(const struct child *child)
@@ -259,7 +349,7 @@ static int execute_command(struct run *run)
     /* The command is already on its way while we prepare to watch over it. */
     nest_started(&run->nest);
     if (run->lease)
-        run->lease_fd = hf_lease_fd(run->lease);
+        run->lease_fd = watch_leases(run);
     event = status_begin(&run->status, "started");
     json_object_set_new(event, "pid", json_integer(run->child.pid));
     status_send(&run->status, event);
@@ -283,7 +373,10 @@ static void leave(struct run *run)
 
     nest_close(&run->nest);
     if (run->lease)
-        status = run->rite->release ? run->rite->release(run, &err) : hf_release(run->lease, &err);
+        status = run->rite->release ? run->rite->release(run, &err)
+                                    : hf_release_all(run->leases, run->count, &err);
+    if (run->count > 1 && run->lease_fd >= 0)
+        close(run->lease_fd);
     run->lease = NULL;
     run->lease_fd = -1;
     if (run->outer >= 0)

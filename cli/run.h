@@ -15,7 +15,8 @@ struct run;
 struct run_rite {
     bool nests;                                     /* may run under the lease of an outer run */
     bool (*before)(struct run *run, int *ret_code); /* the store is open, and nothing is acquired */
-    bool (*acquire)(struct run *run, int *ret_code); /* another way to run->lease and run->token */
+    bool (*acquire)(struct run *run,
+                    int *ret_code); /* another way to run->lease and run->tokens[0] */
     bool (*entered)(struct run *run, int *ret_code); /* the lease is ours, no command runs yet */
     int (*ended)(struct run *run, int code);         /* so did the command; returns the exit code */
     hf_status (*release)(struct run *run, hf_error *err); /* instead of hf_release() */
@@ -32,11 +33,13 @@ struct run {
     struct run_plan plan;
 
     /* What we run under: a lease of our own, or that of the run around us. */
-    hf_lease *lease; /* NULL: nested */
-    int lease_fd;
-    int outer; /* nested: the connection; else -1 */
-    uint64_t token;
-    struct nest_hold hold;
+    size_t count;            /* names: NAME and every --also */
+    hf_lease **leases;       /* of each, in the order of the command line */
+    hf_lease *lease;         /* the first; NULL: nested */
+    uint64_t *tokens;        /* of each */
+    struct nest_hold *holds; /* likewise */
+    int lease_fd;            /* readable when one is lost */
+    int outer;               /* nested: the connection; else -1 */
     int64_t held_since_ms;
     int64_t hold_until_ms; /* --min-hold */
 
@@ -44,6 +47,7 @@ struct run {
     enum run_phase phase;
     int64_t kill_at_ms;
     struct run_lease known; /* about the lease, as of the last look */
+    size_t lost_name;       /* whose lease was lost */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
     struct signal_event ended_by; /* a signal that came when the command had ended already */

@@ -22,48 +22,56 @@ struct file {
 
 /* ---- the script --------------------------------------------------------------------------- */
 
-/* All of a file, or of standard input ("-"). One byte more than is allowed is too much for the library. */
-static int read_file(const char *path, struct file *ret_file)
+static char *grow(char *text, size_t room)
 {
-    size_t got, room = 0;
-    int error = 0;
-    FILE *from;
+    char *larger = realloc(text, room + 1);
 
-    *ret_file = (struct file){ 0 };
-    errno = 0;
-    from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    while (from && ret_file->len <= HF_SCRIPT_MAX) {
-        if (ret_file->len == room) {
-            room = room ? 2 * room : 4096;
-            ret_file->text = realloc(ret_file->text, room + 1);
-            if (!ret_file->text) {
-                say_error("out of memory");
-                exit(EXIT_INTERNAL);
-            }
-        }
-        got = fread(ret_file->text + ret_file->len, 1, room - ret_file->len, from);
-        if (got == 0)
-            break;
-        ret_file->len += got;
-    }
-    if (!from || ferror(from))
-        error = errno ? errno : EIO;
-    if (from && from != stdin)
-        fclose(from);
-    if (error) {
-        free(ret_file->text);
-        say_error("%s: %s", shown(path), strerror(error));
-        return EXIT_NO_INPUT;
-    }
-    ret_file->text[ret_file->len] = 0;
-    return EXIT_FINE;
+    if (larger)
+        return larger;
+    say_error("out of memory");
+    exit(EXIT_INTERNAL);
 }
 
-static int need_file(struct cli *cli, const char *what)
+/* One byte more than is allowed is too much for the library, which says so. */
+static void read_all(FILE *from, struct file *file)
 {
-    if (cli->args.name)
+    size_t room = 4096, got;
+
+    file->text = grow(NULL, room);
+    while (file->len <= HF_SCRIPT_MAX) {
+        if (file->len == room) {
+            room *= 2;
+            file->text = grow(file->text, room);
+        }
+        got = fread(file->text + file->len, 1, room - file->len, from);
+        if (got == 0)
+            break;
+        file->len += got;
+    }
+    file->text[file->len] = 0;
+}
+
+/* All of a file, or of standard input ("-"). */
+static int read_file(const char *path, struct file *ret_file)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *from = standard ? stdin : fopen(path, "re");
+    int error = from ? 0 : errno;
+
+    *ret_file = (struct file){ 0 };
+    if (from) {
+        errno = 0;
+        read_all(from, ret_file);
+        if (ferror(from))
+            error = errno ? errno : EIO;
+    }
+    if (from && !standard)
+        fclose(from);
+    if (!error)
         return EXIT_FINE;
-    return usage_error(cli, "no %s given", what);
+    free(ret_file->text);
+    say_error("%s: %s", shown(path), strerror(error));
+    return EXIT_NO_INPUT;
 }
 
 /* ---- what it answers ------------------------------------------------------------------------ */
@@ -163,10 +171,11 @@ static int run(struct cli *cli)
     hf_value *value = NULL;
     hf_status status;
     hf_error err;
-    int code = need_file(cli, "FILE");
+    int code;
 
-    if (code == EXIT_FINE)
-        code = read_file(cli->args.name, &file);
+    if (!cli->args.name)
+        return usage_error(cli, "no FILE given");
+    code = read_file(cli->args.name, &file);
     if (code != EXIT_FINE)
         return code;
     code = store_open(cli, NULL, &store);
@@ -210,11 +219,13 @@ static int exists(struct cli *cli)
     struct file file = { 0 };
     hf_status status;
     hf_error err;
-    int there = 0, code = need_file(cli, "FILE or SHA");
+    int there = 0, code = EXIT_FINE;
 
-    if (code == EXIT_FINE && is_sha(cli->args.name))
+    if (!cli->args.name)
+        return usage_error(cli, "no FILE or SHA given");
+    if (is_sha(cli->args.name))
         file = (struct file){ must_strdup(cli->args.name), SHA_LEN };
-    else if (code == EXIT_FINE)
+    else
         code = read_file(cli->args.name, &file);
     if (code != EXIT_FINE)
         return code;
@@ -280,6 +291,10 @@ static int stop(struct cli *cli)
     free(url);
     if (status == HF_OK)
         return EXIT_FINE;
+    if (status == HF_UNSUPPORTED) { /* said of what we asked for by another word */
+        say_error("this engine runs no scripts, so there is none to kill");
+        return EXIT_CONFIG;
+    }
     code = say_failure(&err);
     return status == HF_IN_USE ? EXIT_BUSY : code;
 }

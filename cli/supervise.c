@@ -64,12 +64,17 @@ static void look_at_lease(struct run *run)
 {
     int64_t now_ms = hfi_now_ms();
     int64_t max_hold_ms = run->cli->args.max_hold_ms;
-    int64_t left_ms;
+    int64_t left_ms = INT64_MAX;
 
-    if (run->lease && !run->known.lost) {
-        left_ms = hf_remaining_ms(run->lease);
-        run->known.lost = hf_lease_state(run->lease) == HF_STATE_LOST;
-        if (!run->known.lost)
+    /* Of several, what is true of the first to end. */
+    for (size_t i = 0; run->lease && i < run->count && !run->known.lost; i++) {
+        int64_t one_ms = hf_remaining_ms(run->leases[i]);
+
+        left_ms = one_ms < left_ms ? one_ms : left_ms;
+        run->known.lost = hf_lease_state(run->leases[i]) == HF_STATE_LOST;
+        if (run->known.lost)
+            run->lost_name = i;
+        else if (i + 1 == run->count)
             run->known.valid_until_ms = hfi_after_ms(now_ms, left_ms);
     }
     if (max_hold_ms && run->known.valid_until_ms > run->held_since_ms + max_hold_ms)
@@ -147,7 +152,8 @@ static void lose(struct run *run)
     static const char *const next[] = { [ON_LOST_TERM] = "; ending the command",
                                         [ON_LOST_KILL] = "; killing the command",
                                         [ON_LOST_WARN] = "; the command goes on without it" };
-    const char *name = run->cli->args.name, *why = why_lost(run);
+    const struct nest_hold *hold = &run->holds[run->lost_name];
+    const char *name = hold->name, *why = why_lost(run);
     json_t *event = status_begin(&run->status, "lost");
 
     run->lost = true;
@@ -230,7 +236,7 @@ static void wait_for_events(struct run *run, int64_t until_ms)
 
 static void hear_inner(struct run *run, int events)
 {
-    nest_accept(&run->nest, &run->hold, run->token);
+    nest_accept(&run->nest, run->holds, run->tokens, run->count);
     if (events & (POLLHUP | POLLERR))
         nest_hang_up(&run->nest); /* nobody has the other end any more */
 }

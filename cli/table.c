@@ -18,6 +18,10 @@
     {                                                            \
         letter, name, VALUE_TEXT, what, 0, 0, FIELD(field), help \
     }
+#define LIST(letter, name, what, field, help)                    \
+    {                                                            \
+        letter, name, VALUE_LIST, what, 0, 0, FIELD(field), help \
+    }
 #define SECRET(letter, name, what, field, help)                    \
     {                                                              \
         letter, name, VALUE_SECRET, what, 0, 0, FIELD(field), help \
@@ -80,6 +84,7 @@ const size_t global_option_count = COUNT(global_options);
 
 static const struct option_def run_options[] = {
     ACQUIRE_ROWS,
+    LIST(0, "also", "NAME", also, "acquire this name too: all of them or none (may be repeated)"),
     TTL_ROW,
     DURATION(0, "min-hold", min_hold_ms, "hold it for at least D, even if COMMAND is quicker"),
     COMMAND_ROWS,

@@ -11,6 +11,7 @@
 enum value {
     VALUE_NONE,     /* a flag: bool */
     VALUE_TEXT,     /* const char * */
+    VALUE_LIST,     /* struct texts: one more each time */
     VALUE_SECRET,   /* char *, copied; what may be secret in argv is wiped */
     VALUE_DURATION, /* int64_t ms, never 0 */
     VALUE_NUMBER,   /* int64_t from min to max */

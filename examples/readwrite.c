@@ -2,19 +2,29 @@
 /*
  * A read-write lock: readers share, a writer is alone. The queue is first come,
  * first served, so a writer that waits is not overtaken by readers who come later:
- * writers do not starve.
+ * writers do not starve. A reader cannot become the writer: two who tried would wait
+ * for each other, so it is refused (HF_DEADLOCK). Here one thread plays all of them,
+ * and says by its scope that each is somebody else.
  */
 #include "example.h"
 
-static hf_status take(hf_store *store, hf_kind kind, int64_t wait_ms, hf_lease **ret_lease)
+enum { ADA = 1, BOB, EVE };
+
+/* `who` stands for a thread of its own: all are played by one here, and one that reads cannot wait for
+ * itself to stop reading. */
+static hf_status take(hf_store *store, uint64_t who, hf_kind kind, int64_t wait_ms,
+                      hf_lease **ret_lease)
 {
+    static uint64_t party;
     hf_request request = HF_REQUEST_INIT;
     hf_error err;
     hf_status status;
 
+    request.scope = ++party;
     request.name = "example/document";
     request.kind = kind;
     request.wait_ms = wait_ms;
+    request.scope = who;
     status = hf_acquire(store, &request, ret_lease, &err);
     printf("%-6s %s\n", kind == HF_SHARED ? "reader" : "writer",
            status == HF_OK ? "is in" : hf_status_text(status));
@@ -34,14 +44,16 @@ int main(int argc, char **argv)
     hf_store *store = open_store(argc, argv);
     hf_lease *first, *second, *writer;
 
-    expect(take(store, HF_SHARED, 0, &first) == HF_OK, "a reader comes in");
-    expect(take(store, HF_SHARED, 0, &second) == HF_OK, "and another one");
-    expect(take(store, HF_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");
+    expect(take(store, ADA, HF_SHARED, 0, &first) == HF_OK, "a reader comes in");
+    expect(take(store, BOB, HF_SHARED, 0, &second) == HF_OK, "and another one");
+    expect(take(store, EVE, HF_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");
+    expect(take(store, ADA, HF_EXCLUSIVE, HF_FOREVER, &writer) == HF_DEADLOCK,
+           "least of all one who reads: it would wait for itself");
     leave(first, "reader");
     leave(second, "reader");
 
-    expect(take(store, HF_EXCLUSIVE, 0, &writer) == HF_OK, "a writer, now that it is free");
-    expect(take(store, HF_SHARED, 0, &first) == HF_BUSY, "no reader meanwhile");
+    expect(take(store, EVE, HF_EXCLUSIVE, 0, &writer) == HF_OK, "a writer, now that it is free");
+    expect(take(store, ADA, HF_SHARED, 0, &first) == HF_BUSY, "no reader meanwhile");
     leave(writer, "writer");
     close_store(store);
     return 0;

@@ -113,6 +113,24 @@ static bool anybody(struct hfi_store *store)
     return found;
 }
 
+/* When to look at the list again: when a wait is due, but as often as a wait can become old enough; and a
+ * moment later for one that was just sent to the store. */
+static int64_t next_round(struct hfi_store *store, int64_t now_ms)
+{
+    const struct hfi_detector *d = &store->detector;
+    int64_t next_ms = now_ms + d->first_ms, least_ms = now_ms + d->first_ms / 8 + 1;
+
+    pthread_mutex_lock(&store->lock);
+    for (struct hfi_list *node = store->waits.next; node != &store->waits; node = node->next) {
+        const struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
+
+        if (wait->tag && wait->check_ms < next_ms)
+            next_ms = wait->check_ms;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return next_ms > least_ms ? next_ms : least_ms;
+}
+
 /* While anybody waits it looks at the list as often as a wait can become old enough; and once more after
  * the last has gone, so that waits that come and go all the time do not ring each time. */
 static void *detect_main(void *arg)
@@ -135,7 +153,7 @@ static void *detect_main(void *arg)
         if (busy || lingers) {
             lingers = busy;
             if (!stopped(d))
-                hfi_futex_wait(&d->bell, rung, hfi_now_ms() + d->first_ms, false);
+                hfi_futex_wait(&d->bell, rung, next_round(store, hfi_now_ms()), false);
             continue;
         }
         lingers = true;

@@ -156,11 +156,30 @@ hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, h
     return status;
 }
 
+/* Most views have none. */
+static bool any_tags(const hf_view *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        const hf_entry *entry = &view->entries[i];
+
+        for (size_t k = 0; k < entry->holder_count; k++)
+            if (hfi_tag_maybe(entry->holders[k].label))
+                return true;
+        for (size_t k = 0; k < entry->waiter_count; k++)
+            if (hfi_tag_maybe(entry->waiters[k].label))
+                return true;
+    }
+    return false;
+}
+
 /* The tags are not for people. false: out of memory. */
 static bool tell_sessions(hf_view *view)
 {
-    struct hfi_graph *graph = hfi_graph_new(view, true, NULL);
+    struct hfi_graph *graph;
 
+    if (!any_tags(view))
+        return true;
+    graph = hfi_graph_new(view, true, NULL);
     hfi_graph_free(graph);
     return graph != NULL;
 }

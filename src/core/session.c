@@ -26,7 +26,6 @@
 _Static_assert(HFI_HELD_MAX == HFI_HOLDS_MAX, "a thread remembers what a tag can name");
 _Static_assert(HFI_TAG_MAX < HF_LABEL_MAX / 3 * 2, "a third of a label is left for people");
 
-#define TAG_MARK   0x1f
 #define BITS(n)    ((UINT64_C(1) << (n)) - 1)
 #define FLAG_TIMED 1u
 #define FLAG_BARGE 2u
@@ -83,7 +82,7 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
 {
     char *at = to;
 
-    *at++ = TAG_MARK;
+    *at++ = HFI_TAG_MARK;
     at = write_letters(at, (tag->timed ? FLAG_TIMED : 0) | (tag->barge ? FLAG_BARGE : 0), 1);
     at = write_letters(at, tag->began, 4);
     at = write_letters(at, tag->session, 6);
@@ -95,7 +94,7 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
 
 bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
 {
-    char *mark = strrchr(label, TAG_MARK);
+    char *mark = strrchr(label, HFI_TAG_MARK);
     const char *at = mark + 1;
     uint64_t flags, began, number;
 
@@ -288,7 +287,8 @@ static void prune(struct held held)
 
 static void remember(struct held held, hf_lease *handle)
 {
-    prune(held);
+    if (*held.count == HFI_HOLDS_MAX)
+        prune(held);
     if (*held.count == HFI_HOLDS_MAX) {
         (*held.count)--;
         memmove(held.handles, held.handles + 1, *held.count * sizeof *held.handles);

@@ -27,10 +27,12 @@
 #include "core/request.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define HFI_HOLDS_MAX   8 /* leases that a tag can name: the latest */
 #define HFI_TAG_MAX     (1 + 1 + 4 + 6 + 2 + 8 * HFI_HOLDS_MAX)
 #define HFI_SCOPE_LISTS 32
+#define HFI_TAG_MARK    0x1f
 
 struct hfi_lease;
 struct hfi_store;
@@ -50,6 +52,11 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token);
 
 /* Write the tag behind a label; returns its length. */
 size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX]);
+/* May the label have one? */
+static inline bool hfi_tag_maybe(const char *label)
+{
+    return strchr(label, HFI_TAG_MARK) != NULL;
+}
 /* Take the tag off a label, in place. false: it has none. */
 bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag);
 

@@ -19,6 +19,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -164,17 +165,15 @@ static hf_status run_native(const struct hfi_prim *prim, struct hfi_counter_op *
 static bool parse(const struct hfi_cell *cell, int64_t *ret_value)
 {
     char text[BYTES_MAX], again[BYTES_MAX];
-    int used = 0;
 
     if (cell->len < 2 || cell->len >= sizeof text || cell->bytes[0] != 'N')
         return false;
     memcpy(text, cell->bytes, cell->len);
     text[cell->len] = 0;
-    if (sscanf(text + 1, "%" SCNd64 "%n", ret_value, &used) != 1 || (size_t)used + 1 != cell->len)
-        return false;
-    snprintf(again, sizeof again, "N%" PRId64,
-             *ret_value); /* "N007" and what is too large are not ours */
-    return strcmp(again, text) == 0;
+    *ret_value = strtoll(text + 1, NULL, 10);
+    /* What it would be written as: so "N007", what is too large and what is no number are not ours. */
+    snprintf(again, sizeof again, "N%" PRId64, *ret_value);
+    return strlen(text) == cell->len && strcmp(again, text) == 0;
 }
 
 /* What it would become. HF_OK, HF_OVERFLOW or HF_CHANGED. */

@@ -86,6 +86,9 @@ somebody_came() { holdfast -q barrier "$1" --parties 1 -n 2>/dev/null; (($? == 6
     eventually test -s ada.code -a -s bob.code
     [[ $(cat ada.code bob.code | xargs) == "0 5" ]]
 
+    # It is no lease of the name: a run inside is an ordinary one.
+    exits 0 holdfast barrier solo --parties 1 -- sh -c 'holdfast run solo --status-fd 1 -- true | grep -q "nested.: *false"'
+
     rm go ada ada.code # one dies inside
     begin holdfast barrier ring --parties 2 --as bob -- sleep 1000
     bob=$!

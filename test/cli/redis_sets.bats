@@ -30,6 +30,10 @@ all_verbs() {
     [[ $(holdfast ls -1 '[a-f]' | xargs) == "a b c d e f" ]]
     exits 0 holdfast break job --token "$(holdfast show job --json | jq -r '.holders[0].token')"
     eventually test -e "$dir/ran"
+    [[ $(holdfast counter n --add 2) == 2 ]]
+    [[ $(echo 'return 7' | holdfast script run -) == 7 ]]
+    exits 75 holdfast script kill
+    says "no script runs"
     begin holdfast watch
     eventually grep -q 'held *f' "$dir/out"
     exits 1 holdfast doctor

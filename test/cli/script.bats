@@ -30,7 +30,7 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     [[ $(holdfast script run words.lua , a | xargs) == "0 1" ]]
     [[ $(echo 'return redis.call("SET", "k", "v")' | holdfast script run -) == OK ]]
     [[ $(echo 'return 2 ^ 40' | holdfast script run -) == 1099511627776 ]]
-    echo 'return { 1, "a\"b", false, { "x", { } }, redis.pcall("NONE"), "\255" }' >kinds.lua
+    printf '%s\n' 'return { 1, "a\"b", false, { "x", { } }, redis.pcall("NONE"), "\255" }' >kinds.lua
     holdfast script run kinds.lua >out
     [[ $(sed -n 3p out) == "(nil)" && $(sed -n 4p out) == "  x" && $(sed -n 5p out) == "  (empty)" ]]
     [[ $(sed -n 6p out) == "(error) ERR "* ]]
@@ -109,4 +109,5 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     says "cells"
     exits 78 holdfast script flush
     exits 78 holdfast script kill
+    says "runs no scripts"
 }

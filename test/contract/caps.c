@@ -96,6 +96,25 @@ static void requests_need_their_caps(void **state)
     close_store(store);
 }
 
+/* Where there are no scripts, the text says what there is instead. */
+static void scripts_need_their_cap(void **state)
+{
+    hf_status want = has(HF_CAP_SCRIPTS) ? HF_OK : HF_UNSUPPORTED;
+    hf_script script = HF_SCRIPT_INIT;
+    hf_store *store = open_store();
+    int there;
+
+    (void)state;
+    script.text = "return 1";
+    EXPECT(want, hf_script_run(store, &script, NULL, &contract_error));
+    CHECK(want == HF_OK || strstr(contract_error.text, "cells"));
+    EXPECT(want, hf_script_exists(store, "return 1", 0, &there, &contract_error));
+    EXPECT(want, hf_script_flush(store, &contract_error));
+    EXPECT(has(HF_CAP_SCRIPTS) ? HF_NOT_FOUND : HF_UNSUPPORTED,
+           hf_script_kill(store, 0, &contract_error));
+    close_store(store);
+}
+
 static void calls_need_their_caps(void **state)
 {
     static const char handle[] = "00000000000000000000000000000000-1";
@@ -160,9 +179,9 @@ static void doctor_reports(void **state)
 int contract_caps(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(info_is_complete),           CASE(engine_list_agrees),
-        CASE(requests_need_their_caps),   CASE(calls_need_their_caps),
-        CASE(tokens_only_where_declared), CASE(doctor_reports),
+        CASE(info_is_complete),      CASE(engine_list_agrees),     CASE(requests_need_their_caps),
+        CASE(calls_need_their_caps), CASE(scripts_need_their_cap), CASE(tokens_only_where_declared),
+        CASE(doctor_reports),
     };
 
     return cmocka_run_group_tests_name("caps", cases, NULL, NULL);

@@ -79,6 +79,30 @@ static void reply_is_lost(void **state)
     close_store(store);
 }
 
+/* Several names: all are asked for before any is answered; and if one answer is lost, nothing stays held. */
+static void several_and_lost_replies(void **state)
+{
+    hf_store *store = open_store(), *second = open_store();
+    hf_request requests[3] = { long_request("a"), long_request("b"), long_request("c") };
+
+    (void)state;
+    for (unsigned lost = 1; lost <= 3; lost += 2) {
+        hf_lease *leases[3] = { NULL, NULL, NULL };
+        unsigned long asked = mem_count(server(), MEM_ACQUIRE);
+
+        mem_fault(server(), MEM_LOSE_REPLY, MEM_ACQUIRE, lost, 0);
+        EXPECT(HF_UNKNOWN, hf_acquire_all(store, requests, 3, leases, &contract_error));
+        CHECK(mem_count(server(), MEM_ACQUIRE) == asked + 3);
+        CHECK(!leases[0] && !leases[1] && !leases[2]);
+        for (int i = 0; i < 3; i++) {
+            AWAIT(count_holders(second, requests[i].name) == 0);
+            check_given_back(second, requests[i].name);
+        }
+    }
+    close_store(second);
+    close_store(store);
+}
+
 /* The answer comes after the outcome was called unknown: nobody may use that grant. */
 static void reply_is_late(void **state)
 {
@@ -517,6 +541,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest cases[] = {
         CASE(request_is_lost),
         CASE(reply_is_lost),
+        CASE(several_and_lost_replies),
         CASE(reply_is_late),
         CASE(request_is_late),
         CASE(messages_come_twice),

@@ -47,7 +47,8 @@ static void needs_cells(void **state)
         request.kind = HF_SHARED;
         EXPECT(HF_INVALID, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
         request.kind = HF_MUTEX;
-        EXPECT(HF_INVALID, hf_once_begin(store, &request, -1, &lease, NULL, &contract_error));
+        EXPECT(HF_INVALID,
+               hf_once_begin(store, &request, HF_TTL_MIN_MS - 1, &lease, NULL, &contract_error));
         EXPECT(HF_NOT_FOUND, hf_once_forget(store, "job", 0, &contract_error));
         lease = take(store, &request);
         EXPECT(HF_INVALID, hf_once_done(lease, &contract_error)); /* nobody began it */
@@ -142,23 +143,30 @@ static void lost_but_nobody_came(void **state)
     close_store(store);
 }
 
+/* That cells with a ttl end is the cells' test. */
 static void a_mark_may_end(void **state)
 {
+    hf_once_mark mark = HF_ONCE_MARK_INIT;
     hf_request request = mutex_request("job");
     hf_store *store;
     hf_lease *lease = NULL;
+    int done = 0;
 
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     if (!has(HF_CAP_CELL_TTL)) {
-        EXPECT(HF_UNSUPPORTED, hf_once_begin(store, &request, 1000, &lease, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED,
+               hf_once_begin(store, &request, 2 * LIMIT_MS, &lease, NULL, &contract_error));
         EXPECT(HF_OK, probe(store, &request));
     } else {
-        EXPECT(HF_OK, hf_once_begin(store, &request, 1000, &lease, NULL, &contract_error));
+        EXPECT(HF_OK, hf_once_begin(store, &request, 2 * LIMIT_MS, &lease, NULL, &contract_error));
+        EXPECT(HF_OK, hf_once_look(store, "job", 0, &done, &mark, &contract_error));
+        CHECK(!done);
         EXPECT(HF_OK, hf_once_done(lease, &contract_error));
         give(lease);
-        AWAIT(!is_done(store));
+        EXPECT(HF_OK, hf_once_look(store, "job", 0, &done, &mark, &contract_error));
+        CHECK(done && mark.ttl_ms > 0 && mark.ttl_ms <= 3 * LIMIT_MS);
     }
     close_store(store);
 }

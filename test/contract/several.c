@@ -220,7 +220,7 @@ static void any_order(void **state)
     stores[1] = open_store();
     for (unsigned i = 0; i < THREADS; i++) {
         crowd[i] =
-            (struct crowd){ .store = stores[i % 2], .seed = i, .rounds = 30, .inside = &inside };
+            (struct crowd){ .store = stores[i % 2], .seed = i, .rounds = 15, .inside = &inside };
         CHECK(pthread_create(&crowd[i].thread, NULL, crowd_run, &crowd[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++)

@@ -32,3 +32,5 @@ fi
 "$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
 # shellcheck disable=SC2016
 "$1/bin/test/with_postgres" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
+# shellcheck disable=SC2016
+"$1/bin/test/with_mariadb" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"

@@ -272,6 +272,58 @@ static void do_async(hf_store *store)
     run_loop(store, &async);
 }
 
+static void do_several(hf_store *store)
+{
+    hf_request requests[3] = { waiting_request("s2"), waiting_request("s0"),
+                               waiting_request("s1") };
+    hf_lease *leases[3];
+
+    if (fine(hf_acquire_all(store, requests, 3, leases, &contract_error)))
+        (void)fine(hf_release_all(leases, 3, &contract_error));
+}
+
+static void on_circle(const hf_deadlock_link *links, size_t count, void *arg)
+{
+    (void)arg;
+    CHECK(count == 2 && links[0].token > 0 && links[1].token > 0);
+}
+
+/* Two scopes that wait for each other; seen, and ended before anybody else does. */
+static void do_deadlock(hf_store *store)
+{
+    char names[2][3] = { "k0", "k1" }, text[HF_SESSION_MAX];
+    hf_lease *held[2] = { NULL, NULL };
+    struct async async = { 0 };
+    hf_op *ops[2] = { NULL, NULL };
+    hf_view *view = NULL;
+
+    for (unsigned i = 0; i < 2; i++) {
+        hf_request request = mutex_request(names[i]);
+
+        request.scope = 7 + i;
+        if (fine(hf_acquire(store, &request, &held[i], &contract_error)))
+            (void)fine(hf_session_text(held[i], NULL, text, &contract_error));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        hf_request request = waiting_request(names[1 - i]);
+
+        request.scope = 7 + i;
+        if (held[1 - i] &&
+            fine(hf_acquire_async(store, &request, on_acquired, &async, &ops[i], &contract_error)))
+            async.pending++;
+    }
+    (void)fine(hf_deadlocks(store, on_circle, NULL, &contract_error));
+    if (fine(hf_inspect(store, "k*", 2, HF_INSPECT_GLOB, &view, &contract_error)))
+        hf_view_free(view);
+    for (int i = 0; i < 2; i++)
+        if (ops[i])
+            (void)hf_op_cancel(ops[i]);
+    run_loop(store, &async);
+    for (int i = 0; i < 2; i++)
+        if (held[i])
+            drop(held[i]);
+}
+
 static void do_watch(hf_store *store)
 {
     hf_cancel *cancel = NULL;
@@ -307,7 +359,8 @@ static void do_cells(hf_store *store)
     if (cell.version &&
         fine(hf_cell_cas(store, "cell", 0, cell.version, "c", 1, 0, &version, &contract_error))) {
         status = hf_cell_wait(store, "cell", 0, version, 1, NULL, &other, &contract_error);
-        CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY);
+        CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY ||
+              status == HF_UNAVAILABLE); /* a line that ended for want of memory */
         (void)fine(hf_cell_delete(store, "cell", 0, version, &contract_error));
     }
     hf_cell_free(&cell);
@@ -456,6 +509,9 @@ static const struct scenario {
     { "breaking", do_break, true, HF_CAP_BREAK },
     { "detached", do_detached, true, HF_CAP_DETACHED },
     { "asynchronous", do_async, true, 0 },
+    { "several", do_several, true, 0 },
+    { "deadlock", do_deadlock, true,
+      HF_CAP_PROCESS }, /* core's memory: once, where runs are cheap */
     { "watching", do_watch, true, HF_CAP_WATCH },
     { "cells", do_cells, true, HF_CAP_CELLS },
     { "limits", do_limits, true, HF_CAP_CELLS | HF_CAP_CLOCK },

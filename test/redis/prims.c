@@ -5,6 +5,8 @@
  */
 #include "bed.h"
 
+#include "prim/cell_op.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +235,44 @@ static void no_right_to_listen(void **state)
     store = open_at(url);
     begin_waiting(&w, store, put(store, "one"));
     CHECK(join(&w) == HF_DENIED && strstr(w.err.text, "SUBSCRIBE"));
+    close_store(store);
+}
+
+/* ---- the server's clock ------------------------------------------------------------------------ */
+
+static int64_t store_us(hf_store *store)
+{
+    struct hfi_prim prim;
+    hf_error inner;
+    int64_t us = 0;
+
+    EXPECT(HF_OK, hfi_prim_enter(&prim, store, "time", "n", 0, HF_CAP_CLOCK, &contract_error));
+    EXPECT(HF_OK, hfi_store_time(&prim, &us, &inner));
+    hfi_prim_leave(&prim);
+    return us;
+}
+
+static int64_t server_us(void)
+{
+    redisReply *reply = server_ask(server, "TIME");
+    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+                 strtoll(reply->element[1]->str, NULL, 10);
+
+    freeReplyObject(reply);
+    return us;
+}
+
+/* It is the server's, and not ours. */
+static void whose_clock(void **state)
+{
+    hf_store *store = open_direct();
+    int64_t before, us;
+
+    (void)state;
+    clock_jump_ms(server, 3600 * 1000);
+    before = server_us();
+    us = store_us(store);
+    CHECK(before <= us && us <= server_us());
     close_store(store);
 }
 
@@ -569,19 +609,13 @@ static void one_that_cannot_be_killed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_message_is_enough),
-        TEST(no_change_is_missed),
-        TEST(channels_are_left),
-        TEST(no_right_to_listen),
-        TEST(nothing_is_counted_twice),
-        TEST(nothing_is_run_twice),
-        TEST(keys_of_others),
-        TEST(values_of_every_kind),
-        TEST(a_script_at_fault),
-        TEST(words_of_ones_own),
-        TEST(what_the_server_has),
-        TEST(a_busy_server),
-        TEST(one_that_cannot_be_killed),
+        TEST(a_message_is_enough),  TEST(no_change_is_missed),
+        TEST(channels_are_left),    TEST(no_right_to_listen),
+        TEST_CLOCK(whose_clock),    TEST(nothing_is_counted_twice),
+        TEST(nothing_is_run_twice), TEST(keys_of_others),
+        TEST(values_of_every_kind), TEST(a_script_at_fault),
+        TEST(words_of_ones_own),    TEST(what_the_server_has),
+        TEST(a_busy_server),        TEST(one_that_cannot_be_killed),
     };
 
     bed_main(argc, argv);

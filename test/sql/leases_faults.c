@@ -42,6 +42,39 @@ static void server_stands_still(void **state)
     leases_close(store);
 }
 
+/* A statement that we gave up is held back on the server, and comes to its row long after we were told that it is
+ * gone: it must have been ended before. */
+static void late_statement(void **state)
+{
+    hf_request request = with_ttl(mutex_request("late"), 10 * LIMIT_MS);
+    hf_store *store;
+
+    (void)state;
+    if (leases_db->kind != DB_POSTGRES)
+        return;
+    store = leases_open(IMPATIENT);
+    give(take(store, &request));
+    db_do(leases_db, "CREATE SEQUENCE public.turn; GRANT ALL ON public.turn TO public");
+    db_do(leases_db, "SELECT pg_advisory_lock(77)");
+    db_do(leases_db,
+          "CREATE FUNCTION public.hold_back() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN "
+          "IF nextval(''public.turn'') = 1 THEN PERFORM pg_advisory_xact_lock(77); END IF; "
+          "RETURN new; END'");
+    db_do(leases_db, "CREATE TRIGGER hold_back BEFORE UPDATE ON hfl_names FOR EACH STATEMENT "
+                     "EXECUTE FUNCTION public.hold_back()");
+    CHECK(was_refused(probe(store, &request)));
+    /* core goes on trying to give it back, until it is sure */
+    AWAIT(db_do(leases_db, "SELECT last_value FROM public.turn") > 1);
+    AWAIT(hf_close(store, 0) == HF_OK);
+    db_do(leases_db, "SELECT pg_advisory_unlock(77)");
+    AWAIT(db_do(leases_db,
+                "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app' AND state = "
+                "'active'") == 0);
+    db_do(leases_db, "DROP TRIGGER hold_back ON hfl_names; DROP FUNCTION public.hold_back(); "
+                     "DROP SEQUENCE public.turn");
+    leases_gets_free("late");
+}
+
 /* A holder is told before its lease is over, also while nobody answers. */
 static void holder_is_told_of_silence(void **state)
 {
@@ -92,6 +125,29 @@ static void all_go_on_after_a_crash(void **state)
     close_store(holders);
 }
 
+/* A server that comes back without the last commits, as a standby that takes over may: the holder is told, and long
+ * before its next renewal. */
+static void commits_are_lost(void **state)
+{
+    hf_request request = with_ttl(mutex_request("forgotten"), 10 * LIMIT_MS);
+    hf_request other = waiting_request("other");
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    if (leases_db->kind != DB_POSTGRES)
+        return;
+    store = leases_open(IMPATIENT "&connections=1");
+    lease = take(store, &request);
+    db_kill(leases_db);
+    db_restart(leases_db);
+    db_do(leases_db, "DELETE FROM hfl_names WHERE name = 'forgotten'");
+    give(take(store, &other));
+    await_lost(lease);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
 /* A lease is not its connection's: an administrator may end all of them, also the one that listens. */
 static void sessions_are_ended(void **state)
 {
@@ -132,9 +188,41 @@ static void asked_while_away(void **state)
     close_store(store);
 }
 
+/* The second in a queue, whose bell had nothing to do when it came, is kept alive as well: it gets its turn
+ * after more than a window, with a lease that is still good. */
+static void the_second_is_kept_alive(void **state)
+{
+    hf_store *holder = leases_open(""), *first = leases_open(""), *second = leases_open("");
+    hf_request request = with_ttl(mutex_request("long"), 3000), warm = mutex_request("warm");
+    hf_lease *lease = take(holder, &request), *other = take(second, &warm);
+    struct attempt one, two;
+    int64_t begin_ms;
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&one, first, &request);
+    AWAIT(count_waiters(holder, "long") == 1);
+    nap_ms(
+        500); /* `other` has been held for so long that the bell listens, and has nothing to do */
+    give(other);
+    attempt_start(&two, second, &request);
+    AWAIT(count_waiters(holder, "long") == 2);
+    for (begin_ms = now_ms(); now_ms() < begin_ms + 3500; nap_ms(50)) /* a window and more */
+        CHECK(count_waiters(holder, "long") == 2);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&one));
+    give(one.lease);
+    EXPECT(HF_OK, attempt_join(&two));
+    give(two.lease);
+    close_store(second);
+    close_store(first);
+    close_store(holder);
+}
+
 const struct CMUnitTest leases_fault_cases[] = {
-    cmocka_unit_test(server_stands_still),     cmocka_unit_test(holder_is_told_of_silence),
-    cmocka_unit_test(all_go_on_after_a_crash), cmocka_unit_test(sessions_are_ended),
-    cmocka_unit_test(asked_while_away),
+    cmocka_unit_test(server_stands_still),       cmocka_unit_test(late_statement),
+    cmocka_unit_test(holder_is_told_of_silence), cmocka_unit_test(all_go_on_after_a_crash),
+    cmocka_unit_test(sessions_are_ended),        cmocka_unit_test(asked_while_away),
+    cmocka_unit_test(commits_are_lost),          cmocka_unit_test(the_second_is_kept_alive),
 };
 const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;

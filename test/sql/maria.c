@@ -271,6 +271,42 @@ static void few_rights(void **state)
     close_store(store);
 }
 
+/* ---- the printed SQL ------------------------------------------------------------------------------------- */
+
+static void write_sql(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)level;
+    (void)topic;
+    fprintf(arg, "%s;\n", text);
+}
+
+/* What is printed for who may make tables is enough for who may not; and the server's own client program takes it. */
+static void printed_sql(void **state)
+{
+    static const char *const words[] = { "sql", NULL };
+    const char *url = url_of("app", "");
+    hf_request request = mutex_request("printed");
+    hf_store *store = NULL;
+    char path[128], command[512], other[1200];
+    FILE *file;
+
+    (void)state;
+    snprintf(other, sizeof other, "%.*sprinted_&create=off", (int)(strstr(url, "hfm_") - url), url);
+    EXPECT(HF_CONFIG, try_open(other, &store));
+    CHECK(strstr(contract_error.text, "--sql") != NULL);
+    snprintf(path, sizeof path, "%s/tables.sql", db->dir);
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    EXPECT(HF_OK, hf_manage(other, words, write_sql, file, &contract_error));
+    fclose(file);
+    snprintf(command, sizeof command, "mariadb --no-defaults -u root -S '%s' test <'%s'",
+             db->socket, path);
+    CHECK(system(command) == 0); /* NOLINT(cert-env33-c): our own words */
+    EXPECT(HF_OK, try_open(other, &store));
+    give(take(store, &request));
+    close_store(store);
+}
+
 /* ---- settings of others ------------------------------------------------------------------------------------ */
 
 static void read_only_server(void **state)
@@ -387,8 +423,8 @@ static void urls_that_are_none(void **state)
     }
 }
 
-/* User, password and server from a file; what is wrong is said without the password. */
-static void option_file(void **state)
+/* From an option file, a file, the environment; what is wrong is said without the password. */
+static void passwords(void **state)
 {
     hf_store *store = NULL;
     hf_request request = mutex_request("file");
@@ -406,6 +442,20 @@ static void option_file(void **state)
     EXPECT(HF_OK, try_open(url, &store));
     give(take(store, &request));
     close_store(store);
+    snprintf(path, sizeof path, "%s/secret", db->dir);
+    file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file, "%s\nmore\n", DB_SECRET);
+    fclose(file);
+    snprintf(url, sizeof url, "&password_file=%s", path);
+    EXPECT(HF_OK, try_open(url_of("locked", url), &store));
+    close_store(store);
+    setenv("HOLDFAST_TEST_SECRET", DB_SECRET, 1);
+    EXPECT(HF_OK, try_open(url_of("locked", "&password_env=HOLDFAST_TEST_SECRET"), &store));
+    close_store(store);
+    EXPECT(HF_DENIED, try_open(url_of("locked", "&password_file=/nowhere"), &store));
+    EXPECT(HF_CONFIG, try_open(url_of("locked", "&password_env=NOT_THERE_AT_ALL"), &store));
+    EXPECT(HF_CONFIG, try_open(url_of("locked:" DB_SECRET, url), &store));
     EXPECT(HF_DENIED, try_open(url_of("locked:open-" DB_SECRET, ""), &store));
     CHECK(strstr(contract_error.text, DB_SECRET) == NULL);
     EXPECT(HF_CONFIG, try_open(fill_in("mysql://locked:" DB_SECRET "@h/t?x={id}"), &store));
@@ -422,10 +472,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_token_is_left),
         cmocka_unit_test(woken_by_the_bell),
         cmocka_unit_test(few_rights),
+        cmocka_unit_test(printed_sql),
         cmocka_unit_test(read_only_server),
         cmocka_unit_test(not_innodb),
         cmocka_unit_test(urls_that_are_none),
-        cmocka_unit_test(option_file),
+        cmocka_unit_test(passwords),
         cmocka_unit_test(odd_defaults),
     };
     int failed;

@@ -40,8 +40,11 @@ static void cut_late(struct proxy *proxy)
 
 void trouble_end_sessions(struct db *db)
 {
+    int64_t until_ms = clock_ms() + 30000;
     char ids[4096], *id, *rest = ids;
 
+    while (!db_answers(db) && clock_ms() < until_ms)
+        sleep_ms(20);
     if (db->kind == DB_POSTGRES) {
         db_do(db, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE "
                   "datname = 'test' AND usename = 'app'");

@@ -388,9 +388,12 @@ int observer_main(const struct torture *torture, uint32_t lane)
     struct rng rng = { .state = torture->seed };
     hf_store *store;
     uint32_t look = 0;
+    hf_error err;
 
-    if (hf_open(torture->url, NULL, &store, NULL) != HF_OK)
-        return 2;
+    if (hf_open(torture->url, NULL, &store, &err) != HF_OK) {
+        fprintf(stderr, "torture: observer: %s\n", err.text);
+        return err.status == HF_UNAVAILABLE ? 0 : 2;
+    }
     while (!atomic_load(&torture->history->stop)) {
         unsigned index = rng_below(&rng, lock_count);
 

@@ -45,6 +45,8 @@ static void every_code(void **state)
         { "ERR Unknown subcommand or wrong number of arguments for 'x'", HF_VERSION, NULL },
         { "ERR wrong number of arguments for 'auth' command", HF_VERSION, NULL },
         { "ERR Unknown Redis command called from script script: 6b1b", HF_VERSION, NULL },
+        { "ERR increment or decrement would overflow", HF_OVERFLOW, NULL },
+        { "ERR value is not an integer or out of range", HF_MISMATCH, NULL },
         { "ERR something else", HF_CORRUPT, NULL },
         { "ERR", HF_CORRUPT, NULL },
         { "", HF_CORRUPT, NULL },

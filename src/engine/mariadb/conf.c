@@ -4,7 +4,7 @@
  *
  *   mysql://[user[:password]@][host[:port]]/database?socket=&tls=&verify=&ca=&cert=&key=&option_file=&option_group=
  *
- * No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
+ * and password_file=, password_env= (secret.c). No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
  * in the wrong place may be a password.
  */
 #include "engine/mariadb/ma.h"
@@ -190,6 +190,8 @@ hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
         return hfi_error_memory(err);
     conn->native = conf;
     status = take_place(url->rest, conf, err);
+    if (status == HF_OK)
+        status = hfi_ma_take_secret(url, &conf->password, err);
     if (status == HF_OK)
         status = take_text(url, "socket", &conf->socket, err);
     if (status == HF_OK)

@@ -6,8 +6,12 @@
 #include "engine/mariadb/ma.h"
 
 #include "engine/sql/hold.h"
+#include "util/alloc.h"
+#include "util/error.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 const struct sq_driver hfi_ma_driver = {
     .name = "mariadb",
@@ -85,10 +89,40 @@ static hf_status ma_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     return hfi_sq_open(&hfi_ma_driver, ma_variant(url), url, host, ret_conn, err);
 }
 
+struct printing {
+    hf_finding_fn *finding;
+    void *arg;
+    bool no_memory;
+};
+
+/* The client program of the server ends a statement at the first ';', but for a DELIMITER. */
+static void print_one(hf_level level, const char *topic, const char *text, void *arg)
+{
+    struct printing *p = arg;
+    size_t room = strlen(text) + 64;
+    char *whole;
+
+    if (strncmp(text, "CREATE PROCEDURE", strlen("CREATE PROCEDURE")) != 0) {
+        p->finding(level, topic, text, p->arg);
+        return;
+    }
+    whole = hfi_malloc(room);
+    if (!whole) {
+        p->no_memory = true;
+        return;
+    }
+    snprintf(whole, room, "DELIMITER //\n%s\n//\nDELIMITER ;", text);
+    p->finding(level, topic, whole, p->arg);
+    hfi_free(whole);
+}
+
 static hf_status ma_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
                            void *arg, hf_error *err)
 {
-    return hfi_sq_manage(&hfi_ma_driver, url, words, finding, arg, err);
+    struct printing p = { finding, arg, false };
+    hf_status status = hfi_sq_manage(&hfi_ma_driver, url, words, print_one, &p, err);
+
+    return status == HF_OK && p.no_memory ? hfi_error_memory(err) : status;
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -136,6 +136,8 @@ static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64
     setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
     setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     fcntl(hfi_ma_fd(link), F_SETFD, FD_CLOEXEC);
+    /* Over TLS the library reads with read(2), also in its non-blocking calls. */
+    fcntl(hfi_ma_fd(link), F_SETFL, fcntl(hfi_ma_fd(link), F_GETFL) | O_NONBLOCK);
     return HF_OK;
 }
 

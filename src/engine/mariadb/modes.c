@@ -7,9 +7,9 @@
 static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err);
 
-static const struct hfi_engine tables[2][2] =
-    SQ_HOLD_TABLES("mariadb", "mysql mariadb", "the server's own: first come first served",
-                   "the server's own: first come first served");
+static const struct hfi_engine tables[2][2] = SQ_HOLD_TABLES(
+    "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
+    "the server's own: first come first served", "the server's own: first come first served");
 
 const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url)
 {

@@ -17,14 +17,14 @@
 #include <stdio.h>
 
 /* By way of pg_settings: an older server does not know all of them. */
-#define PREPARE                                                                         \
-    "SELECT set_config(s.name, v.value, false) FROM (VALUES"                            \
-    " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"     \
-    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0')," \
-    " ('client_connection_check_interval', '2000'),"                                    \
-    " ('tcp_keepalives_idle', '" SQ_ALIVE_TEXT_IDLE "'),"                               \
-    " ('tcp_keepalives_interval', '" SQ_ALIVE_TEXT_INTERVAL "'),"                       \
-    " ('tcp_keepalives_count', '" SQ_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '0'))"  \
+#define PREPARE                                                                            \
+    "SELECT set_config(s.name, v.value, false) FROM (VALUES"                               \
+    " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"        \
+    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),"    \
+    " ('client_connection_check_interval', '2000'),"                                       \
+    " ('tcp_keepalives_idle', '" SQ_ALIVE_TEXT_IDLE "'),"                                  \
+    " ('tcp_keepalives_interval', '" SQ_ALIVE_TEXT_INTERVAL "'),"                          \
+    " ('tcp_keepalives_count', '" SQ_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '40000'))" \
     " AS v(name, value) JOIN pg_settings s ON s.name = v.name"
 
 static void key(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM])

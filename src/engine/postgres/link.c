@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define GREET_TRIES 10
+
 static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err);
 
 bool hfi_pg_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
@@ -176,37 +178,54 @@ hf_status hfi_pg_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
  * are made when the tables are empty, and are kept. synchronous_commit is the operator's choice, and stays.
  */
 static const char session[] =
+    "SET statement_timeout = 0; SET lock_timeout = 0;"
     "SET default_transaction_isolation = 'read committed';"
     "SET default_transaction_read_only = off;"
-    "SET statement_timeout = 0; SET lock_timeout = 0;"
     "SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0;"
     "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error;"
     "SET standard_conforming_strings = on; SET bytea_output = 'hex';"
     "SET enable_seqscan = off; SET jit = off;"
-    "SELECT pid::int8, (extract(epoch FROM backend_start) * 1000000)::int8, pg_is_in_recovery()"
+    "SELECT pid::int8, (extract(epoch FROM backend_start) * 1000000)::int8, pg_is_in_recovery(),"
+    " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8"
     " FROM pg_stat_get_activity(pg_backend_pid())";
+
+/* Another server, or the same after a restart: it may lack the last commits. */
+static void meet(struct hfi_conn *conn, int64_t born)
+{
+    struct pg_conf *conf = conn->native;
+    int64_t before = atomic_exchange(&conf->born, born);
+
+    if (before != 0 && before != born && conn->conf.mode == SQ_MODE_LEASE && conn->host->doubt)
+        conn->host->doubt(conn->host, "the server is another one now, or was restarted");
+}
 
 static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
     const struct sq_value *standby;
+    enum sq_outcome outcome = SQ_REFUSED;
     hf_status status = HF_OK;
 
     if (PQserverVersion(link->native) < 140000)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "the server is PostgreSQL %d: 14 is the oldest that we know",
                              PQserverVersion(link->native) / 10000);
-    if (hfi_pg_text(link, session, deadline_ms, &rows, &trouble) != SQ_DONE)
+    /* A role's statement_timeout of a few ms may hit the very statement that lifts it. */
+    for (int i = 0; i < GREET_TRIES && outcome == SQ_REFUSED && !link->dead; i++)
+        outcome = hfi_pg_text(link, session, deadline_ms, &rows, &trouble);
+    if (outcome != SQ_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
     link->server_id = hfi_sq_int(&rows, 0, 0);
     link->since = hfi_sq_int(&rows, 0, 1);
-    standby = rows.count == 1 && rows.columns == 3 ? sq_at(&rows, 0, 2) : NULL;
+    standby = rows.count == 1 && rows.columns == 4 ? sq_at(&rows, 0, 2) : NULL;
     if (!standby)
         status = hfi_error_set(err, HF_UNAVAILABLE, 0, "an odd answer to our greeting");
     else if (standby->len == 1 && *(const char *)standby->bytes == 't')
         status = hfi_error_set(err, HF_UNAVAILABLE, 0,
                                "the server is a standby, on which nothing can be locked");
+    if (status == HF_OK)
+        meet(link->conn, hfi_sq_int(&rows, 0, 3));
     hfi_sq_rows_free(&rows);
     return status;
 }

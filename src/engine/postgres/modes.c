@@ -8,7 +8,7 @@ static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hf
                            hf_error *err);
 
 static const struct hfi_engine tables[2][2] = SQ_HOLD_TABLES(
-    "postgres", "postgresql postgres",
+    "postgres", "postgresql postgres", "after 40 s",
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 

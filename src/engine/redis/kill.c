@@ -180,7 +180,10 @@ hf_status hfi_rd_manage(struct hfi_url *url, const char *const *words, hf_findin
     hf_status status;
 
     (void)finding, (void)arg;
-    if (strcmp(words[0], "script-kill") != 0 || (words[1] && words[2]))
+    if (strcmp(words[0], "script-kill") != 0)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "nothing to administer of that kind: it knows only \"script-kill\"");
+    if (words[1] && words[2])
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\" and at most a number");
     if (words[1] && hfi_parse_u64(words[1], 1, HF_MS_MAX, &wait_ms))
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\": no number of ms");

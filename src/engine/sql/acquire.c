@@ -25,6 +25,9 @@
 #include <string.h>
 
 #define REST_MS 250 /* about so often a server that cannot be reached is asked again */
+#define GRACE_MS \
+    250 /* for the answer, beyond our deadline: to cut it off costs more, a connection */
+#define DENY_TRIES 3
 
 struct attempt {
     struct hfi_conn *conn;
@@ -134,7 +137,6 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
 {
     struct sq_wait *wait = &a->wait;
     int64_t poke_ms = hfi_sq_int(rows, 0, 3);
-    bool dozes;
 
     pthread_mutex_lock(&a->conn->lock);
     wait->state = SQ_QUEUED;
@@ -146,10 +148,11 @@ static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, in
         wait->from_ms = sent_ms;
     }
     wait->told = false;
-    dozes = !hfi_sq_bell_fresh(a->conn); /* its link was lost meanwhile, and nobody waited */
-    pthread_mutex_unlock(&a->conn->lock);
-    if (poke_ms > 0 || dozes)
+    hfi_sq_bell_by(a->conn, wait->poke_ms);
+    hfi_sq_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    if (!hfi_sq_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
         hfi_sq_bell_kick(a->conn);
+    pthread_mutex_unlock(&a->conn->lock);
     return queued(a, ret_status);
 }
 
@@ -230,6 +233,8 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
         pthread_mutex_unlock(&a->conn->lock);
     }
     params[9] = sq_int(wait);
+    if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
+        r.deadline_ms = hfi_now_ms() + GRACE_MS;
     status = hfi_sq_call(a->conn, &r);
     a->unsure = a->unsure || r.copied;
     if (status == HF_OK) {
@@ -286,11 +291,13 @@ static hf_status deny(struct attempt *a, hf_status status)
     if (!a->unsure)
         return status;
     r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
-    if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) != HF_OK ||
-        hfi_sq_call(a->conn, &r) != HF_OK)
-        return HF_UNKNOWN;
-    hfi_sq_rows_free(&r.rows);
-    return status;
+    for (int tries = 0; tries < DENY_TRIES; tries++) /* memory may be short, or a link lost, once */
+        if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) == HF_OK &&
+            hfi_sq_call(a->conn, &r) == HF_OK) {
+            hfi_sq_rows_free(&r.rows);
+            return status;
+        }
+    return HF_UNKNOWN;
 }
 
 /* It is to end: out of the queue, unless it was granted first. */

@@ -105,7 +105,7 @@ static hf_status take_pooler(struct hfi_url *url, struct sq_conf *conf, hf_error
 static hf_status take_window(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
 {
     int64_t window_ms = 0;
-    hf_status status = hfi_url_take_duration(url, "window", 1000, LIMIT_MAX_MS, &window_ms, err);
+    hf_status status = hfi_url_take_duration(url, "window", 3000, LIMIT_MAX_MS, &window_ms, err);
 
     conf->window_min_ms = window_ms ? window_ms : 3000;
     conf->window_max_ms = window_ms ? window_ms : 10000;

@@ -228,14 +228,14 @@ static hf_status aside(struct sq_hold *hold, const char *template, const struct 
     hf_status status;
 
     if (!hfi_sq_hold_fill(hold, template, name, sql, sizeof sql))
-        return hfi_error_set(err, HF_INVALID, 0, "name: too long");
+        return hfi_error_memory(err);
     status = hfi_sq_take(hold->conn, until_ms, &link, err);
     if (status != HF_OK)
         return status;
     status = hfi_sq_text(link, sql, until_ms, ret_rows, &trouble);
     hfi_sq_give(link);
-    if (status == HF_UNKNOWN)
-        status = HF_UNAVAILABLE; /* it names or makes a row, and may do so twice */
+    if (status == HF_UNKNOWN) /* it names or makes a row, and may do so twice */
+        status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
     if (status != HF_OK)
         hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     return status;
@@ -422,7 +422,7 @@ static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_se
     char sql[SQ_SQL_ROOM];
 
     if (!hfi_sq_hold_fill(hold, templates[row][way], name, sql, sizeof sql)) {
-        *ret_status = hfi_error_set(err, HF_INVALID, 0, "name: too long");
+        *ret_status = hfi_error_memory(err);
         return TURN_FAILED;
     }
     if (way == SQ_WAY_WAIT)
@@ -447,7 +447,8 @@ static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_se
     if (stay->stop != HF_OK || outcome == SQ_UNSENT || (outcome == SQ_REFUSED && trouble.again) ||
         was_interrupted(hold, &trouble))
         return TURN_AGAIN; /* the caller looks at stay->stop first */
-    *ret_status = outcome == SQ_REFUSED ? trouble.status : HF_UNAVAILABLE;
+    *ret_status =
+        outcome == SQ_REFUSED || trouble.status == HF_NO_MEMORY ? trouble.status : HF_UNAVAILABLE;
     hfi_error_set(err, *ret_status, trouble.error.native, "%s", trouble.error.text);
     return TURN_FAILED;
 }
@@ -474,8 +475,8 @@ static hf_status raise_token(struct hfi_conn *conn, struct hfi_op *op, hf_error 
             return HF_OK;
         status = hfi_error_set(err, HF_FULL, 0, "no token is left for this name");
     } else {
-        if (status == HF_UNKNOWN)
-            status = HF_UNAVAILABLE; /* a token that nobody got harms nobody */
+        if (status == HF_UNKNOWN) /* a token that nobody got harms nobody */
+            status = request.trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
         hfi_error_set(err, status, request.trouble.error.native, "%s", request.trouble.error.text);
     }
     seat = hfi_sq_seat_of(conn->hold, claim);
@@ -500,13 +501,16 @@ static hf_status free_lock(struct sq_hold *hold, struct sq_seat *seat, struct hf
     bool freed;
 
     if (!hfi_sq_hold_fill(hold, row ? hold->words->row_free : hold->words->session_free,
-                          &claim->name, sql, sizeof sql))
-        return HF_INVALID;
+                          &claim->name, sql, sizeof sql)) {
+        seat->link->dead = true; /* it has to end; so it ends with its connection */
+        return hfi_error_memory(err);
+    }
     seat->link->in_txn = false;
     status = hfi_sq_text(seat->link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK) {
         seat->link->dead = true; /* it ends with the connection, whatever became of the statement */
-        return hfi_error_set(err, HF_UNKNOWN, trouble.error.native, "%s", trouble.error.text);
+        return hfi_error_set(err, trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNKNOWN,
+                             trouble.error.native, "%s", trouble.error.text);
     }
     freed = row || hfi_sq_int(&rows, 0, 0) == 1;
     hfi_sq_rows_free(&rows);

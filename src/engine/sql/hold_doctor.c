@@ -60,6 +60,17 @@ static void about_room(const struct report *report, const struct hfi_conn *conn,
     say(report, narrow ? HF_WARNING : HF_FINE, "connections", text);
 }
 
+/* The second column: after how long the server looks whether a silent host is still there; 0: its system decides. */
+static void about_hosts(const struct report *report, const struct sq_rows *rows)
+{
+    if (rows->columns < 2 || hfi_sq_int(rows, 0, 1) > 0)
+        say(report, HF_FINE, "keepalive", "a host that vanished is noticed by the server");
+    else
+        say(report, HF_WARNING, "keepalive",
+            "tcp_keepalive_time is 0: the locks of a host that vanished stay as long as the "
+            "server's system waits, usually two hours; set it to 20");
+}
+
 hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
                              hf_error *err)
 {
@@ -68,11 +79,12 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     struct sq_trouble trouble = { .status = HF_OK };
     struct sq_rows rows = { 0 };
     struct sq_link *link;
-    hf_status status = hfi_sq_take(conn, until_ms, &link, err);
+    hf_status status = hfi_sq_doctor(conn, finding, arg, err);
 
+    if (status == HF_OK)
+        status = hfi_sq_take(conn, until_ms, &link, err);
     if (status != HF_OK)
         return status;
-    say(&report, HF_FINE, "server", conn->location);
     about_mode(&report, conn);
     status = hfi_sq_text(link, conn->hold->words->limits, until_ms, &rows, &trouble);
     if (status == HF_OK) {
@@ -82,6 +94,7 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     }
     if (status == HF_OK) {
         about_room(&report, conn, hfi_sq_int(&rows, 0, 0));
+        about_hosts(&report, &rows);
         hfi_sq_rows_free(&rows);
     }
     hfi_sq_give(link);

@@ -162,7 +162,7 @@ static hf_status prepare(struct sq_hold *hold, struct sq_link *link, int64_t dea
         return HF_OK;
     }
     if (status == HF_UNKNOWN)
-        status = HF_UNAVAILABLE;
+        status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
     return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
 }
 

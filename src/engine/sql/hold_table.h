@@ -12,42 +12,43 @@
 
 /* No shared locks: a reader and a mutex of one name could not be told from each other, and must not mix. No queue that
  * can be seen, and no order that is promised: it is the server's own. */
-#define SQ_HOLD_CAPS (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CLOCK)
+#define SQ_HOLD_CAPS                                                                     \
+    (HF_CAP_WAIT | HF_CAP_PROCESS | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | \
+     HF_CAP_CLOCK)
 
-#define SQ_HOLD_TABLE(NAME, SCHEMES, CAPS, TOKENS, CRASH, FAILOVER, FAIRNESS)                    \
-    {                                                                                            \
-        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING,                                            \
-        .info = { .name = (NAME),                                                                \
-                  .schemes = (SCHEMES),                                                          \
-                  .available = 1,                                                                \
-                  .tokens = (TOKENS),                                                            \
-                  .caps = SQ_HOLD_CAPS | (CAPS),                                                 \
-                  .on_crash = (CRASH),                                                           \
-                  .on_pause =                                                                    \
-                      "kept while the connection lives; lost when the server's keepalive ends "  \
-                      "it (40 s without a sign of the host)",                                    \
-                  .on_clock_jump = "unaffected: there is no ttl",                                \
-                  .on_server_loss = (FAILOVER),                                                  \
-                  .on_partition = "the client knows after 14 s; the server frees it after 40 s", \
-                  .fairness = (FAIRNESS),                                                        \
-                  .wakeup = "the server's own lock queue" },                                     \
-        .default_ttl_ms = 0, .min_ttl_ms = SQ_MIN_TTL_MS, .guard_ms = SQ_GUARD_MS,               \
-        .open = hold_open, .close = hfi_sq_close, .abandon = hfi_sq_abandon,                     \
-        .location = hfi_sq_location, .submit = hfi_sq_submit, .cancel = hfi_sq_cancel,           \
-        .doctor = hfi_sq_hold_doctor,                                                            \
+#define SQ_HOLD_TABLE(NAME, SCHEMES, CAPS, TOKENS, FAILOVER, HOST, FAIRNESS)                 \
+    {                                                                                        \
+        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING,                                        \
+        .info = { .name = (NAME),                                                            \
+                  .schemes = (SCHEMES),                                                      \
+                  .available = 1,                                                            \
+                  .tokens = (TOKENS),                                                        \
+                  .caps = SQ_HOLD_CAPS | (CAPS),                                             \
+                  .on_crash = SQ_ON_CRASH,                                                   \
+                  .on_pause = "kept while the connection lives: a stopped process keeps it", \
+                  .on_clock_jump = "unaffected: there is no ttl",                            \
+                  .on_server_loss = (FAILOVER),                                              \
+                  .on_partition =                                                            \
+                      "LOST after 14 s without a sign of the server, which frees it " HOST,  \
+                  .fairness = (FAIRNESS),                                                    \
+                  .wakeup = "the server's own lock queue" },                                 \
+        .default_ttl_ms = 0, .min_ttl_ms = SQ_MIN_TTL_MS, .guard_ms = SQ_GUARD_MS,           \
+        .open = hold_open, .close = hfi_sq_close, .abandon = hfi_sq_abandon,                 \
+        .location = hfi_sq_location, .submit = hfi_sq_submit, .cancel = hfi_sq_cancel,       \
+        .doctor = hfi_sq_hold_doctor,                                                        \
     }
 
 /* [mode is session][tokens=on] */
-#define SQ_HOLD_PAIR(NAME, SCHEMES, FAIRNESS)                                                \
-    {                                                                                        \
-        SQ_HOLD_TABLE(NAME, SCHEMES, 0, HF_TOKENS_NONE, SQ_ON_CRASH, SQ_ON_LOSS, FAIRNESS),  \
-            SQ_HOLD_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKENS_WHILE_DURABLE, SQ_ON_CRASH, \
-                          SQ_ON_LOSS_TOKENS, FAIRNESS)                                       \
+#define SQ_HOLD_PAIR(NAME, SCHEMES, HOST, FAIRNESS)                                                \
+    {                                                                                              \
+        SQ_HOLD_TABLE(NAME, SCHEMES, 0, HF_TOKENS_NONE, SQ_ON_LOSS, HOST, FAIRNESS),               \
+            SQ_HOLD_TABLE(NAME, SCHEMES, HF_CAP_TOKEN, HF_TOKENS_WHILE_DURABLE, SQ_ON_LOSS_TOKENS, \
+                          HOST, FAIRNESS)                                                          \
     }
-#define SQ_HOLD_TABLES(NAME, SCHEMES, ROW_FAIRNESS, SESSION_FAIRNESS) \
-    {                                                                 \
-        SQ_HOLD_PAIR(NAME "-row", SCHEMES, ROW_FAIRNESS),             \
-            SQ_HOLD_PAIR(NAME "-session", SCHEMES, SESSION_FAIRNESS)  \
+#define SQ_HOLD_TABLES(NAME, SCHEMES, HOST, ROW_FAIRNESS, SESSION_FAIRNESS) \
+    {                                                                       \
+        SQ_HOLD_PAIR(NAME "-row", SCHEMES, HOST, ROW_FAIRNESS),             \
+            SQ_HOLD_PAIR(NAME "-session", SCHEMES, HOST, SESSION_FAIRNESS)  \
     }
 
 #define SQ_ON_CRASH "freed by the server as soon as it sees the connection end"

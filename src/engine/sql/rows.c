@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a statement answered: one piece of memory, the values first and their bytes behind them. */
+/* What a statement answered: one piece of memory, the values first and their bytes behind them; or the few that fit into
+ * the struct itself. */
 #include "engine/sql/sq.h"
 
 #include "util/alloc.h"
@@ -9,10 +10,19 @@ bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, si
 {
     size_t values = (size_t)count * columns;
 
-    *rows = (struct sq_rows){ .columns = columns, .count = count };
+    rows->columns = columns;
+    rows->count = count;
+    if (values <= SQ_FEW_VALUES && bytes < SQ_FEW_BYTES) {
+        rows->values = rows->few;
+        rows->memory = NULL;
+        *ret_data = rows->few_bytes;
+        return true;
+    }
     rows->memory = hfi_calloc(1, values * sizeof *rows->values + bytes + 1);
-    if (!rows->memory)
+    if (!rows->memory) {
+        rows->columns = rows->count = 0;
         return false;
+    }
     rows->values = rows->memory;
     *ret_data = (char *)(rows->values + values);
     return true;
@@ -21,7 +31,9 @@ bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, si
 void hfi_sq_rows_free(struct sq_rows *rows)
 {
     hfi_free(rows->memory);
-    *rows = (struct sq_rows){ 0 };
+    rows->memory = NULL;
+    rows->values = NULL;
+    rows->columns = rows->count = 0;
 }
 
 static const struct sq_value *find(const struct sq_rows *rows, uint32_t row, uint32_t column)

@@ -4,6 +4,7 @@
  *
  *   sql/engine.c    open, close, submit, cancel: the way into all of it
  *   sql/conf.c      what the URL says beyond the server: mode, tokens, prefix, connections
+ *   sql/secret.c    passwords from files and the environment
  *   sql/pool.c      connections (links): how many, who has one, deadlines, those that were lost
  *   sql/call.c      one statement on a link of the pool: retried where the server asks for it
  *   sql/schema.c    tables and routines: made on first use, or only looked for
@@ -44,12 +45,18 @@ struct sq_value {
     size_t len;
 };
 
+#define SQ_FEW_VALUES 8
+#define SQ_FEW_BYTES  64
+
 /* What a statement answered: text of numbers is turned into SQ_INT where the column is a number. Lives
- * until sq_rows_free(), in memory of its own. */
+ * until sq_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
+ * memory. So it is not to be copied. */
 struct sq_rows {
     uint32_t columns, count;
     struct sq_value *values; /* row by row */
     void *memory;
+    struct sq_value few[SQ_FEW_VALUES];
+    char few_bytes[SQ_FEW_BYTES];
 };
 
 static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t row,
@@ -332,6 +339,10 @@ hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_er
 bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
 /* Likewise: does it say tokens=on? */
 bool hfi_sq_conf_tokens(const struct hfi_url *url);
+
+/* secret.c: password_file=, password_env=. NULL: neither is given; else free with hfi_free() after wiping it. has_one: the
+ * URL has a password already, and a second one is an error. */
+hf_status hfi_sq_secret(struct hfi_url *url, bool has_one, char **ret_secret, hf_error *err);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 

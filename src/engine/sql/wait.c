@@ -30,11 +30,12 @@
 /* What the bell keeps for itself; under conn->lock. */
 struct bell {
     bool stop;
-    bool up;         /* it listens */
-    bool asleep;     /* nothing is held: it wants a kick when something is */
-    bool beat_now;   /* somebody wants one, or a ring asked for it */
-    int64_t note_ms; /* when to send notes */
-    hf_error why;    /* it is not up */
+    bool up;          /* it listens */
+    bool asleep;      /* nothing is held: it wants a kick when something is */
+    bool beat_now;    /* somebody wants one, or a ring asked for it */
+    int64_t until_ms; /* it sleeps until then, unless it hears something */
+    int64_t note_ms;  /* when to send notes */
+    hf_error why;     /* it is not up */
     uint32_t failures;
     uint32_t round; /* of beats */
     _Atomic uint32_t
@@ -201,6 +202,14 @@ void hfi_sq_bell_stop(struct hfi_conn *conn)
     conn->bell = NULL;
     hfi_free(bell);
     conn->wait_state = NULL;
+}
+
+void hfi_sq_bell_by(struct hfi_conn *conn, int64_t at_ms)
+{
+    const struct bell *bell = conn->wait_state;
+
+    if (bell && at_ms < bell->until_ms)
+        hfi_sq_bell_kick(conn);
 }
 
 void hfi_sq_bell_hold(struct hfi_conn *conn)
@@ -488,7 +497,7 @@ static hf_status pokes(struct hfi_conn *conn, hf_error *err)
 /* When there is something to do by ourselves; *ret_beat: a beat is due now. */
 static int64_t next_ms(struct hfi_conn *conn, bool *ret_beat)
 {
-    const struct bell *bell = conn->wait_state;
+    struct bell *bell = conn->wait_state;
     int64_t now_ms = hfi_now_ms(), next_ms = HFI_NEVER, third_ms = HFI_NEVER;
 
     pthread_mutex_lock(&conn->lock);
@@ -508,8 +517,11 @@ static int64_t next_ms(struct hfi_conn *conn, bool *ret_beat)
         bell->beat_now || (third_ms != HFI_NEVER && now_ms >= conn->beat_sent_ms + third_ms);
     if (bell->note_ms < next_ms)
         next_ms = bell->note_ms;
+    if (*ret_beat)
+        next_ms = now_ms;
+    bell->until_ms = next_ms;
     pthread_mutex_unlock(&conn->lock);
-    return *ret_beat ? now_ms : next_ms;
+    return next_ms;
 }
 
 static bool is_stopped(struct hfi_conn *conn)

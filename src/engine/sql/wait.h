@@ -60,6 +60,9 @@ void hfi_sq_bell_kick(struct hfi_conn *conn);
 void hfi_sq_bell_hold(struct hfi_conn *conn);
 void hfi_sq_bell_note(struct hfi_conn *conn);
 
+/* With the lock: it must not sleep past that. */
+void hfi_sq_bell_by(struct hfi_conn *conn, int64_t at_ms);
+
 int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms);
 
 /* A lease of ours, as long as it is held: for messages that it was broken. */

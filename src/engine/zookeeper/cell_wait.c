@@ -145,7 +145,7 @@ static void clock_path(const struct hfi_conn *conn, char ret_path[ZK_PATH_MAX])
     snprintf(ret_path, ZK_PATH_MAX, "%s/clock", conn->conf->root);
 }
 
-void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op)
+static void ask_clock(struct hfi_conn *conn, struct hfi_op *op, size_t tries)
 {
     struct zk_call *call = hfi_zk_call_new(conn, clock_set, NULL);
     char path[ZK_PATH_MAX];
@@ -155,8 +155,14 @@ void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op)
         return;
     }
     call->data = op;
+    call->index = tries;
     clock_path(conn, path);
     hfi_zk_send_set(call, path, "", 0);
+}
+
+void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op)
+{
+    ask_clock(conn, op, 0);
 }
 
 static void clock_told(struct zk_call *call, const struct zk_reply *reply)
@@ -190,14 +196,16 @@ static void clock_set(struct zk_call *call, const struct zk_reply *reply)
         return;
     }
     make->data = call->data;
+    make->index = call->index + 1;
     hfi_zk_make_parents(call->conn, path);
     hfi_zk_send_create(make, path, "", 0, ZOO_PERSISTENT);
 }
 
 static void clock_made(struct zk_call *call, const struct zk_reply *reply)
 {
-    if (reply->rc == ZNODEEXISTS) /* somebody else made it */
-        hfi_zk_time(call->conn, call->data);
+    /* Somebody else made it; or its parent could not be made, or has gone again. */
+    if (reply->rc == ZNODEEXISTS || (reply->rc == ZNONODE && call->index < ZK_TRIES_MAX))
+        ask_clock(call->conn, call->data, call->index);
     else
         clock_told(call, reply);
 }

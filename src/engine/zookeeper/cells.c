@@ -29,6 +29,7 @@ struct swap {
     char mark[MARK_LEN + 1];
     char *data; /* mark and bytes */
     unsigned tries;
+    struct zk_call *reader; /* made beforehand: once a cell is made, its version must be read */
     struct Stat stat;
     zoo_op_t ops[2];
     zoo_op_result_t results[2];
@@ -104,6 +105,7 @@ static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status,
                      const hf_error *err)
 {
     hfi_zk_finish(conn, swap->op, status, err);
+    hfi_free(swap->reader);
     hfi_free(swap->data);
     hfi_free(swap);
 }
@@ -164,6 +166,12 @@ static void send_create(struct hfi_conn *conn, struct swap *swap)
     unsigned char bytes[MARK_LEN / 2];
     char mark[MARK_LEN + 1];
 
+    if (!swap->reader)
+        swap->reader = hfi_zk_call_new(conn, made_read, NULL);
+    if (!swap->reader) {
+        swap_end(conn, swap, HF_NO_MEMORY, NULL);
+        return;
+    }
     hfi_random_bytes(bytes, sizeof bytes);
     hfi_hex(bytes, sizeof bytes, mark);
     set_mark(swap, mark);
@@ -185,6 +193,7 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
             hfi_zk_park(call->conn, op);
         else
             finish_odd(call->conn, op, reply);
+        hfi_free(swap->reader);
         hfi_free(swap->data);
         hfi_free(swap);
         return;
@@ -220,14 +229,11 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
 }
 
 /* A cell was made. Its version is the number of that transaction, which the answer does not tell. */
-static void read_made(struct hfi_conn *conn, struct swap *swap)
+static void read_made(struct swap *swap)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, made_read, NULL);
+    struct zk_call *call = swap->reader;
 
-    if (!call) {
-        swap_end(conn, swap, HF_UNKNOWN, NULL);
-        return;
-    }
+    swap->reader = NULL;
     call->data = swap;
     hfi_zk_send_get(call, swap->path, 0);
 }
@@ -256,7 +262,7 @@ static void swapped(struct zk_call *call, const struct zk_reply *reply)
     if (!hfi_zk_is_reply(reply->rc)) {
         swap_end(conn, swap, HF_UNKNOWN, NULL);
     } else if (reply->rc == ZOK && swap->op->u.cell.version == 0) {
-        read_made(conn, swap);
+        read_made(swap);
     } else if (reply->rc == ZOK) {
         swap->op->u.cell.ret_version =
             swap->op->u.cell.bytes ? (uint64_t)swap->stat.mzxid : swap->op->u.cell.version;

@@ -17,7 +17,7 @@ BEGIN
     RESIGNAL;
   END;
 
-  SET v_old = v_us - 3600000000, v_left = p_limit;
+  SET v_old = v_us - 3600000000, v_left = 8 * p_limit;
   SELECT bytes INTO v_from FROM `~meta` WHERE item = 'sweep';
   SET v_none = FALSE;
   WHILE v_left > 0 AND NOT v_none DO
