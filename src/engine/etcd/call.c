@@ -16,21 +16,7 @@
 
 #define POOL_MAX       32
 #define ATTEMPT_MIN_MS 500
-#define REPLY_MAX      (64u << 20)
 #define REPLY_USUAL    8000
-#define URL_ROOM       512
-
-/* gRPC's codes, as the gateway passes them on */
-enum {
-    CODE_INVALID = 3,
-    CODE_NOT_FOUND = 5,
-    CODE_DENIED = 7,
-    CODE_EXHAUSTED = 8,
-    CODE_PRECONDITION = 9,
-    CODE_RANGE = 11,
-    CODE_UNIMPLEMENTED = 12,
-    CODE_UNAUTHENTICATED = 16
-};
 
 static void attempt(struct ec_call *call);
 static void park(struct ec_call *call, int64_t retry_ms);
@@ -42,7 +28,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     struct ec_call *call = arg;
 
-    if (call->reply.len + size * count > REPLY_MAX)
+    if (call->reply.len + size * count > EC_REPLY_MAX)
         return 0;
     hfi_ec_add_bytes(&call->reply, bytes, size * count);
     return call->reply.failed ? 0 : size * count;
@@ -57,29 +43,6 @@ static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from
     call->copies++;
     call->sent_ms = hfi_now_ms();
     return CURL_PREREQFUNC_OK;
-}
-
-void hfi_ec_easy_setup(struct hfi_conn *conn, CURL *easy)
-{
-    const struct ec_conf *conf = conn->conf;
-
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, conf->tls ? "https" : "http");
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)conf->connect_ms);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    if (!conf->tls)
-        return;
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, conf->tls_verify ? 1L : 0L);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, conf->tls_verify ? 2L : 0L);
-    if (conf->tls_ca)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, conf->tls_ca);
-    if (conf->tls_cert) {
-        curl_easy_setopt(easy, CURLOPT_SSLCERT, conf->tls_cert);
-        curl_easy_setopt(easy, CURLOPT_SSLKEY, conf->tls_key);
-    }
 }
 
 static struct ec_call *make(struct hfi_conn *conn)
@@ -185,23 +148,6 @@ void hfi_ec_calls_close(struct hfi_conn *conn)
 
 /* ---- sending -------------------------------------------------------------------------------------- */
 
-struct curl_slist *hfi_ec_headers(struct hfi_conn *conn)
-{
-    struct curl_slist *list, *more;
-    char line[1024];
-
-    if (!conn->token ||
-        snprintf(line, sizeof line, "Authorization: %s", conn->token) >= (int)sizeof line)
-        return NULL;
-    list = curl_slist_append(NULL, "Content-Type: application/json");
-    more = list ? curl_slist_append(list, line) : NULL;
-    explicit_bzero(line, sizeof line);
-    if (more)
-        return more;
-    curl_slist_free_all(list);
-    return NULL;
-}
-
 void hfi_ec_call_send(struct ec_call *call)
 {
     struct hfi_conn *conn = call->conn;
@@ -228,7 +174,7 @@ static void attempt(struct ec_call *call)
     struct hfi_conn *conn = call->conn;
     int64_t now_ms = hfi_now_ms(), left_ms = call->until_ms - now_ms;
     int64_t share_ms = conn->conf->op_ms / 3;
-    char url[URL_ROOM];
+    char url[EC_URL_ROOM];
 
     /* Room for the usual answer, before anything is done that it would tell of. */
     if (call->body.failed || !hfi_ec_reserve(&call->reply, REPLY_USUAL)) {
@@ -357,34 +303,11 @@ static void fail(struct ec_call *call, hf_error *err)
         park(call, now_ms + wait_ms);
 }
 
-static hf_status code_status(int code, const char *text)
-{
-    switch (code) {
-    case CODE_DENIED:
-    case CODE_UNAUTHENTICATED:
-        return HF_DENIED;
-    case CODE_INVALID: /* what etcd says to a wrong password, and to no user where one is needed */
-        return strstr(text, "auth") || strstr(text, "user name") ? HF_DENIED : HF_INTERNAL;
-    case CODE_PRECONDITION:
-        return strstr(text, "auth") ? HF_DENIED : HF_INTERNAL;
-    case CODE_NOT_FOUND:
-        return HF_NOT_FOUND;
-    case CODE_EXHAUSTED:
-        return HF_FULL;
-    case CODE_RANGE:
-        return HF_CORRUPT;
-    case CODE_UNIMPLEMENTED:
-        return HF_VERSION;
-    default:
-        return HF_UNAVAILABLE;
-    }
-}
-
 /* The token is no longer good: ask for another, once. */
 static bool needs_token(const struct ec_call *call, int code, const char *text)
 {
     return call->conn->conf->user && !call->secret && call->auth_tries < 2 &&
-           (code == CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
+           (code == EC_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
 }
 
 /* etcd said no. */
@@ -404,7 +327,7 @@ static void refused(struct ec_call *call, long http, int code, const char *text)
         return;
     }
     call->code = code;
-    hfi_error_set(&err, code_status(code, text), code, "%s: %s",
+    hfi_error_set(&err, hfi_ec_code_status(code, text), code, "%s: %s",
                   conn->conf->hosts[call->host].shown, text);
     if (code == 0 && http == 404) {
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
@@ -456,21 +379,6 @@ static void answered(struct ec_call *call)
     json_decref(whole);
 }
 
-static hf_status curl_status(CURLcode result)
-{
-    switch (result) {
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-        return HF_DENIED;
-    case CURLE_OUT_OF_MEMORY:
-        return HF_NO_MEMORY;
-    default:
-        return HF_UNAVAILABLE;
-    }
-}
-
 void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
 {
     struct hfi_conn *conn = call->conn;
@@ -487,7 +395,7 @@ void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
     }
     call->maybe = call->maybe || call->copies > 0;
     conn->failures++;
-    hfi_error_set(&err, curl_status(result), (int)result, "%s: %s",
+    hfi_error_set(&err, hfi_ec_curl_status(result), (int)result, "%s: %s",
                   conn->conf->hosts[call->host].shown, curl_easy_strerror(result));
     fail(call, &err);
 }
@@ -496,116 +404,4 @@ static void end(struct ec_call *call, enum ec_outcome outcome, json_t *reply, co
 {
     call->answer(call, outcome, reply, err);
     hfi_ec_call_free(call);
-}
-
-hf_status hfi_ec_status(enum ec_outcome outcome, const hf_error *err)
-{
-    if (outcome == EC_MAYBE)
-        return HF_UNKNOWN;
-    return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
-}
-
-/* ---- blocking ------------------------------------------------------------------------------------------ */
-
-static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct ec_text *text = arg;
-
-    if (text->len + size * count > REPLY_MAX)
-        return 0;
-    hfi_ec_add_bytes(text, bytes, size * count);
-    return text->failed ? 0 : size * count;
-}
-
-static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, const char *body,
-                          int64_t limit_ms, json_t **ret_reply, hf_error *err)
-{
-    CURL *easy = curl_easy_init();
-    struct ec_text text = { 0 };
-    struct curl_slist *headers;
-    char url[URL_ROOM];
-    const char *shown = conn->conf->hosts[host].shown;
-    hf_status status = HF_OK;
-    CURLcode result;
-    json_t *reply = NULL, *error;
-
-    if (!easy)
-        return hfi_error_memory(err);
-    hfi_ec_easy_setup(conn, easy);
-    pthread_mutex_lock(&conn->lock);
-    headers = hfi_ec_headers(conn);
-    pthread_mutex_unlock(&conn->lock);
-    snprintf(url, sizeof url, "%s%s", conn->conf->hosts[host].base, path);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : conn->headers);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)limit_ms);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_text);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &text);
-    result = curl_easy_perform(easy);
-    if (result == CURLE_OK && text.len)
-        reply = json_loadb(text.bytes, text.len, 0, NULL);
-    error = json_object_get(reply, "error");
-    if (text.failed)
-        status = hfi_error_memory(err);
-    else if (result != CURLE_OK)
-        status = hfi_error_set(err, curl_status(result), (int)result, "%s: %s", shown,
-                               curl_easy_strerror(result));
-    else if (json_is_string(error))
-        status = hfi_error_set(
-            err, code_status((int)hfi_ec_number(reply, "code"), json_string_value(error)),
-            (int)hfi_ec_number(reply, "code"), "%s: %s", shown, json_string_value(error));
-    else if (!json_is_object(reply))
-        status =
-            hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: an answer that etcd does not give", shown);
-    if (status == HF_OK)
-        *ret_reply = reply;
-    else
-        json_decref(reply);
-    hfi_ec_text_done(&text);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(easy);
-    return status;
-}
-
-/* A new token, for one who may block. */
-static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
-{
-    struct ec_text body = { 0 };
-    json_t *reply = NULL;
-    const char *token;
-    char *copy = NULL;
-
-    hfi_ec_add_login(&body, conn->conf);
-    if (!body.failed && ask_once(conn, host, "/v3/auth/authenticate", body.bytes, limit_ms, &reply,
-                                 NULL) == HF_OK) {
-        token = json_string_value(json_object_get(reply, "token"));
-        copy = token ? hfi_strdup(token) : NULL;
-    }
-    json_decref(reply);
-    hfi_ec_text_done(&body);
-    if (!copy)
-        return false;
-    pthread_mutex_lock(&conn->lock);
-    if (conn->token)
-        explicit_bzero(conn->token, strlen(conn->token));
-    hfi_free(conn->token);
-    conn->token = copy;
-    conn->tokens++;
-    pthread_mutex_unlock(&conn->lock);
-    return true;
-}
-
-hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
-                     int64_t limit_ms, json_t **ret_reply, hf_error *err)
-{
-    hf_error first;
-    hf_status status = ask_once(conn, host, path, body, limit_ms, ret_reply, &first);
-
-    if (status != HF_OK && conn->conf->user && first.native == CODE_UNAUTHENTICATED &&
-        renew_token(conn, host, limit_ms))
-        return ask_once(conn, host, path, body, limit_ms, ret_reply, err);
-    if (status != HF_OK && err)
-        *err = first;
-    return status;
 }

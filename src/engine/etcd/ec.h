@@ -5,10 +5,12 @@
  *   engine.c   the table, opening and closing, what comes in from core
  *   drive.c    being driven: libcurl's sockets in one epoll
  *   call.c     one request and its answer: endpoints, fail-over, sending again
+ *   http.c     what all requests have in common; one that blocks
  *   auth.c     the token of a user
  *   reply.c    answers as JSON, taken apart
  *   session.c  etcd's leases: granted, kept alive, retired, given back
  *   acquire.c  a claim's way through the queue
+ *   queue.c    the part of it that waits: who is ahead, and their end
  *   place.c    who holds and who waits, decided (pure)
  *   watch.c    streams: on a predecessor, and on what this store is told
  *   lease.c    release, renew, adopt, break;  look.c inspect;  change.c;  doctor.c
@@ -40,8 +42,14 @@
 #define EC_FDS_MAX      (EC_WATCHES_MAX + 64)
 #define EC_SLOTS        4096 /* places in queues that a store uses again and again */
 #define EC_HOT          64   /* names of which we remember that somebody waited for them */
+#define EC_REPLY_MAX    (64u << 20)
+#define EC_URL_ROOM     512
 #define EC_AGAIN_MIN_MS 20
 #define EC_AGAIN_MAX_MS 1000
+#define EC_USE_SIXTHS   3 /* a lease is used without asking if so much of it is left */
+
+/* gRPC's, as the gateway passes it on: the token is no good */
+#define EC_CODE_UNAUTHENTICATED 16
 
 struct ec_call;
 struct ec_lease;
@@ -312,12 +320,18 @@ void hfi_ec_call_ended(struct ec_call *call, CURLcode result);
 void hfi_ec_calls_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_ec_calls_next_ms(const struct hfi_conn *conn);
 void hfi_ec_calls_close(struct hfi_conn *conn);
+/* This endpoint is of no use now: the next. */
+void hfi_ec_host_failed(struct hfi_conn *conn, size_t host);
+
+/* ---- http.c ---------------------------------------------------------------------------------- */
+
 /* What every easy handle of a store needs: TLS, limits, no proxy, its descriptors noted. */
 void hfi_ec_easy_setup(struct hfi_conn *conn, CURL *easy);
 /* Headers with the token; NULL: none is needed, or no memory. */
 struct curl_slist *hfi_ec_headers(struct hfi_conn *conn);
-/* This endpoint is of no use now: the next. */
-void hfi_ec_host_failed(struct hfi_conn *conn, size_t host);
+/* What etcd's error (gRPC's code and its words) means, and libcurl's. */
+hf_status hfi_ec_code_status(int code, const char *text);
+hf_status hfi_ec_curl_status(CURLcode result);
 /* The status for an op whose call was not answered. */
 hf_status hfi_ec_status(enum ec_outcome outcome, const hf_error *err);
 /* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
@@ -384,7 +398,7 @@ enum ec_verdict { EC_HOLDS, EC_WATCH_ONE, EC_WATCH_ALL };
 enum ec_verdict hfi_ec_place(uint32_t capacity, uint32_t permits, const uint32_t *ahead,
                              size_t count, size_t *ret_index, uint64_t *ret_taken);
 
-/* ---- acquire.c, watch.c ----------------------------------------------------------------------------------- */
+/* ---- acquire.c, queue.c, watch.c -------------------------------------------------------------------------- */
 
 void hfi_ec_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_ec_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
@@ -397,6 +411,19 @@ void hfi_ec_wait_created(struct hfi_conn *conn, struct ec_wait *wait, int64_t re
 void hfi_ec_wait_deleted(struct hfi_conn *conn, struct ec_wait *wait,
                          const unsigned char place[HFI_OWNER_LEN]);
 void hfi_ec_wait_unwatched(struct hfi_conn *conn, struct ec_wait *wait, const hf_error *why);
+
+/* Between the two of them. acquire.c: its key is gone, from the beginning; it is first; out of the queue. */
+void hfi_ec_wait_again(struct hfi_conn *conn, struct ec_wait *wait);
+void hfi_ec_wait_confirm(struct hfi_conn *conn, struct ec_wait *wait);
+void hfi_ec_wait_leave(struct hfi_conn *conn, struct ec_wait *wait, hf_status verdict,
+                       const hf_error *err);
+/* queue.c: ask who is ahead; `range` says who, newest first (in the order that _order() asks for), at `revision`. */
+void hfi_ec_wait_look(struct hfi_conn *conn, struct ec_wait *wait);
+void hfi_ec_wait_judge(struct hfi_conn *conn, struct ec_wait *wait, const json_t *range,
+                       int64_t revision);
+const char *hfi_ec_wait_order(const struct hfi_claim *claim);
+void hfi_ec_wait_unwatch(struct hfi_conn *conn, struct ec_wait *wait);
+void hfi_ec_wait_stop_moving(struct hfi_conn *conn, struct ec_wait *wait);
 
 /* false: out of memory, or too many. start 0: from now on. */
 bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
