@@ -432,10 +432,10 @@ static void odd_defaults(void **state)
 
     db = db_start(DB_MARIADB, &frozen);
     store = NULL;
-    EXPECT(HF_OK, try_open(fill_in(db_url(db, "")), &store)); /* makes the tables */
-    close_store(store);
-    EXPECT(HF_CONFIG, try_open(fill_in(db_url(db, "")), &store));
-    CHECK(strstr(contract_error.text, "sysdate-is-now") != NULL);
+    for (int i = 0; i < 2; i++) { /* also who makes the tables */
+        EXPECT(HF_CONFIG, try_open(fill_in(db_url(db, "")), &store));
+        CHECK(strstr(contract_error.text, "sysdate-is-now") != NULL);
+    }
     db_free(db);
     db = usual;
 }

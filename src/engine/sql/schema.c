@@ -79,8 +79,8 @@ hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the tables are not there, and create=off: `holdfast doctor --sql "
                                "URL` prints the SQL that makes them");
-    else if (status == HF_NOT_FOUND)
-        status = make(link, missing, deadline_ms, err);
+    else if (status == HF_NOT_FOUND && (status = make(link, missing, deadline_ms, err)) == HF_OK)
+        status = conn->driver->probe(link, deadline_ms, err); /* it also looks at the server */
     if (status == HF_OK)
         atomic_store_explicit(&conn->ready, 1, memory_order_release);
     pthread_mutex_unlock(&conn->schema_lock);
