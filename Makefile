@@ -7,7 +7,7 @@ CMAKE_FLAGS ?=
 
 # Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
 TEST_LABELS ?=
-ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|wire|oom|cli|example
+ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null

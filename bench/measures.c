@@ -40,5 +40,10 @@ const struct measure measures[] = {
     { "mariadb", "mariadb-queue", "processes that wait for one name, three modes",
       measure_mariadb_queue },
     { "mariadb", "mariadb-wake", "from a release until the waiter has it", measure_mariadb_wake },
+    { "prims", "prims-counter", "adding to a counter on Redis, one thread", measure_prims_counter },
+    { "prims", "prims-limit", "a try at a rate limit on Redis, one thread", measure_prims_limit },
+    { "prims", "prims-embedded", "adding to a counter in the embedded store",
+      measure_prims_embedded },
+    { "prims", "prims-deadlock", "what the search for deadlocks adds", measure_prims_deadlock },
     { 0 },
 };

@@ -123,7 +123,8 @@ void redis_server_stop(struct redis_server *server)
 
 /*
  * Lines like "cmdstat_evalsha:calls=12,usec=..." and "cmdstat_client|setname:calls=...". What scripts
- * call has lines as well: so only commands count that are of no use, or not allowed, in a script.
+ * call has lines as well: so only commands count that are of no use, or not allowed, in a script, or that no
+ * script of ours calls.
  */
 static bool sent_by_clients(const char *name, size_t len)
 {
@@ -133,7 +134,7 @@ static bool sent_by_clients(const char *name, size_t len)
                                          "ssubscribe", "unsubscribe", "sunsubscribe", "wait",
                                          "multi",      "exec",        "role",         "command|",
                                          "config|",    "cluster|",    "function|",    "blpop",
-                                         "watch" };
+                                         "watch",      "scan",        "incrby" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t want = strlen(names[i]);

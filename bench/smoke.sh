@@ -34,9 +34,9 @@ rmdir "$dir/empty"
 
 # With one: the raw clients and ours on the same server, which is gone afterwards.
 if command -v redis-server >/dev/null; then
-    "$bench" --quick --json redis-parallel redis-passes >"$dir/out.json" || fail "redis: exit status $?"
-    jq -e '.measurements | length == 2
-        and all(.error == null and .skipped == null and (.rows | length) >= 3 and .rows[0].ratio > 0)
+    "$bench" --quick --json redis-parallel redis-passes prims-limit >"$dir/out.json" || fail "redis: exit status $?"
+    jq -e '.measurements | length == 3
+        and all(.error == null and .skipped == null and (.rows | length) >= 2 and .rows[0].ratio > 0)
         ' "$dir/out.json" >/dev/null || { cat "$dir/out.json"; fail "redis"; }
     "$bench" --quick --json redlock-pair >"$dir/out.json" || fail "redlock: exit status $?"
     jq -e '.measurements | length == 1 and .[0].group == "redlock" and .[0].error == null and (.[0].rows | length) == 5

@@ -291,6 +291,10 @@ static int stop(struct cli *cli)
     free(url);
     if (status == HF_OK)
         return EXIT_FINE;
+    if (status == HF_UNSUPPORTED) { /* said of what we asked for by another word */
+        say_error("this engine runs no scripts, so there is none to kill");
+        return EXIT_CONFIG;
+    }
     code = say_failure(&err);
     return status == HF_IN_USE ? EXIT_BUSY : code;
 }

@@ -92,11 +92,14 @@ static uint64_t get_good(hf_store *store, int number, struct good *good)
 {
     hf_cell cell = HF_CELL_INIT;
     uint64_t version;
+    char *at;
     hf_error err;
 
     must(hf_cell_get(store, name_of("good", number), 0, &cell, &err), &err);
-    expect(sscanf(cell.bytes, "%ld %ld %ld", &good->owner, &good->price, &good->serial) == 3,
-           "a good");
+    good->owner = strtol(cell.bytes, &at, 10);
+    good->price = strtol(at, &at, 10);
+    good->serial = strtol(at, &at, 10);
+    expect(good->owner >= 0 && good->owner < TRADERS && *at == 0, "a good");
     version = cell.version;
     hf_cell_free(&cell);
     return version;

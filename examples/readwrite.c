@@ -2,7 +2,9 @@
 /*
  * A read-write lock: readers share, a writer is alone. The queue is first come,
  * first served, so a writer that waits is not overtaken by readers who come later:
- * writers do not starve.
+ * writers do not starve. A reader cannot become the writer: two who tried would wait
+ * for each other, so it is refused (HF_DEADLOCK). Here one thread plays all of them,
+ * and says by its scope that each is somebody else.
  */
 #include "example.h"
 
@@ -13,10 +15,12 @@ enum { ADA = 1, BOB, EVE };
 static hf_status take(hf_store *store, uint64_t who, hf_kind kind, int64_t wait_ms,
                       hf_lease **ret_lease)
 {
+    static uint64_t party;
     hf_request request = HF_REQUEST_INIT;
     hf_error err;
     hf_status status;
 
+    request.scope = ++party;
     request.name = "example/document";
     request.kind = kind;
     request.wait_ms = wait_ms;

@@ -332,7 +332,7 @@ static void wait_in_store(struct hfi_attempt *a, struct hfi_op *op)
 }
 
 /* What an abandoned acquire needs to be ended well. */
-struct event_job {
+struct hfi_acquire_job {
     struct hfi_job job;
     struct hfi_lease *lease;
 };
@@ -340,7 +340,7 @@ struct event_job {
 /* On a driver's thread: the store answered, long after the caller had gone. */
 static void late_acquire(struct hfi_job *job)
 {
-    struct event_job *late = hfi_container(job, struct event_job, job);
+    struct hfi_acquire_job *late = hfi_container(job, struct hfi_acquire_job, job);
     struct hfi_lease *lease = late->lease;
     struct hfi_store *store = lease->store;
     hf_status status = hfi_op_status(&job->op);
@@ -354,7 +354,7 @@ static void late_acquire(struct hfi_job *job)
 }
 
 /* The store does not answer, not even to being cancelled. The op goes on without us. */
-static hf_status give_up(struct hfi_attempt *a, struct event_job *event, hf_error *err)
+static hf_status give_up(struct hfi_attempt *a, struct hfi_acquire_job *event, hf_error *err)
 {
     hf_status status = fail(a, HF_UNKNOWN, NULL, err);
 
@@ -369,7 +369,7 @@ static hf_status give_up(struct hfi_attempt *a, struct event_job *event, hf_erro
 /* Ask. HF_NO_MEMORY: nothing was asked. */
 static hf_status event_begin(struct hfi_attempt *a)
 {
-    struct event_job *event = hfi_malloc(sizeof *event);
+    struct hfi_acquire_job *event = hfi_malloc(sizeof *event);
     bool may_wait = a->want->request->wait_ms != 0;
 
     if (!event)
@@ -389,7 +389,7 @@ static hf_status event_begin(struct hfi_attempt *a)
 
 static hf_status event_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
 {
-    struct event_job *event = a->event;
+    struct hfi_acquire_job *event = a->event;
     int64_t until_ms = event->job.op.deadline_ms;
     hf_status status;
 

@@ -12,10 +12,10 @@ struct hfi_attempt {
     struct hfi_store *store;
     const struct hfi_want *want;
     struct hfi_lease *lease;
-    int64_t deadline_ms;     /* when to stop waiting; HFI_NEVER */
-    bool waits;              /* `wait` has been prepared */
-    bool waited;             /* it did not come at once */
-    struct event_job *event; /* EVENT: what was asked; NULL: nothing */
+    int64_t deadline_ms;           /* when to stop waiting; HFI_NEVER */
+    bool waits;                    /* `wait` has been prepared */
+    bool waited;                   /* it did not come at once */
+    struct hfi_acquire_job *event; /* EVENT: what was asked; NULL: nothing */
     struct hfi_wait wait;
     struct hfi_tag tag;
     struct hfi_want own_want;

@@ -19,6 +19,8 @@ static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait
                              hf_error *err);
 static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
                         hf_error *err);
+static hf_status no_lease(hf_status status, hf_error *err);
+static inline hf_status release_here(struct hfi_end *end, hf_error *err);
 
 hf_status hf_release(hf_lease *handle, hf_error *err)
 {
@@ -26,18 +28,29 @@ hf_status hf_release(hf_lease *handle, hf_error *err)
     hf_status status = hfi_release_begin(handle, &end);
 
     if (__builtin_expect(status != HF_OK, 0))
-        return hfi_error_set(err, status, 0, "lease: %s",
-                             status == HF_INVALID ? "no such handle, or it has ended"
-                                                  : hf_status_text(status));
-    if (__builtin_expect(end.what == HFI_ENDING_STORE, 1))
-        return hfi_release_claim(end.lease, end.sole, end.next, err);
+        return no_lease(status, err);
+    return release_here(&end, err);
+}
 
-    if (end.what == HFI_ENDING_NONE)
-        return end.status == HF_OK
+static hf_status no_lease(hf_status status, hf_error *err)
+{
+    return hfi_error_set(err, status, 0, "lease: %s",
+                         status == HF_INVALID ? "no such handle, or it has ended"
+                                              : hf_status_text(status));
+}
+
+/* What hfi_release_begin() left to do. */
+static inline hf_status release_here(struct hfi_end *end, hf_error *err)
+{
+    if (__builtin_expect(end->what == HFI_ENDING_STORE, 1))
+        return hfi_release_claim(end->lease, end->sole, end->next, err);
+
+    if (end->what == HFI_ENDING_NONE)
+        return end->status == HF_OK
                    ? hfi_ok(err)
-                   : hfi_error_set(err, end.status, 0, "%s", hf_status_text(end.status));
-    answer(end.lease, HF_LOST, NULL, err);
-    hfi_release_lost(end.lease);
+                   : hfi_error_set(err, end->status, 0, "%s", hf_status_text(end->status));
+    answer(end->lease, HF_LOST, NULL, err);
+    hfi_release_lost(end->lease);
     return HF_LOST;
 }
 
@@ -197,7 +210,7 @@ void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_s
         atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
 }
 
-struct event_job {
+struct hfi_release_job {
     struct hfi_job job;
     struct hfi_lease *lease;
     bool sole;
@@ -206,7 +219,7 @@ struct event_job {
 /* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
 static void late_release(struct hfi_job *job)
 {
-    struct event_job *event = hfi_container(job, struct event_job, job);
+    struct hfi_release_job *event = hfi_container(job, struct hfi_release_job, job);
     struct hfi_store *store = job->store;
 
     hfi_release_answered(event->lease, event->sole, false, hfi_op_status(&job->op));
@@ -214,18 +227,18 @@ static void late_release(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
-                             hf_error *err)
+/* Send it. NULL: out of memory; it goes on in the background. */
+static struct hfi_release_job *claim_begin(struct hfi_lease *lease, bool sole,
+                                           struct hfi_wait *next)
 {
     struct hfi_store *store = lease->store;
-    struct event_job *event = hfi_malloc(sizeof *event);
-    hf_status status;
+    struct hfi_release_job *event = hfi_malloc(sizeof *event);
 
     if (!event) {
         hfi_keeper_settle(lease, 0, true);
         if (next)
             hfi_wait_tell(next, HFI_WAIT_GO);
-        return hfi_error_memory(err);
+        return NULL;
     }
     event->lease = lease;
     event->sole = sole;
@@ -236,6 +249,15 @@ static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait
     hfi_job_submit(&event->job);
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+    return event;
+}
+
+/* Wait for the answer. */
+static hf_status claim_end(struct hfi_release_job *event, hf_error *err)
+{
+    struct hfi_lease *lease = event->lease;
+    struct hfi_store *store = event->job.store;
+    hf_status status;
 
     if (!hfi_job_wait(&event->job, event->job.op.deadline_ms)) {
         status = answer(lease, HF_UNKNOWN, NULL, err);
@@ -246,7 +268,36 @@ static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait
         return status;
     }
     status = answer(lease, hfi_op_status(&event->job.op), &event->job.op.error, err);
-    hfi_release_answered(lease, sole, true, status);
+    hfi_release_answered(lease, event->sole, true, status);
     hfi_free(event);
     return status;
+}
+
+static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                             hf_error *err)
+{
+    struct hfi_release_job *event = claim_begin(lease, sole, next);
+
+    return event ? claim_end(event, err) : hfi_error_memory(err);
+}
+
+/* ---- in two halves ------------------------------------------------------------------------ */
+
+hf_status hfi_release_send(hf_lease *handle, struct hfi_release_job **ret_event, hf_error *err)
+{
+    struct hfi_end end;
+    hf_status status = hfi_release_begin(handle, &end);
+
+    *ret_event = NULL;
+    if (status != HF_OK)
+        return no_lease(status, err);
+    if (end.what != HFI_ENDING_STORE || end.lease->store->drive != HFI_EVENT)
+        return release_here(&end, err);
+    *ret_event = claim_begin(end.lease, end.sole, end.next);
+    return *ret_event ? HF_OK : hfi_error_memory(err);
+}
+
+hf_status hfi_release_hear(struct hfi_release_job *event, hf_error *err)
+{
+    return claim_end(event, err);
 }

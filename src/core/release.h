@@ -36,6 +36,14 @@ hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait 
 /* The store has answered `status` to the release of the claim: the slot's end, or not yet. */
 void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_status status);
 
+/*
+ * hf_release() in two halves, so that many are under way at once. *ret_event set: the answer is heard by
+ * hfi_release_hear(), which must follow. NULL: this is the answer.
+ */
+struct hfi_release_job;
+hf_status hfi_release_send(hf_lease *handle, struct hfi_release_job **ret_event, hf_error *err);
+hf_status hfi_release_hear(struct hfi_release_job *event, hf_error *err);
+
 static inline bool hfi_release_settled(hf_status status)
 {
     return status == HF_OK || status == HF_LOST || status == HF_NOT_FOUND;

@@ -12,6 +12,17 @@
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err)
+{
+    const hf_engine_info *info = &hfi_store_engine(store)->info;
+
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s", store->location,
+                         verb, info->name,
+                         info->caps & HF_CAP_CELLS ? "clock that all could go by"
+                                                   : "cells (bytes with a version), which this "
+                                                     "stands on");
+}
+
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
                          size_t name_len, unsigned caps, hf_error *err)
 {
@@ -23,7 +34,7 @@ hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *ver
         return status;
     status = hfi_name_check(name, name_len, &prim->name.len, err);
     if (status == HF_OK && (hfi_store_engine(prim->store)->info.caps & caps) != caps)
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine cannot do that", verb);
+        status = hfi_prim_unsupported(prim->store, verb, err);
     if (status != HF_OK) {
         hfi_store_leave(prim->store);
         return status;

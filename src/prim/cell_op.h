@@ -25,6 +25,9 @@ struct hfi_prim {
 hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
                          size_t name_len, unsigned caps, hf_error *err);
 void hfi_prim_leave(struct hfi_prim *prim);
+
+/* HF_UNSUPPORTED, with what the engine lacks: cells, or else a clock. */
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err);
 /* Fill in err: "<location>: <verb> '<name>': ...". Returns status. */
 hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
                          hf_error *err);

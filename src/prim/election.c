@@ -123,7 +123,10 @@ static hf_status check_campaign(hf_store *store, const hf_request *request, hf_e
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
     if (!(info.caps & HF_CAP_CELLS))
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "campaign: this engine cannot do that");
+        return hfi_error_set(
+            err, HF_UNSUPPORTED, 0,
+            "campaign: engine %s has no cells, in which a leader could say that it leads",
+            info.engine);
     if (!request || request->size < offsetof(hf_request, capacity))
         return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
     if (request->kind != HF_MUTEX && request->kind != HF_EXCLUSIVE)
@@ -178,10 +181,11 @@ static hf_leader *leader_new(const struct record *record, bool leads, uint64_t v
 {
     size_t len = leads ? record->len : 0;
     hf_leader *leader = hfi_malloc(sizeof *leader + len + 1 + sizeof record->label);
-    char *text = (char *)(leader + 1);
+    char *text;
 
     if (!leader)
         return NULL;
+    text = (char *)(leader + 1);
     *leader = (hf_leader){ .leads = leads, .version = version, .value = text, .value_len = len };
     leader->label = text + len + 1;
     if (leads)

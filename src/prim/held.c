@@ -17,7 +17,7 @@ static hf_status take(struct hfi_held *held, struct hfi_lease *lease, unsigned c
     if (lease->orphan)
         return hfi_error_set(err, HF_LOST, 0, "lease: its store was closed");
     if ((hfi_store_engine(lease->store)->info.caps & caps) != caps)
-        return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine cannot do that", prim->verb);
+        return hfi_prim_unsupported(lease->store, prim->verb, err);
     if (lease->claim.permits < lease->claim.capacity)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "%s: the lease is one of several that may overlap", prim->verb);

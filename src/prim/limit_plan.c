@@ -299,8 +299,8 @@ static enum hfi_limit_said begin(struct plan *plan, const unsigned char *state, 
 {
     *ret_seen = plan->now;
     if (!plan->fresh) {
-        if (len < 2 || state[0] != 'L')
-            return HFI_LIMIT_MISMATCH;
+        if (len < 3 || state[0] != 'L' || (state[2] >= '0' && state[2] <= '9'))
+            return HFI_LIMIT_MISMATCH; /* "L1" and a digit: a latch */
         if (state[1] != '1')
             return HFI_LIMIT_VERSION;
         if (len < HFI_LIMIT_MORE + 8)

@@ -13,6 +13,7 @@
  * name would be out of order. Then the rest is acquired one by one.
  */
 #include "core/acquire.h"
+#include "core/release.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -251,14 +252,42 @@ static hf_status all_good(struct several *s, hf_error *err)
 
 /* ---- after --------------------------------------------------------------------------------------- */
 
-/* The last first: whoever waits for one of them does not get it only to wait for the next. */
 static void give_back(struct several *s, size_t from)
 {
-    for (size_t i = s->count; i-- > from;) {
+    hf_lease *leases[HF_SEVERAL_MAX];
+    size_t count = 0;
+
+    for (size_t i = from; i < s->count; i++) {
         if (s->items[i].lease)
-            (void)hf_release(s->items[i].lease, NULL);
+            leases[count++] = s->items[i].lease;
         s->items[i].lease = NULL;
     }
+    (void)hf_release_all(leases, count, NULL);
+}
+
+/* Send a few, then hear what became of them. The last first: whoever waits for one of them does not get
+ * it only to wait for the next. */
+static hf_status release_some(hf_lease *const *leases, size_t count, hf_error *err)
+{
+    struct hfi_release_job *events[HF_SEVERAL_MAX];
+    hf_status first = HF_OK;
+    hf_error one;
+
+    for (int half = 0; half < 2; half++)
+        for (size_t i = count; i-- > 0;) {
+            hf_status status = HF_OK;
+
+            if (half == 0)
+                status = hfi_release_send(leases[i], &events[i], &one);
+            else if (events[i])
+                status = hfi_release_hear(events[i], &one);
+            if (status != HF_OK && first == HF_OK) {
+                first = status;
+                if (err)
+                    *err = one;
+            }
+        }
+    return first;
 }
 
 hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err)
@@ -268,14 +297,16 @@ hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err)
 
     if (!leases && count > 0)
         return hfi_error_set(err, HF_INVALID, 0, "leases: NULL");
-    for (size_t i = count; i-- > 0;) {
-        hf_status status = hf_release(leases[i], &one);
+    while (count > 0) {
+        size_t some = count < HF_SEVERAL_MAX ? count : HF_SEVERAL_MAX;
+        hf_status status = release_some(leases + count - some, some, &one);
 
         if (status != HF_OK && first == HF_OK) {
             first = status;
             if (err)
                 *err = one;
         }
+        count -= some;
     }
     return first;
 }

@@ -89,9 +89,13 @@ hf_status hfi_lives(const struct hfi_prim *prim, const void *name, size_t len, u
     if (status != HF_OK)
         return status;
     *ret_lives = false;
-    for (size_t i = 0; view->count > 0 && i < view->entries[0].holder_count; i++)
-        if (token == 0 || view->entries[0].holders[i].token == token)
+    for (size_t i = 0; view->count > 0 && i < view->entries[0].holder_count; i++) {
+        const hf_holder *holder = &view->entries[0].holders[i];
+
+        /* The store hears of local passes late: until then it tells an earlier token of the same block. */
+        if (token == 0 || (holder->first <= token && holder->token <= token))
             *ret_lives = true;
+    }
     hf_view_free(view);
     return HF_OK;
 }

@@ -9,6 +9,7 @@ circle() {
 }
 
 @test "a circle of two runs: one gives up and says why, the other goes on" {
+    export HOLDFAST_STORE="file:$dir/store?deadlock_check=100ms"
     circle a b
     circle b a
     eventually test -e in.a

@@ -109,4 +109,5 @@ is_busy() { [[ $(raw ping) == *BUSY* ]]; }
     says "cells"
     exits 78 holdfast script flush
     exits 78 holdfast script kill
+    says "runs no scripts"
 }

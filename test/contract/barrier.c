@@ -255,6 +255,26 @@ static void newcomers_wait_until_all_have_left(void **state)
     close_store(store);
 }
 
+/* hf_close() ends the waiting, and the arrival with it. */
+static void closing_ends_the_wait(void **state)
+{
+    struct party a, b;
+    hf_store *store;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS);
+    a = party_of(open_store(), "a");
+    a.wait_ms = HF_FOREVER;
+    start(&a);
+    EXPECT(HF_OK, hf_close(a.store, HF_CLOSE_RELEASE));
+    EXPECT(HF_CANCELLED, end(&a));
+    store = open_store();
+    b = party_of(store, "b");
+    b.parties = 1; /* nobody is here who wants two */
+    EXPECT(HF_OK, come(&b));
+    close_store(store);
+}
+
 int agree_barrier(void)
 {
     const struct CMUnitTest cases[] = {
@@ -263,6 +283,7 @@ int agree_barrier(void)
         CASE(who_gives_up_has_not_come),
         CASE(one_who_is_gone_breaks_it),
         CASE(newcomers_wait_until_all_have_left),
+        CASE(closing_ends_the_wait),
     };
 
     return cmocka_run_group_tests_name("barrier", cases, NULL, NULL);

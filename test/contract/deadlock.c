@@ -459,6 +459,41 @@ static void tasks_of_a_loop(void **state)
     close_store(store);
 }
 
+/* Two tasks of one loop, which meet in the local queue. */
+static void tasks_of_one_loop(void **state)
+{
+    hf_request requests[2] = { waiting_request("a"), waiting_request("b") };
+    struct heard first[2] = { { .done = false } }, second[2] = { { .done = false } };
+    hf_store *store;
+    int victim;
+
+    (void)state;
+    NEEDS(NEEDED);
+    store = open_store();
+    for (unsigned i = 0; i < 2; i++) {
+        requests[i].scope = 5 + i;
+        EXPECT(HF_OK,
+               hf_acquire_async(store, &requests[i], on_done, &first[i], NULL, &contract_error));
+        await_done(store, &first[i]);
+        EXPECT(HF_OK, first[i].status);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        requests[1 - i].scope = 5 + i;
+        EXPECT(HF_OK, hf_acquire_async(store, &requests[1 - i], on_done, &second[i], NULL,
+                                       &contract_error));
+    }
+    AWAIT((EXPECT(HF_OK, hf_process(store)), second[0].done || second[1].done));
+    victim = second[0].done ? 0 : 1;
+    EXPECT(HF_DEADLOCK, second[victim].status);
+    CHECK(!second[1 - victim].done);
+    give(first[victim].lease);
+    await_done(store, &second[1 - victim]);
+    EXPECT(HF_OK, second[1 - victim].status);
+    give(second[1 - victim].lease);
+    give(first[1 - victim].lease);
+    close_store(store);
+}
+
 /* Who works for us waits with what we hold in its hands. */
 static void session_of_another(void **state)
 {
@@ -667,6 +702,7 @@ int contract_deadlock(void)
         FOUND(waiting_for_oneself),
         FOUND(ring_of_three),
         FOUND(tasks_of_a_loop),
+        FOUND(tasks_of_one_loop),
         FOUND(session_of_another),
         OFF(shown),
         cmocka_unit_test_setup_teardown(nobody_is_accused, setup_busy, contract_teardown),

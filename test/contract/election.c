@@ -188,6 +188,59 @@ static void a_former_leader_covers_nothing(void **state)
     close_store(other);
 }
 
+#define CANDIDATES 4
+#define TERMS      4
+
+struct candidate {
+    hf_store *store, *other;
+    int unseen;
+    pthread_t thread;
+};
+
+/* Lead, and look from elsewhere whether that is seen. */
+static void *stand_for_it(void *arg)
+{
+    struct candidate *candidate = arg;
+    hf_request request = waiting_request("chair");
+
+    for (int i = 0; i < TERMS; i++) {
+        hf_leader *seen = NULL;
+        hf_lease *leader = NULL;
+
+        if (hf_election_campaign(candidate->store, &request, "x", 1, &leader, NULL) != HF_OK ||
+            hf_election_observe(candidate->other, "chair", 0, NULL, 0, NULL, &seen, NULL) !=
+                HF_OK ||
+            !seen->leads || seen->token != hf_token(leader))
+            candidate->unseen++;
+        hf_leader_free(seen);
+        if (leader)
+            (void)hf_election_resign(leader, NULL);
+    }
+    return NULL;
+}
+
+/* Threads of one process pass the lease on to each other, which the store is told later. */
+static void a_leader_by_a_local_pass_is_seen(void **state)
+{
+    struct candidate candidates[CANDIDATES];
+    hf_store *store, *other;
+
+    (void)state;
+    NEEDS(HF_CAP_CELLS | HF_CAP_PASS);
+    store = open_store();
+    other = open_store();
+    for (int i = 0; i < CANDIDATES; i++) {
+        candidates[i] = (struct candidate){ .store = store, .other = other };
+        CHECK(pthread_create(&candidates[i].thread, NULL, stand_for_it, &candidates[i]) == 0);
+    }
+    for (int i = 0; i < CANDIDATES; i++) {
+        CHECK(pthread_join(candidates[i].thread, NULL) == 0);
+        CHECK(candidates[i].unseen == 0);
+    }
+    close_store(store);
+    close_store(other);
+}
+
 int agree_election(void)
 {
     const struct CMUnitTest cases[] = {
@@ -195,6 +248,7 @@ int agree_election(void)
         CASE(observers_follow),
         CASE(waiting_observers_are_told),
         CASE(a_former_leader_covers_nothing),
+        CASE(a_leader_by_a_local_pass_is_seen),
     };
 
     return cmocka_run_group_tests_name("election", cases, NULL, NULL);

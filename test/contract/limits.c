@@ -149,6 +149,11 @@ static void of_another_kind(void **state)
     CHECK(look_at(store, &limit).left == 4);
     EXPECT(HF_MISMATCH,
            hf_guard_claim(store, limit.name, 0, 1, NULL, NULL, &contract_error)); /* nor a cell */
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    other = limit;
+    other.name = "gate";
+    EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result)); /* a latch begins with "L1" too */
+    EXPECT(HF_MISMATCH, hf_latch_wait(store, limit.name, 0, 0, NULL, &contract_error));
 
     limit.name = "short";
     limit.per_ms = 1; /* when it has run out it may become another */

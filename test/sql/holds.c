@@ -295,6 +295,42 @@ static void tokens_on(void **state)
     BOTH_MODES(tokens_rise);
 }
 
+/* ---- rights ------------------------------------------------------------------------------------------ */
+
+static void with_few_rights(const char *mode)
+{
+    hf_store *store = holds_open(mode, "&create=off"), *second = holds_open(mode, "&create=off");
+    hf_request request = mutex_request("few"), wait = waiting_request("few");
+    hf_lease *lease = take(store, &request);
+
+    EXPECT(HF_BUSY, probe(second, &request));
+    wait.wait_ms = 50;
+    EXPECT(HF_TIMEOUT, probe(second, &wait)); /* ending one's own statement needs none */
+    give(lease);
+    EXPECT(HF_OK, probe(second, &request));
+    close_store(second);
+    close_store(store);
+}
+
+/* A user with what the manual says is needed, and no more. */
+static void few_rights(void **state)
+{
+    hf_store *store = holds_open("row", ""); /* makes the tables */
+
+    (void)state;
+    close_store(store);
+    if (holds_db->kind == DB_POSTGRES)
+        db_do(holds_db, "GRANT SELECT, INSERT ON hfm_lock_names TO few;"
+                        "GRANT SELECT, INSERT, UPDATE ON hfm_lock_rows TO few");
+    else
+        db_do(holds_db, "GRANT SELECT ON test.hfm_meta TO few@'%%';"
+                        "GRANT SELECT, INSERT ON test.hfm_lock_names TO few@'%%';"
+                        "GRANT SELECT, INSERT, UPDATE ON test.hfm_lock_rows TO few@'%%'");
+    holds_db->wish.few = true;
+    BOTH_MODES(with_few_rights);
+    holds_db->wish.few = false;
+}
+
 /* ---- poolers ---------------------------------------------------------------------------------------------- */
 
 static void pooled(const char *mode)
@@ -350,8 +386,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(connections_are_bounded),
         cmocka_unit_test(tokens_on),
         cmocka_unit_test(refused_behind_a_pooler),
+        cmocka_unit_test(few_rights),
     };
-    size_t count = 8;
+    size_t count = 9;
     int failed;
 
     if (argc > 2)

@@ -346,6 +346,90 @@ static void idle_rows_go(void **state)
     close_store(store);
 }
 
+/* ---- cost and URLs ------------------------------------------------------------------------------------------- */
+
+#define PAIRS 40
+
+static long long counted(const char *what)
+{
+    return db_do(leases_db, "SELECT %s FROM pg_stat_user_tables WHERE relname = 'hfcost_names'",
+                 what);
+}
+
+/* An acquire that nobody contends is one transaction and one update of one row, and so is its release; no index is
+ * touched. */
+static void a_pair_is_two_statements(void **state)
+{
+    hf_request request = mutex_request("cost");
+    hf_store *store = NULL;
+    long long commits;
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    EXPECT(HF_OK, hf_open(leases_url("cost", "&connections=1"), NULL, &store, &contract_error));
+    give(take(store, &request));
+    close_store(store); /* what it has counted is told at the end of a session */
+    AWAIT(counted("n_tup_ins") == 1);
+    commits = db_do(leases_db, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'test'");
+    EXPECT(HF_OK, hf_open(leases_url("cost", "&connections=1"), NULL, &store, &contract_error));
+    for (int i = 0; i < PAIRS; i++)
+        give(take(store, &request));
+    close_store(store);
+    AWAIT(counted("n_tup_upd") >= 2 * PAIRS + 1);
+    CHECK(counted("n_tup_upd") <= 2 * PAIRS + 2 && counted("n_tup_ins") == 1);
+    CHECK(counted("n_tup_hot_upd") >= 2 * PAIRS);
+    commits = db_do(leases_db, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'test'") -
+              commits;
+    CHECK(commits >= 2 * PAIRS && commits < 3 * PAIRS);
+}
+
+static void try_url(hf_status want, const char *url, const char *word)
+{
+    hf_store *store = NULL;
+
+    EXPECT(want, hf_open(url, NULL, &store, &contract_error));
+    CHECK(strstr(contract_error.text, word) != NULL);
+    CHECK(strstr(contract_error.text, "hunter2") == NULL);
+}
+
+/* What is wrong is named, by its parameter; no password is ever shown. */
+static void urls(void **state)
+{
+    char url[1200];
+
+    (void)state;
+    if (!is_postgres())
+        return;
+    try_url(HF_CONFIG, leases_url("u", "&nosuch=1&password=hunter2"), "nosuch");
+    try_url(HF_CONFIG, leases_url("u", "&mode=odd&sslpassword=hunter2"), "mode");
+    try_url(HF_CONFIG, leases_url("u", "&connections=0"), "connections");
+    try_url(HF_CONFIG, leases_url("u", "&schema=a%22b"), "schema");
+    try_url(HF_CONFIG, leases_url("u", "&tokens=on"), "tokens");
+    try_url(HF_CONFIG, "postgresql://me:hunter2@%zz/x", "postgresql://USER@HOST");
+    snprintf(url, sizeof url, "postgresql://nobody:hunter2@127.0.0.1:%u/test",
+             (unsigned)leases_db->port);
+    try_url(HF_DENIED, url, "nobody");
+    snprintf(url, sizeof url, "postgresql://app:hunter2@127.0.0.1:%u/nosuch?sslmode=require",
+             (unsigned)leases_db->port);
+    try_url(HF_DENIED, url, "SSL");
+    setenv("LEASES_SECRET", "hunter2", 1);
+    snprintf(url, sizeof url, "postgresql://nobody@127.0.0.1:%u/test?password_env=LEASES_SECRET",
+             (unsigned)leases_db->port);
+    try_url(HF_DENIED, url, "nobody");
+    try_url(HF_CONFIG, "postgresql://me:hunter2@h/x?password_env=LEASES_SECRET", "password_env");
+    try_url(HF_DENIED, "postgresql://me@h/x?password_file=/nosuch/file", "password_file");
+    /* the first of two hosts does not answer */
+    snprintf(url, sizeof url, "postgresql://app@127.0.0.1:1,127.0.0.1:%u/test?prefix=hfu_",
+             (unsigned)leases_db->port);
+    {
+        hf_store *store = NULL;
+
+        EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+        close_store(store);
+    }
+}
+
 /* ---- rights --------------------------------------------------------------------------------------------------- */
 
 static void run_sql(hf_level level, const char *topic, const char *text, void *arg)
@@ -359,8 +443,8 @@ static void run_sql(hf_level level, const char *topic, const char *text, void *a
 /* What holdfast-engines(7) says that a user needs who finds the tables made. */
 static const char *const rights[] = {
     "GRANT USAGE ON SCHEMA public TO few",
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
-    "hfright_clients, hfright_cells, hfright_watchers TO few",
+    ("GRANT SELECT, INSERT, UPDATE, DELETE ON hfright_names, hfright_holders, hfright_waiters, "
+     "hfright_clients, hfright_cells, hfright_watchers TO few"),
     "GRANT SELECT, INSERT ON hfright_lock_rows, hfright_lock_names TO few",
     "GRANT USAGE ON SEQUENCE hfright_versions TO few",
 };
@@ -402,23 +486,34 @@ static void least_rights(void **state)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest cases[32] = {
-        cmocka_unit_test(first_use_by_many),   cmocka_unit_test(without_the_tables),
-        cmocka_unit_test(tables_taken_away),   cmocka_unit_test(names_do_not_block_each_other),
-        cmocka_unit_test(a_new_name_is_a_row), cmocka_unit_test(conflicts_are_tried_again),
-        cmocka_unit_test(commit_fails),        cmocka_unit_test(others_defaults),
-        cmocka_unit_test(few_connections),     cmocka_unit_test(idle_rows_go),
+        cmocka_unit_test(first_use_by_many),
+        cmocka_unit_test(without_the_tables),
+        cmocka_unit_test(tables_taken_away),
+        cmocka_unit_test(names_do_not_block_each_other),
+        cmocka_unit_test(a_new_name_is_a_row),
+        cmocka_unit_test(conflicts_are_tried_again),
+        cmocka_unit_test(commit_fails),
+        cmocka_unit_test(others_defaults),
+        cmocka_unit_test(few_connections),
+        cmocka_unit_test(idle_rows_go),
         cmocka_unit_test(least_rights),
+        cmocka_unit_test(a_pair_is_two_statements),
+        cmocka_unit_test(urls),
     };
-    size_t count = 11;
+    size_t count = 13;
     int failed;
 
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
+    leases_clock_begin();
     leases_db =
         db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
     memcpy(cases + count, leases_fault_cases, leases_fault_count * sizeof *cases);
     count += leases_fault_count;
+    memcpy(cases + count, leases_clock_cases, leases_clock_count * sizeof *cases);
+    count += leases_clock_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
+    leases_clock_end();
     return failed;
 }

@@ -21,7 +21,11 @@ void leases_end_sessions(void);
 /* Somebody gets it, from a store of his own, long before the ttl of whoever might be left there. */
 void leases_gets_free(const char *name);
 
-extern const struct CMUnitTest leases_fault_cases[];
-extern const size_t leases_fault_count;
+/* leases_clock.c: servers that are started from here on have a clock that can jump. */
+void leases_clock_begin(void);
+void leases_clock_end(void);
+
+extern const struct CMUnitTest leases_fault_cases[], leases_clock_cases[];
+extern const size_t leases_fault_count, leases_clock_count;
 
 #endif

@@ -125,6 +125,29 @@ static void all_go_on_after_a_crash(void **state)
     close_store(holders);
 }
 
+/* A server that comes back without the last commits, as a standby that takes over may: the holder is told, and long
+ * before its next renewal. */
+static void commits_are_lost(void **state)
+{
+    hf_request request = with_ttl(mutex_request("forgotten"), 10 * LIMIT_MS);
+    hf_request other = waiting_request("other");
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    if (leases_db->kind != DB_POSTGRES)
+        return;
+    store = leases_open(IMPATIENT "&connections=1");
+    lease = take(store, &request);
+    db_kill(leases_db);
+    db_restart(leases_db);
+    db_do(leases_db, "DELETE FROM hfl_names WHERE name = 'forgotten'");
+    give(take(store, &other));
+    await_lost(lease);
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    close_store(store);
+}
+
 /* A lease is not its connection's: an administrator may end all of them, also the one that listens. */
 static void sessions_are_ended(void **state)
 {
@@ -200,6 +223,6 @@ const struct CMUnitTest leases_fault_cases[] = {
     cmocka_unit_test(server_stands_still),       cmocka_unit_test(late_statement),
     cmocka_unit_test(holder_is_told_of_silence), cmocka_unit_test(all_go_on_after_a_crash),
     cmocka_unit_test(sessions_are_ended),        cmocka_unit_test(asked_while_away),
-    cmocka_unit_test(the_second_is_kept_alive),
+    cmocka_unit_test(commits_are_lost),          cmocka_unit_test(the_second_is_kept_alive),
 };
 const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;

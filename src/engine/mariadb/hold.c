@@ -3,7 +3,8 @@
  * mode=row and mode=session in the words of MariaDB and MySQL.
  *
  * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open, in READ COMMITTED: a row that is not
- * there must not lock the gap in which others make theirs.
+ * there must not lock the gap in which others make theirs. Without autocommit: the statement itself begins the
+ * transaction, and is answered in one piece.
  *
  * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
  * the session: so its name is a hash in hexadecimal. It is not replicated.
@@ -19,7 +20,8 @@
 
 /* What only MariaDB has stands in comments that only MariaDB reads. */
 #define PREPARE                                                                                   \
-    "SET SESSION wait_timeout = 31536000, SESSION interactive_timeout = 31536000,"                \
+    "SET SESSION autocommit = 0, SESSION wait_timeout = 31536000, SESSION interactive_timeout = " \
+    "31536000,"                                                                                   \
     " SESSION innodb_lock_wait_timeout = 100000000, SESSION lock_wait_timeout = 31536000"         \
     "/*M!100300 , SESSION idle_transaction_timeout = 0, SESSION max_statement_time = 0,"          \
     " SESSION idle_write_transaction_timeout = 0, SESSION idle_readonly_transaction_timeout = 0 " \
@@ -108,8 +110,8 @@ const struct sq_hold_words hfi_ma_hold = {
     .session_free = "SELECT RELEASE_LOCK({K})",
     .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
     .row_add = "INSERT IGNORE INTO {R} (name) VALUES ({N})",
-    .row_try = "START TRANSACTION; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
-    .row_wait = "START TRANSACTION; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
+    .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
+    .row_wait = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
     .key = key,
     .table = table,

@@ -200,6 +200,19 @@ static hf_status make_location(struct hfi_conn *conn, const struct pg_conf *conf
     return HF_OK;
 }
 
+static hf_status take_secret(struct pg_conf *conf, struct hfi_url *url, hf_error *err)
+{
+    char *secret;
+    hf_status status = hfi_sq_secret(url, get(conf, "password") != NULL, &secret, err);
+
+    if (status != HF_OK || !secret)
+        return status;
+    status = set(conf, "password", secret, err);
+    explicit_bzero(secret, strlen(secret));
+    hfi_free(secret);
+    return status;
+}
+
 hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
 {
     struct pg_conf *conf = hfi_calloc(1, sizeof *conf);
@@ -215,6 +228,8 @@ hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
     status = parse_place(conf, url, err);
     if (status == HF_OK)
         status = parse_params(conf, url, err);
+    if (status == HF_OK)
+        status = take_secret(conf, url, err);
     if (status == HF_OK)
         status = split_hosts(conf, err);
     if (status == HF_OK)

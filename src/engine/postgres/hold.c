@@ -71,6 +71,7 @@ const struct sq_hold_words hfi_pg_hold = {
     .session_try = "SELECT pg_try_advisory_lock({K})::int",
     .session_wait = "SELECT pg_advisory_lock({K})",
     .session_free = "SELECT pg_advisory_unlock({K})::int",
+    .calls = true,
     .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
     .row_add = "INSERT INTO {R} (name) VALUES ({N}) ON CONFLICT DO NOTHING",
     .row_try = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",

@@ -184,9 +184,20 @@ static const char session[] =
     "SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0;"
     "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error;"
     "SET standard_conforming_strings = on; SET bytea_output = 'hex';"
-    "SET enable_seqscan = off; SET jit = off;"
-    "SELECT pid::int8, (extract(epoch FROM backend_start) * 1000000)::int8, pg_is_in_recovery()"
+    "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    "SELECT pid::int8, (extract(epoch FROM backend_start) * 1000000)::int8, pg_is_in_recovery(),"
+    " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8"
     " FROM pg_stat_get_activity(pg_backend_pid())";
+
+/* Another server, or the same after a restart: it may lack the last commits. */
+static void meet(struct hfi_conn *conn, int64_t born)
+{
+    struct pg_conf *conf = conn->native;
+    int64_t before = atomic_exchange(&conf->born, born);
+
+    if (before != 0 && before != born && conn->conf.mode == SQ_MODE_LEASE && conn->host->doubt)
+        conn->host->doubt(conn->host, "the server is another one now, or was restarted");
+}
 
 static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
@@ -207,12 +218,14 @@ static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
     link->server_id = hfi_sq_int(&rows, 0, 0);
     link->since = hfi_sq_int(&rows, 0, 1);
-    standby = rows.count == 1 && rows.columns == 3 ? sq_at(&rows, 0, 2) : NULL;
+    standby = rows.count == 1 && rows.columns == 4 ? sq_at(&rows, 0, 2) : NULL;
     if (!standby)
         status = hfi_error_set(err, HF_UNAVAILABLE, 0, "an odd answer to our greeting");
     else if (standby->len == 1 && *(const char *)standby->bytes == 't')
         status = hfi_error_set(err, HF_UNAVAILABLE, 0,
                                "the server is a standby, on which nothing can be locked");
+    if (status == HF_OK)
+        meet(link->conn, hfi_sq_int(&rows, 0, 3));
     hfi_sq_rows_free(&rows);
     return status;
 }

@@ -40,6 +40,7 @@ struct pg_conf {
     char *host[PG_HOSTS_MAX], *hostaddr[PG_HOSTS_MAX], *port[PG_HOSTS_MAX];
     unsigned count, hosts;
     _Atomic unsigned last; /* host that answered last */
+    _Atomic int64_t born;  /* when the server was started to which we were connected last */
 };
 
 hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);

@@ -25,6 +25,9 @@
 #include <string.h>
 
 #define REST_MS 250 /* about so often a server that cannot be reached is asked again */
+#define GRACE_MS \
+    250 /* for the answer, beyond our deadline: to cut it off costs more, a connection */
+#define DENY_TRIES 3
 
 struct attempt {
     struct hfi_conn *conn;
@@ -230,6 +233,8 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
         pthread_mutex_unlock(&a->conn->lock);
     }
     params[9] = sq_int(wait);
+    if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
+        r.deadline_ms = hfi_now_ms() + GRACE_MS;
     status = hfi_sq_call(a->conn, &r);
     a->unsure = a->unsure || r.copied;
     if (status == HF_OK) {
@@ -286,11 +291,13 @@ static hf_status deny(struct attempt *a, hf_status status)
     if (!a->unsure)
         return status;
     r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
-    if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) != HF_OK ||
-        hfi_sq_call(a->conn, &r) != HF_OK)
-        return HF_UNKNOWN;
-    hfi_sq_rows_free(&r.rows);
-    return status;
+    for (int tries = 0; tries < DENY_TRIES; tries++) /* memory may be short, or a link lost, once */
+        if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) == HF_OK &&
+            hfi_sq_call(a->conn, &r) == HF_OK) {
+            hfi_sq_rows_free(&r.rows);
+            return status;
+        }
+    return HF_UNKNOWN;
 }
 
 /* It is to end: out of the queue, unless it was granted first. */

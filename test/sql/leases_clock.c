@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
+#include "leases.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HOUR_MS INT64_C(3600000)
+
+static _Atomic int64_t *offset_us; /* which the server has mapped too: test/redis/clock_shim.c */
+static char path[64];
+
+void leases_clock_begin(void)
+{
+    int fd;
+
+    snprintf(path, sizeof path, "/dev/shm/holdfast-clock-%d", (int)getpid());
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 || fchmod(fd, 0644) != 0 || ftruncate(fd, sizeof *offset_us) != 0)
+        give_up("%s: %s", path, strerror(errno));
+    offset_us = mmap(NULL, sizeof *offset_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (offset_us == MAP_FAILED)
+        give_up("%s: %s", path, strerror(errno));
+    close(fd);
+    setenv("HOLDFAST_TEST_CLOCK", path, 1);
+    setenv("LD_PRELOAD", CLOCK_SHIM, 1); /* for what we start, not for us */
+}
+
+void leases_clock_end(void)
+{
+    unlink(path);
+}
+
+static void jump(int64_t ms)
+{
+    atomic_fetch_add(offset_us, ms * 1000);
+}
+
+/* Forward: leases end early; the next one has a larger token, and whoever was left behind is told. */
+static void clock_jumps_forward(void **state)
+{
+    hf_store *store = leases_open(""), *second = leases_open("");
+    hf_request request = mutex_request("forward"), wait = waiting_request("forward");
+    hf_lease *lease, *next;
+    struct attempt attempt;
+
+    (void)state;
+    request.ttl_ms = 10 * LIMIT_MS;
+    lease = take(store, &request);
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "forward") == 1);
+    jump(HOUR_MS);
+    EXPECT(HF_OK, attempt_join(&attempt)); /* found by its next heartbeat */
+    next = attempt.lease;
+    CHECK(hf_token(next) > hf_token(lease));
+    EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
+    EXPECT(HF_LOST, hf_release(lease, &contract_error));
+    EXPECT(HF_BUSY, probe(store, &request));
+    give(next);
+    jump(-HOUR_MS);
+    close_store(second);
+    close_store(store);
+}
+
+/* Back: tokens go on from the highest there was, nobody gets what is held, hand-over works. */
+static void clock_jumps_back(void **state)
+{
+    hf_store *store = leases_open(""), *second = leases_open("");
+    hf_request request = mutex_request("back"), wait = waiting_request("back");
+    hf_lease *lease = take(store, &request);
+    uint64_t token = hf_token(lease);
+    struct attempt attempt;
+
+    (void)state;
+    jump(-HOUR_MS);
+    EXPECT(HF_BUSY, probe(second, &request));
+    EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
+    attempt_start(&attempt, second, &wait);
+    AWAIT(count_waiters(store, "back") == 1);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(hf_token(attempt.lease) > token);
+    token = hf_token(attempt.lease);
+    give(attempt.lease);
+    lease = take(store, &request);
+    CHECK(hf_token(lease) > token);
+    give(lease);
+    jump(HOUR_MS);
+    close_store(second);
+    close_store(store);
+}
+
+const struct CMUnitTest leases_clock_cases[] = { cmocka_unit_test(clock_jumps_forward),
+                                                 cmocka_unit_test(clock_jumps_back) };
+const size_t leases_clock_count = sizeof leases_clock_cases / sizeof *leases_clock_cases;
