@@ -293,7 +293,8 @@ struct hfi_conn {
     bool closing;
 
     /* schema.c */
-    _Atomic int ready; /* the schema has been found, or made */
+    _Atomic int
+        ready; /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
     pthread_mutex_t schema_lock;
 
     struct sq_ghost *ghosts;
