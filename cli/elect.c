@@ -100,10 +100,14 @@ static int observe_loop(struct cli *cli, hf_store *store)
     hf_leader *last = NULL, *next;
     hf_status status;
     hf_error err;
+    bool away = false;
 
     do {
         status = hf_election_observe(store, cli->args.name, 0, last, OBSERVE_MS, NULL, &next, &err);
-        if (status == HF_TIMEOUT)
+        if (status == HF_UNAVAILABLE && !away)
+            say(cli, "%s; waiting for it", err.text);
+        away = status == HF_UNAVAILABLE;
+        if (status == HF_TIMEOUT || away)
             continue;
         if (status != HF_OK)
             break;
@@ -116,7 +120,7 @@ static int observe_loop(struct cli *cli, hf_store *store)
         }
     } while (is_read());
     hf_leader_free(last);
-    return status == HF_OK || status == HF_TIMEOUT ? EXIT_FINE : say_failure(&err);
+    return status == HF_OK || status == HF_TIMEOUT || away ? EXIT_FINE : say_failure(&err);
 }
 
 static int observe(struct cli *cli)

@@ -291,7 +291,7 @@ static int stop(struct cli *cli)
     free(url);
     if (status == HF_OK)
         return EXIT_FINE;
-    if (status == HF_UNSUPPORTED) { /* said of what we asked for by another word */
+    if (status == HF_UNSUPPORTED || status == HF_INVALID) { /* it knows no such command, or none */
         say_error("this engine runs no scripts, so there is none to kill");
         return EXIT_CONFIG;
     }

@@ -202,7 +202,7 @@ typedef struct hf_lease hf_lease;
 typedef struct hf_cancel hf_cancel;
 
 #define HF_NAME_MAX     512         /* bytes; any bytes */
-#define HF_LABEL_MAX    127         /* longer labels are cut; of who holds and waits, to 49 at least */
+#define HF_LABEL_MAX    127         /* longer ones are cut; of who holds and waits, to 49 */
 #define HF_CAPACITY_MAX 1000000000u /* largest semaphore */
 #define HF_FOREVER      ((int64_t)-1)
 #define HF_TTL_MIN_MS   1000
@@ -250,8 +250,7 @@ typedef struct hf_request {
     hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
     hf_lost_fn *on_lost;
     void *on_lost_arg;
-    const char *session; /* of who works for another process: what hf_session_text() gave it; what is
-                            no such text is ignored */
+    const char *session; /* hf_session_text() of who we work for; other text is ignored */
     uint64_t reserved[5];
 } hf_request;
 /* clang-format off */
@@ -1047,8 +1046,7 @@ HF_API hf_status hf_session_text(hf_lease *lease, const char *around, char ret_t
 typedef struct hf_deadlock_link {
     const unsigned char *name; /* what it waits for */
     size_t name_len;
-    uint64_t token; /* of its lease of what the one before it waits for; 0: it does not hold that but is
-                       ahead in its queue */
+    uint64_t token; /* of its lease of what the one before waits for; 0: it is ahead in the queue */
     uint64_t session;
     int64_t age_ms; /* waiting since */
     int64_t pid;    /* 0: unknown */

@@ -156,7 +156,7 @@ static hf_status enter(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_l
 static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
                          hf_error *err)
 {
-    enum hfi_entry entry;
+    enum hfi_entry entry = HFI_ENTRY_CLOSED;
     hf_status status = enter(handle, a, ret_lease, &entry, err);
 
     if (status != HF_OK || entry == HFI_ENTRY_AGAIN)
@@ -172,7 +172,7 @@ static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret
 hf_status hfi_attempt_begin(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
                             hf_lease **ret_lease, hf_error *err)
 {
-    enum hfi_entry entry;
+    enum hfi_entry entry = HFI_ENTRY_CLOSED;
     hf_status status = check(handle, request, a, ret_lease, err);
 
     if (status == HF_OK)

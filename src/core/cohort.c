@@ -3,6 +3,7 @@
 #include "core/cohort.h"
 
 #include "core/table.h"
+#include "core/thread.h"
 #include "util/clock.h"
 
 #include <unistd.h>
@@ -152,6 +153,7 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
     lease->on_lost_arg = from->on_lost_arg;
     lease->in_loop = from->in_loop;
     lease->holds = 1;
+    lease->named_by = 0;
     lease->since_ms = hfi_now_ms();
     if (lease->fd >= 0)
         close(lease->fd);
@@ -168,6 +170,8 @@ struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
         !hfi_cohort_may_pass(lease->passes, lease->claim.tokens, store->cohort))
         return NULL;
+    if (lease->named_by && lease->named_by != hfi_thread_id())
+        return NULL; /* a tag in the store may say that it is another's */
 
     wait = hfi_container(lease->queue.next, struct hfi_wait, queued);
     if (lease->term.valid_until_ms != HFI_NEVER) {

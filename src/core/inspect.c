@@ -129,11 +129,11 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
     if (status == HF_OK)
         status = hfi_look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB ? HFI_LOOK_GLOB : 0,
                           &view, err);
-    if (status == HF_OK && !tell_sessions(view)) {
+    if (status == HF_OK && view && !tell_sessions(view)) {
         hf_view_free(view);
         status = hfi_error_memory(err);
     }
-    if (status == HF_OK) {
+    if (status == HF_OK && view) {
         view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
         *ret_view = view;
     }

@@ -79,6 +79,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
     lease->in_loop = false;
     lease->holds = 1;
     lease->passes = 0;
+    lease->named_by = 0;
     lease->on_lost = request->on_lost;
     lease->on_lost_arg = request->on_lost_arg;
     if (lease->reentrant)

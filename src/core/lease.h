@@ -42,6 +42,7 @@ enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 
 #define HFI_SHORT_NAME 64
 #define HFI_WHY_MAX    120
+#define HFI_NAMED_ANY  UINT64_MAX /* not one thread alone */
 
 /* `struct hfi_lease` is what hf_lease * stands for. In a free slot the members marked * are as they
  * were when it was new: NULL, empty, -1 or false. */
@@ -63,6 +64,7 @@ struct hfi_lease {
     bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
     bool in_loop;           /* acquired asynchronously: its callback comes from hf_process() */
     uint32_t holds, passes;
+    uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;
     uint64_t token;
     int64_t since_ms; /* held since */

@@ -95,10 +95,10 @@ size_t hfi_tag_write(const struct hfi_tag *tag, char to[HFI_TAG_MAX])
 bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
 {
     char *mark = strrchr(label, HFI_TAG_MARK);
-    const char *at = mark + 1;
+    const char *at = mark ? mark + 1 : "";
     uint64_t flags, began, number;
 
-    if (!mark || !read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
+    if (!read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
         !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number))
         return false;
     for (ret_tag->count = 0; *at; ret_tag->count++)
@@ -228,6 +228,16 @@ static hf_status own_way_error(struct hfi_store *store, const struct hfi_want *w
     return hfi_store_error(store, "acquire", &name, HF_DEADLOCK, &inner, err);
 }
 
+/*
+ * A tag names a lease as the store knows it, and a local pass changes nothing of that. So a lease that may
+ * be in the tag of one who still waits is not passed on: else its tag would say that it holds what
+ * another one has. A thread that releases does not wait. With the lock of the lease.
+ */
+static void name_by(struct hfi_lease *lease, uint64_t thread)
+{
+    lease->named_by = lease->named_by && lease->named_by != thread ? HFI_NAMED_ANY : thread;
+}
+
 static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, struct held held,
                           struct hfi_tag *tag, hf_error *err)
 {
@@ -243,6 +253,7 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, 
         if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
             if (in_own_way(lease, store, want, &taken))
                 blocked_by = lease->token;
+            name_by(lease, want->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
             tag->holds[tag->count++] = hfi_hold_id(lease->claim.name.hash, lease->claim.token);
         }
         hfi_lease_unlock(lease, next);
@@ -440,6 +451,7 @@ hf_status hf_session_text(hf_lease *handle, const char *around, char ret_text[HF
     at = write_letters(at, store_id(lease->store), 8);
     at = write_letters(at, hfi_hold_id(lease->claim.name.hash, lease->claim.token), 8);
     *at = 0;
+    name_by(lease, HFI_NAMED_ANY);
     hfi_lease_unlock(lease, next);
     return hfi_ok(err);
 }

@@ -123,8 +123,6 @@ enum hfi_op_kind {
 
 #define HFI_NATIVE_COUNTER (1u << 0)
 #define HFI_NATIVE_LIMIT   (1u << 1)
-#define HFI_NATIVE_SEVERAL \
-    (1u << 2) /* HFI_OP_ACQUIRE with `more`: all of them or none, in one step */
 
 struct hfi_op;
 typedef void hfi_done_fn(struct hfi_op *op);

@@ -24,10 +24,11 @@ struct call {
     struct hfi_party party;
     uint32_t parties;
     bool twice, leaving;
-    bool full;           /* those inside must leave first, in `generation` */
-    uint64_t generation; /* ours */
-    uint64_t tried;      /* that we may have come in, if an outcome is unknown */
-    hf_status result;    /* of giving up */
+    bool full;              /* those inside must leave first, in `generation` */
+    uint64_t generation;    /* ours */
+    uint64_t tried;         /* that we may have come in, if an outcome is unknown */
+    hf_status result;       /* of giving up */
+    struct hfi_member dead; /* whom we would have come to; who[0] 0: nobody */
     uint32_t turn;
     char chance[2 * 8 + 1]; /* a name for who has none */
     struct hfi_barrier barrier, breaking;
@@ -58,12 +59,37 @@ static hf_status broken(const struct hfi_barrier *barrier, uint64_t generation, 
     return hfi_error_set(inner, HF_BROKEN, 0, "%s", hf_status_text(HF_BROKEN));
 }
 
+/*
+ * Those who were here before us: do they live? Who waits looks at the others, so one that lives is
+ * enough. But if all of them died nobody has noticed, and we must not count them.
+ */
+static hf_status check_company(struct call *call, hf_error *inner)
+{
+    const struct hfi_members *members = &call->barrier.members;
+    bool lives = false;
+
+    for (uint32_t i = 0; i < members->count && !lives; i++) {
+        hf_status status;
+
+        if (strcmp(members->items[i].who, call->party.who) == 0)
+            continue;
+        status = hfi_party_lives(call->prim, &members->items[i], &lives, inner);
+        if (status != HF_OK)
+            return status;
+        if (!lives) {
+            call->dead = members->items[i];
+            return HF_OK;
+        }
+    }
+    return HF_OK;
+}
+
 static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inner)
 {
     struct call *call = arg;
     struct hfi_barrier *barrier = &call->barrier;
     bool changed = false;
-    hf_status status = get(&change->found, call, barrier, inner);
+    hf_status status = get(&change->found, call, barrier, inner), checked = HF_OK;
 
     if (status != HF_OK)
         return status;
@@ -74,6 +100,11 @@ static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inn
     status = hfi_barrier_arrive(barrier, call->parties, call->twice, call->party.who,
                                 call->party.id, &call->generation, &changed);
     call->full = status == HF_BUSY;
+    call->dead.who[0] = 0;
+    if (status == HF_MISMATCH || (changed && barrier->phase != HFI_FILLING))
+        checked = check_company(call, inner);
+    if (checked != HF_OK || call->dead.who[0])
+        return checked; /* nothing is written: first it is to be broken */
     if (status == HF_MISMATCH)
         return hfi_error_set(inner, status, 0, "it is in use as a %s one for %u",
                              barrier->twice ? "double" : "single", barrier->parties);
@@ -191,7 +222,10 @@ static hf_status arrive(struct call *call, hf_error *err)
         status = hfi_cell_change(call->prim, plan_arrive, call, NULL, err);
         if (status == HF_OK && call->full)
             status = hfi_vigil(&call->vigil, look_free, call, err);
-    } while (status == HF_OK && call->full);
+        else if (status == HF_OK && call->dead.who[0])
+            status = hfi_cell_change(call->prim, plan_break, &(struct missing){ call, &call->dead },
+                                     NULL, err);
+    } while (status == HF_OK && (call->full || call->dead.who[0]));
     return status;
 }
 

@@ -52,8 +52,8 @@ hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t unti
     return HF_OK;
 }
 
-static hf_status look(const struct hfi_prim *prim, const struct hfi_member *member, bool *ret_lives,
-                      hf_error *inner)
+hf_status hfi_party_lives(const struct hfi_prim *prim, const struct hfi_member *member,
+                          bool *ret_lives, hf_error *inner)
 {
     struct hfi_party party;
     hf_status status = hfi_party_name(&party, prim, member->who, inner);
@@ -76,7 +76,7 @@ hf_status hfi_party_gone(const struct hfi_prim *prim, const struct hfi_members *
         if (member->flag != flag)
             continue;
         looked++;
-        status = look(prim, member, &lives, inner);
+        status = hfi_party_lives(prim, member, &lives, inner);
         if (status != HF_OK)
             return status;
         if (!lives) {

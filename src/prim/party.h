@@ -25,6 +25,9 @@ hf_status hfi_party_name(struct hfi_party *party, const struct hfi_prim *prim, c
 hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t until_ms,
                           hf_cancel *cancel, hf_error *err);
 
+/* Is the lease of this one there? */
+hf_status hfi_party_lives(const struct hfi_prim *prim, const struct hfi_member *member,
+                          bool *ret_lives, hf_error *inner);
 /* Of the members with `flag`, look at the leases of a few, the next ones at each call: *ret_gone is one
  * whose lease is gone, or NULL. `turn` is where to begin, and moves on. */
 hf_status hfi_party_gone(const struct hfi_prim *prim, const struct hfi_members *members, char flag,

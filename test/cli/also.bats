@@ -41,12 +41,12 @@ load helper
 
 @test "whatever order they are named in, runs do not block each other" {
     for i in 1 2 3; do
-        begin holdfast run a --also b --also c -- sh -c "echo 1 >>done"
-        begin holdfast run c --also b --also a -- sh -c "echo 1 >>done"
-        begin holdfast run b --also a -- sh -c "echo 1 >>done"
+        begin holdfast run a --also b --also c -- sh -c "echo 1 >>ended"
+        begin holdfast run c --also b --also a -- sh -c "echo 1 >>ended"
+        begin holdfast run b --also a -- sh -c "echo 1 >>ended"
     done
     for pid in "${begun[@]}"; do wait "$pid"; done
-    [[ $(wc -l <done) == 9 ]]
+    [[ $(wc -l <ended) == 9 ]]
 }
 
 @test "the loss of any one ends the command: 76" {

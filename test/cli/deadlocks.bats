@@ -9,6 +9,7 @@ circle() {
 }
 
 @test "a circle of two runs: one gives up and says why, the other goes on" {
+    export HOLDFAST_STORE="file:$dir/store?deadlock_check=100ms"
     circle a b
     circle b a
     eventually test -e in.a
@@ -49,7 +50,7 @@ assert circle[0]["session"] != circle[1]["session"], circle'
 
 @test "a session that somebody made up means nothing" {
     HOLDFAST_SESSION=nonsense exits 0 holdfast run a -- true
-    HOLDFAST_SESSION= exits 0 holdfast run a -- sh -c '[ -n "$HOLDFAST_SESSION" ]'
+    HOLDFAST_SESSION='' exits 0 holdfast run a -- sh -c '[ -n "$HOLDFAST_SESSION" ]'
 }
 
 @test "it takes no operand" {

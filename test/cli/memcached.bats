@@ -44,6 +44,8 @@ setup() {
     exits 78 holdfast run -s job -- true
     exits 78 holdfast run --slots 2 job -- true
     exits 78 holdfast break job --token 1
+    exits 78 holdfast limit job --rate 1/1s -n
+    says "clock"
     exits 64 holdfast run --ttl 500ms job -- true
     exits 78 holdfast -S memcached://a,b ls
     exits 78 holdfast -S 'memcached://h?no=such' ls

@@ -73,6 +73,20 @@ somebody_came() { holdfast -q barrier "$1" --parties 1 -n 2>/dev/null; (($? == 6
     [[ $(cat code) == 76 ]]
     grep -q "'bob' is gone" said
     is_free ring
+
+    # One who came and died while nobody else was there does not count for the next, nor stand in their way.
+    begin holdfast barrier ring --parties 2 --as bob
+    bob=$!
+    eventually somebody_came ring
+    kill -KILL $bob
+    eventually is_gone $bob
+    exits 75 holdfast barrier ring --parties 2 -n
+    begin holdfast barrier ring --parties 2 --as bob
+    bob=$!
+    eventually somebody_came ring
+    kill -KILL $bob
+    eventually is_gone $bob
+    exits 75 holdfast barrier ring --parties 3 -n
 }
 
 @test "barrier with commands: they start together, and none exits before all have ended" {

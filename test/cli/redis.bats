@@ -445,3 +445,15 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
     [[ $(raw eval "$(script claim)" 1 resource "$old" 2>&1) == *LATE* ]]
     [[ $(raw eval "$(script claim)" 1 resource "$new") == first ]]
 }
+
+@test "elect --observe waits for a store that is away" {
+    holdfast elect chair --observe --json >seen 2>said 3>&- &
+    observer=$!
+    begun+=($observer)
+    eventually grep -q vacant seen
+    stop_server
+    eventually grep -q "waiting for it" said
+    restart_server
+    [[ $(holdfast elect chair --value here -- sh -c 'until grep -q here seen; do sleep 0.05; done; echo led') == led ]]
+    kill -0 $observer
+}

@@ -691,6 +691,92 @@ static void nobody_is_accused(void **state)
     close_store(store);
 }
 
+/* ---- what is passed on ---------------------------------------------------------------- */
+
+static int setup_slow(void **state)
+{
+    int result = contract_setup(state);
+
+    contract_param("deadlock_check=600s"); /* nobody leaves a local queue for the store's */
+    return result;
+}
+
+/* Takes one thing, and a second one when it may, for which it waits for ever. */
+struct nester {
+    hf_store *store;
+    hf_request first, second;
+    hf_lease *held; /* of the first */
+    hf_status status;
+    _Atomic int tid;
+    _Atomic bool has, go, ended;
+    pthread_t thread;
+};
+
+static void *nester_run(void *arg)
+{
+    struct nester *nester = arg;
+    hf_lease *lease;
+
+    nester->tid = thread_id();
+    nester->held = take(nester->store, &nester->first);
+    nester->has = true;
+    AWAIT(nester->go);
+    nester->status = hf_acquire(nester->store, &nester->second, &lease, NULL);
+    if (nester->status == HF_OK)
+        give(lease);
+    nester->ended = true;
+    return NULL;
+}
+
+static void nester_start(struct nester *nester, hf_store *store, const char *first,
+                         const char *second)
+{
+    *nester = (struct nester){ .store = store,
+                               .first = waiting_request(first),
+                               .second = waiting_request(second) };
+    nester->second.wait_ms = HF_FOREVER;
+    nester->second.flags = HF_STRICT;
+    CHECK(pthread_create(&nester->thread, NULL, nester_run, nester) == 0);
+}
+
+/* A thread that waits has told the store what it holds. That another thread releases that, and a third
+ * one gets it locally, must not look as though the first one had it still. */
+static void given_away_meanwhile(void **state)
+{
+    hf_request request = waiting_request("l");
+    struct nester a, x;
+    struct attempt b;
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(NEEDED);
+    store = open_store();
+    lease = take(store, &request);
+    nester_start(&x, store, "m", "l");
+    AWAIT(x.has);
+    nester_start(&a, store, "l", "m");
+    thread_settled(&a.tid, &a.ended);
+    give(lease);
+    AWAIT(a.has);
+    a.go = true;
+    AWAIT(count_waiters(store, "m") == 1);
+    attempt_start(&b, store, &request);
+    attempt_settled(&b);
+    give(a.held);
+    EXPECT(HF_OK, attempt_join(&b));
+    x.go = true;
+    AWAIT(count_waiters(store, "l") == 1);
+    CHECK(circles(store) == 0);
+    give(b.lease);
+    CHECK(pthread_join(x.thread, NULL) == 0);
+    EXPECT(HF_OK, x.status);
+    give(x.held);
+    CHECK(pthread_join(a.thread, NULL) == 0);
+    EXPECT(HF_OK, a.status);
+    close_store(store);
+}
+
 int contract_deadlock(void)
 {
     const struct CMUnitTest cases[] = {
@@ -705,6 +791,7 @@ int contract_deadlock(void)
         FOUND(tasks_of_one_loop),
         FOUND(session_of_another),
         OFF(shown),
+        cmocka_unit_test_setup_teardown(given_away_meanwhile, setup_slow, contract_teardown),
         cmocka_unit_test_setup_teardown(nobody_is_accused, setup_busy, contract_teardown),
     };
 

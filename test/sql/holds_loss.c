@@ -2,6 +2,7 @@
 /* mode=row and mode=session: connections, clients and servers that end or stop; see holds.h. */
 #include "holds.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,108 @@ static void server_is_stopped(void **state)
     BOTH_MODES(is_stopped);
 }
 
+/* ---- fences ------------------------------------------------------------------------------------------------- */
+
+#define WORKERS 3
+
+/* One who raises a guarded number under the lock, again and again. */
+struct worker {
+    const char *mode;
+    pthread_t thread;
+    int done, unknown;
+};
+
+static _Atomic bool workers_stop;
+
+static void raise_once(hf_store *store, struct worker *worker)
+{
+    hf_request request = mutex_request("fenced");
+    hf_lease *lease = NULL;
+    void *bytes = NULL;
+    size_t len;
+    int number = 0;
+    hf_status status;
+
+    request.wait_ms = 2000;
+    if (hf_acquire(store, &request, &lease, NULL) != HF_OK)
+        return;
+    status = hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL);
+    if (status == HF_OK) {
+        if (len == sizeof number)
+            memcpy(&number, bytes, len);
+        number++;
+        hf_guard_free(bytes);
+        status = hf_guard_write(store, "number", 6, hf_token(lease), &number, sizeof number, NULL);
+        worker->done += status == HF_OK;
+        worker->unknown += status != HF_OK && status != HF_FENCED;
+    }
+    hf_release(lease, NULL);
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    hf_store *store = NULL;
+
+    while (!workers_stop)
+        if (store || holds_try_open(holds_url(worker->mode, "&tokens=on"), &store) == HF_OK)
+            raise_once(store, worker);
+    if (store)
+        EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    return NULL;
+}
+
+/* Sessions are ended under their holders, so two may be at it at once for a moment: a guarded number loses nothing. */
+static void is_fenced(const char *mode)
+{
+    struct worker workers[WORKERS];
+    hf_store *store = holds_open(mode, "&tokens=on");
+    hf_request request = waiting_request("fenced");
+    int done = 0, unknown = 0, before = 0, number = 0;
+    void *bytes;
+    size_t len;
+    hf_lease *lease = take(store, &request);
+
+    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL));
+    if (len == sizeof before)
+        memcpy(&before, bytes, len);
+    hf_guard_free(bytes);
+    give(lease);
+    close_store(store);
+    workers_stop = false;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){ .mode = mode };
+        CHECK(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < 12; i++) {
+        nap_ms(60);
+        holds_end_sessions();
+    }
+    nap_ms(100);
+    workers_stop = true;
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        done += workers[i].done;
+        unknown += workers[i].unknown;
+    }
+    store = holds_open(mode, "&tokens=on");
+    lease = take(store, &request);
+    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL));
+    CHECK(len == sizeof number);
+    memcpy(&number, bytes, sizeof number);
+    hf_guard_free(bytes);
+    CHECK(done > 0);
+    CHECK(number - before >= done && number - before <= done + unknown);
+    give(lease);
+    close_store(store);
+}
+
+static void tokens_fence(void **state)
+{
+    (void)state;
+    BOTH_MODES(is_fenced);
+}
+
 const struct CMUnitTest holds_loss_cases[] = {
     cmocka_unit_test(ended_by_the_administrator),
     cmocka_unit_test(interrupted_by_the_administrator),
@@ -247,5 +350,6 @@ const struct CMUnitTest holds_loss_cases[] = {
     cmocka_unit_test(client_dies_in_a_transaction),
     cmocka_unit_test(server_is_killed),
     cmocka_unit_test(server_is_stopped),
+    cmocka_unit_test(tokens_fence),
 };
 const size_t holds_loss_count = sizeof holds_loss_cases / sizeof *holds_loss_cases;

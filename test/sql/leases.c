@@ -127,16 +127,26 @@ static void without_the_tables(void **state)
 /* Somebody takes the tables away under an open store: they are made again. */
 static void tables_taken_away(void **state)
 {
+    static const char *const tables[] = { "names", "clients", "cells" };
     hf_store *store = NULL;
     hf_request request = mutex_request("n");
 
     (void)state;
-    if (!is_postgres())
-        return;
     EXPECT(HF_OK, hf_open(leases_url("gone", ""), NULL, &store, &contract_error));
     give(take(store, &request));
-    db_do(leases_db, "SET client_min_messages = error; DROP TABLE hfgone_names CASCADE");
-    give(take(store, &request));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (is_postgres())
+            db_do(leases_db, "SET client_min_messages = error; DROP TABLE hfgone_%s CASCADE",
+                  tables[i]);
+        else
+            db_do(leases_db, "DROP TABLE hfgone_%s", tables[i]);
+        give(take(store, &request));
+    }
+    if (!is_postgres()) {
+        db_do(leases_db, "DROP PROCEDURE hfgone_settle");
+        request.kind = HF_SHARED;
+        give(take(store, &request));
+    }
     close_store(store);
     EXPECT(HF_OK, hf_open(leases_url("gone", "&create=off"), NULL, &store, &contract_error));
     close_store(store);

@@ -48,19 +48,24 @@ static void clock_jumps_forward(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("");
     hf_request request = mutex_request("forward"), wait = waiting_request("forward");
-    hf_lease *lease, *next;
+    hf_request alone = mutex_request("alone");
+    hf_lease *lease, *next, *over;
     struct attempt attempt;
 
     (void)state;
-    request.ttl_ms = 10 * LIMIT_MS;
+    request.ttl_ms = alone.ttl_ms = 10 * LIMIT_MS;
     lease = take(store, &request);
+    over = take(store, &alone);
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "forward") == 1);
+    nap_ms(500); /* the bell has looked at what is held, and does not do it again */
     jump(HOUR_MS);
     EXPECT(HF_OK, attempt_join(&attempt)); /* found by its next heartbeat */
     next = attempt.lease;
     CHECK(hf_token(next) > hf_token(lease));
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
+    EXPECT(HF_LOST, hf_renew(over, 0, &contract_error)); /* nobody has taken it, and still */
+    EXPECT(HF_LOST, hf_release(over, &contract_error));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     EXPECT(HF_BUSY, probe(store, &request));
     give(next);

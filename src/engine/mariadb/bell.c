@@ -143,7 +143,17 @@ static bool hear(struct ma_link *native, MYSQL_RES *result)
 
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
-/* A lock that another link of ours has: its number; 0: there is no such link. */
+/* Is it idle, and ended by the server? Nobody may find out for long: the last one used is used first. With the lock. */
+static bool is_idle_and_gone(struct hfi_conn *conn, const struct sq_link *link)
+{
+    for (struct sq_link *idle = conn->idle; idle; idle = idle->next)
+        if (idle == link)
+            return !hfi_ma_alive(idle);
+    return false; /* it is in use: its own thread finds out */
+}
+
+/* A lock that another link of ours has: its number; 0: there is no such link. A link that is gone has none: to
+ * wait for it would be no sleep at all. */
 static int64_t find_anchor(struct sq_link *bell)
 {
     struct hfi_conn *conn = bell->conn;
@@ -151,7 +161,7 @@ static int64_t find_anchor(struct sq_link *bell)
 
     pthread_mutex_lock(&conn->lock);
     for (struct sq_link *link = conn->all; link; link = link->all_next)
-        if (link != bell)
+        if (link != bell && !is_idle_and_gone(conn, link))
             since = link->since;
     pthread_mutex_unlock(&conn->lock);
     return since;

@@ -19,13 +19,20 @@ static const struct shape {
     unsigned before;
     const char *item, *answer;
 } shapes[SQ_CALLS] = {
-    [SQ_ACQUIRE] = { "acquire", 13, NULL, NULL },   [SQ_RELEASE] = { "release", 2, NULL, NULL },
-    [SQ_RENEW] = { "renew", 0, "noi", "1" },        [SQ_CANCEL] = { "cancel", 2, NULL, NULL },
-    [SQ_BEAT] = { "beat", 2, "no", "viii" },        [SQ_POKE] = { "poke", 1, NULL, NULL },
-    [SQ_ADOPT] = { "adopt", 4, NULL, NULL },        [SQ_BREAK] = { "break", 2, NULL, NULL },
-    [SQ_NOTE] = { "note", 0, "noii", NULL },        [SQ_LOOK] = { "look", 1, NULL, NULL },
-    [SQ_SWEEP] = { "sweep", 1, NULL, NULL },        [SQ_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
-    [SQ_CELL_LOOK] = { "cell_look", 2, "ni", "i" }, [SQ_TOKEN] = { "token", 2, NULL, NULL },
+    [SQ_ACQUIRE] = { "acquire", 13, NULL, NULL },
+    [SQ_RELEASE] = { "release", 2, NULL, NULL },
+    [SQ_RENEW] = { "renew", 0, "noi", "1" },
+    [SQ_CANCEL] = { "cancel", 2, NULL, NULL },
+    [SQ_BEAT] = { "beat", 2, "no", "viii" },
+    [SQ_POKE] = { "poke", 1, NULL, NULL },
+    [SQ_ADOPT] = { "adopt", 4, NULL, NULL },
+    [SQ_BREAK] = { "break", 2, NULL, NULL },
+    [SQ_NOTE] = { "note", 0, "noii", NULL },
+    [SQ_LOOK] = { "look", 1, NULL, NULL },
+    [SQ_SWEEP] = { "sweep", 1, NULL, NULL },
+    [SQ_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
+    [SQ_CELL_LOOK] = { "cell_look", 2, "ni", "ii" },
+    [SQ_TOKEN] = { "token", 2, NULL, NULL },
 };
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
@@ -120,7 +127,7 @@ bool hfi_ma_literal(const struct sq_value *value, char *ret_text, size_t room)
     bool fits;
 
     hfi_ma_add_value(&made, value);
-    fits = !made.full && made.len < room;
+    fits = made.text && !made.full && made.len < room;
     if (fits) {
         memcpy(ret_text, made.text, made.len);
         ret_text[made.len] = 0;
@@ -315,18 +322,10 @@ static bool unpack_item(const char **at, const char *kinds, struct sq_value *row
     return true;
 }
 
-/* SQ_CELL_LOOK tells only of those that have another version. */
-static bool is_news(enum sq_call call, const struct sq_value *row, const struct sq_value *params,
-                    uint32_t index)
-{
-    return call != SQ_CELL_LOOK || row[1].number != params[2 + 2 * index + 1].number;
-}
-
-static bool unpack(enum sq_call call, const struct sq_value *params, uint32_t count,
-                   struct sq_rows *rows)
+static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows)
 {
     const struct shape *shape = &shapes[call];
-    uint32_t items = (count - shape->before) / (uint32_t)strlen(shape->item), made = 0;
+    uint32_t items = (count - shape->before) / (uint32_t)strlen(shape->item);
     uint32_t columns = 1 + (uint32_t)strlen(shape->answer);
     struct sq_rows list = *rows;
     const char *at;
@@ -343,16 +342,14 @@ static bool unpack(enum sq_call call, const struct sq_value *params, uint32_t co
     hfi_sq_rows_free(&list);
     at = text;
     for (uint32_t i = 0; i < items; i++) {
-        struct sq_value *row = &rows->values[(size_t)made * columns];
+        struct sq_value *row = &rows->values[(size_t)i * columns];
 
         row[0] = sq_int(i);
         if (!*at || !unpack_item(&at, shape->answer, row)) {
             hfi_sq_rows_free(rows);
             return false;
         }
-        made += is_news(call, row, params, i);
     }
-    rows->count = made;
     return true;
 }
 
@@ -378,7 +375,7 @@ enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struc
     outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
     if (outcome != SQ_DONE)
         return outcome;
-    if (shapes[call].answer && !unpack(call, params, count, ret_rows))
+    if (shapes[call].answer && !unpack(call, count, ret_rows))
         return lose_answer(link, trouble);
     if (ret_rows->count == 1)
         learn(link, call, params, hfi_sq_int(ret_rows, 0, ret_rows->columns - 1) != 1);

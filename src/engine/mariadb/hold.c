@@ -98,7 +98,7 @@ const struct sq_hold_words hfi_ma_hold = {
     .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
               " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
               " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",
-    .room = "SELECT @@GLOBAL.max_connections /*M!100300 , @@GLOBAL.tcp_keepalive_time */",
+    .keepalive = "SELECT 0 /*M!100300 + @@GLOBAL.tcp_keepalive_time */",
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",

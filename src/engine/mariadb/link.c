@@ -289,12 +289,12 @@ hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, in
 
 void hfi_ma_interrupt(struct sq_link *link, int64_t deadline_ms)
 {
-    struct sq_link *own;
+    struct sq_link *other;
     int64_t id;
 
-    if (hfi_ma_open(link->conn, deadline_ms, &own, NULL) != HF_OK)
+    if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
-    if (look(own, link->since, deadline_ms, &id, NULL) == HF_OK && id == link->server_id)
-        kill_it(own, "QUERY", id, deadline_ms);
-    hfi_ma_close(own);
+    if (look(other, link->since, deadline_ms, &id, NULL) == HF_OK && id == link->server_id)
+        kill_it(other, "QUERY", id, deadline_ms);
+    hfi_sq_give(other);
 }

@@ -84,7 +84,7 @@ bool hfi_ma_rows(MYSQL_RES *result, struct sq_rows *ret_rows)
     MYSQL_ROW row;
     char *data;
 
-    while ((row = mysql_fetch_row(result))) {
+    while (mysql_fetch_row(result)) {
         unsigned long *lens = mysql_fetch_lengths(result);
 
         count++;

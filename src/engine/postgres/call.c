@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARAMS_MAX 13
+#define PARAMS_MAX       13
+#define PG_STATEMENT_MAX 4096
 
 /* Types of the parameters, a letter each: i int8, b bytea; I and B: an array, of groups that come n times. */
 static const struct {
     const char *name, *types;
+    const char *sql; /* NULL: the function of that name */
 } calls[SQ_CALLS] = {
     [SQ_ACQUIRE] = { "acquire", "bbiiiiiiiiiib" },
     [SQ_RELEASE] = { "release", "bb" },
@@ -37,7 +39,34 @@ static const struct {
     [SQ_CELL_LOOK] = { "cell_look", "iiBI" },
     [SQ_TIME] = { "time", "" },
     [SQ_TOKEN] = { "token", "bi" },
+    [SQ_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
+    [SQ_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },
 };
+
+/*
+ * The common case of acquire and release, as the functions would decide it (sql/30_acquire.sql, sql/31_release.sql), without
+ * calling them, which costs more than the update itself: nobody has it and nobody wants it; it is ours and nobody
+ * waits. The function is called only if there was no such row, in the same statement. The clock is when the
+ * statement came, which is early if it had to wait for the row: then the lease ends early, and is counted from
+ * its send, which was earlier still.
+ */
+#define NOW "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
+#define ACQUIRE_HEAD                                                                          \
+    "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"        \
+    " last = greatest(x.last + 1, " NOW ") + $9 - 1, soon = " NOW " + $7 * 1000, owner = $2," \
+    " client = $12, token = greatest(x.last + 1, " NOW "), tokens = $9,"                      \
+    " current = greatest(x.last + 1, " NOW "), tid = 0, ttl = $7, delay = $8, flags = $6,"    \
+    " since = " NOW ", label = $13"                                                           \
+    " WHERE x.name = $1 AND $4 = $5 AND x.holders = 0 AND x.waiters = 0 AND x.closed < " NOW  \
+    " AND greatest(x.last + 1, " NOW ") < 9007199254740992 - $9"                              \
+    " RETURNING 'G'::text AS verdict, x.token, x.tokens, $7 AS ms)"                           \
+    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                \
+    " (SELECT 1 FROM fast)) g, LATERAL %s("
+#define RELEASE_HEAD                                                                            \
+    "WITH fast AS (UPDATE %s x SET owner = NULL, taken = 0, holders = 0 WHERE x.name = $1"      \
+    " AND x.owner = $2 AND x.waiters = 0 AND x.soon >= " NOW " RETURNING 'R'::text AS verdict)" \
+    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                  \
+    " (SELECT 1 FROM fast)) g, LATERAL %s("
 
 static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool sent,
                               struct sq_rows *ret_rows, struct sq_trouble *trouble);
@@ -149,7 +178,8 @@ static void unpack(struct packed *p)
 static bool prepare(struct sq_link *link, enum sq_call call, const struct packed *p,
                     int64_t deadline_ms, enum sq_outcome *ret_outcome, struct sq_trouble *trouble)
 {
-    char name[PG_NAME_MAX], sql[PG_NAME_MAX + 128], what[32];
+    char name[PG_NAME_MAX], names[PG_NAME_MAX], sql[PG_STATEMENT_MAX], what[32];
+    bool fast = call == SQ_ACQUIRE || call == SQ_RELEASE;
     struct sq_rows rows = { 0 };
     int len;
 
@@ -157,11 +187,18 @@ static bool prepare(struct sq_link *link, enum sq_call call, const struct packed
         return true;
     snprintf(what, sizeof what, "%s_1", calls[call].name);
     hfi_pg_name(link->conn, what, name, sizeof name);
-    len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
+    hfi_pg_name(link->conn, "names", names, sizeof names);
+    if (call == SQ_ACQUIRE)
+        len = snprintf(sql, sizeof sql, ACQUIRE_HEAD, names, name);
+    else if (call == SQ_RELEASE)
+        len = snprintf(sql, sizeof sql, RELEASE_HEAD, names, name);
+    else
+        len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
     for (int i = 0; i < p->count; i++)
         len += snprintf(sql + len, sizeof sql - (size_t)len, "%s$%d", i ? "," : "", i + 1);
-    snprintf(sql + len, sizeof sql - (size_t)len, ")");
-    if (!PQsendPrepare(link->native, calls[call].name, sql, p->count, p->types))
+    snprintf(sql + len, sizeof sql - (size_t)len, fast ? ") f" : ")");
+    if (!PQsendPrepare(link->native, calls[call].name, calls[call].sql ? calls[call].sql : sql,
+                       p->count, p->types))
         *ret_outcome = lost(link, false, PQerrorMessage(link->native), trouble);
     else
         *ret_outcome = finish(link, deadline_ms, false, &rows, trouble);
@@ -421,18 +458,22 @@ bool hfi_pg_literal(const struct sq_value *value, char *ret_text, size_t room)
     return true;
 }
 
-/* PQcancel() waits as long as it takes; a statement on a link of its own has a deadline. */
+/* PQcancel() waits as long as it takes; a statement on another link has a deadline. The number of a session may be
+ * another's by now: with the time of its start it is not. */
 void hfi_pg_interrupt(struct sq_link *link, int64_t deadline_ms)
 {
     struct sq_trouble trouble;
     struct sq_rows rows = { 0 };
     struct sq_link *other;
-    char sql[96];
+    char sql[256];
 
-    if (hfi_pg_open(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
-    snprintf(sql, sizeof sql, "SELECT pg_cancel_backend(%lld)", (long long)link->server_id);
+    snprintf(sql, sizeof sql,
+             "SELECT pg_cancel_backend(pid) FROM pg_stat_get_activity(%lld)"
+             " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
+             (long long)link->server_id, (long long)link->since);
     (void)hfi_pg_text(other, sql, deadline_ms, &rows, &trouble);
     hfi_sq_rows_free(&rows);
-    hfi_pg_close(other);
+    hfi_sq_give(other);
 }

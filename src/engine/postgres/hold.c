@@ -61,7 +61,7 @@ const struct sq_hold_words hfi_pg_hold = {
         "SELECT name, reset_val || coalesce(unit, '') FROM pg_settings WHERE name IN"
         " ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'statement_timeout',"
         " 'transaction_timeout', 'lock_timeout') AND boot_val <> reset_val",
-    .room = "SELECT setting::int8 FROM pg_settings WHERE name = 'max_connections'",
+    .keepalive = "SELECT " SQ_ALIVE_TEXT_IDLE, /* set for each session */
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",
@@ -71,6 +71,7 @@ const struct sq_hold_words hfi_pg_hold = {
     .session_try = "SELECT pg_try_advisory_lock({K})::int",
     .session_wait = "SELECT pg_advisory_lock({K})",
     .session_free = "SELECT pg_advisory_unlock({K})::int",
+    .calls = true,
     .row_known = "SELECT 1 FROM {R} WHERE name = {N}",
     .row_add = "INSERT INTO {R} (name) VALUES ({N}) ON CONFLICT DO NOTHING",
     .row_try = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",

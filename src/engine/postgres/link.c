@@ -184,7 +184,7 @@ static const char session[] =
     "SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0;"
     "SET search_path = pg_catalog, pg_temp; SET client_min_messages = error;"
     "SET standard_conforming_strings = on; SET bytea_output = 'hex';"
-    "SET enable_seqscan = off; SET jit = off;"
+    "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;"
     "SELECT pid::int8, (extract(epoch FROM backend_start) * 1000000)::int8, pg_is_in_recovery(),"
     " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8"
     " FROM pg_stat_get_activity(pg_backend_pid())";

@@ -61,7 +61,7 @@ static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_
                          unsigned tries)
 {
     if (r->trouble.no_table && conn->conf.create && !r->link && tries == 0) {
-        atomic_store(&conn->ready, 0); /* somebody has taken the tables away */
+        atomic_store(&conn->ready, -1); /* somebody has taken it away */
         return HF_OK;
     }
     (void)link;

@@ -87,6 +87,8 @@ static hf_status take_word(struct hfi_url *url, const char *key, const char *ins
         return wrong(url, key, "is too long", err);
     if (strspn(word, good) != strlen(word))
         return wrong(url, key, "may have letters, digits, '_', '-' and '$' only", err);
+    if (strstr(word, "$$")) /* it would end the body of a function */
+        return wrong(url, key, "may not have '$$'", err);
     memcpy(ret_word, word, strlen(word) + 1);
     return HF_OK;
 }

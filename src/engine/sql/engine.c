@@ -32,6 +32,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     pthread_mutex_init(&conn->schema_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&conn->note_lock, NULL);
     pthread_cond_init(&conn->link_free, &attr);
     pthread_condattr_destroy(&attr);
     conn->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -407,6 +407,15 @@ static bool was_interrupted(const struct sq_hold *hold, const struct sq_trouble 
     return trouble->error.native == (int)strtol(hold->words->interrupted, NULL, text ? 36 : 10);
 }
 
+static enum sq_outcome number_call(struct sq_hold *hold, struct sq_seat *seat, enum sq_call call,
+                                   const struct hfi_name *name, int64_t deadline_ms,
+                                   struct sq_rows *ret_rows, struct sq_trouble *trouble)
+{
+    struct sq_value key = sq_int(hfi_sq_hold_key(hold, name));
+
+    return hold->conn->driver->call(seat->link, call, &key, 1, deadline_ms, ret_rows, trouble);
+}
+
 static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_seat *seat,
                         enum sq_way way, hf_status *ret_status, hf_error *err)
 {
@@ -427,8 +436,11 @@ static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_se
     }
     if (way == SQ_WAY_WAIT)
         watch_stay(hold, stay, seat);
-    outcome = hold->conn->driver->text(
-        seat->link, sql, way == SQ_WAY_WAIT ? HFI_NEVER : short_ms(hold), &rows, &trouble);
+    if (way == SQ_WAY_TRY && !row && words->calls)
+        outcome = number_call(hold, seat, SQ_LOCK_TRY, name, short_ms(hold), &rows, &trouble);
+    else
+        outcome = hold->conn->driver->text(
+            seat->link, sql, way == SQ_WAY_WAIT ? HFI_NEVER : short_ms(hold), &rows, &trouble);
     if (way == SQ_WAY_WAIT)
         unwatch(hold, stay);
     seat->link->in_txn = row && (outcome == SQ_DONE || outcome == SQ_REFUSED);
@@ -506,7 +518,13 @@ static hf_status free_lock(struct sq_hold *hold, struct sq_seat *seat, struct hf
         return hfi_error_memory(err);
     }
     seat->link->in_txn = false;
-    status = hfi_sq_text(seat->link, sql, deadline_ms, &rows, &trouble);
+    if (!row && hold->words->calls)
+        status = number_call(hold, seat, SQ_LOCK_FREE, &claim->name, deadline_ms, &rows,
+                             &trouble) == SQ_DONE
+                     ? HF_OK
+                     : HF_UNKNOWN;
+    else
+        status = hfi_sq_text(seat->link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK) {
         seat->link->dead = true; /* it ends with the connection, whatever became of the statement */
         return hfi_error_set(err, trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNKNOWN,

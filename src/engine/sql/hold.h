@@ -44,14 +44,16 @@
  * {T} is the table of recorded names and {R} that of rows.
  */
 struct sq_hold_words {
-    const char *limits;       /* name, value: time limits of an operator that are on */
-    const char *room;         /* how many connections the server has */
+    const char *limits; /* name, value: time limits of an operator that are on */
+    const char
+        *keepalive; /* seconds after which the server looks for a silent host; 0: it does not say */
     const char *prepare;      /* a connection that will hold: no operator's time limit may end it */
     const char *names, *rows; /* the tables, without prefix */
     const char *interrupted;  /* the error of an interrupted statement: a SQLSTATE, or a number */
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
     const char *session_record; /* the name at this key */
     const char *session_try, *session_wait, *session_free;
+    bool calls; /* what a pair needs is SQ_LOCK_TRY and SQ_LOCK_FREE instead, prepared */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
     /* The key of a name, from a hash of it and of where our tables are. */
@@ -119,6 +121,8 @@ extern const struct sq_hold_words hfi_pg_hold, hfi_ma_hold; /* each in its modul
 /* ---- hold_text.c ---- */
 
 /* false: out of room (never with names that core lets through). */
+/* The key of a name as a number. */
+int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name);
 bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
                       char *sql, size_t room);
 

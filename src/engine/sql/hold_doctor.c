@@ -49,21 +49,10 @@ static void about_limits(const struct report *report, const struct sq_rows *rows
     }
 }
 
-static void about_room(const struct report *report, const struct hfi_conn *conn, int64_t most)
+/* After how long the server looks whether a silent host is still there; 0: its system decides. */
+static void about_hosts(const struct report *report, int64_t alive_s)
 {
-    char text[256];
-    bool narrow = most > 0 && (int64_t)conn->conf.connections > most / 2;
-
-    snprintf(text, sizeof text, "at most %u of the server's %lld are ours (connections=)%s",
-             (unsigned)conn->conf.connections, (long long)most,
-             narrow ? ": that is more than half of them" : "");
-    say(report, narrow ? HF_WARNING : HF_FINE, "connections", text);
-}
-
-/* The second column: after how long the server looks whether a silent host is still there; 0: its system decides. */
-static void about_hosts(const struct report *report, const struct sq_rows *rows)
-{
-    if (rows->columns < 2 || hfi_sq_int(rows, 0, 1) > 0)
+    if (alive_s > 0)
         say(report, HF_FINE, "keepalive", "a host that vanished is noticed by the server");
     else
         say(report, HF_WARNING, "keepalive",
@@ -90,11 +79,10 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     if (status == HF_OK) {
         about_limits(&report, &rows);
         hfi_sq_rows_free(&rows);
-        status = hfi_sq_text(link, conn->hold->words->room, until_ms, &rows, &trouble);
+        status = hfi_sq_text(link, conn->hold->words->keepalive, until_ms, &rows, &trouble);
     }
     if (status == HF_OK) {
-        about_room(&report, conn, hfi_sq_int(&rows, 0, 0));
-        about_hosts(&report, &rows);
+        about_hosts(&report, hfi_sq_int(&rows, 0, 0));
         hfi_sq_rows_free(&rows);
     }
     hfi_sq_give(link);

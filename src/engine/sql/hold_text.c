@@ -21,6 +21,14 @@ static void hash_of(const struct hfi_conn *conn, const struct hfi_name *name, ui
     hfi_hash128(text, len + name->len, hash);
 }
 
+int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name)
+{
+    uint64_t hash[2];
+
+    hash_of(hold->conn, name, hash);
+    return (int64_t)hash[0];
+}
+
 static bool put(char *sql, size_t room, size_t *at, const char *text)
 {
     size_t len = strlen(text);

@@ -328,6 +328,8 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
+static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms);
+
 static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
 {
     struct sq_note *note;
@@ -349,7 +351,16 @@ static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
     return count;
 }
 
+/* One sender at a time: who looks must find what another has just taken along, and of two notes of one
+ * claim the newer one must come last. */
 void hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms)
+{
+    pthread_mutex_lock(&conn->note_lock);
+    send_notes(conn, link, deadline_ms);
+    pthread_mutex_unlock(&conn->note_lock);
+}
+
+static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms)
 {
     struct sq_request r = { .call = SQ_NOTE, .deadline_ms = deadline_ms, .link = link };
     struct sq_value *params;

@@ -121,7 +121,7 @@ hf_status hfi_sq_take(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
 
     if (status != HF_OK)
         return status;
-    if (!atomic_load_explicit(&conn->ready, memory_order_acquire)) {
+    if (atomic_load_explicit(&conn->ready, memory_order_acquire) != 1) {
         status = hfi_sq_schema(link, deadline_ms, err);
         if (status != HF_OK) {
             hfi_sq_give(link);

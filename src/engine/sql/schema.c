@@ -28,7 +28,8 @@ static bool make_one(void *arg, const char *sql)
     return run(arg, sql) == HF_OK;
 }
 
-static hf_status make(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+/* `missing`: something is, whatever a probe finds. */
+static hf_status make(struct sq_link *link, bool missing, int64_t deadline_ms, hf_error *err)
 {
     const struct sq_driver *driver = link->conn->driver;
     struct making m = { .link = link, .deadline_ms = deadline_ms };
@@ -38,7 +39,7 @@ static hf_status make(struct sq_link *link, int64_t deadline_ms, hf_error *err)
     status = run(&m, driver->lock);
     if (status == HF_OK) {
         status = driver->probe(link, deadline_ms, err); /* somebody may have been faster */
-        made = status == HF_OK;
+        made = status == HF_OK && !missing;
         if (status == HF_NOT_FOUND)
             status = HF_OK;
     }
@@ -63,16 +64,23 @@ static hf_status make(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
     struct hfi_conn *conn = link->conn;
-    hf_status status;
+    hf_status status = HF_OK;
+    bool missing;
 
     pthread_mutex_lock(&conn->schema_lock);
-    status = atomic_load(&conn->ready) ? HF_OK : conn->driver->probe(link, deadline_ms, err);
+    missing = atomic_load(&conn->ready) < 0; /* a statement has met it: a probe does not see all */
+    if (missing) {
+        status = HF_NOT_FOUND;
+        atomic_store(&conn->ready, 0);
+    } else if (atomic_load(&conn->ready) == 0) {
+        status = conn->driver->probe(link, deadline_ms, err);
+    }
     if (status == HF_NOT_FOUND && !conn->conf.create)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the tables are not there, and create=off: `holdfast doctor --sql "
                                "URL` prints the SQL that makes them");
-    else if (status == HF_NOT_FOUND)
-        status = make(link, deadline_ms, err);
+    else if (status == HF_NOT_FOUND && (status = make(link, missing, deadline_ms, err)) == HF_OK)
+        status = conn->driver->probe(link, deadline_ms, err); /* it also looks at the server */
     if (status == HF_OK)
         atomic_store_explicit(&conn->ready, 1, memory_order_release);
     pthread_mutex_unlock(&conn->schema_lock);

@@ -139,6 +139,8 @@ struct sq_link {
  * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQ_BELL_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
  * TIME                            -> us
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sq_hold_words): the lock
+ * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
 enum sq_call {
@@ -158,6 +160,8 @@ enum sq_call {
     SQ_CELL_LOOK,
     SQ_TIME,
     SQ_TOKEN,
+    SQ_LOCK_TRY,
+    SQ_LOCK_FREE,
     SQ_CALLS
 };
 
@@ -215,8 +219,8 @@ struct sq_driver {
     /* A literal for text(): 'it''s', '\x00ff'::bytea, X'00ff'. Into `room` bytes at ret_text. */
     bool (*literal)(const struct sq_value *value, char *ret_text, size_t room);
 
-    /* End the statement that runs on `link`, from another thread, with a connection of its own (PQcancel,
-     * KILL QUERY). Best effort. */
+    /* End the statement that runs on `link`, from another thread, through another link of the pool
+     * (pg_cancel_backend(), KILL QUERY). Best effort. */
     void (*interrupt)(struct sq_link *link, int64_t deadline_ms);
     /* Is the link's socket still there? For leases that are a connection's: no round trip. */
     bool (*alive)(struct sq_link *link);
@@ -289,7 +293,8 @@ struct hfi_conn {
     bool closing;
 
     /* schema.c */
-    _Atomic int ready; /* the schema has been found, or made */
+    _Atomic int
+        ready; /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
     pthread_mutex_t schema_lock;
 
     struct sq_ghost *ghosts;
@@ -298,6 +303,8 @@ struct hfi_conn {
     struct sq_wait *waits;  /* acquires that the bell knows of */
     struct hfi_claim *held; /* through claim->engine[SQ_CLAIM_NEXT] */
     struct sq_note *notes;  /* local passes that the server has not been told of */
+    pthread_mutex_t
+        note_lock; /* while they are sent; taken before conn->lock, and held over the call */
     struct sq_link *bell;
     pthread_t bell_thread;
     bool bell_runs;

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- Ring this client when one of these cells gets another version; the mark lasts for a window. p_list: of each, the length of the name (2
--- bytes), the name, the version (8). The answer: of each "version;". The mark is there before the look, and who changes a
+-- bytes), the name, the version (8). The answer: of each "version,ms left or -1;". The mark is there before the look, and who changes a
 -- cell looks for marks after its commit: one of both sees the other.
 CREATE PROCEDURE IF NOT EXISTS `~cell_look` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
@@ -17,8 +17,8 @@ BEGIN
     SET v_name = SUBSTRING(p_list, v_at + 2, v_len), v_at = v_at + 10 + v_len;
     INSERT INTO `~watches` (name, client, until) VALUES (v_name, p_client, v_until) ON DUPLICATE KEY UPDATE until = v_until;
     SET v_us = @NOW@;
-    SET v_result = CONCAT(v_result, COALESCE((SELECT version FROM `~cells`
-      WHERE name = v_name AND (until = 0 OR until >= v_us)), 0), ';');
+    SET v_result = CONCAT(v_result, COALESCE((SELECT CONCAT(version, ',', IF(until = 0, -1, 1 + (until - v_us) DIV 1000))
+      FROM `~cells` WHERE name = v_name AND (until = 0 OR until >= v_us)), '0,-1'), ';');
   END WHILE;
   SELECT v_result;
 END

@@ -1,4 +1,4 @@
 -- The server's clock.
 CREATE OR REPLACE FUNCTION @us_1() RETURNS int8 LANGUAGE sql VOLATILE AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8
+    SELECT (date_part('epoch', clock_timestamp()) * 1000000)::int8
 $$;

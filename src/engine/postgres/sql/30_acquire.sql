@@ -1,4 +1,5 @@
--- Acquire, or stand in the queue, or be refused.
+-- Acquire, or stand in the queue, or be refused. The common case, that nobody has it and nobody wants it, was tried before
+-- in the same statement (postgres/call.c).
 --
 -- Safe: granted only where it fits, after those whose time is over were taken out, and (unless it may barge) only
 -- if nobody waits. An owner that holds or waits already is found by its id and gets the same answer again. A
@@ -9,28 +10,10 @@ CREATE OR REPLACE FUNCTION @acquire_1(p_name bytea, p_owner bytea, p_mode int8, 
     OUT verdict text, OUT o_token int8, OUT o_tokens int8, OUT ms int8)
 LANGUAGE plpgsql AS $$
 DECLARE
-    t int8 := @us_1();
+    t int8;
     n @names;
     h @holders;
 BEGIN
-    -- The common case first, as the rules below would decide it: nobody has it, nobody wants it.
-    IF p_permits = p_capacity AND t < 9007199254740992 - p_tokens THEN
-        UPDATE @names x SET mode = p_mode, capacity = p_capacity, taken = p_capacity, holders = 1,
-            last = greatest(x.last + 1, t) + p_tokens - 1, soon = t + p_ttl * 1000, owner = p_owner,
-            client = p_client, token = greatest(x.last + 1, t), tokens = p_tokens,
-            current = greatest(x.last + 1, t), tid = 0, ttl = p_ttl, delay = p_delay, flags = p_flags,
-            since = t, label = p_label
-        WHERE x.name = p_name AND x.holders = 0 AND x.waiters = 0 AND x.closed < t
-            AND x.last < 9007199254740992 - p_tokens
-        RETURNING x.token INTO o_token;
-        IF FOUND THEN
-            verdict := 'G';
-            o_tokens := p_tokens;
-            ms := p_ttl;
-            RETURN;
-        END IF;
-    END IF;
-
     LOOP -- a name that is used for the first time is a row before it is locked
         SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
         EXIT WHEN FOUND;

@@ -1,20 +1,12 @@
 -- End a lease, and hand the name to whoever is next. Only exactly this owner's goes, and only while it counts:
 -- one whose end has passed is gone already, uncleanly, and its lock delay runs. An owner that still waits
--- leaves the queue.
+-- leaves the queue. That it holds and nobody waits was tried before, in the same statement (postgres/call.c).
 CREATE OR REPLACE FUNCTION @release_1(p_name bytea, p_owner bytea, OUT verdict text) LANGUAGE plpgsql AS $$
 DECLARE
-    t int8 := @us_1();
+    t int8;
     n @names;
     freed int8;
 BEGIN
-    -- The common case first: it holds, and nobody waits.
-    UPDATE @names x SET owner = NULL, taken = 0, holders = 0
-    WHERE x.name = p_name AND x.owner = p_owner AND x.waiters = 0 AND x.soon >= t;
-    IF FOUND THEN
-        verdict := 'R';
-        RETURN;
-    END IF;
-
     verdict := 'L';
     SELECT * INTO n FROM @names x WHERE x.name = p_name FOR UPDATE;
     IF NOT FOUND THEN RETURN; END IF;
