@@ -14,11 +14,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define AGAIN_MS 250 /* between two tries to write what the end of the command means */
 
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
@@ -37,6 +40,20 @@ int verb_run(struct cli *cli)
     static const struct run_rite plain = { .nests = true };
 
     return run_under(cli, &plain);
+}
+
+bool run_again(const struct run *run, const hf_error *err, bool *said)
+{
+    struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
+
+    if ((err->status != HF_UNAVAILABLE && err->status != HF_UNKNOWN) ||
+        hf_lease_state(run->lease) == HF_STATE_LOST)
+        return false;
+    if (!*said)
+        say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
+            err->text);
+    *said = true;
+    return poll(&polled, 1, AGAIN_MS) == 0;
 }
 
 int run_under(struct cli *cli, const struct run_rite *rite)

@@ -458,16 +458,24 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
     kill -0 $observer
 }
 
-@test "once: the store is away when it is done: the mark is set when it is back" {
+said_twice() { (($(grep -c "not in the store yet" err) == 2)); }
+
+@test "once, latch --down: the store is away when it is done: that is written when it is back" {
     start_server --appendonly yes --appendfsync always
+    holdfast latch gate --count 1
     begin holdfast -S "$HOLDFAST_STORE?op_timeout=200ms" once job --ttl 120s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done'
-    pid=$!
+    once=$!
+    begin holdfast -S "$HOLDFAST_STORE?op_timeout=200ms" latch gate --down --as me -- sh -c 'touch joined; while [ ! -e go ]; do sleep 0.05; done'
+    latch=$!
     eventually test -e ready
+    eventually test -e joined
     stop_server
     touch go
-    eventually grep -q "no mark of it" err
+    eventually said_twice
     restart_server --appendonly yes --appendfsync always
-    ends_with 0 $pid
+    ends_with 0 $once
+    ends_with 0 $latch
     exits 0 holdfast once job -- touch again
     [[ ! -e again ]]
+    exits 0 holdfast latch gate --wait -n
 }
