@@ -302,7 +302,7 @@ int main(int argc, char **argv)
     expect(lost > 0, "the naive way loses some");
     expect(sell(url, NULL, &shop, "optimistic, by version", buy_optimistically) == 0,
            "none is lost with versions");
-    if (strcmp(info.engine, "postgres") == 0 || strcmp(info.engine, "mariadb") == 0) {
+    if (url && (strcmp(info.engine, "postgres") == 0 || strcmp(info.engine, "mariadb") == 0)) {
         snprintf(row_url, sizeof row_url, "%s%cmode=row", url, strchr(url, '?') ? '&' : '?');
         lost = sell(url, row_url, &shop, "pessimistic, SELECT FOR UPDATE", buy_under_row_lock);
     } else if (info.caps & HF_CAP_SHARED) {

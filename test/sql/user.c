@@ -61,7 +61,7 @@ static int postgres_run(PGconn *conn, const char *sql, int64_t *ret_number)
     ExecStatusType status = PQresultStatus(result);
 
     if (status == PGRES_TUPLES_OK && PQntuples(result) > 0)
-        *ret_number = atoll(PQgetvalue(result, 0, 0));
+        *ret_number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
     return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
 }
@@ -76,7 +76,7 @@ static int mariadb_run(MYSQL *conn, const char *sql, int64_t *ret_number)
     result = mysql_store_result(conn);
     row = result ? mysql_fetch_row(result) : NULL;
     if (row && row[0])
-        *ret_number = atoll(row[0]);
+        *ret_number = strtoll(row[0], NULL, 10);
     mysql_free_result(result);
     return mysql_errno(conn) != 0;
 }
