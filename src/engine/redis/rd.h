@@ -8,7 +8,9 @@
  *   sentinel.c  redis+sentinel: which server that is
  *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: what its answer means
- *   acquire.c   acquire and its waiting: enqueue, heartbeat, grant, cancel
+ *   acquire.c   acquire and its waiting: enqueue, cancel
+ *   grant.c     what a grant is worth; messages; confirming
+ *   beat.c      heartbeats of those who wait
  *   lease.c     release, renew, adopt, break, notes of local passes
  *   look.c      inspect
  *   cells.c     cells, and the server's clock
@@ -307,17 +309,39 @@ char hfi_rd_letter(const struct hfi_reply *reply);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
 
-/* ---- acquire.c, lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------- */
+/* ---- acquire.c ------------------------------------------------------------------------ */
 
 void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 rd_answer_fn hfi_rd_cancelled; /* to a native cancel */
-void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
-void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 void hfi_rd_wait_end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
                      const hf_error *err);
 int64_t hfi_rd_window_ms(int64_t ttl_ms);
+/* Native: ask the server, from the beginning. */
+void hfi_rd_ask(struct hfi_conn *conn, struct rd_wait *wait);
+/* Native: the server said no. If an earlier copy of what we asked may still be executed, it must find
+ * a tombstone, and not a name that has become free. */
+void hfi_rd_denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
+                   const hf_error *err);
+
+/* ---- grant.c -------------------------------------------------------------------------- */
+
+/* A reply `G token tokens ttl` to what was sent at `from_ms`; false: it is not that. */
+bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
+                       int64_t from_ms);
+/* End it: an answer that no script of ours gives. */
+void hfi_rd_odd(struct hfi_conn *conn, struct rd_wait *wait);
 void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len);
+
+/* ---- beat.c --------------------------------------------------------------------------- */
+
+/* The server has it in its queue, or still has: when do we look again? */
+void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
+                   int64_t sent_ms);
+void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+
+/* ---- lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------------------- */
 
 void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_renew(struct hfi_conn *conn, struct hfi_op *op);
