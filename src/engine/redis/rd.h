@@ -4,7 +4,9 @@
  *
  *   engine.c    the table; open, close, submit, cancel
  *   pump.c      being driven: reading, timers, finishing (shared with redlock)
- *   net.c       which server gets a command: connect, reconnect, park
+ *   net.c       the servers of a store: open, close, being driven
+ *   net_node.c  one of them: connect, reconnect; the inbox
+ *   net_send.c  which of them gets a command; parked ones; what answers mean for it
  *   sentinel.c  redis+sentinel: which server that is
  *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: what its answer means
@@ -248,6 +250,15 @@ extern const struct rd_topology hfi_rd_single, hfi_rd_sentinel, hfi_rd_cluster;
 hf_status hfi_rd_net_open(struct hfi_conn *conn,
                           hf_error *err); /* blocks until host->open_deadline_ms */
 void hfi_rd_net_close(struct hfi_conn *conn);
+void hfi_rd_net_abandon(struct hfi_conn *conn);
+void hfi_rd_net_flush(struct hfi_conn *conn);
+void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
+/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
+struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+
+/* ---- net_node.c ----------------------------------------------------------------------- */
+
 /* A new server; its number, or RD_NODE_ANY: out of memory. */
 uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address);
 /* Its connection and address go; its number may be given to another. By the driver. */
@@ -256,7 +267,12 @@ void hfi_rd_node_drop(struct rd_node *node);
  * memory. */
 bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-void hfi_rd_net_abandon(struct hfi_conn *conn);
+/* By the driver, for a node with a link. */
+void hfi_rd_node_tick(struct rd_node *node, int64_t now_ms);
+int64_t hfi_rd_node_next_ms(const struct rd_node *node);
+
+/* ---- net_send.c ----------------------------------------------------------------------- */
+
 void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call);
 /* It was refused, and not executed: send it again after a pause. false: its caller does not want
  * to wait so long; it is still his. */
@@ -265,11 +281,10 @@ bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply);
 void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms);
 /* Take back a call that is parked; false: it is on its way. */
 bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call);
-void hfi_rd_net_flush(struct hfi_conn *conn);
-void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
-/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
-struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+/* It may not have the texts of our scripts any more. */
+void hfi_rd_scripts_forget(struct rd_node *node);
+/* End what is parked: the store is being closed. */
+void hfi_rd_net_end_parked(struct hfi_conn *conn);
 
 /* ---- cluster.c ------------------------------------------------------------------------ */
 
