@@ -7,10 +7,12 @@
 #include "table.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 
 #define WHEN_MAX 32
+#define AGAIN_MS 250 /* between two tries to set the mark */
 
 static char *when(int64_t at_ms, char text[WHEN_MAX])
 {
@@ -77,16 +79,32 @@ static bool claim(struct run *run, int *ret_code)
     return !done;
 }
 
+/* While we hold the lock nobody begins it anew: so a store that is away is waited for, until a signal ends that. */
 static int mark_done(struct run *run, int code)
 {
+    struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
+    const char *name = run->cli->args.name;
+    bool said = false;
+    hf_status status;
     hf_error err;
 
     if (code != EXIT_FINE || run->lost)
         return code;
-    if (hf_once_done(run->lease, &err) == HF_OK)
-        return EXIT_FINE;
-    say_error("'%s' was done, but there is no mark of it: %s", shown(run->cli->args.name),
-              err.text);
+    for (;;) {
+        status = hf_once_done(run->lease, &err);
+        if (status == HF_OK)
+            return EXIT_FINE;
+        if ((status != HF_UNAVAILABLE && status != HF_UNKNOWN) ||
+            hf_lease_state(run->lease) == HF_STATE_LOST)
+            break;
+        if (!said)
+            say(run->cli, "'%s' is done, but there is no mark of it yet: %s; trying again",
+                shown(name), err.text);
+        said = true;
+        if (poll(&polled, 1, AGAIN_MS) > 0)
+            break;
+    }
+    say_error("'%s' was done, but there is no mark of it: %s", shown(name), err.text);
     return exit_of(err.status);
 }
 

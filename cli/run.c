@@ -117,9 +117,15 @@ static int check(const struct cli *cli)
         return usage_error(cli, "no command: put it behind --");
     if (!args->command[0][0])
         return usage_error(cli, "the command is empty");
-    for (size_t i = 0; i < args->also.count; i++)
-        if (!args->also.items[i][0] || strlen(args->also.items[i]) > HF_NAME_MAX)
+    for (size_t i = 0; i < args->also.count; i++) {
+        const char *name = args->also.items[i];
+
+        if (!name[0] || strlen(name) > HF_NAME_MAX)
             return usage_error(cli, "--also: a name has 1 to %d bytes", HF_NAME_MAX);
+        for (size_t k = 0; k <= i; k++)
+            if (strcmp(name, k ? args->also.items[k - 1] : args->name) == 0)
+                return usage_error(cli, "--also: '%s' is named twice", shown(name));
+    }
     if (args->also.count >= HF_SEVERAL_MAX)
         return usage_error(cli, "--also: at most %d names", HF_SEVERAL_MAX);
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)

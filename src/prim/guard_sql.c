@@ -14,7 +14,8 @@
  *  - one with a lower token that comes before has ended, with all that it wrote, before the higher one
  *    has its answer; so what the higher one reads after its claim is never overwritten by it.
  *
- * PostgreSQL does it in one statement. MySQL has no RETURNING, and the number of changed rows that it
+ * PostgreSQL does it in one statement, without a backslash, which means another name in a session with
+ * standard_conforming_strings = off. MySQL has no RETURNING, and the number of changed rows that it
  * reports depends on a flag of the connection (CLIENT_FOUND_ROWS): there it is a second statement that
  * reads, which costs no lock that we do not have already.
  */
@@ -71,7 +72,8 @@ static hf_status claim_postgresql(const struct claim *claim, hf_sql_fn *run, voi
     char sql[SQL_MAX];
 
     snprintf(sql, sizeof sql,
-             "INSERT INTO %s AS g (name, token) VALUES ('\\x%s', %" PRIu64 ")"
+             "INSERT INTO %s AS g (name, token) VALUES (pg_catalog.decode('%s', 'hex'), %" PRIu64
+             ")"
              " ON CONFLICT (name) DO UPDATE SET token = GREATEST(g.token, EXCLUDED.token)"
              " RETURNING token",
              claim->table, claim->hex, claim->token);

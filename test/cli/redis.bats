@@ -457,3 +457,17 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
     [[ $(holdfast elect chair --value here -- sh -c 'until grep -q here seen; do sleep 0.05; done; echo led') == led ]]
     kill -0 $observer
 }
+
+@test "once: the store is away when it is done: the mark is set when it is back" {
+    start_server --appendonly yes --appendfsync always
+    begin holdfast -S "$HOLDFAST_STORE?op_timeout=200ms" once job --ttl 120s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    stop_server
+    touch go
+    eventually grep -q "no mark of it" err
+    restart_server --appendonly yes --appendfsync always
+    ends_with 0 $pid
+    exits 0 holdfast once job -- touch again
+    [[ ! -e again ]]
+}

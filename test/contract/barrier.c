@@ -152,6 +152,7 @@ static void who_gives_up_has_not_come(void **state)
     EXPECT(HF_TIMEOUT, come(&a));
     start(&b);
     CHECK(!b.ended);
+    a.wait_ms = LIMIT_MS;
     a.parties = 3;
     EXPECT(HF_MISMATCH, come(&a));
     a.parties = 2;

@@ -123,6 +123,20 @@ static void found_rows(void **state)
     user_close(other);
 }
 
+/* Whose session reads backslashes in its own way means the same name. */
+static void odd_session(void **state)
+{
+    struct user *one = user_open(db, false), *other = user_open(db, false);
+
+    (void)state;
+    user_do(one, db->kind == DB_POSTGRES
+                     ? "SET standard_conforming_strings = off; SET bytea_output = 'escape'"
+                     : "SET sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES'");
+    tokens_in_order(one, other, "odd session");
+    user_close(one);
+    user_close(other);
+}
+
 static void the_same_token_again(void **state)
 {
     struct user *user = user_open(db, false);
@@ -477,6 +491,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(an_older_token_is_refused),
         cmocka_unit_test(found_rows),
+        cmocka_unit_test(odd_session),
         cmocka_unit_test(the_same_token_again),
         cmocka_unit_test(a_rollback_takes_it_back),
         cmocka_unit_test(names_and_tables),

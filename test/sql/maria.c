@@ -276,6 +276,30 @@ static void late_acquire(void **state)
     proxy_stop(proxy);
 }
 
+/* A pair that nobody else wants is two round trips, also if each name is a new one. */
+static void two_round_trips(void **state)
+{
+    enum { PAIRS = 50 };
+    static const char asked[] = "SELECT variable_value FROM information_schema.global_status WHERE "
+                                "variable_name = 'Questions'";
+    hf_store *store = open_with("");
+    long long before = 0;
+
+    (void)state;
+    for (int i = 0; i <= PAIRS; i++) {
+        char name[16];
+        hf_request request;
+
+        snprintf(name, sizeof name, "trip%d", i);
+        request = mutex_request(name);
+        give(take(store, &request));
+        if (i == 0)
+            before = db_do(db, asked);
+    }
+    CHECK(db_do(db, asked) - before < 2 * PAIRS + PAIRS / 2); /* some for a sweep, and ourselves */
+    close_store(store);
+}
+
 /* ---- the bell ------------------------------------------------------------------------------------------- */
 
 static long long questions(void)
@@ -606,6 +630,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(conflicts_are_tried_again),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(no_token_is_left),
+        cmocka_unit_test(two_round_trips),
         cmocka_unit_test(woken_by_the_bell),
         cmocka_unit_test(what_is_over_is_over),
         cmocka_unit_test(late_acquire),

@@ -373,6 +373,10 @@ enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struc
     if (native->full)
         return hfi_ma_no_memory(trouble);
     outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    /* Of what we do not know (no memory, a limit of the session) no handler may have been asked: whatever the procedure
+     * was in the middle of must not be committed by the next one. */
+    if (outcome == SQ_REFUSED && trouble->status == HF_UNAVAILABLE && !trouble->again)
+        hfi_ma_cut(link);
     if (outcome != SQ_DONE)
         return outcome;
     if (shapes[call].answer && !unpack(call, count, ret_rows))

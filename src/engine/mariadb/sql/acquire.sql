@@ -14,7 +14,7 @@ CREATE PROCEDURE IF NOT EXISTS `~acquire` (IN p_name VARBINARY(512), IN p_owner 
 acquire: BEGIN
   DECLARE v_us BIGINT DEFAULT @NOW@;
   DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
-  DECLARE v_none, v_new BOOL DEFAULT FALSE;
+  DECLARE v_none BOOL DEFAULT FALSE;
   DECLARE v_mode, v_capacity, v_taken, v_holders, v_waiters, v_x_tokens INT DEFAULT 0;
   DECLARE v_token, v_ticket, v_soon, v_closed, v_x_until, v_x_token, v_until, v_first, v_place BIGINT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
@@ -51,7 +51,6 @@ acquire: BEGIN
       FROM `~names` WHERE name = p_name FOR UPDATE;
     IF v_none THEN
       INSERT INTO `~names` (name) VALUES (p_name) ON DUPLICATE KEY UPDATE mode = mode;
-      SET v_new = TRUE;
     END IF;
   UNTIL NOT v_none END REPEAT;
   SET v_us = @NOW@;
@@ -117,7 +116,7 @@ acquire: BEGIN
     END IF;
     COMMIT;
     CALL `~ring`(v_rings);
-    SELECT 'G', v_first, p_tokens, p_ttl, v_new;
+    SELECT 'G', v_first, p_tokens, p_ttl, 0;
     LEAVE acquire;
   END IF;
 
