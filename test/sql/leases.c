@@ -178,6 +178,35 @@ static void names_do_not_block_each_other(void **state)
     close_store(store);
 }
 
+/* Nor is the lease of another name lost because somebody sits on the row of one: those that can be renewed are. */
+static void renewals_do_not_wait_for_each_other(void **state)
+{
+    hf_store *store = leases_open("&op_timeout=900ms");
+    hf_request a = mutex_request("a"), b = mutex_request("b"), c = mutex_request("c");
+    bool kept = false;
+
+    (void)state;
+    a.ttl_ms = b.ttl_ms = c.ttl_ms = 3000;
+    b.kind = HF_SHARED;
+    a.wait_ms = LIMIT_MS;
+    for (int round = 0; round < 3 && !kept; round++) {
+        hf_lease *first = take(store, &a), *others[2] = { take(store, &b), take(store, &c) };
+
+        db_do(leases_db, "BEGIN");
+        db_do(leases_db, "SELECT 1 FROM hfl_names WHERE name = '%s' FOR UPDATE",
+              is_postgres() ? "\\x61" : "a");
+        nap_ms(4500);
+        kept = hf_lease_state(others[0]) != HF_STATE_LOST &&
+               hf_lease_state(others[1]) != HF_STATE_LOST;
+        db_do(leases_db, "COMMIT");
+        (void)hf_release(first, NULL);
+        (void)hf_release(others[0], NULL);
+        (void)hf_release(others[1], NULL);
+    }
+    CHECK(kept);
+    close_store(store);
+}
+
 /* A name is a row before it is locked: two who want a new one at the same time do not both get it. */
 static void a_new_name_is_a_row(void **state)
 {
@@ -492,6 +521,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),
         cmocka_unit_test(names_do_not_block_each_other),
+        cmocka_unit_test(renewals_do_not_wait_for_each_other),
         cmocka_unit_test(a_new_name_is_a_row),
         cmocka_unit_test(conflicts_are_tried_again),
         cmocka_unit_test(commit_fails),
@@ -502,7 +532,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_pair_is_two_statements),
         cmocka_unit_test(urls),
     };
-    size_t count = 13;
+    size_t count = 14;
     int failed;
 
     if (argc > 2)

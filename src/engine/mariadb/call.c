@@ -309,7 +309,7 @@ static bool unpack_item(const char **at, const char *kinds, struct sq_value *row
             row[1 + i] = (struct sq_value){ .type = SQ_TEXT, .bytes = *at, .len = 1 };
             (*at)++;
         } else if (kinds[i] == '1') {
-            row[1 + i] = sq_int(*(*at)++ == '1');
+            row[1 + i] = sq_int(*(*at)++ - '0');
         } else {
             row[1 + i] = sq_int(strtoll(*at, &end, 10));
             if (end == *at)

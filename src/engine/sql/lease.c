@@ -149,11 +149,11 @@ static int by_name(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal **items,
-                       uint32_t count, struct sq_value *params)
+static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadline_ms,
+                       struct hfi_renewal **items, uint32_t count, struct sq_value *params)
 {
     struct sq_request r = {
-        .call = SQ_RENEW, .params = params, .count = 3 * count, .deadline_ms = op->deadline_ms
+        .call = SQ_RENEW, .params = params, .count = 3 * count, .deadline_ms = deadline_ms
     };
     hf_status status;
 
@@ -172,15 +172,40 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
         return;
     }
     for (uint32_t row = 0; row < r.rows.count; row++) {
-        int64_t i = hfi_sq_int(&r.rows, row, 0);
+        int64_t i = hfi_sq_int(&r.rows, row, 0), there = hfi_sq_int(&r.rows, row, 1);
 
-        if (i < 0 || i >= count || hfi_sq_int(&r.rows, row, 1) != 1)
+        if (i < 0 || i >= count)
+            continue;
+        if (there == 2)
+            items[i]->status = HF_BUSY;
+        if (there != 1)
             continue;
         items[i]->status = HF_OK;
         items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
         items[i]->claim->sent_ms = r.sent_ms;
     }
     hfi_sq_rows_free(&r.rows);
+}
+
+/* Those at whose rows somebody was: one by one. All of them together may not take so long that the others, which were
+ * renewed before, are late next time. */
+static void renew_rest(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal **items,
+                       size_t count, struct sq_value *params)
+{
+    int64_t until_ms = op->deadline_ms;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t most_ms = hfi_now_ms() + items[i]->ttl_ms / 4;
+
+        if (most_ms < until_ms)
+            until_ms = most_ms;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (items[i]->status == HF_BUSY) {
+            items[i]->status = HF_UNAVAILABLE;
+            if (hfi_now_ms() < until_ms)
+                renew_some(conn, op, until_ms, items + i, 1, params);
+        }
 }
 
 void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
@@ -198,8 +223,9 @@ void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
             items[i] = &op->u.renew.items[i];
         qsort(items, count, sizeof *items, by_name);
         for (size_t i = 0; i < count; i += RENEW_BATCH)
-            renew_some(conn, op, items + i,
+            renew_some(conn, op, op->deadline_ms, items + i,
                        (uint32_t)(count - i < RENEW_BATCH ? count - i : RENEW_BATCH), params);
+        renew_rest(conn, op, items, count, params);
     }
     hfi_free(items);
     hfi_free(params);

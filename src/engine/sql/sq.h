@@ -117,7 +117,8 @@ struct sq_link {
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
  *                                                 over to who is next, and rings the winners' bells.
- * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each
+ * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; of several also 2: somebody is
+ *           at its row, ask for it alone
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
  * BEAT      client, window, n times (name, owner) -> index, verdict, token, tokens, ms
  *           Our waiters live for one window more. Of each that we think waits: Q it does (ms: until a POKE of the

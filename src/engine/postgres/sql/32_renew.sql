@@ -1,5 +1,6 @@
 -- Renew leases, of many names at once, which the caller has sorted. Never re-creates: a lease whose end
--- has passed is lost, also if nobody has taken it out yet. The new end may be earlier than the old one.
+-- has passed is lost, also if nobody has taken it out yet. The new end may be earlier than the old one. Of several, who is
+-- at another's row does not make the rest wait: 2, to be asked for alone.
 CREATE OR REPLACE FUNCTION @renew_1(p_names bytea[], p_owners bytea[], p_ttls int8[])
 RETURNS TABLE (o_index int8, o_there int8) LANGUAGE plpgsql AS $$
 DECLARE
@@ -7,10 +8,18 @@ DECLARE
     ends int8;
 BEGIN
     FOR i IN 1 .. coalesce(array_length(p_names, 1), 0) LOOP
-        t := @us_1();
-        ends := t + p_ttls[i] * 1000;
         o_index := i - 1;
         o_there := 0;
+        IF array_length(p_names, 1) > 1 THEN
+            PERFORM FROM @names x WHERE x.name = p_names[i] FOR UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                IF EXISTS (SELECT FROM @names x WHERE x.name = p_names[i]) THEN o_there := 2; END IF;
+                RETURN NEXT;
+                CONTINUE;
+            END IF;
+        END IF;
+        t := @us_1();
+        ends := t + p_ttls[i] * 1000;
         UPDATE @names x SET soon = ends, ttl = p_ttls[i]
         WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND x.soon >= t;
         IF FOUND THEN
