@@ -207,7 +207,11 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
         return say_failure(err);
 
     /* Who asks for 0 has said that it is no failure: cron must not send mail about it. */
-    if (wanted != 0 || cli->args.verbose)
+    if (wanted == 0 && !cli->args.verbose)
+        return (int)wanted;
+    if (cli->args.also.count > 0) /* which of them */
+        say(cli, "%s", err->text);
+    else
         say(cli, "'%s' was not acquired: %s", shown(cli->args.name), hf_status_text(err->status));
     return wanted >= 0 ? (int)wanted : EXIT_BUSY;
 }

@@ -77,14 +77,18 @@ static bool claim(struct run *run, int *ret_code)
     return !done;
 }
 
+/* While we hold the lock nobody begins it anew: so a store that is away is waited for. */
 static int mark_done(struct run *run, int code)
 {
+    bool said = false;
     hf_error err;
 
     if (code != EXIT_FINE || run->lost)
         return code;
-    if (hf_once_done(run->lease, &err) == HF_OK)
-        return EXIT_FINE;
+    do {
+        if (hf_once_done(run->lease, &err) == HF_OK)
+            return EXIT_FINE;
+    } while (run_again(run, &err, &said));
     say_error("'%s' was done, but there is no mark of it: %s", shown(run->cli->args.name),
               err.text);
     return exit_of(err.status);

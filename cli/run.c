@@ -14,11 +14,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define AGAIN_MS 250 /* between two tries to write what the end of the command means */
 
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
@@ -37,6 +40,20 @@ int verb_run(struct cli *cli)
     static const struct run_rite plain = { .nests = true };
 
     return run_under(cli, &plain);
+}
+
+bool run_again(const struct run *run, const hf_error *err, bool *said)
+{
+    struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
+
+    if ((err->status != HF_UNAVAILABLE && err->status != HF_UNKNOWN) ||
+        hf_lease_state(run->lease) == HF_STATE_LOST)
+        return false;
+    if (!*said)
+        say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
+            err->text);
+    *said = true;
+    return poll(&polled, 1, AGAIN_MS) == 0;
 }
 
 int run_under(struct cli *cli, const struct run_rite *rite)
@@ -117,9 +134,15 @@ static int check(const struct cli *cli)
         return usage_error(cli, "no command: put it behind --");
     if (!args->command[0][0])
         return usage_error(cli, "the command is empty");
-    for (size_t i = 0; i < args->also.count; i++)
-        if (!args->also.items[i][0] || strlen(args->also.items[i]) > HF_NAME_MAX)
+    for (size_t i = 0; i < args->also.count; i++) {
+        const char *name = args->also.items[i];
+
+        if (!name[0] || strlen(name) > HF_NAME_MAX)
             return usage_error(cli, "--also: a name has 1 to %d bytes", HF_NAME_MAX);
+        for (size_t k = 0; k <= i; k++)
+            if (strcmp(name, k ? args->also.items[k - 1] : args->name) == 0)
+                return usage_error(cli, "--also: '%s' is named twice", shown(name));
+    }
     if (args->also.count >= HF_SEVERAL_MAX)
         return usage_error(cli, "--also: at most %d names", HF_SEVERAL_MAX);
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)

@@ -56,6 +56,9 @@ struct run {
 
 /* From the options to the exit code. */
 int run_under(struct cli *cli, const struct run_rite *rite);
+/* `ended`: what was to be written failed like this. true, after a while: try again, for the store is away
+ * and we still hold the lease. *said: whether that was said. A signal ends it. */
+bool run_again(const struct run *run, const hf_error *err, bool *said);
 
 /* Watch over the command until it has ended, and every inner run too; then hold on until
  * hold_until_ms, which a signal ends: run->ended_by. */

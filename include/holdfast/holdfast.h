@@ -158,12 +158,13 @@ HF_API hf_status hf_open(const char *url, const hf_open_options *options, hf_sto
 HF_API hf_status hf_close(hf_store *store, unsigned flags);
 
 /* What an engine can do. Anything not declared answers HF_UNSUPPORTED. */
-#define HF_CAP_SHARED     (1u << 0) /* shared / exclusive */
-#define HF_CAP_SEMAPHORE  (1u << 1) /* capacity > 1 */
-#define HF_CAP_WAIT       (1u << 2) /* waiting wakes by an event and not by a poll */
-#define HF_CAP_FIFO       (1u << 3) /* first come, first served */
-#define HF_CAP_TTL        (1u << 4) /* leases can have a ttl */
-#define HF_CAP_PROCESS    (1u << 5) /* leases end with the process and its connections, without a ttl */
+#define HF_CAP_SHARED    (1u << 0) /* shared / exclusive */
+#define HF_CAP_SEMAPHORE (1u << 1) /* capacity > 1 */
+#define HF_CAP_WAIT      (1u << 2) /* waiting wakes by an event and not by a poll */
+#define HF_CAP_FIFO      (1u << 3) /* first come, first served */
+#define HF_CAP_TTL       (1u << 4) /* leases can have a ttl */
+#define HF_CAP_PROCESS \
+    (1u << 5) /* leases end with the process and its connections, without a ttl */
 #define HF_CAP_DETACHED   (1u << 6) /* leases that outlive the process */
 #define HF_CAP_TOKEN      (1u << 7) /* fencing tokens */
 #define HF_CAP_PASS       (1u << 8) /* blocks of tokens, so local passing */

@@ -28,7 +28,7 @@ hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *ver
 {
     hf_status status;
 
-    *prim = (struct hfi_prim){ .verb = verb };
+    *prim = (struct hfi_prim){ .handle = store, .verb = verb };
     status = hfi_store_enter(store, &prim->store, err);
     if (status != HF_OK)
         return status;

@@ -16,6 +16,7 @@
 /* What a call of a primitive is about. */
 struct hfi_prim {
     struct hfi_store *store;
+    hf_store *handle; /* the caller's; NULL: it came with a lease */
     const char *verb; /* for errors: "acquire", "count" */
     struct hfi_name name;
 };

@@ -52,14 +52,35 @@ hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t unti
     return HF_OK;
 }
 
+/* Where nobody can list who holds what: nobody gets the lease of one who lives. */
+static hf_status try_it(const struct hfi_prim *prim, const struct hfi_party *party, bool *ret_lives,
+                        hf_error *inner)
+{
+    hf_request request = HF_REQUEST_INIT;
+    hf_lease *lease = NULL;
+    hf_status status;
+
+    request.name = party->name;
+    request.name_len = party->len;
+    request.flags = HF_STRICT;
+    status = hf_acquire(prim->handle, &request, &lease, inner);
+    *ret_lives = status != HF_OK;
+    if (status == HF_OK)
+        (void)hf_release(lease, NULL);
+    return status == HF_BUSY ? HF_OK : status;
+}
+
 hf_status hfi_party_lives(const struct hfi_prim *prim, const struct hfi_member *member,
                           bool *ret_lives, hf_error *inner)
 {
     struct hfi_party party;
     hf_status status = hfi_party_name(&party, prim, member->who, inner);
 
-    return status == HF_OK ? hfi_lives(prim, party.name, party.len, member->token, ret_lives, inner)
-                           : status;
+    if (status != HF_OK)
+        return status;
+    if (prim->handle && !(hfi_store_engine(prim->store)->info.caps & HF_CAP_INSPECT))
+        return try_it(prim, &party, ret_lives, inner);
+    return hfi_lives(prim, party.name, party.len, member->token, ret_lives, inner);
 }
 
 hf_status hfi_party_gone(const struct hfi_prim *prim, const struct hfi_members *members, char flag,

@@ -15,6 +15,9 @@ load helper
 @test "one is busy: with -n and -w nothing is held, without they wait" {
     hold b
     exits 75 holdfast run -n a --also b -- true
+    says "'b'"
+    exits 64 holdfast run a --also b --also a -- true
+    says "'a' is named twice"
     exits 75 holdfast run -w 100ms a --also b -- true
     exits 0 holdfast run -n -E 0 c --also b -- true
     exits 0 holdfast ls -1

@@ -457,3 +457,25 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
     [[ $(holdfast elect chair --value here -- sh -c 'until grep -q here seen; do sleep 0.05; done; echo led') == led ]]
     kill -0 $observer
 }
+
+said_twice() { (($(grep -c "not in the store yet" err) == 2)); }
+
+@test "once, latch --down: the store is away when it is done: that is written when it is back" {
+    start_server --appendonly yes --appendfsync always
+    holdfast latch gate --count 1
+    begin holdfast -S "$HOLDFAST_STORE?op_timeout=200ms" once job --ttl 120s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done'
+    once=$!
+    begin holdfast -S "$HOLDFAST_STORE?op_timeout=200ms" latch gate --down --as me -- sh -c 'touch joined; while [ ! -e go ]; do sleep 0.05; done'
+    latch=$!
+    eventually test -e ready
+    eventually test -e joined
+    stop_server
+    touch go
+    eventually said_twice
+    restart_server --appendonly yes --appendfsync always
+    ends_with 0 $once
+    ends_with 0 $latch
+    exits 0 holdfast once job -- touch again
+    [[ ! -e again ]]
+    exits 0 holdfast latch gate --wait -n
+}

@@ -141,7 +141,7 @@ static void who_joined_is_missed(void **state)
     hf_status back;
 
     (void)state;
-    NEEDS(HF_CAP_CELLS | HF_CAP_INSPECT);
+    NEEDS(HF_CAP_CELLS);
     store = open_store();
     other = open_store();
     EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 3, &contract_error));

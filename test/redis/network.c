@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Networks that are slow, cut a request or a reply anywhere, swallow one direction, or deliver
- * late what was sent by one who has given up: no lease is returned that is not ours, and whatever
- * happened the name is free again soon, long before any ttl (LONG_MS) would free it.
- */
-#include "bed.h"
+/* See network.h. Here: slow networks, one direction that is swallowed, and what reviews found. */
+#include "network.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 300000 /* beyond LIMIT_MS: no expiry helps */
+hf_store *store, *other;
 
-/* Reached only through the proxy; `other` looks on, directly. */
-static hf_store *store, *other;
-
-static int setup(void **state)
+int network_setup(void **state)
 {
     hf_request request = mutex_request("warm");
 
@@ -28,7 +19,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+int network_teardown(void **state)
 {
     proxy_heal(proxy);
     if (hf_close(store, HF_CLOSE_RELEASE) != HF_OK || hf_close(other, HF_CLOSE_RELEASE) != HF_OK)
@@ -36,13 +27,12 @@ static int teardown(void **state)
     return bed_teardown(state);
 }
 
-static bool is_settled_later(hf_status status)
+bool is_settled_later(hf_status status)
 {
     return status == HF_UNAVAILABLE || status == HF_UNKNOWN;
 }
 
-/* Nobody holds it, nobody waits for it, and it can be had: by somebody's release, not by a ttl. */
-static void is_free_again(const char *name, uint64_t after)
+void is_free_again(const char *name, uint64_t after)
 {
     hf_request trying = mutex_request(name);
     hf_lease *lease = NULL;
@@ -51,6 +41,13 @@ static void is_free_again(const char *name, uint64_t after)
     AWAIT(hf_acquire(other, &trying, &lease, &contract_error) == HF_OK);
     CHECK(hf_token(lease) > after);
     give(lease);
+}
+
+void settle(void)
+{
+    hf_request request = mutex_request("warm");
+
+    AWAIT(probe(store, &request) == HF_OK);
 }
 
 /* ---- slow ------------------------------------------------------------------------------- */
@@ -110,194 +107,6 @@ static void drip(void **state)
     is_free_again("n", 0);
 }
 
-/* ---- cut anywhere ---------------------------------------------------------------------------- */
-
-/* What is cut: something that a store does, that is not to return anything false. */
-typedef void step_fn(void);
-
-static uint64_t last_token;
-
-static void step_acquire(void)
-{
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
-    hf_lease *lease = NULL;
-    hf_status status = hf_acquire(store, &request, &lease, &contract_error);
-
-    if (status == HF_OK) {
-        CHECK(count_holders(other, "n") == 1);
-        CHECK(hf_token(lease) > last_token);
-        last_token = hf_token(lease);
-        status = hf_release(lease, &contract_error);
-    }
-    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
-               __LINE__);
-}
-
-static hf_lease *held; /* taken before the cut */
-
-static void step_release(void)
-{
-    hf_status status = hf_release(held, &contract_error);
-
-    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
-               __LINE__);
-}
-
-static void step_renew(void)
-{
-    hf_request trying = mutex_request("n");
-    hf_status status = hf_renew(held, 0, &contract_error);
-
-    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
-               __LINE__);
-    /* It is ours, whatever became of the renewal. */
-    CHECK(hf_lease_state(held) != HF_STATE_LOST && hf_remaining_ms(held) > LIMIT_MS);
-    EXPECT(HF_BUSY, probe(other, &trying));
-    AWAIT(hf_renew(held, 0, NULL) == HF_OK);
-    AWAIT(hf_lease_state(held) == HF_STATE_HELD);
-    give(held);
-}
-
-static void step_inspect(void)
-{
-    hf_view *view = NULL;
-    hf_status status = hf_inspect(store, "n", 0, 0, &view, &contract_error);
-
-    check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
-               __LINE__);
-    if (status == HF_OK)
-        CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    hf_view_free(view);
-    AWAIT(hf_renew(held, 0, NULL) == HF_OK);
-    give(held);
-}
-
-/* Leave it when the store's connection is known to be there again. */
-static void settle(void)
-{
-    hf_request request = mutex_request("warm");
-
-    AWAIT(probe(store, &request) == HF_OK);
-}
-
-static void prepare(bool with_held)
-{
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
-
-    settle();
-    held = with_held ? take(store, &request) : NULL;
-    last_token = held ? hf_token(held) : last_token;
-}
-
-/* How many bytes the step takes in that direction when nothing is wrong. */
-static int64_t length_of(step_fn *step, bool with_held, enum proxy_way way)
-{
-    int64_t before;
-
-    prepare(with_held);
-    before = proxy_bytes(proxy, way);
-    step();
-    return proxy_bytes(proxy, way) - before;
-}
-
-/* Points to cut at: all near the ends, some between. A reply is short and is cut everywhere. */
-static int64_t next_point(int64_t at, int64_t length)
-{
-    return length <= 64 || at < 4 || at > length - 4 ? at + 1 : at + (length - 8) / 12 + 1;
-}
-
-static void cut_everywhere(step_fn *step, bool with_held)
-{
-    unsigned cuts = 0;
-
-    for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
-        int64_t length = length_of(step, with_held, way);
-
-        CHECK(length > 0);
-        for (int64_t at = 0; at < length; at = next_point(at, length)) {
-            prepare(with_held);
-            proxy_cut_after(proxy, way, at);
-            step();
-            cuts += proxy_has_cut(proxy);
-            proxy_heal(proxy);
-            is_free_again("n", last_token);
-        }
-    }
-    printf("%u cuts\n", cuts);
-    CHECK(cuts >= 20);
-}
-
-static void cut_acquire(void **state)
-{
-    (void)state;
-    cut_everywhere(step_acquire, false);
-}
-
-static void cut_release(void **state)
-{
-    (void)state;
-    cut_everywhere(step_release, true);
-}
-
-static void cut_renew(void **state)
-{
-    (void)state;
-    cut_everywhere(step_renew, true);
-}
-
-static void cut_inspect(void **state)
-{
-    (void)state;
-    cut_everywhere(step_inspect, true);
-}
-
-/* One who waits goes on waiting through the cut, and is granted. */
-static void cut_wait(void **state)
-{
-    hf_request waiting = waiting_request("n"), request = mutex_request("n");
-
-    (void)state;
-    for (int64_t at = 0; at < 200; at += 23) {
-        struct attempt attempt;
-        hf_lease *lease = take(other, &request);
-
-        settle();
-        proxy_cut_after(proxy, at % 2 ? PROXY_DOWN : PROXY_UP, at / (at % 2 ? 10 : 1));
-        attempt_start(&attempt, store, &waiting);
-        AWAIT(count_waiters(other, "n") == 1);
-        give(lease);
-        EXPECT(HF_OK, attempt_join(&attempt));
-        give(attempt.lease);
-        proxy_heal(proxy);
-    }
-    is_free_again("n", 0);
-}
-
-/* The message that is the grant is cut, or swallowed: the next heartbeat finds it. */
-static void cut_message(void **state)
-{
-    hf_request waiting = waiting_request("n"), request = mutex_request("n");
-
-    (void)state;
-    proxy_choose(proxy, PROXY_PUSH);
-    for (int64_t at = -1; at < 60; at += 20) {
-        struct attempt attempt;
-        hf_lease *lease = take(other, &request);
-
-        attempt_start(&attempt, store, &waiting);
-        AWAIT(count_waiters(other, "n") == 1);
-        if (at < 0)
-            proxy_block(proxy, PROXY_DOWN, true);
-        else
-            proxy_cut_after(proxy, PROXY_DOWN, at);
-        give(lease);
-        EXPECT(HF_OK, attempt_join(&attempt));
-        give(attempt.lease);
-        proxy_heal(proxy);
-    }
-    is_free_again("n", 0);
-}
-
 /* ---- one direction is swallowed ----------------------------------------------------------------- */
 
 static void hole(enum proxy_way way)
@@ -351,157 +160,7 @@ static void holder_behind_a_hole(void **state)
     }
 }
 
-/* ---- executed late ------------------------------------------------------------------------------- */
-
-/* Begin something whose bytes stay on the way; then the connection is lost, for us. */
-static void lose_on_the_way(struct attempt *attempt, const hf_request *request)
-{
-    proxy_block(proxy, PROXY_UP, true);
-    attempt_start(attempt, store, request);
-    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
-    proxy_cut_late(proxy);
-    proxy_heal(proxy);
-}
-
-/* A request that was given up, and settled, is executed after that. */
-static void late_acquire(void **state)
-{
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), trying = mutex_request("n");
-    struct attempt attempt;
-
-    (void)state;
-    lose_on_the_way(&attempt, &request);
-    attempt_join(&attempt);
-    if (attempt.status == HF_OK)
-        give(attempt.lease); /* asked again, which is as good */
-    else
-        CHECK(is_settled_later(attempt.status));
-    settle(); /* so that what it does in the background is done before, too */
-    nap_ms(300);
-    proxy_deliver(proxy);
-    AWAIT(count_holders(other, "n") == 0);
-    EXPECT(HF_OK, probe(other, &trying));
-}
-
-/* The same while somebody else holds it: then what comes late must not stand in line either. */
-static void late_wait(void **state)
-{
-    hf_request request = with_wait(mutex_request("n"), 1500), trying = mutex_request("n");
-    hf_lease *lease = take(other, &trying);
-    struct attempt attempt;
-
-    (void)state;
-    lose_on_the_way(&attempt, &request);
-    attempt_join(&attempt);
-    CHECK(attempt.status == HF_TIMEOUT || is_settled_later(attempt.status));
-    settle();
-    nap_ms(300);
-    proxy_deliver(proxy);
-    AWAIT(count_waiters(other, "n") == 0);
-    give(lease);
-    AWAIT(count_holders(other, "n") == 0);
-    EXPECT(HF_OK, probe(other, &trying));
-}
-
-/* A renewal that comes when another holds it neither disturbs him nor revives the old lease. */
-static void late_renewal(void **state)
-{
-    hf_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
-    hf_lease *lease = take(store, &request), *his;
-
-    (void)state;
-    proxy_block(proxy, PROXY_UP, true);
-    AWAIT(proxy_held(proxy, PROXY_UP) > 0); /* the keeper renews */
-    proxy_cut_late(proxy);
-    proxy_refuse(proxy, true);
-    his = take(other, &waiting);
-    CHECK(hf_lease_state(lease) == HF_STATE_LOST);
-    proxy_deliver(proxy);
-    CHECK(count_holders(other, "n") == 1);
-    proxy_heal(proxy);
-    EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    CHECK(count_holders(other, "n") == 1);
-    EXPECT(HF_OK, hf_renew(his, 0, &contract_error));
-    give(his);
-    is_free_again("n", 0);
-}
-
-struct releasing {
-    hf_lease *lease;
-    hf_status status;
-};
-
-static void *release_it(void *arg)
-{
-    struct releasing *r = arg;
-
-    r->status = hf_release(r->lease, &contract_error);
-    return NULL;
-}
-
-/* A release that comes after the name went on to others frees nothing of theirs. */
-static void late_release(void **state)
-{
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
-    struct releasing releasing = { .lease = take(store, &request) };
-    pthread_t thread;
-    hf_lease *his;
-
-    (void)state;
-    proxy_block(proxy, PROXY_UP, true);
-    pthread_create(&thread, NULL, release_it, &releasing);
-    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
-    proxy_cut_late(proxy);
-    proxy_heal(proxy);
-    his = take(other, &waiting); /* by a second release, of another connection */
-    pthread_join(thread, NULL);
-    CHECK(releasing.status == HF_OK || is_settled_later(releasing.status));
-    proxy_deliver(proxy);
-    CHECK(count_holders(other, "n") == 1);
-    EXPECT(HF_OK, hf_renew(his, 0, &contract_error));
-    give(his);
-    is_free_again("n", 0);
-}
-
 /* ---- review ---------------------------------------------------------------------------------- */
-
-/* A grant to the first copy of an acquire lapses unheard; the second copy stands in line again; and
- * then the old message comes. It is no grant. */
-static void old_message(void **state)
-{
-    hf_request request = with_ttl(waiting_request("n"), 1000),
-               trying = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
-    hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s&ping=1m"));
-    hf_lease *lease = take(other, &trying), *his;
-    struct attempt attempt;
-
-    (void)state;
-    waiting.ttl_ms = LONG_MS;
-    proxy_choose(proxy, PROXY_PUSH);
-    proxy_block(proxy, PROXY_DOWN, true);
-    proxy_choose(proxy, PROXY_CALLS);
-    proxy_block(proxy, PROXY_DOWN, true);
-    attempt_start(&attempt, deaf, &request);
-    AWAIT(count_waiters(other, "n") == 1);
-    give(lease);                 /* it is granted to the waiter, which does not hear of it ... */
-    his = take(other, &waiting); /* ... and is passed over after its window */
-    proxy_choose(proxy, PROXY_CALLS);
-    proxy_block(proxy, PROXY_DOWN, false);
-    AWAIT(count_waiters(other, "n") == 1); /* the second copy */
-    nap_ms(300);
-    proxy_choose(proxy, PROXY_PUSH);
-    proxy_block(proxy, PROXY_DOWN, false); /* now the message */
-    nap_ms(700);
-    CHECK(hf_lease_state(his) == HF_STATE_HELD);
-    CHECK(count_holders(other, "n") == 1);
-    if (count_waiters(other, "n") != 1 || attempt.lease)
-        fail_msg("two hold it: %s",
-                 attempt.lease ? "the waiter was granted it by an old message" : "?");
-    give(his);
-    EXPECT(HF_OK, attempt_join(&attempt));
-    hf_release(attempt.lease, NULL);
-    close_hard(deaf);
-}
 
 /* Leases of two names are passed on and given back, while the store is yet to be told of the passes:
  * what was given back is not spoken of any more. */
@@ -578,54 +237,14 @@ static void foreign_cancel(void **state)
     close_hard(plain);
 }
 
-/* A grant comes as a message while a second copy of the acquire is on its way; that copy comes
- * after the release, and is refused. */
-static void late_copy_after_a_message(void **state)
-{
-    hf_request request = with_ttl(waiting_request("n"), LONG_MS), trying = mutex_request("n");
-    hf_lease *lease = take(other, &trying);
-    struct attempt attempt;
-    int64_t bytes;
-
-    (void)state;
-    proxy_block(proxy, PROXY_DOWN, true);
-    attempt_start(&attempt, store, &request);
-    AWAIT(count_waiters(other, "n") == 1); /* the first copy, and no answer to it */
-    bytes = proxy_bytes(proxy, PROXY_UP);
-    proxy_delay(proxy, PROXY_UP, 200);
-    proxy_cut(proxy);
-    proxy_block(proxy, PROXY_DOWN, false);
-    AWAIT(proxy_bytes(proxy, PROXY_UP) >
-          bytes + 5000); /* the greeting, and the second with its script */
-    proxy_block(proxy, PROXY_UP, true);
-    give(lease); /* the message */
-    EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(proxy_held(proxy, PROXY_UP) > 5000);
-    proxy_cut_late(proxy);
-    proxy_heal(proxy);
-    give(attempt.lease);
-    proxy_deliver(proxy);
-    CHECK(count_holders(other, "n") == 0);
-    EXPECT(HF_OK, probe(other, &trying));
-}
-
-#define NET(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NET(slow_network),   NET(slower_than_the_ttl),
-        NET(drip),           NET(cut_acquire),
-        NET(cut_release),    NET(cut_renew),
-        NET(cut_inspect),    NET(cut_wait),
-        NET(cut_message),    NET(requests_vanish),
-        NET(replies_vanish), NET(holder_behind_a_hole),
-        NET(late_acquire),   NET(late_wait),
-        NET(late_renewal),   NET(late_release),
-        NET(old_message),    NET(notes_of_what_is_gone),
-        NET(foreign_cancel), NET(late_copy_after_a_message),
+        NET(slow_network),    NET(slower_than_the_ttl),   NET(drip),
+        NET(requests_vanish), NET(replies_vanish),        NET(holder_behind_a_hole),
+        NET(foreign_cancel),  NET(notes_of_what_is_gone),
     };
 
     bed_main(argc, argv);
-    return BED_RUN(tests);
+    return BED_RUN(tests) + network_cut() + network_late();
 }

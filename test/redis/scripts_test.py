@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 The Redis engine's scripts against a model of the permit rules (scripts_model.py), on a redis-server of
-our own. Long random sequences of all scripts, by many owners on few names; after each call its
-answer, the messages it sent, the records it left and their expiry are compared.
+our own: first one thing at a time (here), then long random sequences (scripts_run.py).
 
 The clock is ours: call('TIME') in the scripts is replaced, so time stands still between calls and
 jumps when the test says so; keys whose expiry is then over are deleted as the server would. So
@@ -11,383 +10,18 @@ every time is exact, nothing depends on how fast this machine is, and a minute c
 Usage: scripts_test.py [--seed N] [--seconds S] [--scripts DIR]
 """
 import argparse
-import ast
 import os
 import random
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 
 import resp
 import scripts_foreign
-from scripts_model import Model
+from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs, text
+from scripts_run import PREFIX, SCRIPTS, SLACK, STATE, Caller, Run, keys_of
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
-PREFIX = 'hf:'
-STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
-SLACK = 60000
-
-
-def embedded(directory):
-    """The scripts as the program has them: made by the build's own step, and read back from C."""
-    with tempfile.TemporaryDirectory() as tmp:
-        out = os.path.join(tmp, 'scripts.c')
-        subprocess.run(['cmake', '-DDIR=' + directory, '-DOUT=' + out, '-P',
-                        os.path.join(SCRIPTS, 'embed.cmake')], check=True)
-        code = open(out).read()
-    scripts = {}
-    for name, text in re.findall(r'hfi_script_(\w+) = \{\n    "\w+",\n((?:    ".*"[,]?\n)+)', code):
-        scripts[name] = ''.join(ast.literal_eval(line.strip().rstrip(',')) for line in text.splitlines())
-    return scripts, code
-
-
-def keys_of(name):
-    key = '%s{%s}' % (PREFIX, name)
-    return [key, key + ':w', key + ':q']
-
-
-def text(reply):
-    if isinstance(reply, list):
-        return [text(item) for item in reply]
-    return reply.decode('latin-1') if isinstance(reply, bytes) else reply
-
-
-class Mismatch(Exception):
-    pass
-
-
-class Caller:
-    """The scripts on a connection, loaded, with our clock or the server's."""
-
-    def __init__(self, server, scripts, clock):
-        self.redis = server.connect()
-        self.shas = {}
-        for name, source in scripts.items():
-            if clock:
-                source = source.replace("call('TIME')", "call('HMGET', 'clock', 's', 'u')")
-            self.shas[name] = self.redis('SCRIPT', 'LOAD', source).decode()
-
-    def command(self, script, keys, args):
-        return ['EVALSHA', self.shas[script], len(keys)] + keys + list(args)
-
-    def __call__(self, script, keys, *args):
-        return text(self.redis(*self.command(script, keys, args)))
-
-
-class Run:
-    NAMES = ['a', 'b', 'c']
-    OWNERS = ['%032x' % i for i in range(12)]
-    INBOXES = ['hf:inbox:1', 'hf:inbox:2 with a space']
-    KINDS = [(0, 1), (1, 1 << 30), (2, 3), (2, 5)]
-
-    def __init__(self, server, scripts, seed):
-        self.random = random.Random(seed)
-        self.call = Caller(server, scripts, True)
-        self.redis = self.call.redis
-        self.redis('FLUSHALL')
-        self.inbox = server.connect()
-        for channel in self.INBOXES:
-            self.inbox('SUBSCRIBE', channel)
-        self.model = Model()
-        self.model.us = int(time.time() * 1e6) + 3600 * 1000000  # ahead of the server, which must expire nothing
-        self.counts = {}
-        self.trace = []
-        self.attempt = 0
-        self.expiry = {}  # of each key
-        self.kind = {name: self.KINDS[0] for name in self.NAMES}
-        self.set_clock()
-
-    def close(self):
-        self.redis.close()
-        self.inbox.close()
-
-    # -- time
-
-    def set_clock(self):
-        self.redis('HSET', 'clock', 's', self.model.us // 1000000, 'u', self.model.us % 1000000)
-
-    def advance(self):
-        r = self.random
-        self.model.us += r.choice([0, 1, r.randrange(100), r.randrange(3000), r.randrange(3000), r.randrange(30000),
-                                   r.randrange(30000), r.randrange(200000)])
-        if r.random() < 0.01:
-            self.model.us += r.choice([SLACK, 2 * SLACK, 3 * SLACK, 20 * SLACK]) * 1000
-        if r.random() < 0.05:  # exactly at the end of something, or just after
-            ends = [h.deadline + d for n in self.model.names.values() for h in n.holders.values() for d in (0, h.delay)]
-            ends += [w.beat + w.window for n in self.model.names.values() for w in n.waiters]
-            ends += [n.closed for n in self.model.names.values()]
-            ends = [e for e in ends if e * 1000 > self.model.us]
-            if ends:
-                self.model.us = r.choice(ends) * 1000 + r.choice([0, 999, 1000])
-        self.set_clock()
-        self.expire_keys()
-
-    def expire_keys(self):
-        """What the server does to keys whose time is over, by our clock."""
-        dead = [key for key, end in self.expiry.items() if self.model.now > end]
-        if dead:
-            self.redis('DEL', *dead)
-        for key in dead:
-            del self.expiry[key]
-
-    # -- calls
-
-    def settle(self, name, owner):
-        """Whether a dead waiter is still in the server's queue is the server's affair: ask it. One that is
-        alive must be there."""
-        n = self.model.name(name)
-        mine = self.model.waiter(n, owner)
-        if not mine or self.model.alive(mine) and self.random.random() < 0.9:
-            return
-        there = self.redis('HEXISTS', keys_of(name)[1], owner)
-        if not there and self.model.alive(mine):
-            raise Mismatch('%s waits for %s and was forgotten' % (owner, name))
-        if not there:
-            n.waiters.remove(mine)
-
-    def check(self, what, answer, expected):
-        self.counts[what + ' ' + str(expected[0] if isinstance(expected, list) else expected)] = \
-            self.counts.get(what + ' ' + str(expected[0] if isinstance(expected, list) else expected), 0) + 1
-        if expected and isinstance(expected, list) and expected[0] in 'QB' and expected[1] > 0:
-            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and len(answer) == 2:
-                return
-        if answer != expected:
-            raise Mismatch('%s answered %r and not %r' % (what, answer, expected))
-
-    def op_acquire(self, name, owner):
-        r = self.random
-        if r.random() < 0.03:
-            self.kind[name] = r.choice(self.KINDS)
-        mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
-        permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
-        self.attempt += 1
-        args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 300000000])]),
-                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
-                r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
-                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES),
-                r.choice(['', 'some label', 'a\x00\xff\r\n b']))
-        self.settle(name, owner)
-        self.trace.append(('acquire', name, owner) + args)
-        wire = [a.encode('latin-1') if isinstance(a, str) else a for a in args]
-        answer = self.call('acquire', keys_of(name), owner, *wire)
-        expected = self.model.acquire(name, owner, *args)
-        waiters = self.model.name(name).waiters
-        if answer == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner:
-            expected = answer  # the dead before it may not have been noticed yet
-        self.check('acquire', answer, expected)
-
-    def op_release(self, name, owner):
-        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
-        self.settle(name, owner)
-        self.trace.append(('release', name, owner, tomb))
-        self.check('release', self.call('release', keys_of(name), owner, tomb), self.model.release(name, owner, tomb))
-
-    def op_cancel(self, name, owner):
-        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
-        self.settle(name, owner)
-        self.trace.append(('cancel', name, owner, tomb))
-        self.check('cancel', self.call('cancel', keys_of(name), owner, tomb), self.model.cancel(name, owner, tomb))
-
-    def op_beat(self, name, owner):
-        """Of one, or of all that wait anywhere."""
-        beats = [(name, owner, self.random.choice([5, 20, 50, 50, 200]))]
-        if self.random.random() < 0.5:
-            beats = [(k, w.owner, w.window) for k, n in self.model.names.items() for w in n.waiters]
-            self.random.shuffle(beats)
-        if not beats:
-            return
-        for k, o, window in beats:
-            self.settle(k, o)
-        self.trace.append(('beat', beats))
-        keys = [key for k, o, w in beats for key in keys_of(k)]
-        answers = self.call('beat', keys, *[x for k, o, w in beats for x in (o, w)])
-        if len(answers) != len(beats):
-            raise Mismatch('beat answered %r' % answers)
-        for (k, o, w), answer in zip(beats, answers):
-            waiter = self.model.waiter(self.model.name(k), o)
-            if waiter and not self.model.alive(waiter) and answer == ['N']:
-                self.model.name(k).waiters.remove(waiter)  # dropped by the beat before
-            self.check('beat', answer, self.model.beat(k, o, w))
-
-    def op_renew(self, name, owner):
-        items = [(name, owner, self.random.choice([1, 30, 100, 1000]))]
-        if self.random.random() < 0.5:
-            items += [(k, o, self.random.choice([30, 100, h.ttl])) for k, n in self.model.names.items()
-                      for o, h in n.holders.items()]
-        self.trace.append(('renew', items))
-        answers = self.call('renew', [keys_of(k)[0] for k, o, t in items], *[x for k, o, t in items for x in (o, t)])
-        for item, answer in zip(items, answers):
-            self.check('renew', answer, self.model.renew(*item))
-
-    def some_token(self, name, owner):
-        r = self.random
-        holders = self.model.name(name).holders
-        if not holders or r.random() < 0.1:
-            return owner, r.randrange(1, 2 ** 53)
-        owner = r.choice(sorted(holders))
-        h = holders[owner]
-        return owner, r.choice([h.first, h.token, h.token, h.token, h.token + 1, h.first + h.tokens, h.first - 1])
-
-    def op_adopt(self, name, owner):
-        owner, token = self.some_token(name, owner)
-        ttl = self.random.choice([0, 50, 1000])
-        self.trace.append(('adopt', name, owner, token, ttl))
-        self.check('adopt', self.call('adopt', keys_of(name)[:1], owner, token, ttl),
-                   self.model.adopt(name, owner, token, ttl))
-
-    def op_note(self, name, owner):
-        owner, token = self.some_token(name, owner)
-        self.trace.append(('note', name, owner, token))
-        self.model.note(name, owner, token, 4711)
-        self.check('note', self.call('note', keys_of(name)[:1], owner, token, 4711), ['D'])
-
-    def op_break(self, name, owner):
-        owner, token = self.some_token(name, owner)
-        self.trace.append(('break', name, token))
-        self.check('break', self.call('break', keys_of(name), token), self.model.break_(name, token))
-
-    def op_look(self, name, owner):
-        self.trace.append(('look', name))
-        answer = self.call('look', keys_of(name))
-        if answer[0] == 'L':
-            answer[5].sort()
-        self.check('look', answer, self.model.look(name))
-
-    # -- what must hold after each call
-
-    def check_messages(self):
-        self.inbox.socket.sendall(self.inbox.pack(['PING']))
-        got = []
-        while True:
-            message = text(self.inbox.read())
-            if message[0] == 'pong':
-                break
-            got.append((message[1], message[2]))
-        # The order between two channels is that of one connection: exact.
-        if got != self.model.sent:
-            raise Mismatch('messages %r and not %r' % (got, self.model.sent))
-        self.model.sent = []
-
-    def check_all_records(self):
-        commands = [['TIME']]
-        for name in self.NAMES:
-            key, wkey, qkey = keys_of(name)
-            commands += [['HGETALL', key], ['HGETALL', wkey], ['LRANGE', qkey, 0, -1], ['PTTL', key], ['PTTL', wkey],
-                         ['PTTL', qkey]]
-        replies = self.redis.many(commands)
-        real = int(replies[0][0]) * 1000 + int(replies[0][1]) // 1000
-        for i, name in enumerate(self.NAMES):
-            self.check_records(name, real, *replies[6 * i + 1:6 * i + 7])
-
-    def check_records(self, name, real, records, waiters, queue, *ttls):
-        n = self.model.name(name)
-        if -1 in ttls:
-            raise Mismatch('a key of %s does not expire: %r' % (name, ttls))
-        records = dict(zip(records[::2], records[1::2]))
-        waiters = dict(zip(waiters[::2], waiters[1::2]))
-        until = self.model.counts_until(name)
-        if not records:
-            if until > self.model.now or waiters or queue:
-                raise Mismatch('%s is gone' % name)
-            return
-        state = dict(zip(STATE, struct.unpack('<B13d', records[b'm'])))
-        holders = {k: struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
-
-        def must(ok, what):
-            if not ok:
-                raise Mismatch('%s: %s; %r' % (name, what, state))
-
-        for key, ttl, end in zip(keys_of(name), ttls, (state['exp'], state['wexp'], state['wexp'])):
-            if ttl >= 0:
-                must(abs(real + ttl - end) <= 20000, 'the state knows when %s expires (%d)' % (key, real + ttl))
-                self.expiry[key] = end
-        must(state['version'] == 1, 'version')
-        must(state['holders'] == len(holders), 'holders are counted')
-        must(state['taken'] == sum(h[3] for h in holders.values()), 'permits are counted')
-        must(state['taken'] <= state['capacity'] or not holders, 'no more than there are')
-        must(state['waiters'] == len(waiters) == len(queue) and sorted(waiters) == sorted(queue) or
-             self.model.now > state['wexp'], 'waiters are counted')
-        must(all(state['soon'] <= h[0] for h in holders.values()), 'soon is a lower bound')
-        must(all(state['far'] >= h[0] + h[4] for h in holders.values()), 'far is an upper bound')
-        must(state['exp'] > until and state['exp'] >= self.model.now, 'the key outlives %d' % until)
-        alive = [w for w in n.waiters if self.model.alive(w)]
-        must(not alive or state['wexp'] > max(w.beat + w.window for w in alive), 'the queue outlives its waiters')
-        must(not alive or state['exp'] >= state['wexp'], 'the name outlives its queue')
-        # An idle name does not stay for ever: what it waits for is known, and some slack.
-        latest = max([until, state['wexp'], self.model.now])
-        if state['holders'] or state['tomb']:
-            latest = max(latest, state['far'])
-        must(state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
-        living = {o for o, h in n.holders.items() if h.deadline >= self.model.now}
-        must({k[1:].decode() for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
-        for w in alive:
-            must(w.owner.encode() in waiters, 'who waits')
-        must(len([k for k in records if k[:1] == b'x']) <= 200, 'tombstones are taken away')
-
-    OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 12 + ['renew'] * 8 + ['adopt'] * 3 +
-           ['note'] * 3 + ['break'] * 4 + ['look'] * 3)
-
-    def step(self):
-        r = self.random
-        if r.random() < 0.6:
-            self.advance()
-        op = r.choice(self.OPS)
-        name = r.choice(self.NAMES)
-        owner = r.choice(self.OWNERS)
-        if op == 'release' and r.random() < 0.7:
-            owner = r.choice(sorted(self.model.name(name).holders) or [owner])
-        if op == 'cancel' and r.random() < 0.5:
-            owner = r.choice([w.owner for w in self.model.name(name).waiters] or [owner])
-        self.trace.append(('clock', self.model.us))
-        getattr(self, 'op_' + op)(name, owner)
-        self.check_messages()
-        self.check_all_records()
-
-    def finish(self):
-        """Everybody has died: nothing of them stays."""
-        last = max(self.model.counts_until(name) for name in self.NAMES)
-        for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
-            if state:  # a lease of many that was shortened may be remembered as long as it was
-                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state)))['far'])
-        self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
-        self.set_clock()
-        self.expire_keys()
-        left = self.redis('KEYS', PREFIX + '*')
-        if left:
-            raise Mismatch('left behind: %r' % left)
-
-
-def random_runs(server, scripts, seed, seconds):
-    end = time.monotonic() + seconds
-    counts, steps = {}, 0
-    while True:
-        run = Run(server, scripts, seed)
-        try:
-            for _ in range(600):
-                run.step()
-                steps += 1
-            run.finish()
-        except Exception:
-            print('seed %d, step %d' % (seed, steps))
-            for line in run.trace[-40:]:
-                print('   ', line)
-            raise
-        finally:
-            run.close()
-        for what, count in run.counts.items():
-            counts[what] = counts.get(what, 0) + count
-        seed += 1
-        if time.monotonic() > end:
-            break
-    print('%d calls: %s' % (steps, ', '.join('%s %d' % item for item in sorted(counts.items()))))
-
-
-# -- one thing at a time
 
 class Case:
     """One name, our clock or the server's, and short ways to call."""
@@ -417,11 +51,6 @@ class Case:
 
     def state(self, name='n'):
         return dict(zip(STATE, struct.unpack('<B13d', self.redis('HGET', keys_of(name)[0], 'm'))))
-
-
-def equal(got, expected):
-    if got != expected:
-        raise Mismatch('%r and not %r' % (got, expected))
 
 
 def tokens_end(case):
@@ -746,11 +375,7 @@ def embedding(code, scripts, server):
     """Every script that the header declares is there, with the SHA-1 that the server gives it."""
     header = open(os.path.join(SCRIPTS, '..', 'scripts.h')).read()
     equal(set(re.findall(r'hfi_script_(\w+)', header)) - set(scripts), set())
-    redis = server.connect()
-    for sha, name in [(redis('SCRIPT', 'LOAD', source).decode(), name) for name, source in scripts.items()]:
-        if '%d, "%s"' % (len(scripts[name]), sha) not in code:
-            raise Mismatch('%s has another SHA-1 or length' % name)
-    redis.close()
+    check_hashes(code, scripts, server)
 
 
 def main():
@@ -759,7 +384,7 @@ def main():
     parser.add_argument('--seconds', type=float, default=8)
     parser.add_argument('--scripts', default=SCRIPTS)
     options = parser.parse_args()
-    scripts, code = embedded(options.scripts)
+    scripts, code = embedded(options.scripts, 'hfi_script_')
     server = resp.Server()
     try:
         embedding(code, scripts, server)
@@ -770,7 +395,7 @@ def main():
                 print('in', case.__name__)
                 raise
         scripts_foreign.run(Caller(server, scripts, False), server)
-        random_runs(server, scripts, options.seed, options.seconds)
+        random_runs(lambda seed: Run(server, scripts, seed), 600, options.seed, options.seconds)
     finally:
         server.close()
 

@@ -3,24 +3,17 @@
 Long random sequences of all scripts, by many owners on few names, beside the model; after each call its
 answer, the messages it sent, the records it left and their expiry are compared.
 """
-import ast
 import os
-import random
-import re
 import struct
-import subprocess
 import sys
-import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, '..', 'redis'))  # behind: it has a scripts_model too
 
-import resp  # noqa: E402
+from scripts_bed import Mismatch, Sequence, equal, text  # noqa: E402
 from scripts_model import Model  # noqa: E402
 
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redlock', 'scripts')
-EMBED = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts', 'embed.cmake')
 PREFIX = 'hf:rl:'
 CLUSTER = PREFIX + 'cluster'
 STATE = 'version mode capacity taken holders waiters soon far closed tomb exp wexp sweep seen'.split()
@@ -41,28 +34,6 @@ DICE = ("call('HRANDFIELD', ckey, 2, 'WITHVALUES')",
         "if value then some[#some + 1] = names[i] some[#some + 1] = value end end return some end)()")
 
 
-class Mismatch(Exception):
-    pass
-
-
-def equal(got, expected):
-    if got != expected:
-        raise Mismatch('%r and not %r' % (got, expected))
-
-
-def embedded(directory):
-    """The scripts as the program has them: made by the build's own step, and read back from C."""
-    with tempfile.TemporaryDirectory() as tmp:
-        out = os.path.join(tmp, 'scripts.c')
-        subprocess.run(['cmake', '-DDIR=' + directory, '-DOUT=' + out, '-DPREFIX=hfi_rl_script_', '-P', EMBED],
-                       check=True)
-        code = open(out).read()
-    scripts = {}
-    for name, text in re.findall(r'hfi_rl_script_(\w+) = \{\n    "\w+",\n((?:    ".*"[,]?\n)+)', code):
-        scripts[name] = ''.join(ast.literal_eval(line.strip().rstrip(',')) for line in text.splitlines())
-    return scripts, code
-
-
 def ours(scripts):
     """The scripts with a clock and dice that are the test's."""
     for script, (text, _), times in (('acquire', TIME, 2), ('acquire', EXPIRY, 1), ('acquire', DICE, 1), ('acquire', LEFT, 1),
@@ -79,12 +50,6 @@ def ours(scripts):
 def keys_of(name):
     key = '%s{%s}' % (PREFIX, name)
     return [key, key + ':w', key + ':q']
-
-
-def text(reply):
-    if isinstance(reply, list):
-        return [text(item) for item in reply]
-    return reply.decode('latin-1') if isinstance(reply, bytes) else reply
 
 
 def wire(args):
@@ -141,7 +106,7 @@ def alone_of(m, deadline):
     return owner, h
 
 
-class Run:
+class Run(Sequence):
     NAMES = ['a', 'b%7B', 'c d\xff\x00']
     IDLE = ['idle%d' % i for i in range(4)]  # names of which there are counters only
     OWNERS = ['%032x' % (i * 0x1111111111111111) for i in range(12)]
@@ -149,28 +114,11 @@ class Run:
     KINDS = [(0, 1), (0, 1), (1, 1 << 30), (2, 3), (2, 5)]
 
     def __init__(self, server, scripts, seed):
-        self.random = random.Random(seed)
-        self.call = Caller(server, scripts)
-        self.redis = self.call.redis
-        self.redis('FLUSHALL')
-        self.inbox = server.connect()
-        for channel in self.INBOXES:
-            self.inbox('SUBSCRIBE', channel)
-        self.model = Model()
-        self.model.us = int(time.time() * 1e6) + 3600 * 1000000  # ahead of the server, which must expire nothing
-        self.counts = {}
-        self.trace = []
-        self.expiry = {}  # of each key
+        super().__init__(server, Caller(server, scripts), Model(), seed)
         self.attempts = {owner: 1 for owner in self.OWNERS}
         self.number = 0
         self.epochs = [epoch_of(0, 'x')]
-        self.kind = {name: self.KINDS[0] for name in self.NAMES}
-        self.set_clock()
         self.setup()
-
-    def close(self):
-        self.redis.close()
-        self.inbox.close()
 
     def setup(self):
         marker = bytes(self.random.randrange(256) for _ in range(16))
@@ -189,9 +137,6 @@ class Run:
 
     # -- time
 
-    def set_clock(self):
-        self.redis('HSET', 'clock', 's', self.model.us // 1000000, 'u', self.model.us % 1000000)
-
     def advance(self):
         r = self.random
         self.model.us += r.choice([0, 1, r.randrange(100), r.randrange(3000), r.randrange(3000), r.randrange(30000),
@@ -208,14 +153,6 @@ class Run:
                 self.model.us = r.choice(ends) * 1000 + r.choice([0, 999, 1000])
         self.set_clock()
         self.expire_keys()
-
-    def expire_keys(self):
-        """What the server does to keys whose time is over, by our clock."""
-        dead = [key for key, end in self.expiry.items() if self.model.now > end]
-        if dead:
-            self.redis('DEL', *dead)
-        for key in dead:
-            del self.expiry[key]
 
     # -- calls
 
@@ -419,19 +356,6 @@ class Run:
 
     # -- what must hold after each call
 
-    def check_messages(self):
-        self.inbox.socket.sendall(self.inbox.pack(['PING']))
-        got = []
-        while True:
-            message = text(self.inbox.read())
-            if message[0] == 'pong':
-                break
-            got.append((message[1], message[2]))
-        # The order between two channels is that of one connection: exact.
-        if got != self.model.sent:
-            raise Mismatch('messages %r and not %r' % (got, self.model.sent))
-        self.model.sent = []
-
     def check_all_records(self):
         commands = [['HGETALL', CLUSTER], ['PTTL', CLUSTER]]
         for name in self.NAMES:
@@ -567,29 +491,3 @@ class Run:
         left = self.redis('KEYS', PREFIX + '{*')
         if left:
             raise Mismatch('left behind: %r' % left)
-
-
-def random_runs(server, scripts, seed, seconds):
-    end = time.monotonic() + seconds
-    counts, steps = {}, 0
-    scripts = ours(scripts)
-    while True:
-        run = Run(server, scripts, seed)
-        try:
-            for _ in range(300):
-                run.step()
-                steps += 1
-            run.finish()
-        except Exception:
-            print('seed %d, step %d' % (seed, steps))
-            for line in run.trace[-40:]:
-                print('   ', line)
-            raise
-        finally:
-            run.close()
-        for what, count in run.counts.items():
-            counts[what] = counts.get(what, 0) + count
-        seed += 1
-        if time.monotonic() > end:
-            break
-    print('%d calls: %s' % (steps, ', '.join('%s %d' % item for item in sorted(counts.items()))))

@@ -17,9 +17,11 @@ import struct
 import sys
 import time
 
-import scripts_run
-from scripts_run import (CLUSTER, PREFIX, SCRIPTS, SLACK, STATE, STATE_LEN, Caller, Mismatch, embedded, epoch_of,
-                         equal, keys_of, ours, resp, wire)
+import scripts_run  # first: it makes resp and scripts_bed be found
+from scripts_run import (CLUSTER, PREFIX, SCRIPTS, SLACK, STATE, STATE_LEN, Caller, Run, epoch_of, keys_of, ours, wire)
+
+import resp
+from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs
 
 EPOCH = epoch_of(1, 'e')
 NEXT = epoch_of(2, 'f')
@@ -846,12 +848,7 @@ SERVER_OWN = [floors, few_calls, real_clock, rights]  # its own clock, or dice
 
 def embedding(code, scripts, server):
     """Each script has the SHA-1 that the server gives it, and none of their names is another engine's."""
-    redis = server.connect()
-    for name, source in scripts.items():
-        sha = redis('SCRIPT', 'LOAD', source).decode()
-        if '%d, "%s"' % (len(source), sha) not in code:
-            raise Mismatch('%s has another SHA-1 or length' % name)
-    redis.close()
+    check_hashes(code, scripts, server)
     if re.search(r'hfi_script_', code):
         raise Mismatch('not all names have the prefix')
 
@@ -863,7 +860,7 @@ def main():
     parser.add_argument('--scripts', default=SCRIPTS)
     parser.add_argument('--case')
     options = parser.parse_args()
-    scripts, code = embedded(options.scripts)
+    scripts, code = embedded(options.scripts, 'hfi_rl_script_')
     changed = ours(scripts)
     dice = {name: s.replace(*reversed(scripts_run.DICE)) for name, s in changed.items()}
     server = resp.Server()
@@ -877,7 +874,7 @@ def main():
                     print('in', case.__name__)
                     raise
         if not options.case:
-            scripts_run.random_runs(server, scripts, options.seed, options.seconds)
+            random_runs(lambda seed: Run(server, changed, seed), 300, options.seed, options.seconds)
     finally:
         server.close()
 

@@ -16,11 +16,7 @@
 
 #define T0     INT64_C(1800000000000000)
 #define GRANTS 400
-#if defined(__SANITIZE_THREAD__)
-#define RUNS 30 /* no threads here, and slow */
-#else
-#define RUNS 300
-#endif
+#define RUNS   UNIT_ROUNDS(300)
 
 struct grant {
     int64_t at, permits;

@@ -145,7 +145,7 @@ static size_t make(const char *const *pieces, size_t count, char *to)
 static void random_input(void **state)
 {
     const char *count_text = getenv("HOLDFAST_FUZZ_COUNT"), *seed_text = getenv("HOLDFAST_SEED");
-    unsigned long count = count_text ? strtoul(count_text, NULL, 10) : 30000;
+    unsigned long count = count_text ? strtoul(count_text, NULL, 10) : UNIT_ROUNDS(30000);
     char made[INPUT_MAX + 1];
 
     (void)state;

@@ -174,7 +174,7 @@ static void one_round(void)
 static void many_rounds(void **state)
 {
     const char *count_text = getenv("HOLDFAST_FUZZ_COUNT"), *seed_text = getenv("HOLDFAST_SEED");
-    unsigned long count = count_text ? strtoul(count_text, NULL, 10) : 500000;
+    unsigned long count = count_text ? strtoul(count_text, NULL, 10) : UNIT_ROUNDS(500000);
     uint64_t first = seed_text ? strtoull(seed_text, NULL, 10) : 1;
 
     (void)state;

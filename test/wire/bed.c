@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "bed.h"
+#include "fake.h"
 
 #include "core/url.h"
 #include "util/clock.h"
@@ -86,6 +87,15 @@ void bed_open_up(struct bed *bed)
         bed_drive(bed, 1000);
     if (bed->ups == ups)
         fail_msg("down instead of up: %s: %s", hf_status_name(bed->status), bed->why);
+}
+
+void bed_open_to(struct bed *bed, const struct fake *fake, bool subscriber, const char *rest)
+{
+    char url[200];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?connect_timeout=1m%s", fake_port(fake), rest);
+    bed_init(bed, url, subscriber);
+    bed_open_up(bed);
 }
 
 void bed_open_down(struct bed *bed, hf_status status, const char *why_has)

@@ -41,6 +41,10 @@ struct call {
 void bed_init(struct bed *bed, const char *url, bool subscriber);
 void bed_done(struct bed *bed);
 
+struct fake;
+/* The same for a fake on 127.0.0.1, with `rest` ("&ping=1s") behind the URL's parameters; it is up. */
+void bed_open_to(struct bed *bed, const struct fake *fake, bool subscriber, const char *rest);
+
 void bed_open(struct bed *bed);
 /* Open, and drive until it is up, or down. */
 void bed_open_up(struct bed *bed);

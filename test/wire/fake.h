@@ -72,6 +72,9 @@ extern const char greeting_replies[];
 /* An INFO server with that version. Static, good until the next call. */
 const char *info_server(const char *version, const char *more);
 
+/* A list, with texts and a number in it. */
+#define REPLY "*3\r\n$1\r\nG\r\n:12345\r\n$5\r\nhello\r\n"
+
 struct fake;
 
 /* On 127.0.0.1, or ::1 if `six`, or a path. The steps must stay. */

@@ -10,10 +10,7 @@
  *     |                                     +--------------------------------------->+
  *     +--> granted, busy, refused
  *
- * The validity of a grant that came as a message counts from heard_ms: the local send of the
- * last enqueue or heartbeat that the server answered with "still waiting". That is earlier
- * than the server's own reading of it, which is no later than the grant: so we may stop
- * early but never late, without knowing when the message was sent.
+ * grant.c has what a grant is worth, beat.c has heartbeats.
  */
 #include "engine/redis/rd.h"
 
@@ -21,10 +18,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/random.h"
-#include "util/text.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #define FLAG_WAIT     1
 #define FLAG_BARGE    2
@@ -32,16 +25,10 @@
 
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
-#define EARLY_MS  5    /* past the time that the server named, so that it has come there too */
 
-static void confirm(struct hfi_conn *conn, struct rd_wait *wait);
-static void ask(struct hfi_conn *conn, struct rd_wait *wait);
 static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err);
 static void cancel_native(struct hfi_conn *conn, struct rd_wait *wait);
-static void denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
-                   const hf_error *err);
-static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 
 int64_t hfi_rd_window_ms(int64_t ttl_ms)
 {
@@ -95,144 +82,9 @@ void hfi_rd_wait_end(struct hfi_conn *conn, struct rd_wait *wait, hf_status stat
     hfi_free(wait);
 }
 
-static void grant(struct hfi_conn *conn, struct rd_wait *wait, uint64_t token, uint32_t tokens,
-                  int64_t ttl_ms, int64_t from_ms)
-{
-    struct hfi_claim *claim = wait->claim;
-
-    claim->token = token;
-    claim->tokens = tokens;
-    claim->granted_ttl_ms = ttl_ms;
-    claim->sent_ms = from_ms;
-    if (conn->sync.link ||
-        (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
-        confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
-    else
-        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
-}
-
-/*
- * Confirming: a grant that is not enough as it is gets a renewal for the whole ttl before anybody hears
- * of it. With sync=N that is a write on a line of its own, with a WAIT behind it: the lease
- * counts from there, and if too few replicas have it, it is given back.
- */
-static void rolled_back(struct rd_call *call, enum rd_outcome outcome,
-                        const struct hfi_reply *reply, const hf_error *err)
-{
-    (void)reply;
-    (void)err;
-    hfi_rd_wait_end(
-        call->conn, call->data, outcome == RD_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
-        &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
-}
-
-static void roll_back(struct hfi_conn *conn, struct rd_wait *wait)
-{
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
-
-    if (!call) {
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
-        return;
-    }
-    call->data = wait;
-    call->again = true;
-    hfi_rd_add_keys(call, &wait->claim->name, true);
-    hfi_rd_add_owner(call, wait->claim->owner);
-    hfi_command_add_number(&call->command, wait->unsure ? RD_TOMBSTONE_MS : 0);
-    hfi_rd_call_send(call);
-}
-
-static void end_confirm(struct hfi_conn *conn, struct rd_wait *wait, bool enough)
-{
-    if (wait->confirmed == HF_OK && enough)
-        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
-    else if (wait->confirmed == HF_OK)
-        roll_back(conn, wait);
-    else if (wait->confirmed != HF_LOST)
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
-    else if (wait->stop != HF_OK)
-        denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
-    else
-        ask(conn, wait); /* it has lapsed: stand in line again */
-}
-
-static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                       const hf_error *err)
-{
-    hf_error why;
-
-    (void)err;
-    end_confirm(call->conn, call->data, hfi_rd_wait_enough(call->conn, outcome, reply, &why));
-}
-
-static void confirmed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                      const hf_error *err)
-{
-    struct rd_wait *wait = call->data;
-    const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
-
-    (void)err;
-    wait->confirmed = outcome != RD_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer == 1            ? HF_OK
-                                                        : HF_LOST;
-    wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
-    wait->claim->sent_ms = call->sent.sent_ms;
-    if (!call->synced)
-        end_confirm(call->conn, wait, true);
-}
-
-static void confirm(struct hfi_conn *conn, struct rd_wait *wait)
-{
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
-    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
-
-    if (!call || (conn->sync.link && !behind)) {
-        if (call)
-            hfi_rd_call_free(call);
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
-        return;
-    }
-    wait->state = RD_WAIT_CONFIRMING;
-    wait->beat_ms = HFI_NEVER;
-    call->data = wait;
-    call->synced = behind != NULL;
-    hfi_rd_add_keys(call, &wait->claim->name, false);
-    hfi_rd_add_owner(call, wait->claim->owner);
-    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
-    hfi_rd_call_send(call);
-    if (behind) {
-        behind->data = wait;
-        hfi_rd_call_send(behind); /* its answer is always the second */
-    }
-}
-
-/* `G token tokens ttl`; false: it is not that. */
-static bool take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                       int64_t from_ms)
-{
-    const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-    const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
-
-    if (!token || !tokens || !ttl || token->integer <= 0 || tokens->integer <= 0 ||
-        tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
-        return false;
-    grant(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer, ttl->integer, from_ms);
-    return true;
-}
-
-static void odd(struct hfi_conn *conn, struct rd_wait *wait)
-{
-    hf_error err;
-
-    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
-    wait->unsure = true;
-    hfi_rd_wait_end(conn, wait, HF_UNKNOWN, &err);
-}
-
 /* ---- asking ------------------------------------------------------------------------------ */
 
-static void ask(struct hfi_conn *conn, struct rd_wait *wait)
+void hfi_rd_ask(struct hfi_conn *conn, struct rd_wait *wait)
 {
     struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_acquire, 3, asked, NULL);
     const struct hfi_claim *claim = wait->claim;
@@ -271,24 +123,6 @@ static void ask(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_rd_call_send(call);
 }
 
-/* The server has it in its queue, or still has: when do we look again? */
-static void queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                   int64_t sent_ms)
-{
-    const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    int64_t beat_ms = hfi_rd_window_ms(wait->claim->ttl_ms) / 3;
-
-    if (beat_ms < RD_BEAT_MIN_MS)
-        beat_ms = RD_BEAT_MIN_MS;
-    if (next && next->integer > 0 && next->integer + EARLY_MS < beat_ms)
-        beat_ms = next->integer + EARLY_MS;
-    wait->state = RD_WAIT_QUEUED;
-    wait->heard_ms = sent_ms;
-    wait->beat_ms = hfi_now_ms() + beat_ms;
-    if (wait->beat_ms < conn->beat_ms)
-        conn->beat_ms = wait->beat_ms;
-}
-
 /* Not now. A waiter tries again, for that is what it was told to do. */
 static void put_off(struct hfi_conn *conn, struct rd_wait *wait, enum rd_outcome outcome,
                     const hf_error *err)
@@ -322,9 +156,7 @@ static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
                                                                       : "another kind");
 }
 
-/* The server said no to this copy. If an earlier one may still be executed, it must find a
- * tombstone, and not a name that has become free. */
-static void denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
+void hfi_rd_denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
                    const hf_error *err)
 {
     if (!wait->unsure) {
@@ -353,244 +185,32 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
 
     switch (hfi_rd_letter(reply)) {
     case 'G':
-        if (!take_grant(conn, wait, reply, call->sent.sent_ms))
-            odd(conn, wait);
+        if (!hfi_rd_take_grant(conn, wait, reply, call->sent.sent_ms))
+            hfi_rd_odd(conn, wait);
         return;
     case 'Q':
         /* The first copy may have been queued, granted and passed over; its message, with this
          * attempt, may still come, and would be taken for a grant of what stands in line now. It
          * keeps its place under a new number. */
         if (call->copied)
-            ask(conn, wait);
+            hfi_rd_ask(conn, wait);
         else
-            queued(conn, wait, reply, call->sent.sent_ms);
+            hfi_rd_queued(conn, wait, reply, call->sent.sent_ms);
         return;
     case 'B':
-        denied(conn, wait, HF_BUSY, NULL);
+        hfi_rd_denied(conn, wait, HF_BUSY, NULL);
         return;
     case 'M':
         mismatch(reply, &other);
-        denied(conn, wait, HF_MISMATCH, &other);
+        hfi_rd_denied(conn, wait, HF_MISMATCH, &other);
         return;
     case 'F':
-        denied(conn, wait, HF_FULL, NULL);
+        hfi_rd_denied(conn, wait, HF_FULL, NULL);
         return;
     default:
-        odd(conn, wait);
+        hfi_rd_odd(conn, wait);
         return;
     }
-}
-
-/* ---- messages ------------------------------------------------------------------------------ */
-
-/* The next number of a message, and beyond it; false: there is none. */
-static bool number(const char **at, uint64_t *ret_value)
-{
-    char *end;
-
-    if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
-        return false;
-    *ret_value = strtoull(*at + 1, &end, 10);
-    *at = end;
-    return true;
-}
-
-/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
- * ours, and a message can come late: for a claim that has gone on, it means nothing. */
-void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
-{
-    unsigned char owner[HFI_OWNER_LEN];
-    const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
-    uint64_t attempt, token, tokens, window;
-    struct hfi_claim *claim;
-    struct rd_wait *wait;
-
-    if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
-        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
-        return;
-    claim = hfi_rd_claim_find(conn, owner);
-    if (!claim)
-        return;
-    wait = claim->engine[RD_CLAIM_WAIT];
-    if (payload[0] == 'L' && !wait && number(&at, &token) && token >= claim->token &&
-        token < claim->token + claim->tokens) {
-        hfi_pump_lost(&conn->pump, claim, "it was broken");
-        return;
-    }
-    if (payload[0] != 'G' || !wait || !number(&at, &attempt) || !number(&at, &token) ||
-        !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt || tokens == 0 ||
-        tokens > claim->tokens_wanted)
-        return;
-    if (!wait->call && wait->state == RD_WAIT_QUEUED &&
-        hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
-        wait->beat_ms = conn->beat_ms =
-            0; /* too old to be of use: a heartbeat renews it, if it is there */
-        return;
-    }
-    if (wait->call) {
-        /* It overtook the answer to our acquire, and may be the work of its first copy: what we
-         * count from is the send of that. Or it crosses with our cancel, whose answer will say
-         * the same: that one decides. */
-        if (wait->state != RD_WAIT_ASKING)
-            return;
-        if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
-            return; /* too old as well: the answer to the copy that is under way decides */
-        wait->heard_ms = wait->call->first_ms;
-        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
-        wait->call->data = NULL;
-        wait->call->again = false; /* or a copy of it could come after the release */
-        if (hfi_rd_net_unsend(conn, wait->call))
-            hfi_rd_call_free(wait->call);
-        wait->call = NULL;
-    } else if (wait->state != RD_WAIT_QUEUED) {
-        return;
-    }
-    grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
-}
-
-/* ---- heartbeats ------------------------------------------------------------------------------ */
-
-void hfi_rd_waits_hurry(struct hfi_conn *conn)
-{
-    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == RD_WAIT_QUEUED || wait->state == RD_WAIT_RESTING)
-            wait->beat_ms = 0;
-    conn->beat_ms = 0;
-}
-
-void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
-{
-    struct rd_wait *wait, *next;
-
-    if (conn->beat_ms > now_ms)
-        return;
-    conn->beat_ms = HFI_NEVER;
-    for (wait = conn->waits; wait; wait = next) {
-        next = wait->next;
-        if (wait->beat_ms <= now_ms && wait->state == RD_WAIT_RESTING)
-            conn->way->acquire(conn, wait);
-    }
-    beat_all(conn, now_ms);
-    for (wait = conn->waits; wait; wait = wait->next)
-        if (wait->beat_ms < conn->beat_ms)
-            conn->beat_ms = wait->beat_ms;
-}
-
-/* One heartbeat of several waiters: who they were, for they may end before the answer. */
-struct beat {
-    size_t count;
-    unsigned char owners[RD_BATCH][HFI_OWNER_LEN];
-    uint64_t attempts[RD_BATCH];
-};
-
-static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err);
-
-/* Is it due, or will it be soon enough to go with those that are? */
-static bool beats_now(const struct rd_wait *wait, int64_t now_ms)
-{
-    return wait->state == RD_WAIT_QUEUED &&
-           (wait->beat_ms <= now_ms ||
-            (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= RD_BEAT_MIN_MS));
-}
-
-/* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
- * slot that are not far. */
-static void send_beat(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
-{
-    struct rd_wait *batch[RD_BATCH], *wait = from;
-    struct beat *beat;
-    struct rd_call *call;
-    uint32_t count = 0, far = 0;
-
-    for (; wait && count < RD_BATCH && far < RD_BATCH; wait = wait->next) {
-        if (wait->slot != from->slot)
-            far++;
-        if (!beats_now(wait, now_ms) || wait->slot != from->slot)
-            continue;
-        batch[count++] = wait;
-        wait->beat_ms = HFI_NEVER;
-    }
-
-    beat = hfi_malloc(sizeof *beat);
-    call = beat ? hfi_rd_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
-    if (!call) {
-        hfi_free(beat);
-        for (uint32_t i = 0; i < count; i++)
-            batch[i]->beat_ms = now_ms + RD_BEAT_MIN_MS;
-        return;
-    }
-    call->data = beat;
-    call->again = true;
-    beat->count = count;
-    for (uint32_t i = 0; i < count; i++)
-        hfi_rd_add_keys(call, &batch[i]->claim->name, true);
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(beat->owners[i], batch[i]->claim->owner, HFI_OWNER_LEN);
-        beat->attempts[i] = batch[i]->attempt;
-        hfi_rd_add_owner(call, batch[i]->claim->owner);
-        hfi_command_add_number(&call->command, hfi_rd_window_ms(batch[i]->claim->ttl_ms));
-    }
-    hfi_rd_call_send(call);
-}
-
-static void beat_all(struct hfi_conn *conn, int64_t now_ms)
-{
-    struct rd_wait *wait = conn->waits;
-    bool due = false;
-
-    for (; wait && !due; wait = wait->next)
-        due = wait->state == RD_WAIT_QUEUED && wait->beat_ms <= now_ms;
-    if (!due)
-        return;
-    for (wait = conn->waits; wait; wait = wait->next)
-        if (beats_now(wait, now_ms))
-            send_beat(conn, wait, now_ms);
-}
-
-/* What the server says to one waiter's heartbeat. */
-static void beaten_one(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                       int64_t sent_ms)
-{
-    switch (hfi_rd_letter(reply)) {
-    case 'Q':
-        queued(conn, wait, reply, sent_ms);
-        return;
-    case 'G': /* its message was lost; this was a renewal, too */
-        if (!take_grant(conn, wait, reply, sent_ms))
-            odd(conn, wait);
-        return;
-    case 'N': /* the server has forgotten us, or given us up: begin again, at the end */
-        conn->way->acquire(conn, wait);
-        return;
-    default:
-        odd(conn, wait);
-        return;
-    }
-}
-
-static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err)
-{
-    struct hfi_conn *conn = call->conn;
-    struct beat *beat = call->data;
-
-    (void)err;
-    for (size_t i = 0; i < beat->count; i++) {
-        struct hfi_claim *claim = hfi_rd_claim_find(conn, beat->owners[i]);
-        struct rd_wait *wait = claim ? claim->engine[RD_CLAIM_WAIT] : NULL;
-
-        if (!wait || wait->state != RD_WAIT_QUEUED || wait->attempt != beat->attempts[i])
-            continue;
-        if (outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count) {
-            beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
-        } else {
-            wait->beat_ms = hfi_now_ms() + RD_BEAT_MIN_MS;
-            if (wait->beat_ms < conn->beat_ms)
-                conn->beat_ms = wait->beat_ms;
-        }
-    }
-    hfi_free(beat);
 }
 
 /* ---- cancelling --------------------------------------------------------------------------------- */
@@ -660,11 +280,11 @@ void hfi_rd_cancelled(struct rd_call *call, enum rd_outcome outcome, const struc
         hfi_rd_wait_end(conn, wait, wait->stop, NULL);
         return;
     case 'G':
-        if (!take_grant(conn, wait, reply, call->sent.sent_ms))
-            odd(conn, wait);
+        if (!hfi_rd_take_grant(conn, wait, reply, call->sent.sent_ms))
+            hfi_rd_odd(conn, wait);
         return;
     default:
-        odd(conn, wait);
+        hfi_rd_odd(conn, wait);
         return;
     }
 }
@@ -682,7 +302,7 @@ static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
 }
 
 const struct rd_way hfi_rd_native = {
-    .acquire = ask,
+    .acquire = hfi_rd_ask,
     .cancel = cancel_native,
     .release = hfi_rd_release,
     .renew = hfi_rd_renew,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One command under way: built here, sent by net.c, answered exactly once. */
+/* One command under way: built here, sent by net_send.c, answered exactly once. */
 #include "engine/redis/rd.h"
 
 #include "util/alloc.h"

@@ -4,11 +4,15 @@
  *
  *   engine.c    the table; open, close, submit, cancel
  *   pump.c      being driven: reading, timers, finishing (shared with redlock)
- *   net.c       which server gets a command: connect, reconnect, park
+ *   net.c       the servers of a store: open, close, being driven
+ *   net_node.c  one of them: connect, reconnect; the inbox
+ *   net_send.c  which of them gets a command; parked ones; what answers mean for it
  *   sentinel.c  redis+sentinel: which server that is
  *   cluster.c   redis+cluster: which of many, and redirections
  *   call.c      one command under way: what its answer means
- *   acquire.c   acquire and its waiting: enqueue, heartbeat, grant, cancel
+ *   acquire.c   acquire and its waiting: enqueue, cancel
+ *   grant.c     what a grant is worth; messages; confirming
+ *   beat.c      heartbeats of those who wait
  *   lease.c     release, renew, adopt, break, notes of local passes
  *   look.c      inspect
  *   cells.c     cells, and the server's clock
@@ -246,6 +250,15 @@ extern const struct rd_topology hfi_rd_single, hfi_rd_sentinel, hfi_rd_cluster;
 hf_status hfi_rd_net_open(struct hfi_conn *conn,
                           hf_error *err); /* blocks until host->open_deadline_ms */
 void hfi_rd_net_close(struct hfi_conn *conn);
+void hfi_rd_net_abandon(struct hfi_conn *conn);
+void hfi_rd_net_flush(struct hfi_conn *conn);
+void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
+/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
+struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+
+/* ---- net_node.c ----------------------------------------------------------------------- */
+
 /* A new server; its number, or RD_NODE_ANY: out of memory. */
 uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address);
 /* Its connection and address go; its number may be given to another. By the driver. */
@@ -254,7 +267,12 @@ void hfi_rd_node_drop(struct rd_node *node);
  * memory. */
 bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-void hfi_rd_net_abandon(struct hfi_conn *conn);
+/* By the driver, for a node with a link. */
+void hfi_rd_node_tick(struct rd_node *node, int64_t now_ms);
+int64_t hfi_rd_node_next_ms(const struct rd_node *node);
+
+/* ---- net_send.c ----------------------------------------------------------------------- */
+
 void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call);
 /* It was refused, and not executed: send it again after a pause. false: its caller does not want
  * to wait so long; it is still his. */
@@ -263,11 +281,10 @@ bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply);
 void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms);
 /* Take back a call that is parked; false: it is on its way. */
 bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call);
-void hfi_rd_net_flush(struct hfi_conn *conn);
-void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);
-/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
-struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn);
+/* It may not have the texts of our scripts any more. */
+void hfi_rd_scripts_forget(struct rd_node *node);
+/* End what is parked: the store is being closed. */
+void hfi_rd_net_end_parked(struct hfi_conn *conn);
 
 /* ---- cluster.c ------------------------------------------------------------------------ */
 
@@ -307,17 +324,39 @@ char hfi_rd_letter(const struct hfi_reply *reply);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
 
-/* ---- acquire.c, lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------- */
+/* ---- acquire.c ------------------------------------------------------------------------ */
 
 void hfi_rd_acquire(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 rd_answer_fn hfi_rd_cancelled; /* to a native cancel */
-void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
-void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 void hfi_rd_wait_end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
                      const hf_error *err);
 int64_t hfi_rd_window_ms(int64_t ttl_ms);
+/* Native: ask the server, from the beginning. */
+void hfi_rd_ask(struct hfi_conn *conn, struct rd_wait *wait);
+/* Native: the server said no. If an earlier copy of what we asked may still be executed, it must find
+ * a tombstone, and not a name that has become free. */
+void hfi_rd_denied(struct hfi_conn *conn, struct rd_wait *wait, hf_status status,
+                   const hf_error *err);
+
+/* ---- grant.c -------------------------------------------------------------------------- */
+
+/* A reply `G token tokens ttl` to what was sent at `from_ms`; false: it is not that. */
+bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
+                       int64_t from_ms);
+/* End it: an answer that no script of ours gives. */
+void hfi_rd_odd(struct hfi_conn *conn, struct rd_wait *wait);
 void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len);
+
+/* ---- beat.c --------------------------------------------------------------------------- */
+
+/* The server has it in its queue, or still has: when do we look again? */
+void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
+                   int64_t sent_ms);
+void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void hfi_rd_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+
+/* ---- lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------------------- */
 
 void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_renew(struct hfi_conn *conn, struct hfi_op *op);

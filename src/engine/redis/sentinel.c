@@ -12,7 +12,7 @@
  *                                          than the epoch that we believe it has
  *   SENTINEL SENTINELS name                the others: asked if none of the URL's answers
  *
- * The server that they name must say itself that it is a master (net.c, node_up()); until it
+ * The server that they name must say itself that it is a master (net_node.c, node_up()); until it
  * does, we ask again, with a pause that grows. After a switch every lease is in doubt, because the
  * run id is another one, waiters beat at once, and those whom the new master does not know enqueue
  * again.

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who can go on. Whoever is not known to wait releases what it has some day; what is then free
+ * goes to those who wait, in their order, and they release what they hold, until nothing moves.
+ */
+#include "core/knot_parts.h"
+
+static void name_due(struct hfi_graph *g, uint32_t name, uint32_t *count)
+{
+    if (g->names[name].due)
+        return;
+    g->names[name].due = true;
+    g->due[(*count)++] = name;
+}
+
+/* It gets what it waits for: it goes on, and releases what it holds. */
+static void goes_on(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32_t *count)
+{
+    waiter->stuck = false;
+    for (uint32_t i = 0; i < waiter->held_count; i++) {
+        struct hfi_graph_holder *holder = &g->holders[waiter->held[i]];
+
+        if (!holder->stuck)
+            continue;
+        holder->stuck = false;
+        g->names[holder->name].kept -= holder->info->permits;
+        name_due(g, holder->name, count);
+    }
+}
+
+/* Give what can be free of a name to those who wait for it. They give it back: so whoever fits alone
+ * fits in the end. */
+static void grant(struct hfi_graph *g, uint32_t index, uint32_t *count)
+{
+    struct hfi_graph_name *name = &g->names[index];
+    uint64_t capacity = name->entry->capacity;
+    bool closed = false; /* somebody who does not fit is ahead */
+
+    for (size_t i = 0; i < name->entry->waiter_count; i++) {
+        struct hfi_graph_waiter *waiter = &g->waiters[name->first_waiter + i];
+        bool fits = name->kept + waiter->info->permits <= capacity;
+
+        if (!waiter->stuck)
+            continue;
+        if (fits && (!closed || (waiter->tagged && waiter->tag.barge)))
+            goes_on(g, waiter, count);
+        else if (g->fifo)
+            closed = true;
+    }
+}
+
+static void grant_due(struct hfi_graph *g, uint32_t count)
+{
+    while (count > 0) {
+        uint32_t name = g->due[--count];
+
+        g->names[name].due = false;
+        grant(g, name, &count);
+    }
+}
+
+void hfi_graph_let_go_on(struct hfi_graph *g)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < g->waiter_count; i++)
+        if (!g->waiters[i].stuck)
+            goes_on(g, &g->waiters[i], &count);
+    for (uint32_t i = 0; i < g->name_count; i++)
+        name_due(g, i, &count);
+    grant_due(g, count);
+}
+
+bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim)
+{
+    uint32_t count = 0;
+
+    goes_on(g, &g->waiters[victim], &count);
+    name_due(g, g->waiters[victim].name, &count); /* it is in nobody's way there any more */
+    grant_due(g, count);
+    for (uint32_t i = 0; i < g->waiter_count; i++)
+        if (i != victim && g->parts[i] == g->parts[victim] && !g->waiters[i].stuck)
+            return true;
+    return false;
+}

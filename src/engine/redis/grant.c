@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A grant in the native wire mode: what it is worth, and what is made of it. It comes as the answer
+ * to an acquire, a heartbeat or a cancel, or as a message.
+ *
+ * The validity of a grant that came as a message counts from heard_ms: the local send of the
+ * last enqueue or heartbeat that the server answered with "still waiting". That is earlier
+ * than the server's own reading of it, which is no later than the grant: so we may stop
+ * early but never late, without knowing when the message was sent.
+ */
+#include "engine/redis/rd.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stdlib.h>
+
+static void confirm(struct hfi_conn *conn, struct rd_wait *wait);
+
+static void grant(struct hfi_conn *conn, struct rd_wait *wait, uint64_t token, uint32_t tokens,
+                  int64_t ttl_ms, int64_t from_ms)
+{
+    struct hfi_claim *claim = wait->claim;
+
+    claim->token = token;
+    claim->tokens = tokens;
+    claim->granted_ttl_ms = ttl_ms;
+    claim->sent_ms = from_ms;
+    if (conn->sync.link ||
+        (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
+        confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
+    else
+        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+}
+
+bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
+                       int64_t from_ms)
+{
+    const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
+    const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
+
+    if (!token || !tokens || !ttl || token->integer <= 0 || tokens->integer <= 0 ||
+        tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
+        return false;
+    grant(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer, ttl->integer, from_ms);
+    return true;
+}
+
+void hfi_rd_odd(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
+    wait->unsure = true;
+    hfi_rd_wait_end(conn, wait, HF_UNKNOWN, &err);
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* The next number of a message, and beyond it; false: there is none. */
+static bool number(const char **at, uint64_t *ret_value)
+{
+    char *end;
+
+    if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
+        return false;
+    *ret_value = strtoull(*at + 1, &end, 10);
+    *at = end;
+    return true;
+}
+
+/* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
+ * ours, and a message can come late: for a claim that has gone on, it means nothing. */
+void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
+{
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
+    uint64_t attempt, token, tokens, window;
+    struct hfi_claim *claim;
+    struct rd_wait *wait;
+
+    if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
+        !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
+        return;
+    claim = hfi_rd_claim_find(conn, owner);
+    if (!claim)
+        return;
+    wait = claim->engine[RD_CLAIM_WAIT];
+    if (payload[0] == 'L' && !wait && number(&at, &token) && token >= claim->token &&
+        token < claim->token + claim->tokens) {
+        hfi_pump_lost(&conn->pump, claim, "it was broken");
+        return;
+    }
+    if (payload[0] != 'G' || !wait || !number(&at, &attempt) || !number(&at, &token) ||
+        !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt || tokens == 0 ||
+        tokens > claim->tokens_wanted)
+        return;
+    if (!wait->call && wait->state == RD_WAIT_QUEUED &&
+        hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
+        wait->beat_ms = conn->beat_ms =
+            0; /* too old to be of use: a heartbeat renews it, if it is there */
+        return;
+    }
+    if (wait->call) {
+        /* It overtook the answer to our acquire, and may be the work of its first copy: what we
+         * count from is the send of that. Or it crosses with our cancel, whose answer will say
+         * the same: that one decides. */
+        if (wait->state != RD_WAIT_ASKING)
+            return;
+        if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
+            return; /* too old as well: the answer to the copy that is under way decides */
+        wait->heard_ms = wait->call->first_ms;
+        wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
+        wait->call->data = NULL;
+        wait->call->again = false; /* or a copy of it could come after the release */
+        if (hfi_rd_net_unsend(conn, wait->call))
+            hfi_rd_call_free(wait->call);
+        wait->call = NULL;
+    } else if (wait->state != RD_WAIT_QUEUED) {
+        return;
+    }
+    grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
+}
+
+/* ---- confirming ---------------------------------------------------------------------------- */
+
+/*
+ * A grant that is not enough as it is gets a renewal for the whole ttl before anybody hears of it. With
+ * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
+ * if too few replicas have it, it is given back.
+ */
+static void rolled_back(struct rd_call *call, enum rd_outcome outcome,
+                        const struct hfi_reply *reply, const hf_error *err)
+{
+    (void)reply;
+    (void)err;
+    hfi_rd_wait_end(
+        call->conn, call->data, outcome == RD_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
+}
+
+static void roll_back(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
+
+    if (!call) {
+        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        return;
+    }
+    call->data = wait;
+    call->again = true;
+    hfi_rd_add_keys(call, &wait->claim->name, true);
+    hfi_rd_add_owner(call, wait->claim->owner);
+    hfi_command_add_number(&call->command, wait->unsure ? RD_TOMBSTONE_MS : 0);
+    hfi_rd_call_send(call);
+}
+
+static void end_confirm(struct hfi_conn *conn, struct rd_wait *wait, bool enough)
+{
+    if (wait->confirmed == HF_OK && enough)
+        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+    else if (wait->confirmed == HF_OK)
+        roll_back(conn, wait);
+    else if (wait->confirmed != HF_LOST)
+        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+    else if (wait->stop != HF_OK)
+        hfi_rd_denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+    else
+        hfi_rd_ask(conn, wait); /* it has lapsed: stand in line again */
+}
+
+static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                       const hf_error *err)
+{
+    hf_error why;
+
+    (void)err;
+    end_confirm(call->conn, call->data, hfi_rd_wait_enough(call->conn, outcome, reply, &why));
+}
+
+static void confirmed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+                      const hf_error *err)
+{
+    struct rd_wait *wait = call->data;
+    const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
+
+    (void)err;
+    wait->confirmed = outcome != RD_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1            ? HF_OK
+                                                        : HF_LOST;
+    wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
+    wait->claim->sent_ms = call->sent.sent_ms;
+    if (!call->synced)
+        end_confirm(call->conn, wait, true);
+}
+
+static void confirm(struct hfi_conn *conn, struct rd_wait *wait)
+{
+    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
+    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
+
+    if (!call || (conn->sync.link && !behind)) {
+        if (call)
+            hfi_rd_call_free(call);
+        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        return;
+    }
+    wait->state = RD_WAIT_CONFIRMING;
+    wait->beat_ms = HFI_NEVER;
+    call->data = wait;
+    call->synced = behind != NULL;
+    hfi_rd_add_keys(call, &wait->claim->name, false);
+    hfi_rd_add_owner(call, wait->claim->owner);
+    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
+    hfi_rd_call_send(call);
+    if (behind) {
+        behind->data = wait;
+        hfi_rd_call_send(behind); /* its answer is always the second */
+    }
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One server, and the link to it: led there, or elsewhere; up, down, and opened again after a pause.
+ * The inbox too, which has a link of its own.
+ */
+#include "engine/redis/address.h"
+#include "engine/redis/rd.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void hush(struct hfi_conn *conn);
+static void node_up(struct hfi_link *link);
+static void node_down(struct hfi_link *link, hf_status status, const char *why);
+static void inbox_up(struct hfi_link *link);
+static void inbox_down(struct hfi_link *link, hf_status status, const char *why);
+static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
+                          const char *payload, size_t len);
+
+static const struct hfi_link_owner node_owner = { .up = node_up, .down = node_down };
+static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
+                                                   .down = inbox_down,
+                                                   .message = inbox_message };
+
+/* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
+ * memory, and it is as it was. */
+static bool aim(struct rd_node *node, const struct hfi_address *address)
+{
+    struct hfi_conn *conn = node->conn;
+    bool is_inbox = node == &conn->inbox;
+    struct hfi_address *copy = hfi_address_copy(address);
+    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, conn->pump.epoll_fd,
+                                                is_inbox ? &inbox_owner : &node_owner, node)
+                                 : NULL;
+
+    if (!link) {
+        hfi_address_free(copy);
+        return false;
+    }
+    hfi_rd_node_drop(node);
+    node->link = link;
+    node->address = copy;
+    node->failures = 0;
+    node->open_ms = 0;
+    node->wanted = true;
+    return true;
+}
+
+void hfi_rd_node_drop(struct rd_node *node)
+{
+    if (node->link)
+        hfi_link_close(node->link); /* first: what it answers may look at the node */
+    hfi_link_free(node->link);
+    hfi_address_free(node->address);
+    node->link = NULL;
+    node->address = NULL;
+    node->shun = false;
+    if (node == &node->conn->inbox)
+        hush(node->conn);
+}
+
+uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    struct rd_node *node;
+
+    for (uint32_t i = 0; i < conn->node_count; i++)
+        if (!conn->nodes[i]->link) {
+            *conn->nodes[i] = (struct rd_node){ .conn = conn, .index = i };
+            return aim(conn->nodes[i], address) ? i : RD_NODE_ANY;
+        }
+    if (conn->node_count == conn->node_room) {
+        uint32_t room = conn->node_room ? 2 * conn->node_room : 4;
+        struct rd_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
+
+        if (!nodes)
+            return RD_NODE_ANY;
+        conn->nodes = nodes;
+        conn->node_room = room;
+    }
+    node = hfi_calloc(1, sizeof *node);
+    if (!node)
+        return RD_NODE_ANY;
+    node->conn = conn;
+    node->index = conn->node_count;
+    if (!aim(node, address)) {
+        hfi_free(node);
+        return RD_NODE_ANY;
+    }
+    conn->nodes[conn->node_count] = node;
+    return conn->node_count++;
+}
+
+bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    conn->inbox.conn = conn;
+    return aim(&conn->inbox, address);
+}
+
+/* The node itself is the last: if memory ends before, it is still where it was, and who asks again
+ * sees that. */
+bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
+{
+    conn->sync.conn = conn;
+    if (!hfi_rd_inbox_aim(conn, address) || (conn->conf->sync > 0 && !aim(&conn->sync, address)))
+        return false;
+    return conn->node_count > 0 ? aim(conn->nodes[0], address)
+                                : hfi_rd_node_add(conn, address) != RD_NODE_ANY;
+}
+
+/* ---- links come and go ------------------------------------------------------------------------ */
+
+static void open_later(struct rd_node *node)
+{
+    node->failures++;
+    node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
+    if (node->conn->topology->down)
+        node->conn->topology->down(node);
+    if (node->failures == 1 && node->conn->parked)
+        hfi_rd_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
+}
+
+static void node_up(struct hfi_link *link)
+{
+    struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
+    const struct hfi_server *server = hfi_link_server(link);
+
+    if (server->is_replica && !conn->slots) { /* in a cluster it says where its master is */
+        hfi_error_set(&node->why, HF_UNAVAILABLE, 0,
+                      "%s: it is a replica, and locks need its master",
+                      hfi_link_address(link)->shown);
+        node->shun = true;
+        return;
+    }
+    if (conn->slots && !server->is_cluster) {
+        hfi_error_set(&node->why, HF_CONFIG, 0, "%s: it is no node of a cluster: use redis://",
+                      hfi_link_address(link)->shown);
+        node->shun = true;
+        return;
+    }
+    if (node->was_up &&
+        (strcmp(node->run_id, server->run_id) != 0 || strcmp(node->replid, server->replid) != 0))
+        hfi_rd_doubt(conn);
+    snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
+    snprintf(node->replid, sizeof node->replid, "%s", server->replid);
+    node->was_up = true;
+    hfi_rd_scripts_forget(node);
+    node->failures = 0;
+    node->why.status = HF_OK;
+    node->why.text[0] = 0;
+    if (conn->topology->up)
+        conn->topology->up(node);
+    hfi_rd_net_unpark(conn, hfi_now_ms());
+}
+
+static void node_down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct rd_node *node = hfi_link_data(link);
+
+    hfi_error_set(&node->why, status, 0, "%s", why);
+    open_later(node);
+}
+
+static void inbox_up(struct hfi_link *link)
+{
+    struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
+
+    conn->inbox_sent.answered = inbox_answered;
+    hfi_link_subscribe(link, conn->inbox_name, conn->inbox_len, &conn->inbox_sent);
+}
+
+static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+{
+    struct hfi_conn *conn =
+        (struct hfi_conn *)((char *)sent - offsetof(struct hfi_conn, inbox_sent));
+
+    (void)maybe;
+    if (!reply)
+        return; /* the link is going down */
+    if (reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &conn->inbox.why);
+        hfi_error_wrap(&conn->inbox.why, "%s: SUBSCRIBE %s",
+                       hfi_link_address(conn->inbox.link)->shown, conn->inbox_name);
+        conn->inbox.shun = true;
+        return;
+    }
+    conn->inbox_up = true;
+    conn->inbox.failures = 0;
+    conn->inbox.why.status = HF_OK;
+    conn->inbox.why.text[0] = 0;
+    hfi_rd_waits_hurry(conn); /* grants may have been published to nobody */
+    hfi_rd_channels_up(conn);
+}
+
+/* Nothing is subscribed any more: subscriptions end with the line. */
+static void hush(struct hfi_conn *conn)
+{
+    conn->inbox_up = false;
+    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
+        wait->listens = false;
+    hfi_rd_channels_down(conn);
+}
+
+static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
+{
+    struct rd_node *node = hfi_link_data(link);
+
+    hush(node->conn);
+    hfi_error_set(&node->why, status, 0, "%s", why);
+    open_later(node);
+}
+
+static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
+                          const char *payload, size_t len)
+{
+    struct rd_node *node = hfi_link_data(link);
+    struct hfi_conn *conn = node->conn;
+
+    if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
+        hfi_rd_message(conn, payload, len);
+    else if (conn->way->heard)
+        conn->way->heard(conn, channel, channel_len);
+    else
+        hfi_rd_channel_message(conn, channel, channel_len, payload, len);
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+void hfi_rd_node_tick(struct rd_node *node, int64_t now_ms)
+{
+    if (node->shun) {
+        node->shun = false;
+        if (node == &node->conn->inbox)
+            hush(node->conn);
+        hfi_link_close(node->link);
+        open_later(node);
+    }
+    if (hfi_link_state(node->link) != HFI_LINK_IDLE)
+        hfi_link_tick(node->link, now_ms);
+    else if (node->wanted && node->open_ms <= now_ms)
+        hfi_link_open(node->link, now_ms);
+}
+
+int64_t hfi_rd_node_next_ms(const struct rd_node *node)
+{
+    if (node->shun)
+        return 0;
+    if (hfi_link_state(node->link) == HFI_LINK_IDLE)
+        return node->wanted ? node->open_ms : HFI_NEVER;
+    return hfi_link_next_ms(node->link);
+}
