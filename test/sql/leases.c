@@ -207,6 +207,38 @@ static void renewals_do_not_wait_for_each_other(void **state)
     close_store(store);
 }
 
+/* Nor is a waiter of another name kept from its turn, when something of the first is over and nobody gets at its row. */
+static void hand_over_does_not_wait_for_another(void **state)
+{
+    hf_store *store = leases_open(""), *second = leases_open("&op_timeout=60s&window=3s");
+    hf_request a = mutex_request("a"), b = mutex_request("b");
+    struct attempt first, other;
+    hf_lease *stuck, *lease;
+
+    (void)state;
+    a.ttl_ms = 2000;
+    stuck = take(store, &a);
+    lease = take(store, &b);
+    a.wait_ms = b.wait_ms = LIMIT_MS;
+    attempt_start(&first, second, &a);
+    attempt_start(&other, second, &b);
+    AWAIT(count_waiters(store, "a") == 1 && count_waiters(store, "b") == 1);
+    db_do(leases_db, "BEGIN");
+    db_do(leases_db, "SELECT 1 FROM hfl_names WHERE name = '%s' FOR UPDATE",
+          is_postgres() ? "\\x61" : "a");
+    await_lost(stuck);
+    nap_ms(1000); /* who waits for it finds it over now */
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&other));
+    give(other.lease);
+    db_do(leases_db, "COMMIT");
+    EXPECT(HF_OK, attempt_join(&first));
+    give(first.lease);
+    (void)hf_release(stuck, NULL);
+    close_store(second);
+    close_store(store);
+}
+
 /* A name is a row before it is locked: two who want a new one at the same time do not both get it. */
 static void a_new_name_is_a_row(void **state)
 {
@@ -522,6 +554,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(tables_taken_away),
         cmocka_unit_test(names_do_not_block_each_other),
         cmocka_unit_test(renewals_do_not_wait_for_each_other),
+        cmocka_unit_test(hand_over_does_not_wait_for_another),
         cmocka_unit_test(a_new_name_is_a_row),
         cmocka_unit_test(conflicts_are_tried_again),
         cmocka_unit_test(commit_fails),
@@ -532,7 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_pair_is_two_statements),
         cmocka_unit_test(urls),
     };
-    size_t count = 14;
+    size_t count = 15;
     int failed;
 
     if (argc > 2)

@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
 --
--- End what has expired, and hand over. How many ms until it is worth while again; 0: nobody waits.
+-- End what has expired, and hand over. How many ms until it is worth while again; 0: nobody waits. Waits for nobody: those who
+-- wait for other names would have to wait too. Who is at the row mostly does the same; if not, there is another time.
 CREATE PROCEDURE IF NOT EXISTS `~poke` (IN p_name VARBINARY(512))
   MODIFIES SQL DATA SQL SECURITY INVOKER
-BEGIN
+poke: BEGIN
   DECLARE v_us, v_next BIGINT DEFAULT 0;
   DECLARE v_rings TEXT CHARACTER SET ascii DEFAULT '';
   DECLARE v_none BOOL DEFAULT FALSE;
@@ -14,6 +15,12 @@ BEGIN
   END;
 
   START TRANSACTION;
+  SELECT COUNT(*) INTO v_next FROM `~names` WHERE name = p_name FOR UPDATE SKIP LOCKED;
+  IF v_next = 0 THEN
+    COMMIT;
+    SELECT 250 * COUNT(*) FROM `~names` WHERE name = p_name;
+    LEAVE poke;
+  END IF;
   CALL `~settle`(p_name, v_rings);
   SET v_us = @NOW@;
   SELECT IF(waiters = 0, 0, GREATEST(1, 1 + (IF(closed >= v_us, closed,
