@@ -44,7 +44,7 @@ enum step { GRANTED, AGAIN, REST, ENDED };
 
 static enum step ask(struct attempt *a, hf_status *ret_status);
 static enum step queued(struct attempt *a, hf_status *ret_status);
-static enum step leave(struct attempt *a, hf_status *ret_status);
+static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status);
 static hf_status deny(struct attempt *a, hf_status status);
 static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
                             int64_t lasts_ms, hf_status *ret_status);
@@ -101,8 +101,7 @@ void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op)
         hf_status stop = stopped(&a);
 
         if (stop != HF_OK) {
-            a.wait.stop = stop;
-            step = leave(&a, &status);
+            step = leave(&a, stop, &status);
         } else if (step == REST) {
             rest(&a);
             step = AGAIN;
@@ -260,18 +259,22 @@ static enum step queued(struct attempt *a, hf_status *ret_status)
     for (;;) {
         hf_status stop = stopped(a);
         bool granted, forgotten;
+        uint64_t token;
+        uint32_t tokens;
+        int64_t from_ms, lasts_ms;
 
-        pthread_mutex_lock(&conn->lock);
+        pthread_mutex_lock(&conn->lock); /* a grant may be told of twice: all is of one message */
         granted = wait->granted;
         forgotten = wait->forgotten;
+        token = wait->token;
+        tokens = wait->tokens;
+        from_ms = wait->from_ms;
+        lasts_ms = wait->lasts_ms;
         pthread_mutex_unlock(&conn->lock);
         if (granted)
-            return take_grant(a, wait->token, wait->tokens, wait->from_ms, wait->lasts_ms,
-                              ret_status);
-        if (stop != HF_OK) {
-            wait->stop = stop;
-            return leave(a, ret_status);
-        }
+            return take_grant(a, token, tokens, from_ms, lasts_ms, ret_status);
+        if (stop != HF_OK)
+            return leave(a, stop, ret_status);
         if (forgotten) {
             a->in_store = false;
             return AGAIN;
@@ -300,10 +303,9 @@ static hf_status deny(struct attempt *a, hf_status status)
     return HF_UNKNOWN;
 }
 
-/* It is to end: out of the queue, unless it was granted first. */
-static enum step leave(struct attempt *a, hf_status *ret_status)
+/* It is to end, with `stop`: out of the queue, unless it was granted first. */
+static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
 {
-    hf_status stop = a->wait.stop;
     struct sq_value params[2] = { sq_bytes(a->claim->name.bytes, a->claim->name.len),
                                   sq_bytes(a->claim->owner, HFI_OWNER_LEN) };
     struct sq_request r = { .call = SQ_CANCEL, .params = params, .count = 2, .again = true };
