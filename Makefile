@@ -4,6 +4,8 @@
 PREFIX      ?= /usr/local
 BUILD       ?= build
 CMAKE_FLAGS ?=
+# Steps of tools/lint.sh; empty: all.
+LINT        ?=
 
 # Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
 TEST_LABELS ?=
@@ -66,7 +68,7 @@ interop-npm interop-redisson:
 
 lint:
 	@tools/packages.sh lint
-	@tools/lint.sh
+	@tools/lint.sh $(LINT)
 
 format:
 	@tools/lint.sh format
