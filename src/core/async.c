@@ -59,19 +59,20 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
     }
     if (status == HF_OK) {
         call = call_new(store, done, arg);
-        status =
-            call ? hfi_session_ask(store, &want, true, &call->tag, err) : hfi_error_memory(err);
-        if (status == HF_OK) {
-            want.tag = &call->tag;
-            call->scope = hfi_session_counts(want.request) ? want.request->scope : 0;
-        }
-        status = status != HF_OK ? status : begin_acquire(handle, call, &want, err);
+        status = call ? HF_OK : hfi_error_memory(err);
+    }
+    if (status == HF_OK) {
+        status = hfi_session_ask(store, &want, true, &call->tag, err);
+        want.tag = &call->tag;
+        call->scope = hfi_session_counts(want.request) ? want.request->scope : 0;
+        if (status == HF_OK)
+            status = begin_acquire(handle, call, &want, err);
         if (status == HF_OK) {
             if (ret_op)
                 *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
             hfi_ok(err);
             unref(call);
-        } else if (call) {
+        } else {
             call_drop(call);
         }
     }

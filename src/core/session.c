@@ -264,7 +264,7 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, 
 static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
                            struct hfi_tag *tag, hf_error *err)
 {
-    hf_lease *handles[HFI_HOLDS_MAX];
+    hf_lease *handles[HFI_HOLDS_MAX] = { NULL };
     struct hfi_scope *found;
     uint32_t count = 0;
 

@@ -22,7 +22,7 @@ offers() { # WORD...: what bash offers for the last one
     [[ $(offers holdfast run --on-lost '' | xargs) == "term kill warn" ]]
     [[ $(offers holdfast run --on-lost = k) == kill ]]
     [[ $(offers holdfast completion '' | xargs) == "bash zsh fish" ]]
-    [[ $(offers holdfast help do) == doctor ]]
+    [[ $(offers holdfast help 'do') == doctor ]]
     [[ $(offers holdfast redlock '' | xargs) == "status join" ]]
     [[ $(offers holdfast cell '' | xargs) == "get put cas rm watch" ]]
     [[ $(offers holdfast script '' | xargs) == "run exists flush kill" ]]

@@ -449,7 +449,7 @@ script() { sed -n "/^-- $1:/,/^\(\.Ed\)\?$/p" "$HOLDFAST_SOURCE/man/holdfast-pit
 @test "elect --observe waits for a store that is away" {
     holdfast elect chair --observe --json >seen 2>said 3>&- &
     observer=$!
-    begun+=($observer)
+    begun+=("$observer")
     eventually grep -q vacant seen
     stop_server
     eventually grep -q "waiting for it" said
