@@ -147,7 +147,7 @@ hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, h
     hf_view *view = NULL;
     hf_status status = hfi_look(store, name, len, 0, &view, err);
 
-    if (status == HF_OK && !tell_sessions(view)) {
+    if (status == HF_OK && view && !tell_sessions(view)) {
         hf_view_free(view);
         return hfi_error_memory(err);
     }

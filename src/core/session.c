@@ -98,7 +98,7 @@ bool hfi_tag_cut(char *label, struct hfi_tag *ret_tag)
     const char *at = mark ? mark + 1 : "";
     uint64_t flags, began, number;
 
-    if (!read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
+    if (!mark || !read_letters(&at, 1, &flags) || !read_letters(&at, 4, &began) ||
         !read_letters(&at, 6, &ret_tag->session) || !read_letters(&at, 2, &number))
         return false;
     for (ret_tag->count = 0; *at; ret_tag->count++)

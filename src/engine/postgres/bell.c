@@ -14,8 +14,9 @@
 #include "util/hash.h"
 #include "util/text.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,28 +40,56 @@ hf_status hfi_pg_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq
     return HF_OK;
 }
 
+/* " 17", at most `max`. */
+static bool take_number(const char **at, uint64_t max, uint64_t *ret_number)
+{
+    char *end;
+
+    if ((*at)[0] != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
+        return false;
+    errno = 0;
+    *ret_number = strtoull(*at + 1, &end, 10);
+    *at = end;
+    return errno == 0 && *ret_number <= max;
+}
+
+/* "G owner token tokens window" or "L owner token" */
+static bool parse_claim(const char *text, struct sq_message *ret_message)
+{
+    const char *at = text + 2 + 2 * (size_t)HFI_OWNER_LEN;
+    uint64_t tokens, window_ms;
+
+    if (strlen(text) < 2 + 2 * (size_t)HFI_OWNER_LEN || text[1] != ' ' ||
+        !hfi_unhex(text + 2, 2 * (size_t)HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN) ||
+        !take_number(&at, HFI_TOKEN_LIMIT, &ret_message->token))
+        return false;
+    ret_message->kind = SQ_BELL_LOST;
+    if (text[0] == 'L')
+        return *at == 0;
+    ret_message->kind = SQ_BELL_GRANT;
+    if (!take_number(&at, UINT32_MAX, &tokens) || !take_number(&at, HF_MS_MAX, &window_ms))
+        return false;
+    ret_message->tokens = (uint32_t)tokens;
+    ret_message->window_ms = (int64_t)window_ms;
+    return *at == 0;
+}
+
 static bool parse(const char *text, struct sq_message *ret_message)
 {
-    char hex[2 * HFI_OWNER_LEN + 1];
     unsigned char name[HF_NAME_MAX];
     size_t len = strlen(text);
     uint64_t hash[2];
     struct sq_message m = { .kind = SQ_BELL_QUIET };
 
-    if (sscanf(text, "G %32[0-9a-f] %" SCNu64 " %" SCNu32 " %" SCNd64, hex, &m.token, &m.tokens,
-               &m.window_ms) == 4)
-        m.kind = SQ_BELL_GRANT;
-    else if (sscanf(text, "L %32[0-9a-f] %" SCNu64, hex, &m.token) == 2)
-        m.kind = SQ_BELL_LOST;
-    else if (strncmp(text, "C ", 2) == 0 && len % 2 == 0 && len / 2 - 1 <= sizeof name &&
-             hfi_unhex(text + 2, len - 2, name, len / 2 - 1)) {
+    if (text[0] == 'G' || text[0] == 'L') {
+        if (!parse_claim(text, &m))
+            return false;
+    } else if (strncmp(text, "C ", 2) == 0 && len % 2 == 0 && len / 2 - 1 <= sizeof name &&
+               hfi_unhex(text + 2, len - 2, name, len / 2 - 1)) {
         m.kind = SQ_BELL_CELL;
         hfi_hash128(name, len / 2 - 1, hash);
         m.cell = hash[0];
     }
-    if ((m.kind == SQ_BELL_GRANT || m.kind == SQ_BELL_LOST) &&
-        !hfi_unhex(hex, strlen(hex), m.owner, HFI_OWNER_LEN))
-        return false;
     *ret_message = m;
     return m.kind != SQ_BELL_QUIET;
 }
