@@ -17,15 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JAVA "/usr/bin/java"
-#define JAR  "/usr/share/java/zookeeper.jar"
-#define LOG  "/usr/share/java/slf4j-simple.jar"
+#define TRIES  3
+#define TRY_MS 25000 /* until another try, on other ports */
+#define JAVA   "/usr/bin/java"
+#define JAR    "/usr/share/java/zookeeper.jar"
+#define LOG    "/usr/share/java/slf4j-simple.jar"
 
 static struct ensemble *all;
 static pid_t owner;
 
 static void launch(struct zk_server *server);
-static void await_serving(struct zk_server *server);
+static bool serves(struct zk_server *server, int64_t until_ms);
 
 /* ---- files ------------------------------------------------------------------------------- */
 
@@ -76,6 +78,41 @@ static void free_all(void)
         ensemble_free(all);
 }
 
+/* On ports that are free now: somebody else may have one before we listen there. */
+static bool start_all(struct ensemble *ensemble, bool cuttable, int64_t limit_ms)
+{
+    int64_t until_ms = clock_ms() + limit_ms;
+    int count = ensemble->count;
+
+    for (int i = 0; i < count; i++) {
+        ensemble->servers[i].port = free_port();
+        ensemble->servers[i].quorum_port = free_port();
+        ensemble->servers[i].election_port = free_port();
+    }
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++)
+            if (i != j && cuttable)
+                ensemble->servers[i].to[j] = proxy_start(ensemble->servers[j].quorum_port);
+    for (int i = 0; i < count; i++)
+        launch(&ensemble->servers[i]);
+    for (int i = 0; i < count; i++)
+        if (!serves(&ensemble->servers[i], until_ms))
+            return false;
+    return true;
+}
+
+static void stop_all(struct ensemble *ensemble)
+{
+    for (int i = 0; i < ensemble->count; i++)
+        if (ensemble->servers[i].pid)
+            zk_server_kill(&ensemble->servers[i]);
+    for (int i = 0; i < ensemble->count; i++)
+        for (int j = 0; j < ensemble->count; j++) {
+            proxy_stop(ensemble->servers[i].to[j]);
+            ensemble->servers[i].to[j] = NULL;
+        }
+}
+
 struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cuttable)
 {
     struct ensemble *ensemble = calloc(1, sizeof *ensemble);
@@ -102,18 +139,13 @@ struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cut
         snprintf(server->dir, sizeof server->dir, "%.110s/%d", ensemble->dir, i + 1);
         if (mkdir(server->dir, 0700) != 0)
             give_up("%s: %s", server->dir, strerror(errno));
-        server->port = free_port();
-        server->quorum_port = free_port();
-        server->election_port = free_port();
     }
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j < count; j++)
-            if (i != j && cuttable)
-                ensemble->servers[i].to[j] = proxy_start(ensemble->servers[j].quorum_port);
-    for (int i = 0; i < count; i++)
-        launch(&ensemble->servers[i]);
-    for (int i = 0; i < count; i++)
-        await_serving(&ensemble->servers[i]);
+    for (int try = 1; !start_all(ensemble, cuttable, try < TRIES ? TRY_MS : SERVER_LIMIT_MS);
+         try++) {
+        if (try == TRIES)
+            give_up("ZooKeeper does not serve (needs %s and %s)", JAVA, JAR);
+        stop_all(ensemble);
+    }
     return ensemble;
 }
 
@@ -127,12 +159,7 @@ void ensemble_free(struct ensemble *ensemble)
         at = &(*at)->next;
     if (*at)
         *at = ensemble->next;
-    for (int i = 0; i < ensemble->count; i++)
-        if (ensemble->servers[i].pid)
-            zk_server_kill(&ensemble->servers[i]);
-    for (int i = 0; i < ensemble->count; i++)
-        for (int j = 0; j < ensemble->count; j++)
-            proxy_stop(ensemble->servers[i].to[j]);
+    stop_all(ensemble);
     nftw(ensemble->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(ensemble);
 }
@@ -199,7 +226,8 @@ void zk_server_kill(struct zk_server *server)
 void zk_server_restart(struct zk_server *server)
 {
     launch(server);
-    await_serving(server);
+    if (!serves(server, clock_ms() + SERVER_LIMIT_MS))
+        give_up("ZooKeeper does not serve again");
 }
 
 void zk_server_pause(struct zk_server *server)
@@ -265,20 +293,23 @@ static bool has_mode(const struct zk_server *server, const char *mode)
     return strstr(answer, line) != NULL;
 }
 
-static void await_serving(struct zk_server *server)
+/* false: it has ended, and why is on stderr; or it does not by until_ms. */
+static bool serves(struct zk_server *server, int64_t until_ms)
 {
-    int64_t until_ms = clock_ms() + SERVER_LIMIT_MS;
-
     while (!has_mode(server, "")) {
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid || clock_ms() > until_ms) {
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             char command[2 * SERVER_PATH_ROOM + 16];
 
+            server->pid = 0;
             snprintf(command, sizeof command, "cat %s/log >&2", server->dir);
             (void)!system(command);
-            give_up("ZooKeeper does not serve (needs %s and %s)", JAVA, JAR);
+            return false;
         }
+        if (clock_ms() > until_ms)
+            return false;
         sleep_ms(20);
     }
+    return true;
 }
 
 static struct zk_server *with_mode(struct ensemble *ensemble, const char *mode)
