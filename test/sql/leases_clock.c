@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,43 @@ static void clock_jumps_back(void **state)
     close_store(store);
 }
 
+struct late_swap {
+    hf_store *store;
+    uint64_t version;
+    hf_status status;
+};
+
+static void *swap_late(void *arg)
+{
+    struct late_swap *swap = arg;
+
+    swap->status = hf_cell_cas(swap->store, "late", 0, swap->version, "new", 3, 0, NULL, NULL);
+    return NULL;
+}
+
+/* Who waited for a cell's row finds the cell over if its time ended meanwhile. */
+static void cell_ends_under_a_swap(void **state)
+{
+    struct late_swap swap = { .store = leases_open("") };
+    pthread_t thread;
+
+    (void)state;
+    EXPECT(HF_OK,
+           hf_cell_put(swap.store, "late", 0, "old", 3, 60000, &swap.version, &contract_error));
+    db_do(leases_db, "BEGIN");
+    db_do(leases_db, "SELECT 1 FROM hfl_cells WHERE name = '%s' FOR UPDATE",
+          leases_db->kind == DB_POSTGRES ? "\\x6c617465" : "late");
+    CHECK(pthread_create(&thread, NULL, swap_late, &swap) == 0);
+    nap_ms(300); /* until it waits; if it does not yet, it comes too late anyway */
+    jump(HOUR_MS);
+    db_do(leases_db, "COMMIT");
+    CHECK(pthread_join(thread, NULL) == 0);
+    EXPECT(HF_CHANGED, swap.status);
+    jump(-HOUR_MS);
+    close_store(swap.store);
+}
+
 const struct CMUnitTest leases_clock_cases[] = { cmocka_unit_test(clock_jumps_forward),
-                                                 cmocka_unit_test(clock_jumps_back) };
+                                                 cmocka_unit_test(clock_jumps_back),
+                                                 cmocka_unit_test(cell_ends_under_a_swap) };
 const size_t leases_clock_count = sizeof leases_clock_cases / sizeof *leases_clock_cases;

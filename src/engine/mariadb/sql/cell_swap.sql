@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
 -- Compare and swap, one statement. A version is above the one before and not below the clock; a cell that was deleted, or whose time is over,
--- stays as a row without bytes until the clock is an hour past its version, so that no version comes twice.
+-- stays as a row without bytes until the clock is an hour past its version, so that no version comes twice. Whether it is over
+-- is asked once the row is ours: we may have waited for it, and its time may have ended meanwhile.
 CREATE PROCEDURE IF NOT EXISTS `~cell_swap` (IN p_name VARBINARY(512), IN p_version BIGINT, IN p_bytes LONGBLOB, IN p_ttl BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 swap: BEGIN
@@ -22,7 +23,7 @@ swap: BEGIN
     SET v_done = ROW_COUNT();
   ELSE
     UPDATE `~cells` SET version = LAST_INSERT_ID(GREATEST(version + 1, v_us)), bytes = p_bytes, until = v_until
-      WHERE name = p_name AND version = p_version AND (until = 0 OR until >= v_us);
+      WHERE name = p_name AND version = p_version AND (until = 0 OR until >= @NOW@);
     SET v_done = ROW_COUNT();
   END IF;
   SET v_version = LAST_INSERT_ID();
