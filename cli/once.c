@@ -89,8 +89,8 @@ static int mark_done(struct run *run, int code)
         if (hf_once_done(run->lease, &err) == HF_OK)
             return EXIT_FINE;
     } while (run_again(run, &err, &said));
-    say_error("'%s' was done, but there is no mark of it: %s", shown(run->cli->args.name),
-              err.text);
+    say_error("'%s' was done, but there %s no mark of it: %s", shown(run->cli->args.name),
+              err.status == HF_UNKNOWN ? "may be" : "is", err.text);
     return exit_of(err.status);
 }
 
