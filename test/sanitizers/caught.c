@@ -13,12 +13,14 @@ static volatile int one = 1;
 
 static int heap(void)
 {
-    char *volatile bytes = malloc(8); // volatile, or UBSan knows its size and is quicker than ASan
+    // Without the first volatile the write is optimised away; without the second UBSan knows the size
+    // and is quicker than ASan.
+    volatile char *volatile bytes = malloc(8);
 
     if (bytes == NULL)
         return 1;
     bytes[7 + one] = 1;
-    free(bytes);
+    free((void *)bytes);
     return 0;
 }
 
