@@ -12,7 +12,11 @@ TEST_LABELS ?=
 ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
+# What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.
 configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
+with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
+with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
+with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
 .PHONY: help build demo test lint format bench model install clean asan tsan interop-npm interop-redisson bench-redlock-npm
 
@@ -30,7 +34,7 @@ help:
 	@echo 'make clean'
 
 build:
-	@$(call configure,$(BUILD),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@$(call configure,$(BUILD),$(with_prefix))
 	@cmake --build $(BUILD) --target product
 
 demo:
@@ -40,23 +44,23 @@ demo:
 
 test:
 	@tools/packages.sh test
-	@$(call configure,$(BUILD),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	@$(call configure,$(BUILD),$(with_prefix))
 	@cmake --build $(BUILD)
-	@$(call configure,build-asan,-DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF)
+	@$(call configure,build-asan,$(with_asan))
 	@cmake --build build-asan
-	@$(call configure,build-tsan,-DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF)
+	@$(call configure,build-tsan,$(with_tsan))
 	@cmake --build build-tsan
 	@tools/run-tests.sh "plain:$(BUILD):$(TEST_LABELS)" "asan:build-asan:$(ASAN_LABELS)" "tsan:build-tsan:$(TSAN_LABELS)"
 
 asan:
 	@tools/packages.sh test
-	@$(call configure,build-asan,-DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF)
+	@$(call configure,build-asan,$(with_asan))
 	@cmake --build build-asan
 	@tools/run-tests.sh "asan:build-asan:$(ASAN_LABELS)"
 
 tsan:
 	@tools/packages.sh test
-	@$(call configure,build-tsan,-DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF)
+	@$(call configure,build-tsan,$(with_tsan))
 	@cmake --build build-tsan
 	@tools/run-tests.sh "tsan:build-tsan:$(TSAN_LABELS)"
 

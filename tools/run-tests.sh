@@ -5,6 +5,8 @@
 # LABELS is a regular expression over whole labels (unit|sim); empty: all. The last line is
 # "N passed, N failed" over all builds. A test that did not run (skipped, not built) has failed, and
 # so has a build in which no test has such a label: nothing may look green because it was not there.
+# For the same reason a run called asan or tsan first proves that its sanitizers are on, and has failed
+# otherwise.
 # TEST_JOBS: tests at a time; by default one more than twice the processors, for most of them wait.
 set -u
 
@@ -23,6 +25,9 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
     without_aslr=(setarch "$(uname -m)" -R)
 fi
 
+declare -A sanitizers=([asan]='address undefined' [tsan]=thread)
+caught=$(dirname "$0")/../test/sanitizers/caught.sh
+
 for run in "$@"; do
     IFS=: read -r name dir labels <<<"$run"
     wrapper=()
@@ -34,6 +39,20 @@ for run in "$@"; do
 
     echo "== $name${labels:+ ($labels)}"
     start=$SECONDS
+    off=
+    for sanitizer in ${sanitizers[$name]:-}; do
+        if "${wrapper[@]}" "$caught" "$dir" "$sanitizer"; then
+            passed=$((passed + 1))
+        else
+            off="$off $sanitizer"
+            failed=$((failed + 1))
+        fi
+    done
+    if [ -n "$off" ]; then
+        echo "== $name: NOT RUN: these sanitizers are not on in $dir:$off"
+        summary+=("$(printf '%-8s not run: these sanitizers are not on:%s' "$name" "$off")")
+        continue
+    fi
     "${wrapper[@]}" ctest --test-dir "$dir" "${select[@]}" -j "${TEST_JOBS:-$((2 * $(nproc) + 1))}" \
         --output-on-failure --no-tests=error --output-junit "$PWD/$report" </dev/null
     status=$?
