@@ -13,7 +13,9 @@ ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 # What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.
-configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
+# If it fails, the reason may be a missing package: say which.
+configure = { command -v cmake && cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2); } >/dev/null || \
+	{ tools/packages.sh missing build; false; }
 with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
