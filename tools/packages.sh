@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|lint
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint
 #
 # It says which packages it is about to install, and installs them with apt-get as root or by a sudo
 # that asks for no password. With neither it prints the command to run and fails.
@@ -9,7 +9,8 @@
 set -eu
 
 build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev libhiredis-dev libssl-dev libcurl4-openssl-dev libzookeeper-st-dev libpq-dev libmariadb-dev"
-test="$build postgresql mariadb-server pgbouncer memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server libzookeeper-java libslf4j-java default-jre-headless clang libclang-rt-dev"
+test="$build postgresql mariadb-server pgbouncer memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server libzookeeper-java libslf4j-java default-jre-headless"
+fuzz="$test clang libclang-rt-dev"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
 may_install=yes
@@ -17,9 +18,10 @@ may_install=yes
 case "${1:-}" in
 build) want=$build ;;
 test) want=$test ;;
+fuzz) want=$fuzz ;;
 lint) want=$lint ;;
 *)
-    echo "usage: $0 [missing] build|test|lint" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint" >&2
     exit 64
     ;;
 esac
