@@ -13,18 +13,21 @@ ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 # What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.
-configure = cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2) >/dev/null
+# If it fails, the reason may be a missing package: say which.
+configure = { command -v cmake && cmake -S . -B $(1) -G Ninja $(CMAKE_FLAGS) $(2); } >/dev/null || \
+	{ tools/packages.sh missing build; false; }
 with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model install clean asan tsan interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model install clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
 	@echo 'make build    $(BUILD)/bin/holdfast, $(BUILD)/lib/libholdfast.so, $(BUILD)/lib/holdfast/*.so'
 	@echo 'make test     all tests; also under ASan+UBSan and TSan (TEST_LABELS, ASAN_LABELS, TSAN_LABELS)'
 	@echo 'make asan     only the ASan+UBSan run; make tsan: only the TSan run'
+	@echo 'make fuzz     every decoder under libFuzzer, SECONDS=60 for each (FUZZ="url resp": only these)'
 	@echo 'make interop-npm, interop-redisson   with real clients that npm or Maven fetch'
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
@@ -70,6 +73,13 @@ interop-npm interop-redisson:
 	@cmake --build $(BUILD)
 	@test/interop/foreign.sh $(@:interop-%=%) $(BUILD)
 
+# Every fuzz target for SECONDS seconds; FUZZ names some of them.
+fuzz:
+	@tools/packages.sh fuzz
+	@$(call configure,build-fuzz,$(with_asan) -DHOLDFAST_FUZZ=ON -DCMAKE_C_COMPILER=clang)
+	@cmake --build build-fuzz --target fuzz
+	@tools/fuzz.sh build-fuzz "$(or $(SECONDS),60)" $(FUZZ)
+
 lint:
 	@tools/packages.sh lint
 	@tools/lint.sh $(LINT)
@@ -97,4 +107,4 @@ install: build
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-clang build-gcc
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-clang build-gcc

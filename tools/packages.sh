@@ -1,19 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|lint
+# Install the Debian packages that a job needs and this machine lacks: packages.sh build|test|fuzz|lint
+#
+# It says which packages it is about to install, and installs them with apt-get as root or by a sudo
+# that asks for no password. With neither it prints the command to run and fails.
+# "packages.sh missing JOB" never installs: it prints the command if something is missing.
 # Says nothing and takes no time when all are there.
 set -eu
 
 build="cmake ninja-build gcc libc6-dev liblmdb-dev libjansson-dev libhiredis-dev libssl-dev libcurl4-openssl-dev libzookeeper-st-dev libpq-dev libmariadb-dev"
 test="$build postgresql mariadb-server pgbouncer memcached redis-server python3-redis openssl make libcmocka-dev bats strace jq python3 bindfs pkgconf util-linux procps zsh fish mandoc bsdextrautils spin etcd-server libzookeeper-java libslf4j-java default-jre-headless"
+fuzz="$test clang libclang-rt-dev"
 lint="$build libcmocka-dev jq clang clang-tidy clang-format cppcheck shellcheck mandoc"
 
+may_install=yes
+[ "${1:-}" != missing ] || { may_install=no; shift; }
 case "${1:-}" in
 build) want=$build ;;
 test) want=$test ;;
+fuzz) want=$fuzz ;;
 lint) want=$lint ;;
 *)
-    echo "usage: $0 build|test|lint" >&2
+    echo "usage: $0 [missing] build|test|fuzz|lint" >&2
     exit 64
     ;;
 esac
@@ -23,27 +31,52 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# shellcheck disable=SC2086 # a list of words
+there=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' $want 2>/dev/null) || true
 missing=
 for package in $want; do
-    state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) || state=
-    [ "$state" = installed ] || missing="$missing $package"
+    case "
+$there
+" in
+    *"
+$package installed
+"*) ;;
+    *) missing="$missing $package" ;;
+    esac
 done
 [ -n "$missing" ] || exit 0
 
-as_root=
-if [ "$(id -u)" -ne 0 ]; then
-    as_root="sudo -n"
-    if ! $as_root true 2>/dev/null; then
-        echo "packages: please install:$missing" >&2
-        exit 1
-    fi
+as_root="sudo "
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif ! command -v sudo >/dev/null; then
+    may_install=no
+    as_root="su root -c "
+elif ! sudo -n true 2>/dev/null; then
+    may_install=no
 fi
 
-echo "packages: installing$missing"
-install() {
-    # shellcheck disable=SC2086 # both are lists of words
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-        $missing </dev/null
-}
-# The lists of a fresh machine are empty or old: ask for new ones only then.
-install >/dev/null 2>&1 || { $as_root apt-get update -qq </dev/null && install; }
+# The one command to run, as a person would type it.
+command="apt-get install --no-install-recommends$missing"
+case $as_root in
+"su root"*) command="$as_root'$command'" ;;
+*) command="$as_root$command" ;;
+esac
+if [ $may_install = no ]; then
+    echo "packages: these Debian packages are missing:$missing" >&2
+    echo "packages: please run: $command" >&2
+    exit 1
+fi
+
+echo "packages: about to install with ${as_root}apt-get:$missing"
+log=$(mktemp "${TMPDIR:-/tmp}/holdfast-packages.XXXXXX")
+trap 'rm -f "$log"' EXIT
+get() { ${as_root:+sudo -n} env DEBIAN_FRONTEND=noninteractive apt-get -y "$@" </dev/null >>"$log" 2>&1; }
+# shellcheck disable=SC2086 # a list of words
+install() { get install --no-install-recommends $missing; }
+# The lists of a fresh machine are empty or old: ask for new ones only then, and show only the second try.
+if ! install && ! { : >"$log" && get update && install; }; then
+    cat "$log" >&2
+    echo "packages: apt-get failed, see above. The command was: $command" >&2
+    exit 1
+fi

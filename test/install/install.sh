@@ -54,6 +54,7 @@ done
 
 # Moved elsewhere it still works: everything is found relative to everything else.
 mv "$dir/stage$prefix" "$dir/moved"
+"$source/test/install/hardening.sh" "$dir/moved" || fail "the installed files are not hardened"
 mkdir "$dir/store"
 "$dir/moved/bin/holdfast" -S "file:$dir/store" run x -- true || fail "the installed command"
 # shellcheck disable=SC2016 # for the shell that has a server

@@ -19,6 +19,7 @@ if [ -e "$dir/build/lib/holdfast" ]; then
     echo "static: there is a module all the same" >&2
     exit 1
 fi
+"$source/test/install/hardening.sh" "$dir/build" 2
 "$dir/build/bin/holdfast" -S "file:$dir/store" run x -- true
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Store URLs: taken apart, shown without their secrets; and what each engine makes of one. */
+#include "fuzz.h"
+
+#include "core/url.h"
+#include "engine/etcd/conf.h"
+#include "engine/memcached/conf.h"
+#include "engine/redis/conf.h"
+#include "engine/sql/sq.h"
+#include "engine/zookeeper/conf.h"
+#include "util/alloc.h"
+
+/* Every parameter is found, once; what is shown is a URL too. */
+static void check_parts(struct hfi_url *url, const char *text)
+{
+    char *shown = hfi_url_redacted(url);
+    struct hfi_url again;
+    int64_t ms = 0;
+    uint64_t number = 0;
+
+    MUST(shown && strcmp(url->text, text) == 0 && !strchr(url->rest, '?'));
+    MUST(url->param_count <= HFI_URL_PARAMS_MAX);
+    for (size_t i = 0; i < url->param_count; i++) {
+        MUST(url->params[i].at < strlen(text) && *url->params[i].key);
+        MUST(hfi_url_take(url, url->params[i].key) == url->params[i].value);
+        (void)hfi_url_take_duration(url, url->params[i].key, 0, HF_MS_MAX, &ms, NULL);
+        (void)hfi_url_take_number(url, url->params[i].key, 0, 100, &number, NULL);
+    }
+    MUST(hfi_url_all_taken(url, NULL) == HF_OK);
+    if (strlen(shown) <= HFI_URL_MAX) {
+        MUST(hfi_url_parse(shown, &again, NULL) == HF_OK);
+        MUST(strcmp(again.scheme, url->scheme) == 0 && again.param_count == url->param_count);
+        hfi_url_done(&again);
+    }
+    hfi_free(shown);
+}
+
+/* No password of the user-info or of password= is shown, nor in an engine's words. */
+static bool shows(const char *where, const struct hfi_url *url)
+{
+    const char *from = strncmp(url->rest, "//", 2) == 0 ? url->rest + 2 : NULL;
+    const char *at = from ? strrchr(from, '@') : NULL, *colon = from ? strchr(from, ':') : NULL;
+    bool shown;
+    char *secret;
+
+    /* A short one may stand elsewhere by chance; one with escapes may not be found as it stands. */
+    if (!at || !colon || colon > at || at - colon < 8 || memchr(colon, '%', (size_t)(at - colon)) ||
+        memchr(from, '/', (size_t)(at - from)))
+        return false;
+    secret = fuzz_text(colon + 1, (size_t)(at - colon - 1));
+    shown = strstr(where, secret) != NULL;
+    free(secret);
+    return shown;
+}
+
+static void check_engines(struct hfi_url *url)
+{
+    struct hfi_redis_conf *redis = NULL;
+    struct hfi_mc_conf *memcached = NULL;
+    struct ec_conf *etcd = NULL;
+    struct zk_conf *zookeeper = NULL;
+    struct sq_conf sql;
+    hf_error err = { .text = "" };
+
+    if (hfi_conf_parse(url, "fuzz", &redis, &err) == HF_OK) {
+        MUST(redis->address_count > 0 && redis->address_count <= HFI_HOSTS_MAX);
+        hfi_conf_free(redis);
+    }
+    MUST(!shows(err.text, url));
+    if (hfi_mc_conf_parse(url, &memcached, &err) == HF_OK)
+        hfi_mc_conf_free(memcached);
+    MUST(!shows(err.text, url));
+    if (hfi_ec_conf_parse(url, &etcd, &err) == HF_OK)
+        hfi_ec_conf_free(etcd);
+    MUST(!shows(err.text, url));
+    if (hfi_zk_conf_parse(url, &zookeeper, &err) == HF_OK)
+        hfi_zk_conf_free(zookeeper);
+    MUST(!shows(err.text, url));
+    (void)hfi_sq_conf_parse(url, &sql, &err);
+    MUST(!shows(err.text, url) && memchr(err.text, 0, sizeof err.text));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    char *text = fuzz_text(data, len), *shown;
+    struct hfi_url url;
+    hf_error err = { .text = "" };
+
+    if (strstr(text, "_file=") || strstr(text, "ca=") || strstr(text, "cert=") || strstr(text, "key="))
+        goto done; /* it would be opened */
+    if (hfi_url_parse(text, &url, &err) == HF_OK) {
+        shown = hfi_url_redacted(&url);
+        MUST(shown && (strcmp(url.scheme, "file") == 0 || !shows(shown, &url)));
+        hfi_free(shown);
+        check_engines(&url);
+        check_parts(&url, text);
+        hfi_url_done(&url);
+    } else {
+        MUST(err.status == HF_CONFIG && memchr(err.text, 0, sizeof err.text));
+    }
+    (void)hfi_url_decode(text);
+done:
+    free(text);
+    return 0;
+}

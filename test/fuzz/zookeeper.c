@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* ZooKeeper: escaped names, names of nodes, and who holds among those that stand in line. */
+#include "fuzz.h"
+
+#include "engine/zookeeper/place.h"
+
+#define MEMBERS_MAX 40
+
+static void name(const char *text)
+{
+    unsigned char bytes[HF_NAME_MAX];
+    char escaped[ZK_NAME_MAX + 1];
+    uint32_t len = hfi_zk_unescape(text, bytes);
+
+    MUST(len <= HF_NAME_MAX);
+    if (len == 0)
+        return;
+    hfi_zk_escape(bytes, len, escaped);
+    MUST(strcmp(escaped, text) == 0); /* one name has one way to be written */
+}
+
+/* Lines are nodes; the first byte says which of them is ours. */
+static void line(struct fuzz_input in)
+{
+    struct zk_member members[MEMBERS_MAX];
+    unsigned char owner[HFI_OWNER_LEN] = { 0 };
+    uint8_t ours = fuzz_byte(&in);
+    char *text = fuzz_text(in.at, in.len), *rest = text, *node;
+    struct zk_place place;
+    size_t count = 0, holders = 0;
+
+    while (count < MEMBERS_MAX && (node = strsep(&rest, "\n"))) {
+        if (!hfi_zk_node_parse(node, &members[count]))
+            continue;
+        MUST(members[count].permits > 0 && members[count].permits <= members[count].capacity);
+        count++;
+    }
+    if (count > 0)
+        memcpy(owner, members[ours % count].owner, sizeof owner);
+    place = hfi_zk_place(members, count, owner);
+    MUST(count > 0 || place.answer == ZK_ABSENT);
+    if (place.answer == ZK_WAITS)
+        MUST(place.ahead >= 1 && place.ahead < count);
+    MUST(place.behind < count + 1);
+    if (hfi_zk_sort(members, count, &holders))
+        MUST(holders <= count);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct fuzz_input in = { data, len };
+    char *text;
+
+    if (fuzz_byte(&in) & 1) {
+        line(in);
+        return 0;
+    }
+    text = fuzz_text(in.at, in.len);
+    name(text);
+    free(text);
+    return 0;
+}
