@@ -78,6 +78,34 @@ nothing_yet() {
 pg_looks() { looks pg_things; }
 maria_looks() { looks maria_things; }
 
+# Servers of keys have nothing that stands for an empty store, but for the cluster that Redlock's nodes are told of.
+redis_things() {
+    local nodes=${HOLDFAST_STORE#*://} node
+    nodes=${nodes%%[/?]*}
+    for node in ${nodes//,/ }; do redis-cli -h "${node%:*}" -p "${node##*:}" --scan; done
+}
+
+redlock_looks() {
+    nothing_yet with_redis redis_things
+    exits 0 holdfast ls
+    says "no store yet at redlock://"
+    exits 1 holdfast doctor
+    says "not created yet"
+    holdfast doctor --json | jq -e '.level == "warning" and .engine == "redlock" and .findings[0].level == "warning"'
+    nothing_yet "a look" redis_things
+    exits 0 holdfast run job -- true
+    exits 0 holdfast ls -1
+    [[ -z $output ]]
+}
+
+redis_looks() {
+    for verb in ls "show job" deadlocks doctor; do
+        # shellcheck disable=SC2086 # words
+        holdfast $verb >/dev/null || [[ $verb == doctor ]]
+        nothing_yet "$verb" redis_things
+    done
+}
+
 # Modes that cannot list anything: the doctor alone looks.
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
@@ -88,3 +116,5 @@ maria_doctor() { doctor_looks maria_things; }
 @test "PostgreSQL: looking creates nothing, mode=session" { within postgres -m session -- pg_doctor; }
 @test "MariaDB: looking creates nothing" { within mariadb -- maria_looks; }
 @test "MariaDB: looking creates nothing, mode=row" { within mariadb -m row -- maria_doctor; }
+@test "Redis: looking creates nothing" { within redis -- redis_looks; }
+@test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
