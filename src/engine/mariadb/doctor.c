@@ -44,7 +44,7 @@ static const char *value_of(const struct sq_rows *rows, const char *name)
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sq_value *key = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
 
-        if (rows->columns == 2 && key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
+        if (key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
             return value->bytes ? value->bytes : "";
     }
     return "";
@@ -121,6 +121,8 @@ static hf_status ask(struct sq_link *link, const char *sql, int64_t deadline_ms,
 
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    if (!hfi_sq_fits(ret_rows, "bb", 0, UINT32_MAX))
+        return hfi_sq_odd(link, "settings", ret_rows, err);
     return HF_OK;
 }
 

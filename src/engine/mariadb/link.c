@@ -166,6 +166,8 @@ static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error 
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return trouble.status;
     }
+    if (!hfi_sq_fits(&rows, "I", 1, 1))
+        return hfi_sq_odd(link, "greeting", &rows, err);
     got = hfi_sq_int(&rows, 0, 0) == 1;
     hfi_sq_rows_free(&rows);
     return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
@@ -243,6 +245,8 @@ static hf_status look(struct sq_link *link, int64_t since, int64_t deadline_ms, 
             *err = trouble.error;
         return HF_UNAVAILABLE;
     }
+    if (!hfi_sq_fits(&rows, "I", 1, 1))
+        return hfi_sq_odd(link, "whose lock is it", &rows, err);
     *ret_id = hfi_sq_int(&rows, 0, 0);
     hfi_sq_rows_free(&rows);
     return HF_OK;

@@ -26,7 +26,8 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf
 }
 
 /* What is asked for, column by column. */
-enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND, COLUMNS };
+enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND };
+static const char shape[] = "bbbbiibii";
 
 static const char question[] =
     "SELECT current_setting('server_version'), current_setting('fsync'),"
@@ -95,8 +96,8 @@ hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
     char version[64];
     hf_status status = hfi_sq_text(link, question, deadline_ms, &rows, &trouble);
 
-    if (status == HF_OK && (rows.count != 1 || rows.columns != COLUMNS))
-        status = hfi_error_set(&trouble.error, HF_INTERNAL, 0, "an odd answer");
+    if (status == HF_OK && !hfi_sq_fits(&rows, shape, 1, 1))
+        status = hfi_sq_odd(link, "settings", &rows, &trouble.error);
     if (status != HF_OK) {
         hfi_sq_rows_free(&rows);
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);

@@ -69,7 +69,8 @@ hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
         return status;
     say(&r, made ? HF_FINE : HF_WARNING, "tables",
         made ? "%s%s%s... are there"
-             : "%s%s%s... are not created yet: the first lock creates them, or the SQL that `holdfast "
+             : "%s%s%s... are not created yet: the first lock creates them, or the SQL that "
+               "`holdfast "
                "doctor --sql URL` prints",
         conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
     if (conn->driver->doctor)

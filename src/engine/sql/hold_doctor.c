@@ -38,7 +38,7 @@ static void about_limits(const struct report *report, const struct sq_rows *rows
 {
     char text[256];
 
-    for (uint32_t i = 0; i < rows->count && rows->columns >= 2; i++) {
+    for (uint32_t i = 0; i < rows->count; i++) {
         const struct sq_value *name = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
 
         snprintf(text, sizeof text,
