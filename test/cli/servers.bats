@@ -110,6 +110,18 @@ redis_looks() {
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
 
+# Who could get the password?
+pg_password() {
+    output=$(holdfast doctor) && return 1
+    grep -E "^warning +password: whoever answers" <<<"$output"
+    says "sslmode=verify-full"
+}
+
+maria_password() {
+    output=$(holdfast doctor) || true
+    grep -E "^fine +password: only a challenge" <<<"$output"
+}
+
 # ---- tests
 
 @test "PostgreSQL: looking creates nothing" { within postgres -- pg_looks; }
@@ -118,3 +130,5 @@ maria_doctor() { doctor_looks maria_things; }
 @test "MariaDB: looking creates nothing, mode=row" { within mariadb -m row -- maria_doctor; }
 @test "Redis: looking creates nothing" { within redis -- redis_looks; }
 @test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
+@test "PostgreSQL: doctor warns of a password that could be asked for" { within postgres -p -- pg_password; }
+@test "MariaDB: doctor says that only a challenge is answered" { within mariadb -p -- maria_password; }

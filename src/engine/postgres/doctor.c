@@ -87,6 +87,39 @@ static void check_standbys(const struct report *r, const struct sq_rows *rows)
         say(r, HF_FINE, "replication", "%lld of %lld standby(s) have every grant", sync, count);
 }
 
+/* Is it certain that the server is the one that was meant, before it gets a password? */
+static bool is_certain(PGconn *pg)
+{
+    PQconninfoOption *options = PQconninfo(pg);
+    bool certain = PQhost(pg) && PQhost(pg)[0] == '/'; /* a socket of this machine */
+
+    for (PQconninfoOption *o = options; o && o->keyword && PQsslInUse(pg); o++) {
+        if (strcmp(o->keyword, "sslmode") == 0 && o->val && strncmp(o->val, "verify-", 7) == 0)
+            certain = true;
+        if (strcmp(o->keyword, "channel_binding") == 0 && o->val && strcmp(o->val, "require") == 0)
+            certain = true;
+    }
+    for (PQconninfoOption *o = options; o && o->keyword; o++) /* of libpq 16 */
+        if (strcmp(o->keyword, "require_auth") == 0 && o->val && *o->val &&
+            !strstr(o->val, "password"))
+            certain = true;
+    PQconninfoFree(options);
+    return certain;
+}
+
+static void check_password(const struct report *r, PGconn *pg)
+{
+    if (!PQconnectionUsedPassword(pg))
+        say(r, HF_FINE, "password", "the server did not ask for one");
+    else if (is_certain(pg))
+        say(r, HF_FINE, "password",
+            "it goes to this server alone, or only as the answer to a challenge");
+    else
+        say(r, HF_WARNING, "password",
+            "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
+            "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
+}
+
 hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
                         void *arg, hf_error *err)
 {
@@ -105,6 +138,7 @@ hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
     say(&r, HF_FINE, "server", "PostgreSQL %s", text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
+    check_password(&r, link->native);
     if (PQbackendPID(link->native) != (int)hfi_sq_int(&rows, 0, BACKEND))
         say(&r, HF_WARNING, "pooler",
             "something stands between us and the server: it must pool whole sessions, not "
