@@ -132,3 +132,36 @@ maria_password() {
 @test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
 @test "PostgreSQL: doctor warns of a password that could be asked for" { within postgres -p -- pg_password; }
 @test "MariaDB: doctor says that only a challenge is answered" { within mariadb -p -- maria_password; }
+
+# An etcd that says what it likes. Its port is in $port.
+liar() {
+    cat >liar.py <<'END'
+import http.server, json
+class Liar(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"error": "x\nholdfast: FORGED LINE \u009b31m \u202e\x1b[2J", "code": 7}).encode()
+        self.send_response(400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Liar)
+print(server.server_port, flush=True)
+server.serve_forever()
+END
+    begin python3 liar.py
+    eventually test -s "$dir/out"
+    port=$(cat "$dir/out")
+}
+
+@test "a server's words: one line, and nothing that a terminal obeys" {
+    liar
+    for verb in ls doctor "lock job"; do
+        # shellcheck disable=SC2086 # words
+        holdfast -S "etcd://127.0.0.1:$port" $verb 2>"$dir/said" || true
+        grep -q FORGED "$dir/said" || { cat -v "$dir/said"; return 1; }
+        [[ $(wc -l <"$dir/said") == 1 ]] || { cat -v "$dir/said"; return 1; }
+        ! LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f-\xff]' "$dir/said" || { cat -v "$dir/said"; return 1; }
+    done
+}
