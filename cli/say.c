@@ -13,15 +13,6 @@
 
 #define MESSAGE_MAX 2048
 
-/* What we quote is quoted already (shown()); texts of the library may hold a path of any bytes. */
-static void disarm(char *text)
-{
-    for (unsigned char *at = (unsigned char *)text; *at; at++)
-        if ((*at < 0x20 && *at != '\n') || *at == 0x7f ||
-            (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0))
-            *at = '?';
-}
-
 /* A message that cannot be written has nowhere else to go. */
 static void print(const char *format, va_list list)
 {
@@ -35,8 +26,10 @@ static void print(const char *format, va_list list)
     if (len < 0)
         return;
 
-    disarm(text);
-    used += (size_t)len < sizeof text - used - 1 ? (size_t)len : sizeof text - used - 2;
+    hfi_disarm(
+        text,
+        true); /* what we quote is quoted already (shown()), texts of the library have no lines */
+    used = strlen(text);
     text[used++] = '\n';
     if (write(STDERR_FILENO, text, used) < 0)
         return;

@@ -2,10 +2,12 @@
 /*
  * Filling in the caller's hf_error. Text is built in a buffer of our own first,
  * because an argument may well be the text that is about to be overwritten.
- * Text that does not fit ends in "..." and never in half a character.
+ * Text that does not fit ends in "..." and never in half a character. Much of it is others' words, a server's
+ * above all: whatever a terminal or a log would obey is taken out here, where all of it comes by.
  */
 #define HFI_ERROR_C
 #include "util/error.h"
+#include "util/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +75,7 @@ static void keep(char *ret_text, const char *made, int len)
     }
     if (len < HF_ERROR_TEXT_MAX) {
         memcpy(ret_text, made, (size_t)len + 1);
+        hfi_disarm(ret_text, false);
         return;
     }
 
@@ -81,4 +84,5 @@ static void keep(char *ret_text, const char *made, int len)
         end--;
     memcpy(ret_text, made, end);
     memcpy(ret_text + end, "...", sizeof "...");
+    hfi_disarm(ret_text, false);
 }

@@ -260,6 +260,27 @@ char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size)
     return buf;
 }
 
+void hfi_disarm(char *text, bool lines)
+{
+    unsigned char *at = (unsigned char *)text, *to = at;
+    size_t left = strlen(text);
+
+    while (left > 0) {
+        size_t n = *at == '\\' || (lines && *at == '\n') ? 1 : printable(at, left);
+
+        if (n > 0) {
+            memmove(to, at, n);
+            to += n;
+        } else {
+            *to++ = *at == '\n' || *at == '\r' || *at == '\t' ? ' ' : '?';
+            n = 1;
+        }
+        at += n;
+        left -= n;
+    }
+    *to = 0;
+}
+
 /* ---- hex -------------------------------------------------------------------- */
 
 void hfi_hex(const void *bytes, size_t len, char *ret_text)

@@ -19,6 +19,9 @@ bool hfi_glob_match(const unsigned char *pattern, size_t pattern_len, const unsi
  * cut with "..." to fit. Always NUL-terminated. Returns buf. */
 char *hfi_quote_name(const void *name, size_t len, char *buf, size_t size);
 #define HFI_QUOTED_MAX (512 * 4 + 4)
+/* Others' words (a server's, a path's) among ours: what a terminal obeys, hides or reorders by, and what is not UTF-8, becomes
+ * '?', white space a blank. In place; it does not grow. lines: line feeds stay. */
+void hfi_disarm(char *text, bool lines);
 void hfi_hex(const void *bytes, size_t len, char *ret_text); /* 2 * len + 1 */
 bool hfi_unhex(const char *text, size_t text_len, void *ret_bytes, size_t len);
 #endif

@@ -103,6 +103,23 @@ static void never_half_a_character(void **state)
     }
 }
 
+/* Others' words go through here on their way to a terminal or a log. */
+static void nothing_to_obey(void **state)
+{
+    char words[2 * HF_ERROR_TEXT_MAX];
+    hf_error err;
+
+    (void)state;
+    hfi_error_set(&err, HF_DENIED, 0, "%s", "x\nholdfast: FORGED \x9b\xe2\x80\xae");
+    assert_string_equal(err.text, "x holdfast: FORGED ????");
+    hfi_error_wrap(&err, "open %s", "a\x1b[m\nb");
+    assert_string_equal(err.text, "open a?[m b: x holdfast: FORGED ????");
+    memset(words, '\n', sizeof words - 1);
+    words[sizeof words - 1] = 0;
+    hfi_error_set(&err, HF_DENIED, 0, "%s", words);
+    assert_null(strchr(err.text, '\n'));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +129,7 @@ int main(void)
         cmocka_unit_test(an_argument_may_be_the_text_itself),
         cmocka_unit_test(what_does_not_fit_is_cut),
         cmocka_unit_test(never_half_a_character),
+        cmocka_unit_test(nothing_to_obey),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,6 +382,44 @@ static void cut_names(void **state)
     assert_int_equal(buf[0], '#');
 }
 
+/* What a server says may be meant for the terminal: escape sequences, also of one byte, lines of its own, text that runs the
+ * other way. */
+static void disarmed_words(void **state)
+{
+    static const struct {
+        const char *words, *left;
+    } cases[] = {
+        { "", "" },
+        { "as it is: \\x1b, \xe2\x82\xac", "as it is: \\x1b, \xe2\x82\xac" },
+        { "a\x1b[2Jb\x7f\ac", "a?[2Jb??c" },
+        { "x\nholdfast: FORGED\r\ty", "x holdfast: FORGED  y" },
+        { "\x9b"
+          "31m \x80\x9f",
+          "?31m ??" }, /* C1, of an 8-bit terminal */
+        { "\xc2\x9b|\xc2\x80|\xc2\xa0",
+          "??|??|\xc2\xa0" },                     /* C1 in UTF-8; a no-break space is none */
+        { "\xe2\x80\xaa\xe2\x80\xae", "??????" }, /* U+202A, U+202E */
+        { "\xe2\x81\xa6\xe2\x81\xa9", "??????" }, /* U+2066, U+2069 */
+        { "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "????????" }, /* U+200E, U+200F, U+061C */
+        { "\xe2\x80\xa8", "???" },                          /* a line separator */
+        { "\xff\xc2", "??" },
+        { "\xe2\x82", "??" },               /* half a character */
+        { "\xc0\x8a", "??" },               /* a line feed, in too many bytes */
+        { "\xe9\x9b\xaa", "\xe9\x9b\xaa" }, /* a byte of a character is no control */
+    };
+    char buf[64];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        strcpy(buf, cases[i].words);
+        hfi_disarm(buf, false);
+        assert_string_equal(buf, cases[i].left);
+    }
+    strcpy(buf, "two\nlines\x1b\r");
+    hfi_disarm(buf, true);
+    assert_string_equal(buf, "two\nlines? ");
+}
+
 /* ---- hex -------------------------------------------------------------------- */
 
 static void hex(void **state)
@@ -424,6 +462,7 @@ int main(void)
         cmocka_unit_test(quoted_names),
         cmocka_unit_test(the_longest_name_fits),
         cmocka_unit_test(cut_names),
+        cmocka_unit_test(disarmed_words),
         cmocka_unit_test(hex),
     };
 

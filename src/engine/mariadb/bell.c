@@ -35,7 +35,7 @@ static bool ask(struct sq_link *bell, const char *sql, int64_t deadline_ms, int6
             *err = trouble.error;
         return false;
     }
-    *ret_number = hfi_sq_int(&rows, 0, 0);
+    *ret_number = hfi_sq_int(&rows, 0, 0); /* KILL answers without rows */
     hfi_sq_rows_free(&rows);
     return true;
 }
@@ -121,8 +121,10 @@ static bool hear(struct ma_link *native, MYSQL_RES *result)
     struct sq_rows rows = { 0 };
     unsigned char(*known)[HFI_OWNER_LEN];
 
-    if (!hfi_ma_rows(result, &rows))
+    if (!hfi_ma_rows(result, &rows) || !hfi_sq_fits(&rows, "lbtcm", 0, UINT32_MAX)) {
+        hfi_sq_rows_free(&rows);
         return false;
+    }
     hfi_free(native->queue);
     native->queued = native->told = 0;
     native->queue = hfi_calloc(rows.count + 1, sizeof *native->queue);

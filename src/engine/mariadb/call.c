@@ -37,11 +37,15 @@ static const struct shape {
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
-/* It was done, but what it said is lost. */
-static enum sq_outcome lose_answer(struct sq_link *link, struct sq_trouble *trouble)
+/* It was done, but what it said is lost (no memory), or makes no sense. */
+static enum sq_outcome lose_answer(struct sq_link *link, bool memory, enum sq_call call,
+                                   struct sq_rows *rows, struct sq_trouble *trouble)
 {
     hfi_ma_cut(link);
-    hfi_ma_no_memory(trouble);
+    if (memory)
+        hfi_ma_no_memory(trouble);
+    else
+        trouble->status = hfi_sq_odd(link, hfi_sq_call_name(call), rows, &trouble->error);
     return SQ_MAYBE;
 }
 
@@ -261,7 +265,7 @@ static enum sq_outcome call_direct(struct sq_link *link, enum sq_call call,
     if (outcome != SQ_DONE || !*ret_done)
         return outcome;
     if (!hfi_sq_rows_make(ret_rows, 1, columns, 1, &verdict))
-        return lose_answer(link, trouble);
+        return lose_answer(link, true, call, ret_rows, trouble);
     *verdict = call == SQ_ACQUIRE ? 'G' : 'R';
     ret_rows->values[0] = (struct sq_value){ .type = SQ_TEXT, .bytes = verdict, .len = 1 };
     if (call == SQ_ACQUIRE) {
@@ -322,24 +326,30 @@ static bool unpack_item(const char **at, const char *kinds, struct sq_value *row
     return true;
 }
 
-static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows)
+/* *ret_memory: it was that which was missing. */
+static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows, bool *ret_memory)
 {
     const struct shape *shape = &shapes[call];
     uint32_t items = (count - shape->before) / (uint32_t)strlen(shape->item);
     uint32_t columns = 1 + (uint32_t)strlen(shape->answer);
-    struct sq_rows list = *rows;
+    struct sq_value list;
+    void *memory = rows->memory;
     const char *at;
     char *text;
 
-    if (list.count != 1 || list.columns != 1 ||
-        !hfi_sq_rows_make(rows, items, columns, sq_at(&list, 0, 0)->len + 1, &text)) {
-        hfi_sq_rows_free(&list);
-        *rows = (struct sq_rows){ 0 };
+    *ret_memory = false;
+    if (!hfi_sq_fits(rows, "b", 1, 1))
+        return false;
+    list = *sq_at(rows, 0, 0);
+    if (!hfi_sq_rows_make(rows, items, columns, list.len + 1, &text)) {
+        hfi_free(memory);
+        rows->memory = NULL;
+        *ret_memory = true;
         return false;
     }
-    if (sq_at(&list, 0, 0)->len > 0)
-        memcpy(text, sq_at(&list, 0, 0)->bytes, sq_at(&list, 0, 0)->len);
-    hfi_sq_rows_free(&list);
+    memmove(text, list.bytes, list.len); /* both may be in `rows` itself */
+    text[list.len] = 0;
+    hfi_free(memory);
     at = text;
     for (uint32_t i = 0; i < items; i++) {
         struct sq_value *row = &rows->values[(size_t)i * columns];
@@ -361,7 +371,7 @@ enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struc
 {
     struct ma_link *native = link->native;
     enum sq_outcome outcome;
-    bool done = false;
+    bool done = false, memory;
 
     if (may_be_direct(link, call, params)) {
         outcome = call_direct(link, call, params, deadline_ms, ret_rows, trouble, &done);
@@ -379,9 +389,12 @@ enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struc
         hfi_ma_cut(link);
     if (outcome != SQ_DONE)
         return outcome;
-    if (shapes[call].answer && !unpack(call, count, ret_rows))
-        return lose_answer(link, trouble);
-    if (ret_rows->count == 1)
-        learn(link, call, params, hfi_sq_int(ret_rows, 0, ret_rows->columns - 1) != 1);
+    if (shapes[call].answer && !unpack(call, count, ret_rows, &memory))
+        return lose_answer(link, memory, call, ret_rows, trouble);
+    if ((call == SQ_ACQUIRE || call == SQ_RELEASE) && ret_rows->count == 1 &&
+        ret_rows->columns > 0) {
+        ret_rows->columns--; /* the last one is ours alone */
+        learn(link, call, params, ret_rows->values[ret_rows->columns].number != 1);
+    }
     return SQ_DONE;
 }

@@ -44,7 +44,7 @@ static const char *value_of(const struct sq_rows *rows, const char *name)
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sq_value *key = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
 
-        if (rows->columns == 2 && key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
+        if (key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
             return value->bytes ? value->bytes : "";
     }
     return "";
@@ -113,6 +113,20 @@ static void check_replicas(const struct report *r)
             semi, count);
 }
 
+/* An option file may have another list of plugins than ours (restricted-auth), which the library does not tell. */
+static void check_password(const struct report *r, struct sq_link *link)
+{
+    const struct ma_conf *conf = link->conn->native;
+
+    if (hfi_ma_trusts(conf))
+        say(r, HF_FINE, "password",
+            "it goes to this server alone: verified TLS, or a socket of this machine");
+    else
+        say(r, HF_FINE, "password",
+            "only a challenge is answered: it is never sent, also if the server asks for it%s",
+            conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
+}
+
 static hf_status ask(struct sq_link *link, const char *sql, int64_t deadline_ms,
                      struct sq_rows *ret_rows, hf_error *err)
 {
@@ -121,6 +135,8 @@ static hf_status ask(struct sq_link *link, const char *sql, int64_t deadline_ms,
 
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
+    if (!hfi_sq_fits(ret_rows, "bb", 0, UINT32_MAX))
+        return hfi_sq_odd(link, "settings", ret_rows, err);
     return HF_OK;
 }
 
@@ -139,6 +155,7 @@ hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
             value_of(&r.settings, "version"));
         check_disk(&r);
         check_replicas(&r);
+        check_password(&r, link);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
         say(&r, left < FREE_ENOUGH ? HF_WARNING : HF_FINE, "connections",

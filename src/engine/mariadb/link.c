@@ -75,6 +75,25 @@ static void set_tls(MYSQL *mysql, const struct ma_conf *conf)
         mysql_options(mysql, MYSQL_OPT_SSL_KEY, conf->key);
 }
 
+/*
+ * How we log in. A server may ask for any plugin, and without TLS it may be whoever is on the way: then only those that
+ * answer a challenge. The others give the password away, in clear text or encrypted by a key that the server sends. Never
+ * `dialog`: it prints the server's words, and reads from the terminal.
+ */
+#define CHALLENGED "mysql_native_password,client_ed25519"
+#define TRUSTING   ",caching_sha2_password,sha256_password,mysql_clear_password,auth_gssapi_client"
+
+static bool is_local(const struct ma_conf *conf)
+{
+    return conf->socket || (!conf->file && !conf->group && !conf->port &&
+                            (!conf->host || strcmp(conf->host, "localhost") == 0));
+}
+
+bool hfi_ma_trusts(const struct ma_conf *conf)
+{
+    return conf->tls == MA_TLS_VERIFY || is_local(conf);
+}
+
 static void set_options(MYSQL *mysql, const struct ma_conf *conf)
 {
     unsigned off = 0, tcp = MYSQL_PROTOCOL_TCP;
@@ -89,6 +108,8 @@ static void set_options(MYSQL *mysql, const struct ma_conf *conf)
     if (conf->port)
         mysql_options(mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to "localhost" */
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "holdfast");
+    mysql_optionsv(mysql, MARIADB_OPT_RESTRICTED_AUTH,
+                   hfi_ma_trusts(conf) ? CHALLENGED TRUSTING : CHALLENGED);
     set_tls(mysql, conf);
 }
 
@@ -98,8 +119,15 @@ static hf_status refused(struct sq_link *link, hf_error *err)
     struct sq_trouble trouble = { .status = HF_OK };
 
     hfi_ma_trouble(link, false, &trouble);
-    if (trouble.error.native == CR_SSL_CONNECTION_ERROR)
+    if (trouble.error.native == CR_SSL_CONNECTION_ERROR ||
+        trouble.error.native == CR_PLUGIN_NOT_ALLOWED)
         trouble.status = HF_DENIED;
+    if (trouble.error.native == CR_PLUGIN_NOT_ALLOWED) /* the library may name another plugin */
+        hfi_error_set(
+            &trouble.error, HF_DENIED, CR_PLUGIN_NOT_ALLOWED,
+            "the server wants to see the password itself, or to talk to a terminal: without "
+            "verified TLS whoever answers at this address would get it. Use tls=on (and ca=), or "
+            "an account that answers a challenge (mysql_native_password, ed25519)");
     if (err)
         hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
     return trouble.status;
@@ -166,6 +194,8 @@ static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error 
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return trouble.status;
     }
+    if (!hfi_sq_fits(&rows, "I", 1, 1))
+        return hfi_sq_odd(link, "greeting", &rows, err);
     got = hfi_sq_int(&rows, 0, 0) == 1;
     hfi_sq_rows_free(&rows);
     return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
@@ -243,6 +273,8 @@ static hf_status look(struct sq_link *link, int64_t since, int64_t deadline_ms, 
             *err = trouble.error;
         return HF_UNAVAILABLE;
     }
+    if (!hfi_sq_fits(&rows, "I", 1, 1))
+        return hfi_sq_odd(link, "whose lock is it", &rows, err);
     *ret_id = hfi_sq_int(&rows, 0, 0);
     hfi_sq_rows_free(&rows);
     return HF_OK;

@@ -78,6 +78,8 @@ int hfi_ma_fd(struct sq_link *link);
 hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
 void hfi_ma_interrupt(struct sq_link *link, int64_t deadline_ms);
+/* Is it certain that the server is the one that was meant: verified TLS, or a socket of this machine? */
+bool hfi_ma_trusts(const struct ma_conf *conf);
 /* Its socket is closed, so that nobody hears of it any more; memory goes with hfi_ma_close(). */
 void hfi_ma_cut(struct sq_link *link);
 

@@ -61,6 +61,7 @@ static bool is_number(enum enum_field_types type)
 static void set_value(struct sq_value *value, const MYSQL_FIELD *field, const char *from,
                       size_t len, char **data)
 {
+    *value = sq_null();
     if (!from)
         return;
     memcpy(*data, from, len);

@@ -71,7 +71,9 @@ hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return outcome == SQ_REFUSED && trouble.no_table ? HF_NOT_FOUND : trouble.status;
     }
-    if (rows.count == 0)
+    if (!hfi_sq_fits(&rows, "iii", 0, 1))
+        status = hfi_sq_odd(link, "are the tables there", &rows, err);
+    else if (rows.count == 0)
         status = HF_NOT_FOUND;
     else if (hfi_sq_int(&rows, 0, 0) != MA_VERSION)
         status = hfi_error_set(

@@ -308,17 +308,24 @@ static enum sq_outcome refused(struct sq_link *link, const PGresult *result, boo
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
 
-static int64_t number(const char *bytes, int len, bool binary)
+/* NULL: it is none. */
+static struct sq_value number(const char *bytes, int len, bool binary)
 {
     uint64_t value = 0;
+    char *end;
 
-    if (!binary)
-        return strtoll(bytes, NULL, 10);
+    if (!binary) {
+        int64_t told = strtoll(bytes, &end, 10);
+
+        return end > bytes && !*end ? sq_int(told) : sq_null();
+    }
     for (int i = 0; i < len; i++)
         value = value << 8 | (unsigned char)bytes[i];
     if (len == 4)
-        return (int32_t)(uint32_t)value;
-    return len == 2 ? (int16_t)(uint16_t)value : (int64_t)value;
+        return sq_int((int32_t)(uint32_t)value);
+    if (len == 2)
+        return sq_int((int16_t)(uint16_t)value);
+    return len == 8 ? sq_int((int64_t)value) : sq_null();
 }
 
 /* One value; bytes go to *data. */
@@ -333,7 +340,7 @@ static struct sq_value value_of(const PGresult *result, int row, int column, cha
     if (PQgetisnull(result, row, column))
         return sq_null();
     if (type == PG_INT8 || type == PG_INT4 || type == PG_INT2)
-        return sq_int(number(bytes, len, binary));
+        return number(bytes, len, binary);
     if (type == PG_BYTEA)
         value.type = SQ_BYTES;
     if (type == PG_BYTEA && !binary) { /* \x0011 */

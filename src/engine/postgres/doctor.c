@@ -26,7 +26,8 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf
 }
 
 /* What is asked for, column by column. */
-enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND, COLUMNS };
+enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND };
+static const char shape[] = "bbbbiibii";
 
 static const char question[] =
     "SELECT current_setting('server_version'), current_setting('fsync'),"
@@ -86,6 +87,39 @@ static void check_standbys(const struct report *r, const struct sq_rows *rows)
         say(r, HF_FINE, "replication", "%lld of %lld standby(s) have every grant", sync, count);
 }
 
+/* Is it certain that the server is the one that was meant, before it gets a password? */
+static bool is_certain(PGconn *pg)
+{
+    PQconninfoOption *options = PQconninfo(pg);
+    bool certain = PQhost(pg) && PQhost(pg)[0] == '/'; /* a socket of this machine */
+
+    for (PQconninfoOption *o = options; o && o->keyword && PQsslInUse(pg); o++) {
+        if (strcmp(o->keyword, "sslmode") == 0 && o->val && strncmp(o->val, "verify-", 7) == 0)
+            certain = true;
+        if (strcmp(o->keyword, "channel_binding") == 0 && o->val && strcmp(o->val, "require") == 0)
+            certain = true;
+    }
+    for (PQconninfoOption *o = options; o && o->keyword; o++) /* of libpq 16 */
+        if (strcmp(o->keyword, "require_auth") == 0 && o->val && *o->val &&
+            !strstr(o->val, "password"))
+            certain = true;
+    PQconninfoFree(options);
+    return certain;
+}
+
+static void check_password(const struct report *r, PGconn *pg)
+{
+    if (!PQconnectionUsedPassword(pg))
+        say(r, HF_FINE, "password", "the server did not ask for one");
+    else if (is_certain(pg))
+        say(r, HF_FINE, "password",
+            "it goes to this server alone, or only as the answer to a challenge");
+    else
+        say(r, HF_WARNING, "password",
+            "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
+            "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
+}
+
 hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
                         void *arg, hf_error *err)
 {
@@ -95,8 +129,8 @@ hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
     char version[64];
     hf_status status = hfi_sq_text(link, question, deadline_ms, &rows, &trouble);
 
-    if (status == HF_OK && (rows.count != 1 || rows.columns != COLUMNS))
-        status = hfi_error_set(&trouble.error, HF_INTERNAL, 0, "an odd answer");
+    if (status == HF_OK && !hfi_sq_fits(&rows, shape, 1, 1))
+        status = hfi_sq_odd(link, "settings", &rows, &trouble.error);
     if (status != HF_OK) {
         hfi_sq_rows_free(&rows);
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
@@ -104,6 +138,7 @@ hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
     say(&r, HF_FINE, "server", "PostgreSQL %s", text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
+    check_password(&r, link->native);
     if (PQbackendPID(link->native) != (int)hfi_sq_int(&rows, 0, BACKEND))
         say(&r, HF_WARNING, "pooler",
             "something stands between us and the server: it must pool whole sessions, not "

@@ -203,7 +203,6 @@ static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
-    const struct sq_value *standby;
     enum sq_outcome outcome = SQ_REFUSED;
     hf_status status = HF_OK;
 
@@ -216,12 +215,11 @@ static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
         outcome = hfi_pg_text(link, session, deadline_ms, &rows, &trouble);
     if (outcome != SQ_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
+    if (!hfi_sq_fits(&rows, "itlt", 1, 1))
+        return hfi_sq_odd(link, "greeting", &rows, err);
     link->server_id = hfi_sq_int(&rows, 0, 0);
     link->since = hfi_sq_int(&rows, 0, 1);
-    standby = rows.count == 1 && rows.columns == 4 ? sq_at(&rows, 0, 2) : NULL;
-    if (!standby)
-        status = hfi_error_set(err, HF_UNAVAILABLE, 0, "an odd answer to our greeting");
-    else if (standby->len == 1 && *(const char *)standby->bytes == 't')
+    if (hfi_sq_letter(&rows, 0, 2) == 't')
         status = hfi_error_set(err, HF_UNAVAILABLE, 0,
                                "the server is a standby, on which nothing can be locked");
     if (status == HF_OK)

@@ -99,8 +99,9 @@ hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
     status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    status =
-        rows.count == 1 && *(const char *)sq_at(&rows, 0, 0)->bytes == 't' ? HF_OK : HF_NOT_FOUND;
+    if (!hfi_sq_fits(&rows, "l", 1, 1))
+        return hfi_sq_odd(link, "are the tables there", &rows, err);
+    status = hfi_sq_letter(&rows, 0, 0) == 't' ? HF_OK : HF_NOT_FOUND;
     hfi_sq_rows_free(&rows);
     return status;
 }

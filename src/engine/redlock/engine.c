@@ -61,6 +61,7 @@ static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
         return hfi_error_memory(err);
     conn->due_ms = conn->note_ms = HFI_NEVER;
     status = hfi_rl_parse(conn, url, host->label, err);
+    conn->may_start = !host->existing;
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
@@ -128,7 +129,6 @@ hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *l
 
     conn->max_ttl_ms = RL_MAX_TTL_MS;
     conn->even_ok = even && strcmp(even, "yes") == 0;
-    conn->may_start = true;
     if (status == HF_OK && even && !conn->even_ok && strcmp(even, "no") != 0)
         status = hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter 'even' must be yes or no");
     if (status == HF_OK)

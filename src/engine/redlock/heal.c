@@ -397,9 +397,12 @@ static void decide(struct hfi_conn *conn)
         stuck(conn, views, plan.why);
         break;
     case HFI_HEAL_START:
-        hfi_error_set(&conn->stuck, HF_UNAVAILABLE, 0,
-                      "the %u nodes are empty, and no client has made a cluster of them yet",
-                      conn->n);
+        if (conn->may_start)
+            hfi_error_set(&conn->stuck, HF_UNAVAILABLE, 0,
+                          "the %u nodes are empty, and no client has made a cluster of them yet",
+                          conn->n);
+        else
+            hfi_error_set(&conn->stuck, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
         if (!conn->may_start)
             hfi_rl_heal_again(conn);
         else if (my_turn(conn, START_MS))

@@ -72,6 +72,19 @@ static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_
     return r->trouble.again ? HF_UNAVAILABLE : r->trouble.status;
 }
 
+enum sq_outcome hfi_sq_send(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
+                            struct sq_trouble *trouble)
+{
+    enum sq_outcome outcome =
+        link->conn->driver->call(link, call, params, count, deadline_ms, ret_rows, trouble);
+
+    if (outcome != SQ_DONE || hfi_sq_answer_fits(call, count, ret_rows))
+        return outcome;
+    trouble->status = hfi_sq_odd(link, hfi_sq_call_name(call), ret_rows, &trouble->error);
+    return SQ_MAYBE;
+}
+
 hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
 {
     int64_t limit_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
@@ -83,14 +96,15 @@ hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
     for (unsigned tries = 0;; tries++) {
         hf_status status;
         enum sq_outcome outcome;
+        bool odd;
 
         r->trouble = (struct sq_trouble){ .status = HF_OK };
         status = take(conn, r, &link);
         if (status != HF_OK)
             return judge(r, status);
         r->sent_ms = hfi_now_ms();
-        outcome = conn->driver->call(link, r->call, r->params, r->count, r->deadline_ms, &r->rows,
-                                     &r->trouble);
+        outcome =
+            hfi_sq_send(link, r->call, r->params, r->count, r->deadline_ms, &r->rows, &r->trouble);
         if (outcome == SQ_MAYBE && r->claim)
             hfi_sq_ghost_add(link, r->claim);
         switch (outcome) {
@@ -110,8 +124,11 @@ hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
             break;
         case SQ_MAYBE:
             give(r, link);
+            odd = r->trouble.status == HF_CORRUPT; /* and will be so again */
+            if (odd && hfi_sq_only_reads(r->call))
+                return HF_CORRUPT;
             r->copied = true;
-            if (r->link || !r->again || hfi_now_ms() >= r->deadline_ms)
+            if (odd || r->link || !r->again || hfi_now_ms() >= r->deadline_ms)
                 return judge(r, HF_UNKNOWN);
             break;
         }

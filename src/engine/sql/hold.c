@@ -261,8 +261,8 @@ static hf_status record(struct sq_hold *hold, const struct hfi_name *name, hf_er
     status = aside(hold, hold->words->session_record, name, &rows, err);
     if (status != HF_OK)
         return status;
-    value = rows.count > 0 ? sq_at(&rows, 0, 0) : NULL;
-    if (!value)
+    value = sq_at(&rows, 0, 0);
+    if (value->type != SQ_BYTES && value->type != SQ_TEXT)
         status = hfi_error_set(err, HF_UNAVAILABLE, 0, "the name was recorded, and is gone");
     else if (value->len != name->len || memcmp(value->bytes, name->bytes, name->len) != 0)
         status = hfi_error_set(err, HF_CONFIG, 0,
@@ -336,9 +336,9 @@ static hf_status acquire_seated(struct sq_hold *hold, struct sq_stay *stay, hf_e
 
 static bool granted(const struct sq_hold *hold, const struct sq_rows *rows, enum sq_way way)
 {
-    const struct sq_value *value = rows->count > 0 ? sq_at(rows, 0, 0) : NULL;
+    const struct sq_value *value = sq_at(rows, 0, 0);
 
-    if (!value || value->type == SQ_NULL)
+    if (value->type == SQ_NULL)
         return false;
     /* PostgreSQL's pg_advisory_lock() is void: that it answers is the grant. */
     if (hold->conn->conf.mode == SQ_MODE_SESSION && (way == SQ_WAY_TRY || value->type == SQ_INT))
@@ -413,7 +413,7 @@ static enum sq_outcome number_call(struct sq_hold *hold, struct sq_seat *seat, e
 {
     struct sq_value key = sq_int(hfi_sq_hold_key(hold, name));
 
-    return hold->conn->driver->call(seat->link, call, &key, 1, deadline_ms, ret_rows, trouble);
+    return hfi_sq_send(seat->link, call, &key, 1, deadline_ms, ret_rows, trouble);
 }
 
 static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_seat *seat,
@@ -443,6 +443,10 @@ static enum sq_turn ask(struct sq_hold *hold, struct sq_stay *stay, struct sq_se
             seat->link, sql, way == SQ_WAY_WAIT ? HFI_NEVER : short_ms(hold), &rows, &trouble);
     if (way == SQ_WAY_WAIT)
         unwatch(hold, stay);
+    if (outcome == SQ_DONE && (rows.columns != 1 || rows.count > 1 || (!row && rows.count != 1))) {
+        trouble.status = hfi_sq_odd(seat->link, "lock", &rows, &trouble.error);
+        outcome = SQ_MAYBE; /* it ends with its connection, if it is ours */
+    }
     seat->link->in_txn = row && (outcome == SQ_DONE || outcome == SQ_REFUSED);
     if (outcome == SQ_DONE) {
         has = granted(hold, &rows, way);

@@ -38,7 +38,7 @@ static void about_limits(const struct report *report, const struct sq_rows *rows
 {
     char text[256];
 
-    for (uint32_t i = 0; i < rows->count && rows->columns >= 2; i++) {
+    for (uint32_t i = 0; i < rows->count; i++) {
         const struct sq_value *name = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
 
         snprintf(text, sizeof text,
@@ -71,7 +71,7 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     hf_status status = hfi_sq_doctor(conn, finding, arg, err);
 
     if (status == HF_OK)
-        status = hfi_sq_take(conn, until_ms, &link, err);
+        status = hfi_sq_take_raw(conn, until_ms, &link, err); /* needs no tables */
     if (status != HF_OK)
         return status;
     about_mode(&report, conn);

@@ -36,23 +36,16 @@ void hfi_sq_rows_free(struct sq_rows *rows)
     rows->columns = rows->count = 0;
 }
 
-static const struct sq_value *find(const struct sq_rows *rows, uint32_t row, uint32_t column)
-{
-    static const struct sq_value none;
-
-    return row < rows->count && column < rows->columns ? sq_at(rows, row, column) : &none;
-}
-
 int64_t hfi_sq_int(const struct sq_rows *rows, uint32_t row, uint32_t column)
 {
-    const struct sq_value *value = find(rows, row, column);
+    const struct sq_value *value = sq_at(rows, row, column);
 
     return value->type == SQ_INT ? value->number : 0;
 }
 
 char hfi_sq_letter(const struct sq_rows *rows, uint32_t row, uint32_t column)
 {
-    const struct sq_value *value = find(rows, row, column);
+    const struct sq_value *value = sq_at(rows, row, column);
 
     return (value->type == SQ_TEXT || value->type == SQ_BYTES) && value->len == 1
                ? *(const char *)value->bytes

@@ -7,6 +7,7 @@
  *   sql/secret.c    passwords from files and the environment
  *   sql/pool.c      connections (links): how many, who has one, deadlines, those that were lost
  *   sql/call.c      one statement on a link of the pool: retried where the server asks for it
+ *   sql/shape.c     what an answer must look like: nothing is read before it was looked at there
  *   sql/schema.c    tables and routines: made on first use, or only looked for
  *   sql/lease.c     mode=lease: acquire, release, renew, cancel, adopt, break
  *   sql/wait.c      mode=lease: who waits, the bell thread, heartbeats, pokes
@@ -59,10 +60,15 @@ struct sq_rows {
     char few_bytes[SQ_FEW_BYTES];
 };
 
+/* A value; where there is none, NULL of SQL. */
 static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t row,
                                            uint32_t column)
 {
-    return &rows->values[(size_t)row * rows->columns + column];
+    static const struct sq_value none = { .type = SQ_NULL };
+
+    return row < rows->count && column < rows->columns
+               ? &rows->values[(size_t)row * rows->columns + column]
+               : &none;
 }
 
 /* ---- one connection ----------------------------------------------------------------------------- */
@@ -105,6 +111,7 @@ struct sq_link {
  * (postgres/sql/, mariadb/sql/) with these parameters and columns, in this order. Times are of the
  * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQ_BYTES,
  * verdicts one letter of SQ_TEXT, all else SQ_INT. "n times": that many groups follow each other in params.
+ * An answer that has other columns is refused (sql/shape.c has these in a table).
  *
  * `client` is a random positive 62-bit number of the open store: its inbox. `window` is the claim window
  * as in the Redis engine: a grant by hand-over is good for that long unless it is renewed or released.
@@ -391,6 +398,10 @@ struct sq_request {
 /* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
  * or may still be. The words are in request->trouble.error. */
 hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *request);
+/* The driver's call(), whose answer has the shape that it must have. SQ_MAYBE with HF_CORRUPT: it has not. */
+enum sq_outcome hfi_sq_send(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
+                            struct sq_trouble *trouble);
 /* Any statement, on a link that the caller has. Retried like a call. */
 hf_status hfi_sq_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
                       struct sq_rows *ret_rows, struct sq_trouble *trouble);
@@ -401,6 +412,17 @@ void hfi_sq_rows_free(struct sq_rows *rows);
 /* For drivers: room for rows * columns values and `bytes` of data behind them. false: no memory. */
 bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
                       char **ret_data);
+
+/* ---- shape.c ------------------------------------------------------------------------------------------------ */
+
+/* Does the answer to a call of so many params have its shape? Durations beyond HF_MS_MAX become that. */
+bool hfi_sq_answer_fits(enum sq_call call, uint32_t params, struct sq_rows *rows);
+/* The same for any statement: these columns (shape.c has the letters), so many rows. */
+bool hfi_sq_fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most);
+/* It has not: the rows are freed, the link is of no use any more. `what` was asked, in words. HF_CORRUPT. */
+hf_status hfi_sq_odd(struct sq_link *link, const char *what, struct sq_rows *rows, hf_error *err);
+bool hfi_sq_only_reads(enum sq_call call);
+const char *hfi_sq_call_name(enum sq_call call);
 
 static inline struct sq_value sq_int(int64_t number)
 {

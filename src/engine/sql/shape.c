@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shape of answers: how many columns of which kind, how many rows, and in what range numbers may be. Whatever a server
+ * says is looked at here, once, before anything is read out of it. Pure.
+ */
+#include "engine/sql/sq.h"
+
+#include "util/error.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define ANY      UINT32_MAX
+#define CELL_MAX (HF_CELL_MAX + 64) /* with what src/prim puts before the caller's bytes */
+
+/*
+ * What sq.h says of each call. A letter for each column, a capital one if it may be NULL:
+ *
+ *   l  one letter          b  bytes               n  bytes, of a name       d  bytes, of a cell
+ *   i  any number          t  a token, or microseconds since 1970           v  a version of a cell
+ *   c  a count, a kind     k  which kind of name  m  milliseconds; beyond HF_MS_MAX they become that
+ *   x  an index: which of the items that were asked about
+ *
+ * Rows: from `least` to `most`, of an index also not more than were asked about. No columns: nothing of it is read.
+ */
+static const struct {
+    const char *name, *columns;
+    uint32_t least, most;
+    uint32_t before, group; /* parameters before the items that come n times, and of each item */
+    bool reads;             /* it changes nothing */
+} answers[SQ_CALLS] = {
+    [SQ_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
+    [SQ_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
+    [SQ_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
+    [SQ_CANCEL] = { "cancel", "lTCM", 1, 1, 0, 0, false },
+    [SQ_BEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
+    [SQ_POKE] = { "poke", "M", 0, 1, 0, 0, false },
+    [SQ_ADOPT] = { "adopt", "tckccmm", 0, 1, 0, 0, false },
+    [SQ_BREAK] = { "break", "l", 1, 1, 0, 0, false },
+    [SQ_NOTE] = { "note", NULL, 0, 0, 0, 0, false },
+    [SQ_LOOK] = { "look", "lnkcMTTCIMMIB", 0, ANY, 0, 0, true },
+    [SQ_SWEEP] = { "sweep", NULL, 0, 0, 0, 0, false },
+    [SQ_CELL_READ] = { "read a cell", "vdm", 0, 1, 0, 0, true },
+    [SQ_CELL_SWAP] = { "write a cell", "lV", 1, 1, 0, 0, false },
+    [SQ_CELL_LOOK] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
+    [SQ_TIME] = { "time", "t", 1, 1, 0, 0, true },
+    [SQ_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
+    [SQ_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
+    [SQ_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
+};
+
+static bool within(int64_t number, int64_t least, int64_t most)
+{
+    return number >= least && number <= most;
+}
+
+static bool number_fits(struct sq_value *value, char kind, uint32_t items)
+{
+    if (value->type != SQ_INT)
+        return false;
+    switch (kind) {
+    case 't':
+        return within(value->number, 0, (int64_t)HFI_TOKEN_LIMIT);
+    case 'v':
+        return value->number >= 0;
+    case 'c':
+        return within(value->number, 0, UINT32_MAX);
+    case 'k':
+        return within(value->number, 0, HFI_MODE_SEMAPHORE);
+    case 'x':
+        return within(value->number, 0, (int64_t)items - 1);
+    case 'm':
+        if (value->number > HF_MS_MAX)
+            value->number = HF_MS_MAX;
+        if (value->number < -HF_MS_MAX)
+            value->number = -HF_MS_MAX;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool value_fits(struct sq_value *value, char kind, uint32_t items)
+{
+    bool bytes = value->type == SQ_BYTES || value->type == SQ_TEXT;
+
+    if (value->type == SQ_NULL)
+        return isupper((unsigned char)kind);
+    switch (tolower((unsigned char)kind)) {
+    case 'l':
+        return bytes && value->len == 1;
+    case 'b':
+        return bytes;
+    case 'n':
+        return bytes && value->len >= 1 && value->len <= HF_NAME_MAX;
+    case 'd':
+        return bytes && value->len <= CELL_MAX;
+    default:
+        return number_fits(value, (char)tolower((unsigned char)kind), items);
+    }
+}
+
+static bool fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most,
+                 uint32_t items)
+{
+    size_t count = strlen(columns);
+
+    if (rows->count < least || rows->count > most || (rows->count > 0 && rows->columns != count))
+        return false;
+    for (size_t i = 0; i < rows->count * count; i++)
+        if (!value_fits(&rows->values[i], columns[i % count], items))
+            return false;
+    return true;
+}
+
+bool hfi_sq_fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most)
+{
+    return fits(rows, columns, least, most, 0);
+}
+
+bool hfi_sq_answer_fits(enum sq_call call, uint32_t params, struct sq_rows *rows)
+{
+    uint32_t items =
+        answers[call].group ? (params - answers[call].before) / answers[call].group : 0;
+    uint32_t most = answers[call].group ? items : answers[call].most;
+
+    return !answers[call].columns ||
+           fits(rows, answers[call].columns, answers[call].least, most, items);
+}
+
+bool hfi_sq_only_reads(enum sq_call call)
+{
+    return answers[call].reads;
+}
+
+const char *hfi_sq_call_name(enum sq_call call)
+{
+    return answers[call].name;
+}
+
+hf_status hfi_sq_odd(struct sq_link *link, const char *what, struct sq_rows *rows, hf_error *err)
+{
+    hfi_sq_rows_free(rows);
+    link->dead = true;
+    return hfi_error_set(
+        err, HF_CORRUPT, 0,
+        "the server's answer (%s) does not have the columns and rows that it must have", what);
+}
