@@ -243,8 +243,7 @@ static void one_foreign_without_rights(void **state)
     char url[128];
 
     (void)state;
-    snprintf(url, sizeof url, "redis://app:sesame@127.0.0.1:%u?wire=plain",
-             (unsigned)server->port);
+    snprintf(url, sizeof url, "redis://app:sesame@127.0.0.1:%u?wire=plain", (unsigned)server->port);
     store = open_at(url);
     server_do(server, "ACL SETUSER app resetkeys ~a ~b ~c ~bad");
     {
@@ -356,8 +355,12 @@ static void names_of_another_version(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        REFUSAL(out_of_memory),    REFUSAL(out_of_memory_while_held), REFUSAL(too_few_replicas),
-        REFUSAL(cannot_save),      REFUSAL(became_a_replica),         REFUSAL(key_of_another_kind),
+        REFUSAL(out_of_memory),
+        REFUSAL(out_of_memory_while_held),
+        REFUSAL(too_few_replicas),
+        REFUSAL(cannot_save),
+        REFUSAL(became_a_replica),
+        REFUSAL(key_of_another_kind),
         TEST(lock_without_an_end),
         REFUSAL(one_key_of_another_kind),
         REFUSAL(one_of_another_version),
