@@ -5,6 +5,10 @@
 --
 -- Each look is a transaction of its own that needs the lock of the waiter's row: who grants to it meanwhile has that lock,
 -- and who will do so reads the clock after it. So a beat holds one lock at a time, and two names never wait for each other.
+--
+-- "Q" carries the name's last token as it was before that look. A waiter may have been granted before, lapsed, and been queued
+-- once more by a late copy of its acquire; the bell's answer with that grant may still be on its way. Its token is not larger,
+-- or it was granted after this call was sent, and then its window counts from a send that was before it.
 CREATE PROCEDURE IF NOT EXISTS `~beat` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
@@ -13,7 +17,7 @@ BEGIN
   DECLARE v_owner VARBINARY(16);
   DECLARE v_none BOOL DEFAULT FALSE;
   DECLARE v_state CHAR(1);
-  DECLARE v_us, v_ticket, v_token, v_until, v_next BIGINT DEFAULT 0;
+  DECLARE v_us, v_ticket, v_token, v_until, v_next, v_last BIGINT DEFAULT 0;
   DECLARE v_tokens INT DEFAULT 0;
   DECLARE v_result LONGTEXT CHARACTER SET ascii DEFAULT '';
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
@@ -23,7 +27,9 @@ BEGIN
   WHILE v_at < LENGTH(p_list) DO
     SET v_len = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
     SET v_name = SUBSTRING(p_list, v_at + 2, v_len), v_owner = SUBSTRING(p_list, v_at + 2 + v_len, 16);
-    SET v_at = v_at + 18 + v_len, v_none = FALSE, v_next = 0;
+    SET v_at = v_at + 18 + v_len, v_next = 0, v_last = 0;
+    SELECT token INTO v_last FROM `~names` WHERE name = v_name;
+    SET v_none = FALSE;
     SELECT state, ticket, token, tokens, until INTO v_state, v_ticket, v_token, v_tokens, v_until
       FROM `~claims` FORCE INDEX (owner) WHERE owner = v_owner AND name = v_name FOR UPDATE;
     IF v_none THEN
@@ -48,7 +54,7 @@ BEGIN
       ELSE
         SET v_next = GREATEST(1, 1 + (v_next - v_us) DIV 1000);
       END IF;
-      SET v_result = CONCAT(v_result, 'Q,0,0,', v_next, ';');
+      SET v_result = CONCAT(v_result, 'Q,', v_last, ',0,', v_next, ';');
     END IF;
   END WHILE;
   SELECT v_result;
