@@ -43,10 +43,11 @@ BEGIN
     ELSEIF v_state <> 'W' THEN
       SET v_result = CONCAT(v_result, 'G,', v_token, ',', v_tokens, ',', (v_until - v_us) DIV 1000, ';');
     ELSE
+      -- An end that is too far ahead is looked after at once: the clock was set back, and each look would find it as far ahead.
       -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
-      SELECT IF(closed >= v_us, closed, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
-          IF(holders > (x_owner <> ''), soon, 9007199254740992)))
-        INTO v_next FROM `~names` WHERE name = v_name;
+      SELECT IF(closed >= v_us, IF(closed > v_us + x_delay * 1000, v_us, closed), IF(soon_end > v_us + x_ttl * 1000, v_us, soon_end))
+        INTO v_next FROM (SELECT closed, x_delay, x_ttl, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
+          IF(holders > (x_owner <> ''), soon, 9007199254740992)) AS soon_end FROM `~names` WHERE name = v_name) AS n;
       IF v_next + 1000000 >= v_us AND EXISTS (SELECT 1 FROM `~claims` w LEFT JOIN `~clients` c ON c.client = w.client
           WHERE w.name = v_name AND w.ticket < v_ticket AND w.state = 'W' AND
             GREATEST(COALESCE(c.until, 0), w.since + w.claim_window * 1000) >= v_us) THEN

@@ -15,7 +15,7 @@ DECLARE
     h @holders;
     mine int8;
 BEGIN
-    UPDATE @clients x SET until = greatest(x.until, t + p_window * 1000) WHERE x.client = p_client;
+    UPDATE @clients x SET until = t + p_window * 1000 WHERE x.client = p_client;
     IF NOT FOUND THEN
         INSERT INTO @clients (client, until) VALUES (p_client, t + p_window * 1000)
         ON CONFLICT (client) DO UPDATE SET until = excluded.until;
