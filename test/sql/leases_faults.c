@@ -4,7 +4,6 @@
  * holders are told, that waiters go on, and that nothing stays held that nobody can release.
  */
 #include "leases.h"
-#include "proxy.h"
 
 #define IMPATIENT "&op_timeout=900ms"
 
@@ -220,108 +219,10 @@ static void the_second_is_kept_alive(void **state)
     close_store(holder);
 }
 
-/* A store behind the proxy. */
-static hf_store *open_behind(struct proxy *proxy, const char *more)
-{
-    uint16_t port = leases_db->port;
-    hf_store *store;
-
-    leases_db->port = proxy_port(proxy);
-    store = leases_open(more);
-    leases_db->port = port;
-    return store;
-}
-
-/* The client that waits for "warm" has just sent a heartbeat: the next one is a third of a window away. */
-static void await_beat(void)
-{
-    const char *until = leases_db->kind == DB_POSTGRES
-                            ? "SELECT c.until FROM hfl_clients c JOIN hfl_waiters w ON "
-                              "w.client = c.client WHERE w.name = 'warm'"
-                            : "SELECT c.until FROM hfl_clients c JOIN hfl_claims w ON "
-                              "w.client = c.client WHERE w.name = 'warm'";
-    long long last = db_do(leases_db, "%s", until);
-
-    AWAIT(db_do(leases_db, "%s", until) != last);
-}
-
-/* With those of clients that have not been heard of for a window. */
-static long long rows_of_waiters(const char *name)
-{
-    if (leases_db->kind == DB_POSTGRES)
-        return db_do(leases_db, "SELECT count(*) FROM hfl_waiters WHERE name = '%s'", name);
-    return db_do(leases_db, "SELECT count(*) FROM hfl_claims WHERE name = '%s' AND state = 'W'",
-                 name);
-}
-
-/*
- * A grant lapses before its message arrives, the name goes to another, and a late copy of the acquire queues the waiter
- * once more. Its heartbeat is then answered "still waiting", and so the message looks as if it were newer than that. It
- * must not be taken for a grant: two would hold.
- */
-static void message_of_a_lapsed_grant(void **state)
-{
-    struct proxy *proxy = proxy_start(leases_db->port);
-    hf_store *direct = leases_open(""), *next = leases_open("");
-    hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s");
-    hf_request request = with_ttl(mutex_request("lapsed"), LIMIT_MS), warm = mutex_request("warm");
-    hf_request short_one;
-    hf_lease *lease = take(direct, &request), *other = take(direct, &warm);
-    struct attempt keeper, late, heir;
-    uint64_t token;
-
-    (void)state;
-    warm.wait_ms = request.wait_ms = LIMIT_MS;
-    attempt_start(&keeper, store, &warm); /* the bell listens: an acquire asks to be queued */
-    AWAIT(count_waiters(direct, "warm") == 1);
-    await_beat();
-    proxy_block(proxy, PROXY_UP, true);
-    short_one = with_ttl(request, 5000); /* as the window: no renewal confirms what is granted */
-    attempt_start(&late, store, &short_one);
-    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
-    attempt_settled(&late);
-    proxy_cut_late(proxy);
-    proxy_heal(proxy);
-    AWAIT(count_waiters(direct, "lapsed") == 1);
-    attempt_start(&heir, next, &request);
-    AWAIT(count_waiters(direct, "lapsed") == 2);
-
-    await_beat();
-    proxy_block(proxy, PROXY_UP, true);
-    proxy_block(proxy, PROXY_DOWN, true);
-    give(lease); /* to `late`, which does not hear of it */
-    EXPECT(HF_OK, attempt_join(&heir));
-    CHECK(!late.ended && count_waiters(direct, "lapsed") == 0);
-    proxy_deliver(proxy);
-    AWAIT(rows_of_waiters("lapsed") == 1); /* again */
-    proxy_heal(proxy);
-    AWAIT(proxy_held(proxy, PROXY_UP) == 0 && proxy_held(proxy, PROXY_DOWN) == 0);
-    await_beat(); /* what came before it has been heard */
-    CHECK(hf_lease_state(heir.lease) == HF_STATE_HELD);
-    CHECK(!late.ended);
-    token = hf_token(heir.lease);
-    give(heir.lease);
-    EXPECT(HF_OK, attempt_join(&late)); /* and a new message is heard */
-    CHECK(hf_token(late.lease) > token);
-    give(late.lease);
-    give(other);
-    EXPECT(HF_OK, attempt_join(&keeper));
-    give(keeper.lease);
-    close_store(store);
-    close_store(next);
-    close_store(direct);
-    proxy_stop(proxy);
-}
-
 const struct CMUnitTest leases_fault_cases[] = {
-    cmocka_unit_test(message_of_a_lapsed_grant),
-    cmocka_unit_test(server_stands_still),
-    cmocka_unit_test(late_statement),
-    cmocka_unit_test(holder_is_told_of_silence),
-    cmocka_unit_test(all_go_on_after_a_crash),
-    cmocka_unit_test(sessions_are_ended),
-    cmocka_unit_test(asked_while_away),
-    cmocka_unit_test(commits_are_lost),
-    cmocka_unit_test(the_second_is_kept_alive),
+    cmocka_unit_test(server_stands_still),       cmocka_unit_test(late_statement),
+    cmocka_unit_test(holder_is_told_of_silence), cmocka_unit_test(all_go_on_after_a_crash),
+    cmocka_unit_test(sessions_are_ended),        cmocka_unit_test(asked_while_away),
+    cmocka_unit_test(commits_are_lost),          cmocka_unit_test(the_second_is_kept_alive),
 };
 const size_t leases_fault_count = sizeof leases_fault_cases / sizeof *leases_fault_cases;

@@ -12,6 +12,10 @@
 --
 -- The lock of a waiter's row is taken before the clock is read. BEAT takes it too: what it answers "still
 -- waiting" has its grant's window begin later than that beat was sent.
+--
+-- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
+-- gone, and with it the user lock by which it is found (bell.c, ring.sql). Such a waiter is taken out and never was granted
+-- anything: if its client is only about to connect again, its next beat tells it that it is forgotten, and it asks anew.
 CREATE PROCEDURE IF NOT EXISTS `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARACTER SET ascii)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 settle: BEGIN
@@ -73,7 +77,8 @@ settle: BEGIN
     ELSE
       SET v_us = @NOW@, v_alive = 0;
       SELECT until INTO v_alive FROM `~clients` WHERE client = v_client;
-      IF GREATEST(v_alive, v_since + v_window * 1000) < v_us THEN
+      IF GREATEST(v_alive, v_since + v_window * 1000) < v_us OR
+          IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(v_client)))) IS NULL THEN
         DELETE FROM `~claims` WHERE name = p_name AND ticket = v_ticket;
         SET v_waiters = v_waiters - 1, v_head = v_ticket + 1, v_changed = TRUE;
       ELSE

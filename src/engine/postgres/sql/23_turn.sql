@@ -9,6 +9,10 @@
 -- An end that is further ahead than its ttl was written by a clock that has been set back since. It becomes a ttl from now:
 -- a holder that lives has renewed at most a ttl ago, so its lease does not end before it knows, and one that is dead does
 -- not keep the name until the clock has come that far again.
+-- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
+-- gone: that one has an advisory lock, shared, with the client's number (postgres/bell.c), so that we get it only if nobody
+-- listens. Such a waiter is taken out and never was granted anything: if its client is only about to connect again, its next
+-- beat tells it that it is forgotten, and it asks anew. Two who try at once may see each other: then the grant's window ends it.
 CREATE OR REPLACE FUNCTION @turn_1(n @names) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
     t int8 := @us_1();
@@ -48,7 +52,7 @@ BEGIN
         END IF;
         SELECT c.until INTO alive FROM @clients c WHERE c.client = w.client FOR SHARE;
         t := @us_1();
-        IF alive IS NULL OR t > alive THEN
+        IF alive IS NULL OR t > alive OR pg_try_advisory_xact_lock(w.client) THEN
             DELETE FROM @waiters x WHERE x.owner = w.owner;
             n.waiters := n.waiters - 1;
             n.head := w.seq;
