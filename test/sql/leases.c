@@ -548,7 +548,7 @@ static void least_rights(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest cases[32] = {
+    static struct CMUnitTest cases[40] = {
         cmocka_unit_test(first_use_by_many),
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),
@@ -575,6 +575,8 @@ int main(int argc, char **argv)
         db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
     memcpy(cases + count, leases_fault_cases, leases_fault_count * sizeof *cases);
     count += leases_fault_count;
+    memcpy(cases + count, leases_heir_cases, leases_heir_count * sizeof *cases);
+    count += leases_heir_count;
     memcpy(cases + count, leases_clock_cases, leases_clock_count * sizeof *cases);
     count += leases_clock_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);

@@ -103,6 +103,76 @@ static void clock_jumps_back(void **state)
     close_store(store);
 }
 
+static hf_request dead_request(const char *name, hf_kind kind)
+{
+    hf_request request = waiting_request(name);
+
+    request.kind = kind;
+    request.capacity = kind == HF_SEMAPHORE ? 2 : 0;
+    request.flags = HF_DETACHED; /* nobody renews it once its store is closed */
+    request.ttl_ms = 2000;
+    return request;
+}
+
+/* What died before the clock went back by an hour ends within its ttl after somebody has looked, and not an hour later:
+ * granted at once, by hand-over, beside a holder that lives, with a lock delay, with a waiter that was there before. */
+static void dead_holders_end_after_a_jump_back(void **state)
+{
+    static const char *const names[] = { "at once", "handed", "beside", "delayed", "before" };
+    enum { HANDED = 1, BESIDE, DELAYED, BEFORE, NAMES };
+    hf_store *dead = leases_open(""), *living = leases_open(""), *second = leases_open("");
+    hf_request request = mutex_request("alive"), next = waiting_request("alive");
+    hf_request beside = dead_request("beside", HF_SEMAPHORE);
+    struct attempt attempts[NAMES], alive, heir;
+    hf_lease *lease, *other;
+    char handle[HF_HANDLE_MAX];
+
+    (void)state;
+    request.ttl_ms = beside.ttl_ms = 5000;
+    beside.flags = 0;
+    lease = take(living, &request);
+    other = take(living, &beside);
+    for (int i = 0; i < NAMES; i++) {
+        hf_request mine = dead_request(names[i], i == BESIDE ? HF_SEMAPHORE : HF_MUTEX);
+
+        mine.lock_delay_ms = i == DELAYED ? 1000 : 0;
+        if (i == HANDED) {
+            hf_request first = mutex_request(names[i]);
+            hf_lease *before = take(living, &first);
+
+            attempt_start(&heir, dead, &mine);
+            AWAIT(count_waiters(living, names[i]) == 1);
+            give(before);
+            EXPECT(HF_OK, attempt_join(&heir));
+        } else {
+            heir.lease = take(dead, &mine);
+        }
+        EXPECT(HF_OK, hf_lease_handle(heir.lease, handle)); /* so the store can be closed */
+        attempts[i].request = dead_request(names[i], mine.kind);
+        attempts[i].request.flags = 0;
+    }
+    attempt_start(&attempts[BEFORE], second, &attempts[BEFORE].request);
+    AWAIT(count_waiters(living, names[BEFORE]) == 1);
+    EXPECT(HF_OK, hf_close(dead, 0));
+    jump(-HOUR_MS);
+    attempt_start(&alive, second, &next);
+    for (int i = 0; i < BEFORE; i++)
+        attempt_start(&attempts[i], second, &attempts[i].request);
+    for (int i = 0; i < NAMES; i++) {
+        EXPECT(HF_OK, attempt_join(&attempts[i]));
+        give(attempts[i].lease);
+    }
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD && hf_lease_state(other) == HF_STATE_HELD);
+    CHECK(!alive.ended); /* who lives is not cut short */
+    give(lease);
+    give(other);
+    EXPECT(HF_OK, attempt_join(&alive));
+    give(alive.lease);
+    jump(HOUR_MS);
+    close_store(second);
+    close_store(living);
+}
+
 struct late_swap {
     hf_store *store;
     uint64_t version;
@@ -139,7 +209,8 @@ static void cell_ends_under_a_swap(void **state)
     close_store(swap.store);
 }
 
-const struct CMUnitTest leases_clock_cases[] = { cmocka_unit_test(clock_jumps_forward),
-                                                 cmocka_unit_test(clock_jumps_back),
-                                                 cmocka_unit_test(cell_ends_under_a_swap) };
+const struct CMUnitTest leases_clock_cases[] = {
+    cmocka_unit_test(clock_jumps_forward), cmocka_unit_test(clock_jumps_back),
+    cmocka_unit_test(dead_holders_end_after_a_jump_back), cmocka_unit_test(cell_ends_under_a_swap)
+};
 const size_t leases_clock_count = sizeof leases_clock_cases / sizeof *leases_clock_cases;

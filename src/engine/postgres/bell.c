@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bell: a link that listens on the channel of this client. What the functions say on it (sql/turn.sql,
- * sql/break.sql, sql/cell_swap.sql):
+ * The bell: a link that listens on the channel of this client. Its advisory lock tells those who grant that somebody
+ * listens (sql/23_turn.sql). It is shared: a former bell of ours, of which the server does not know yet that it is gone, is in
+ * nobody's way. What the functions say on the channel (sql/23_turn.sql, sql/37_break.sql, sql/40_cells.sql):
  *
  *   G <owner> <token> <tokens> <window ms>     granted
  *   L <owner> <token>                          broken
@@ -25,12 +26,13 @@ hf_status hfi_pg_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq
 {
     struct sq_trouble trouble;
     struct sq_rows rows = { 0 };
-    char sql[128];
+    char sql[192];
     hf_status status = hfi_pg_open(conn, deadline_ms, ret_bell, err);
 
     if (status != HF_OK)
         return status;
-    snprintf(sql, sizeof sql, "LISTEN \"%s%lld\"", conn->conf.prefix, (long long)conn->client);
+    snprintf(sql, sizeof sql, "SELECT pg_advisory_lock_shared(%lld)::text; LISTEN \"%s%lld\"",
+             (long long)conn->client, conn->conf.prefix, (long long)conn->client);
     if (hfi_pg_text(*ret_bell, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
         hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         hfi_pg_close(*ret_bell);

@@ -128,10 +128,10 @@ struct sq_link {
  *           at its row, ask for it alone
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
  * BEAT      client, window, n times (name, owner) -> index, verdict, token, tokens, ms
- *           Our waiters live for one window more. Of each that we think waits: Q it does (ms: until a POKE of the
- *           name is worth while if it is the first that lives, at least 1; 0: it is not, or there is nothing to wait
- *           for); G it was granted (ms of it that are left); N the server has forgotten it.
- *           "Q" promises that no grant to it was made, by the clock, before this call was sent: so BEAT must
+ *           Our waiters live for one window more. Of each that we think waits: Q it does (token: as ACQUIRE says it; ms:
+ *           until a POKE of the name is worth while if it is the first that lives, at least 1; 0: it is not, or there
+ *           is nothing to wait for); G it was granted (ms of it that are left); N the server has forgotten it.
+ *           "Q" promises that no grant to it with a larger token was made, by the clock, before this call was sent: so BEAT must
  *           exclude who grants to this client meanwhile (PostgreSQL: the client's row is locked by both), and who
  *           grants reads the clock after that lock.
  * POKE      name                  -> ms (as BEAT) until the next is worth while; 0. Ends what has expired, hands over.

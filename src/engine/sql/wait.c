@@ -369,6 +369,7 @@ static void answer(struct hfi_conn *conn, const struct roll *roll, const struct 
                    uint32_t row, int64_t sent_ms)
 {
     int64_t i = hfi_sq_int(rows, row, 0), ms = hfi_sq_int(rows, row, 4);
+    uint64_t token = (uint64_t)hfi_sq_int(rows, row, 2);
     char letter = hfi_sq_letter(rows, row, 1);
     struct sq_wait *wait;
 
@@ -379,10 +380,11 @@ static void answer(struct hfi_conn *conn, const struct roll *roll, const struct 
     if (wait && wait->state == SQ_QUEUED && !wait->granted) {
         if (letter == 'Q') {
             wait->heard_ms = sent_ms;
+            if (token > wait->floor)
+                wait->floor = token; /* heard_ms is not before what was granted up to it */
             wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + 5 : HFI_NEVER;
         } else if (letter == 'G') {
-            grant(wait, (uint64_t)hfi_sq_int(rows, row, 2), (uint32_t)hfi_sq_int(rows, row, 3),
-                  sent_ms, ms);
+            grant(wait, token, (uint32_t)hfi_sq_int(rows, row, 3), sent_ms, ms);
         } else if (letter == 'N') {
             wait->forgotten = true;
             hfi_sq_wait_wake(wait);

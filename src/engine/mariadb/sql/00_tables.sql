@@ -12,6 +12,10 @@
 --   soon   <= the end of every claim in state G or H
 --   head   <= the ticket of every claim in state W; tickets rise: first come, first served
 --   token  >= every token ever given
+--   x_ttl, x_delay: of x; without x the longest ttl or window of the claims in state G or H, and the delay for which it is closed
+--
+-- No end is further ahead of the clock than the ttl beside it (of a claim: ttl or window; of `closed`: the delay), unless the
+-- clock was set back since: then settle cuts it.
 --
 -- claims: W waits; G granted by hand-over and not renewed yet: the bell tells its client; H held; L was broken,
 -- its client is to be told.

@@ -111,7 +111,8 @@ acquire: BEGIN
           p_window, v_us, v_until, p_label);
       UPDATE `~names` SET mode = v_mode, capacity = v_capacity, taken = v_taken + p_permits, holders = v_holders + 1,
           token = v_first + p_tokens - 1, ticket = v_ticket + 1,
-          soon = IF(v_holders > 0, LEAST(v_soon, v_until), v_until)
+          soon = IF(v_holders > 0, LEAST(v_soon, v_until), v_until),
+          x_ttl = IF(v_holders > 0, GREATEST(x_ttl, p_ttl, p_window), GREATEST(p_ttl, p_window))
         WHERE name = p_name;
     END IF;
     COMMIT;

@@ -5,6 +5,10 @@
 --
 -- Each look is a transaction of its own that needs the lock of the waiter's row: who grants to it meanwhile has that lock,
 -- and who will do so reads the clock after it. So a beat holds one lock at a time, and two names never wait for each other.
+--
+-- "Q" carries the name's last token as it was before that look. A waiter may have been granted before, lapsed, and been queued
+-- once more by a late copy of its acquire; the bell's answer with that grant may still be on its way. Its token is not larger,
+-- or it was granted after this call was sent, and then its window counts from a send that was before it.
 CREATE PROCEDURE IF NOT EXISTS `~beat` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
@@ -13,7 +17,7 @@ BEGIN
   DECLARE v_owner VARBINARY(16);
   DECLARE v_none BOOL DEFAULT FALSE;
   DECLARE v_state CHAR(1);
-  DECLARE v_us, v_ticket, v_token, v_until, v_next BIGINT DEFAULT 0;
+  DECLARE v_us, v_ticket, v_token, v_until, v_next, v_last BIGINT DEFAULT 0;
   DECLARE v_tokens INT DEFAULT 0;
   DECLARE v_result LONGTEXT CHARACTER SET ascii DEFAULT '';
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
@@ -23,7 +27,9 @@ BEGIN
   WHILE v_at < LENGTH(p_list) DO
     SET v_len = CONV(HEX(SUBSTRING(p_list, v_at, 2)), 16, 10);
     SET v_name = SUBSTRING(p_list, v_at + 2, v_len), v_owner = SUBSTRING(p_list, v_at + 2 + v_len, 16);
-    SET v_at = v_at + 18 + v_len, v_none = FALSE, v_next = 0;
+    SET v_at = v_at + 18 + v_len, v_next = 0, v_last = 0;
+    SELECT token INTO v_last FROM `~names` WHERE name = v_name;
+    SET v_none = FALSE;
     SELECT state, ticket, token, tokens, until INTO v_state, v_ticket, v_token, v_tokens, v_until
       FROM `~claims` FORCE INDEX (owner) WHERE owner = v_owner AND name = v_name FOR UPDATE;
     IF v_none THEN
@@ -37,10 +43,11 @@ BEGIN
     ELSEIF v_state <> 'W' THEN
       SET v_result = CONCAT(v_result, 'G,', v_token, ',', v_tokens, ',', (v_until - v_us) DIV 1000, ';');
     ELSE
+      -- An end that is too far ahead is looked after at once: the clock was set back, and each look would find it as far ahead.
       -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
-      SELECT IF(closed >= v_us, closed, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
-          IF(holders > (x_owner <> ''), soon, 9007199254740992)))
-        INTO v_next FROM `~names` WHERE name = v_name;
+      SELECT IF(closed >= v_us, IF(closed > v_us + x_delay * 1000, v_us, closed), IF(soon_end > v_us + x_ttl * 1000, v_us, soon_end))
+        INTO v_next FROM (SELECT closed, x_delay, x_ttl, LEAST(IF(x_owner <> '', x_until, 9007199254740992),
+          IF(holders > (x_owner <> ''), soon, 9007199254740992)) AS soon_end FROM `~names` WHERE name = v_name) AS n;
       IF v_next + 1000000 >= v_us AND EXISTS (SELECT 1 FROM `~claims` w LEFT JOIN `~clients` c ON c.client = w.client
           WHERE w.name = v_name AND w.ticket < v_ticket AND w.state = 'W' AND
             GREATEST(COALESCE(c.until, 0), w.since + w.claim_window * 1000) >= v_us) THEN
@@ -48,7 +55,7 @@ BEGIN
       ELSE
         SET v_next = GREATEST(1, 1 + (v_next - v_us) DIV 1000);
       END IF;
-      SET v_result = CONCAT(v_result, 'Q,0,0,', v_next, ';');
+      SET v_result = CONCAT(v_result, 'Q,', v_last, ',0,', v_next, ';');
     END IF;
   END WHILE;
   SELECT v_result;

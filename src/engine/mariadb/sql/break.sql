@@ -42,7 +42,8 @@ BEGIN
   END IF;
   IF v_verdict = 'B' THEN
     IF v_delay > 0 THEN
-      UPDATE `~names` SET closed = GREATEST(closed, v_us + v_delay * 1000) WHERE name = p_name;
+      UPDATE `~names` SET closed = GREATEST(closed, v_us + v_delay * 1000), x_delay = GREATEST(x_delay, v_delay)
+        WHERE name = p_name;
     END IF;
     CALL `~settle`(p_name, v_rings);
     SET v_rings = CONCAT_WS(',', NULLIF(v_rings, ''), v_client);

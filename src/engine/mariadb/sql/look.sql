@@ -9,13 +9,13 @@ BEGIN
     SELECT 'H' AS what, 0 AS part, 0 AS ticket, name, mode, capacity,
         IF(closed >= v_us, 1 + (closed - v_us) DIV 1000, 0) AS closed,
         x_holds AS holds, x_token AS token, capacity AS permits, x_flags AS flags, (v_us - x_since) DIV 1000 AS age,
-        (x_until - v_us) DIV 1000 AS ttl, x_tid AS tid, x_label AS label
+        LEAST((x_until - v_us) DIV 1000, x_ttl) AS ttl, x_tid AS tid, x_label AS label
       FROM `~names` WHERE (p_name IS NULL OR name = p_name) AND x_owner <> '' AND x_until >= v_us
     UNION ALL
     SELECT IF(c.state = 'W', 'W', 'H'), IF(c.state = 'W', 1, 0), c.ticket, c.name, n.mode, n.capacity,
         IF(n.closed >= v_us, 1 + (n.closed - v_us) DIV 1000, 0),
         c.holds, c.token, c.permits, c.flags, (v_us - c.since) DIV 1000,
-        IF(c.state = 'W', 0, (c.until - v_us) DIV 1000), c.tid, c.label
+        IF(c.state = 'W', 0, LEAST((c.until - v_us) DIV 1000, GREATEST(c.ttl, c.claim_window))), c.tid, c.label
       FROM `~claims` c JOIN `~names` n ON n.name = c.name LEFT JOIN `~clients` l ON l.client = c.client
       WHERE (p_name IS NULL OR c.name = p_name) AND ((c.state IN ('G', 'H') AND c.until >= v_us) OR
         (c.state = 'W' AND GREATEST(COALESCE(l.until, 0), c.since + c.claim_window * 1000) >= v_us))

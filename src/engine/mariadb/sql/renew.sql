@@ -44,7 +44,7 @@ BEGIN
         IF v_found > 0 THEN
           UPDATE `~claims` FORCE INDEX (owner) SET until = v_us + v_ttl * 1000, ttl = v_ttl, state = 'H'
             WHERE owner = v_owner AND name = v_name AND state IN ('G', 'H');
-          UPDATE `~names` SET soon = LEAST(soon, v_us + v_ttl * 1000) WHERE name = v_name;
+          UPDATE `~names` SET soon = LEAST(soon, v_us + v_ttl * 1000), x_ttl = GREATEST(x_ttl, v_ttl) WHERE name = v_name;
         END IF;
       END IF;
     END IF;

@@ -6,27 +6,42 @@
 -- Why two can never hold what excludes one another: every change of `taken` happens under the row lock of the
 -- name together with the change of the record, and a grant is made only where it fits beside `taken`.
 --
+-- An end that is further ahead than its ttl was written by a clock that has been set back since. It becomes a ttl from now: a
+-- holder that lives has renewed at most a ttl ago, so its lease does not end before it knows, and one that is dead does not keep
+-- the name until the clock has come that far again.
+--
 -- The lock of a waiter's row is taken before the clock is read. BEAT takes it too: what it answers "still
 -- waiting" has its grant's window begin later than that beat was sent.
+--
+-- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
+-- gone, and with it the user lock by which it is found (bell.c, ring.sql). Such a waiter is taken out and never was granted
+-- anything: if its client is only about to connect again, its next beat tells it that it is forgotten, and it asks anew.
 CREATE PROCEDURE IF NOT EXISTS `~settle` (IN p_name VARBINARY(512), INOUT io_rings TEXT CHARACTER SET ascii)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 settle: BEGIN
   DECLARE v_none, v_changed BOOL DEFAULT FALSE;
-  DECLARE v_us, v_token, v_head, v_soon, v_closed, v_x_until, v_x_delay, v_first, v_alive BIGINT DEFAULT 0;
+  DECLARE v_us, v_token, v_head, v_soon, v_closed, v_x_until, v_x_ttl, v_x_delay, v_first, v_alive BIGINT DEFAULT 0;
   DECLARE v_capacity, v_taken, v_holders, v_waiters, v_dead, v_dead_permits INT DEFAULT 0;
   DECLARE v_x_owner VARBINARY(16) DEFAULT '';
-  DECLARE v_ticket, v_client, v_window, v_since, v_delayed BIGINT DEFAULT 0;
+  DECLARE v_ticket, v_client, v_window, v_ttl, v_since, v_delayed, v_delay BIGINT DEFAULT 0;
   DECLARE v_permits, v_tokens INT DEFAULT 0;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_none = TRUE;
 
-  SELECT capacity, taken, holders, waiters, token, head, soon, closed, x_owner, x_until, x_delay
-    INTO v_capacity, v_taken, v_holders, v_waiters, v_token, v_head, v_soon, v_closed, v_x_owner, v_x_until, v_x_delay
+  SELECT capacity, taken, holders, waiters, token, head, soon, closed, x_owner, x_until, x_ttl, x_delay
+    INTO v_capacity, v_taken, v_holders, v_waiters, v_token, v_head, v_soon, v_closed, v_x_owner, v_x_until, v_x_ttl,
+      v_x_delay
     FROM `~names` WHERE name = p_name FOR UPDATE;
   IF v_none THEN
     LEAVE settle;
   END IF;
   SET v_us = @NOW@;
 
+  IF v_closed > v_us + v_x_delay * 1000 THEN
+    SET v_closed = v_us + v_x_delay * 1000 - 1, v_changed = TRUE;
+  END IF;
+  IF v_x_owner <> '' AND v_x_until > v_us + v_x_ttl * 1000 THEN
+    SET v_x_until = v_us + v_x_ttl * 1000, v_changed = TRUE;
+  END IF;
   IF v_x_owner <> '' AND v_x_until < v_us THEN
     IF v_x_delay > 0 THEN
       SET v_closed = GREATEST(v_closed, v_x_until + v_x_delay * 1000);
@@ -34,24 +49,26 @@ settle: BEGIN
     SET v_x_owner = '', v_taken = v_taken - v_capacity, v_holders = v_holders - 1, v_changed = TRUE;
   END IF;
 
-  IF v_holders > (v_x_owner <> '') AND v_soon < v_us THEN
-    SELECT COUNT(*), COALESCE(SUM(permits), 0), COALESCE(MAX(IF(delay > 0, until + delay * 1000, 0)), 0)
-      INTO v_dead, v_dead_permits, v_delayed
+  IF v_holders > (v_x_owner <> '') AND (v_soon < v_us OR v_soon > v_us + v_x_ttl * 1000) THEN
+    UPDATE `~claims` SET until = v_us + GREATEST(ttl, claim_window) * 1000
+      WHERE name = p_name AND state IN ('G', 'H') AND until > v_us + GREATEST(ttl, claim_window) * 1000;
+    SELECT COUNT(*), COALESCE(SUM(permits), 0), COALESCE(MAX(IF(delay > 0, until + delay * 1000, 0)), 0), COALESCE(MAX(delay), 0)
+      INTO v_dead, v_dead_permits, v_delayed, v_delay
       FROM `~claims` WHERE name = p_name AND state IN ('G', 'H') AND until < v_us;
     IF v_dead > 0 THEN
       DELETE FROM `~claims` WHERE name = p_name AND state IN ('G', 'H') AND until < v_us;
       SET v_taken = v_taken - v_dead_permits, v_holders = v_holders - v_dead,
-        v_closed = GREATEST(v_closed, v_delayed);
+        v_closed = GREATEST(v_closed, v_delayed), v_x_delay = GREATEST(v_x_delay, v_delay);
     END IF;
-    SELECT COALESCE(MIN(until), 0) INTO v_soon
+    SELECT COALESCE(MIN(until), 0), COALESCE(MAX(GREATEST(ttl, claim_window)), 0) INTO v_soon, v_x_ttl
       FROM `~claims` WHERE name = p_name AND state IN ('G', 'H');
     SET v_changed = TRUE;
   END IF;
 
   WHILE v_waiters > 0 DO
     SET v_none = FALSE;
-    SELECT ticket, client, permits, tokens, claim_window, since
-      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_since
+    SELECT ticket, client, permits, tokens, claim_window, ttl, since
+      INTO v_ticket, v_client, v_permits, v_tokens, v_window, v_ttl, v_since
       FROM `~claims` FORCE INDEX (PRIMARY)
       WHERE name = p_name AND ticket >= v_head AND state = 'W' ORDER BY ticket LIMIT 1 FOR UPDATE;
     IF v_none THEN
@@ -60,7 +77,8 @@ settle: BEGIN
     ELSE
       SET v_us = @NOW@, v_alive = 0;
       SELECT until INTO v_alive FROM `~clients` WHERE client = v_client;
-      IF GREATEST(v_alive, v_since + v_window * 1000) < v_us THEN
+      IF GREATEST(v_alive, v_since + v_window * 1000) < v_us OR
+          IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(v_client)))) IS NULL THEN
         DELETE FROM `~claims` WHERE name = p_name AND ticket = v_ticket;
         SET v_waiters = v_waiters - 1, v_head = v_ticket + 1, v_changed = TRUE;
       ELSE
@@ -68,13 +86,15 @@ settle: BEGIN
         IF v_closed >= v_us OR v_permits > v_capacity - v_taken OR v_first > 9007199254740992 - v_tokens THEN
           IF v_changed THEN
             UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
-              head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner WHERE name = p_name;
+              head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner, x_until = v_x_until, x_ttl = v_x_ttl,
+              x_delay = v_x_delay WHERE name = p_name;
           END IF;
           LEAVE settle;
         END IF;
         UPDATE `~claims` SET state = 'G', token = v_first, holds = v_first, since = v_us,
           until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
         SET v_soon = IF(v_holders > (v_x_owner <> ''), LEAST(v_soon, v_us + v_window * 1000), v_us + v_window * 1000),
+          v_x_ttl = IF(v_holders > 0, GREATEST(v_x_ttl, v_ttl, v_window), GREATEST(v_ttl, v_window)),
           v_taken = v_taken + v_permits, v_holders = v_holders + 1, v_waiters = v_waiters - 1,
           v_token = v_first + v_tokens - 1, v_head = v_ticket + 1, v_changed = TRUE,
           io_rings = CONCAT_WS(',', NULLIF(io_rings, ''), v_client);
@@ -83,6 +103,7 @@ settle: BEGIN
   END WHILE;
   IF v_changed THEN
     UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
-      head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner WHERE name = p_name;
+      head = v_head, soon = v_soon, closed = v_closed, x_owner = v_x_owner, x_until = v_x_until, x_ttl = v_x_ttl,
+      x_delay = v_x_delay WHERE name = p_name;
   END IF;
 END

@@ -12,8 +12,10 @@
 --   soon    <= the end of every holder (of the one in the row: its end)
 --   waiters  = rows in `waiters`, all with seq > head
 --   last    >= every token ever given
+--   ttl, delay: of the holder in the row; of several holders the largest ttl, and the delay for which it is closed
 --
--- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end.
+-- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end. No end is further
+-- ahead of the clock than the ttl beside it (or the delay), unless the clock was set back since: then turn cuts it.
 CREATE TABLE IF NOT EXISTS @names (
     name bytea PRIMARY KEY,
     mode int8 NOT NULL DEFAULT 0, -- 0 mutex, 1 read-write, 2 semaphore

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION @hold_1(n @names, t int8, p_owner bytea, p_client int
 RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
     ends int8 := t + p_lasts * 1000;
+    longest int8 := greatest(p_ttl, p_lasts); -- a window may be longer than the ttl
 BEGIN
     IF p_permits = n.capacity THEN
         n.owner := p_owner;
@@ -13,7 +14,7 @@ BEGIN
         n.tokens := p_tokens;
         n.current := first;
         n.tid := 0;
-        n.ttl := p_ttl;
+        n.ttl := longest;
         n.delay := p_delay;
         n.flags := p_flags;
         n.since := t;
@@ -22,9 +23,10 @@ BEGIN
     ELSE
         INSERT INTO @holders (name, owner, client, permits, until, token, tokens, current, ttl, delay, flags,
             since, label)
-        VALUES (n.name, p_owner, p_client, p_permits, ends, first, p_tokens, first, p_ttl, p_delay, p_flags,
-            t, p_label);
+        VALUES (n.name, p_owner, p_client, p_permits, ends, first, p_tokens, first, longest, p_delay,
+            p_flags, t, p_label);
         n.soon := CASE WHEN n.holders = 0 THEN ends ELSE least(n.soon, ends) END;
+        n.ttl := CASE WHEN n.holders = 0 THEN longest ELSE greatest(n.ttl, longest) END;
     END IF;
     n.taken := n.taken + p_permits;
     n.holders := n.holders + 1;

@@ -5,6 +5,14 @@
 -- A grant by hand-over lasts for the waiter's window from here on, and the winner counts it from the send of
 -- the last call that was answered "still waiting". So the clock is read after every lock that such a call
 -- takes: the name's row (acquire) and the client's (beat). Whoever answered before us had sent before we look.
+--
+-- An end that is further ahead than its ttl was written by a clock that has been set back since. It becomes a ttl from now:
+-- a holder that lives has renewed at most a ttl ago, so its lease does not end before it knows, and one that is dead does
+-- not keep the name until the clock has come that far again.
+-- A waiter is dead when nothing was heard of its client for a window, or when the connection that listens for the client is
+-- gone: that one has an advisory lock, shared, with the client's number (postgres/bell.c), so that we get it only if nobody
+-- listens. Such a waiter is taken out and never was granted anything: if its client is only about to connect again, its next
+-- beat tells it that it is forgotten, and it asks anew. Two who try at once may see each other: then the grant's window ends it.
 CREATE OR REPLACE FUNCTION @turn_1(n @names) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
     t int8 := @us_1();
@@ -13,20 +21,27 @@ DECLARE
     alive int8;
     first int8;
 BEGIN
+    n.closed := least(n.closed, t + n.delay * 1000 - 1);
+    IF n.owner IS NOT NULL THEN
+        n.soon := least(n.soon, t + n.ttl * 1000);
+    END IF;
     IF n.owner IS NOT NULL AND t > n.soon THEN
         IF n.delay > 0 THEN n.closed := greatest(n.closed, n.soon + n.delay * 1000); END IF;
         n.owner := NULL;
         n.taken := 0;
         n.holders := 0;
-    ELSIF n.owner IS NULL AND n.holders > 0 AND t > n.soon THEN
+    ELSIF n.owner IS NULL AND n.holders > 0 AND (t > n.soon OR n.soon > t + n.ttl * 1000) THEN
+        UPDATE @holders h SET until = t + h.ttl * 1000 WHERE h.name = n.name AND h.until > t + h.ttl * 1000;
         FOR gone IN DELETE FROM @holders h WHERE h.name = n.name AND h.until < t
             RETURNING h.permits, h.until, h.delay LOOP
             n.taken := n.taken - gone.permits;
             n.holders := n.holders - 1;
-            IF gone.delay > 0 THEN n.closed := greatest(n.closed, gone.until + gone.delay * 1000); END IF;
+            IF gone.delay > 0 AND gone.until + gone.delay * 1000 > n.closed THEN
+                n.closed := gone.until + gone.delay * 1000;
+                n.delay := gone.delay;
+            END IF;
         END LOOP;
-        SELECT min(h.until) INTO n.soon FROM @holders h WHERE h.name = n.name;
-        n.soon := coalesce(n.soon, 0);
+        SELECT coalesce(min(h.until), 0), coalesce(max(h.ttl), 0) INTO n.soon, n.ttl FROM @holders h WHERE h.name = n.name;
     END IF;
 
     WHILE n.waiters > 0 AND t > n.closed AND n.taken < n.capacity LOOP
@@ -37,7 +52,7 @@ BEGIN
         END IF;
         SELECT c.until INTO alive FROM @clients c WHERE c.client = w.client FOR SHARE;
         t := @us_1();
-        IF alive IS NULL OR t > alive THEN
+        IF alive IS NULL OR t > alive OR pg_try_advisory_xact_lock(w.client) THEN
             DELETE FROM @waiters x WHERE x.owner = w.owner;
             n.waiters := n.waiters - 1;
             n.head := w.seq;

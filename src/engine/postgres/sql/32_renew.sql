@@ -30,7 +30,8 @@ BEGIN
             WHERE x.name = p_names[i] AND x.owner = p_owners[i] AND x.until >= t;
             IF FOUND THEN
                 o_there := 1;
-                UPDATE @names x SET soon = ends WHERE x.name = p_names[i] AND x.soon > ends;
+                UPDATE @names x SET soon = least(x.soon, ends), ttl = greatest(x.ttl, p_ttls[i])
+                WHERE x.name = p_names[i] AND (x.soon > ends OR x.ttl < p_ttls[i]);
             END IF;
         END IF;
         RETURN NEXT;

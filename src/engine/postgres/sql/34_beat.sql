@@ -3,6 +3,10 @@
 -- The client's row is locked by this and, shared, by whoever grants to one of our waiters, before it reads the clock
 -- (turn). So what is answered "still waiting" here was not granted by the clock before this call was sent: a
 -- grant that was under way has been committed when the update of our row goes on, and is seen below.
+--
+-- A waiter may have been granted before, lapsed, and been queued once more by a late copy of its acquire. The message of
+-- that grant may still be on its way. Its token is not larger than the name's last one, which this answer carries; a
+-- later grant to this client waits for our commit, and has a larger one.
 CREATE OR REPLACE FUNCTION @beat_1(p_client int8, p_window int8, p_names bytea[], p_owners bytea[])
 RETURNS TABLE (o_index int8, verdict text, o_token int8, o_tokens int8, ms int8) LANGUAGE plpgsql AS $$
 DECLARE
@@ -11,7 +15,7 @@ DECLARE
     h @holders;
     mine int8;
 BEGIN
-    UPDATE @clients x SET until = greatest(x.until, t + p_window * 1000) WHERE x.client = p_client;
+    UPDATE @clients x SET until = t + p_window * 1000 WHERE x.client = p_client;
     IF NOT FOUND THEN
         INSERT INTO @clients (client, until) VALUES (p_client, t + p_window * 1000)
         ON CONFLICT (client) DO UPDATE SET until = excluded.until;
@@ -22,7 +26,8 @@ BEGIN
         o_token := 0;
         o_tokens := 0;
         ms := 0;
-        SELECT x.seq INTO mine FROM @waiters x WHERE x.owner = p_owners[i];
+        SELECT x.seq, y.last INTO mine, o_token FROM @waiters x JOIN @names y ON y.name = x.name
+        WHERE x.owner = p_owners[i];
         IF FOUND THEN
             verdict := 'Q';
             t := @us_1();
@@ -32,6 +37,7 @@ BEGIN
                 ms := greatest(@next_1(n, t), 1);
             END IF;
         ELSE
+            o_token := 0;
             SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
             t := @us_1();
             IF n.owner = p_owners[i] AND n.soon >= t THEN

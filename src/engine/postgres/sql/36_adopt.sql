@@ -24,7 +24,7 @@ BEGIN
         IF NOT FOUND THEN RETURN; END IF;
         o_ttl := CASE WHEN p_ttl > 0 THEN p_ttl ELSE h.ttl END;
         UPDATE @holders x SET until = t + o_ttl * 1000, ttl = o_ttl WHERE x.name = p_name AND x.owner = p_owner;
-        UPDATE @names x SET soon = t + o_ttl * 1000 WHERE x.name = p_name AND x.soon > t + o_ttl * 1000;
+        UPDATE @names x SET soon = least(x.soon, t + o_ttl * 1000), ttl = greatest(x.ttl, o_ttl) WHERE x.name = p_name;
         o_permits := h.permits;
         o_tokens := h.tokens;
         o_delay := h.delay;

@@ -21,7 +21,10 @@ BEGIN
         SELECT * INTO h FROM @holders x WHERE x.name = p_name AND x.current = p_token AND x.until >= t;
         IF NOT FOUND THEN RETURN; END IF;
         DELETE FROM @holders x WHERE x.name = p_name AND x.owner = h.owner;
-        IF h.delay > 0 THEN n.closed := greatest(n.closed, t + h.delay * 1000); END IF;
+        IF h.delay > 0 THEN
+            n.closed := greatest(n.closed, t + h.delay * 1000);
+            n.delay := greatest(n.delay, h.delay);
+        END IF;
         PERFORM pg_notify('@prefix' || h.client, format('L %s %s', encode(h.owner, 'hex'), h.token));
         n.taken := n.taken - h.permits;
         n.holders := n.holders - 1;

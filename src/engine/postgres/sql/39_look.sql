@@ -12,10 +12,12 @@ BEGIN
         SELECT * FROM @names x WHERE (p_name IS NULL OR x.name = p_name)
             AND (x.holders > 0 OR x.waiters > 0 OR x.closed >= t)
     ), held AS (
-        SELECT s.name, s.current, s.token, s.capacity AS permits, s.flags, s.since, s.soon AS until, s.delay, s.tid, s.label
+        SELECT s.name, s.current, s.token, s.capacity AS permits, s.flags, s.since, least(s.soon, t + s.ttl * 1000) AS until,
+            s.delay, s.tid, s.label
         FROM busy s WHERE s.owner IS NOT NULL
         UNION ALL
-        SELECT h.name, h.current, h.token, h.permits, h.flags, h.since, h.until, h.delay, h.tid, h.label
+        SELECT h.name, h.current, h.token, h.permits, h.flags, h.since,
+            least(h.until, t + h.ttl * 1000), h.delay, h.tid, h.label
         FROM busy s JOIN @holders h ON h.name = s.name WHERE s.owner IS NULL AND s.holders > 0
     ), shut AS (
         SELECT s.name, greatest(s.closed, coalesce((SELECT max(h.until + h.delay * 1000) FROM held h

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mode=lease: the waiter whose turn it is. It may be dead, or its connection may be, or the news may be so late that its turn
+ * is over.
+ */
+#include "leases.h"
+#include "proxy.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A store behind the proxy. */
+static hf_store *open_behind(struct proxy *proxy, const char *more)
+{
+    uint16_t port = leases_db->port;
+    hf_store *store;
+
+    leases_db->port = proxy_port(proxy);
+    store = leases_open(more);
+    leases_db->port = port;
+    return store;
+}
+
+/* The client that waits for "warm" has just sent a heartbeat: the next one is a third of a window away. */
+static void await_beat(void)
+{
+    const char *until = leases_db->kind == DB_POSTGRES
+                            ? "SELECT c.until FROM hfl_clients c JOIN hfl_waiters w ON "
+                              "w.client = c.client WHERE w.name = 'warm'"
+                            : "SELECT c.until FROM hfl_clients c JOIN hfl_claims w ON "
+                              "w.client = c.client WHERE w.name = 'warm'";
+    long long last = db_do(leases_db, "%s", until);
+
+    AWAIT(db_do(leases_db, "%s", until) != last);
+}
+
+/* With those of clients that have not been heard of for a window. */
+static long long rows_of_waiters(const char *name)
+{
+    if (leases_db->kind == DB_POSTGRES)
+        return db_do(leases_db, "SELECT count(*) FROM hfl_waiters WHERE name = '%s'", name);
+    return db_do(leases_db, "SELECT count(*) FROM hfl_claims WHERE name = '%s' AND state = 'W'",
+                 name);
+}
+
+/*
+ * A grant lapses before its message arrives, the name goes to another, and a late copy of the acquire queues the waiter
+ * once more. Its heartbeat is then answered "still waiting", and so the message looks as if it were newer than that. It
+ * must not be taken for a grant: two would hold.
+ */
+static void message_of_a_lapsed_grant(void **state)
+{
+    struct proxy *proxy = proxy_start(leases_db->port);
+    hf_store *direct = leases_open(""), *next = leases_open("");
+    hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s");
+    hf_request request = mutex_request("lapsed"), warm = mutex_request("warm");
+    hf_request short_one;
+    hf_lease *lease, *other = take(direct, &warm);
+    struct attempt keeper, late, heir;
+    uint64_t token;
+
+    (void)state;
+    request.ttl_ms = LIMIT_MS;
+    lease = take(direct, &request);
+    warm.wait_ms = request.wait_ms = LIMIT_MS;
+    attempt_start(&keeper, store, &warm); /* the bell listens: an acquire asks to be queued */
+    AWAIT(count_waiters(direct, "warm") == 1);
+    await_beat();
+    proxy_block(proxy, PROXY_UP, true);
+    short_one = request;
+    short_one.ttl_ms = 5000; /* as the window: no renewal confirms what is granted */
+    attempt_start(&late, store, &short_one);
+    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
+    attempt_settled(&late);
+    proxy_cut_late(proxy);
+    proxy_heal(proxy);
+    AWAIT(count_waiters(direct, "lapsed") == 1);
+    attempt_start(&heir, next, &request);
+    AWAIT(count_waiters(direct, "lapsed") == 2);
+
+    await_beat();
+    proxy_block(proxy, PROXY_UP, true);
+    proxy_block(proxy, PROXY_DOWN, true);
+    give(lease); /* to `late`, which does not hear of it */
+    EXPECT(HF_OK, attempt_join(&heir));
+    CHECK(!late.ended && count_waiters(direct, "lapsed") == 0);
+    proxy_deliver(proxy);
+    AWAIT(rows_of_waiters("lapsed") == 1); /* again */
+    proxy_heal(proxy);
+    AWAIT(proxy_held(proxy, PROXY_UP) == 0 && proxy_held(proxy, PROXY_DOWN) == 0);
+    await_beat(); /* what came before it has been heard */
+    CHECK(hf_lease_state(heir.lease) == HF_STATE_HELD);
+    CHECK(!late.ended);
+    token = hf_token(heir.lease);
+    give(heir.lease);
+    EXPECT(HF_OK, attempt_join(&late)); /* and a new message is heard */
+    CHECK(hf_token(late.lease) > token);
+    give(late.lease);
+    give(other);
+    EXPECT(HF_OK, attempt_join(&keeper));
+    give(keeper.lease);
+    close_store(store);
+    close_store(next);
+    close_store(direct);
+    proxy_stop(proxy);
+}
+
+/* ---- nobody listens --------------------------------------------------------------------------------- */
+
+#define LONG_WINDOW \
+    "&window=10m" /* a grant to nobody would keep the name for longer than LIMIT_MS */
+#define DEAD 3
+
+static long long sessions(void)
+{
+    return db_do(leases_db,
+                 leases_db->kind == DB_POSTGRES
+                     ? "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'"
+                     : "SELECT count(*) FROM information_schema.processlist WHERE user = 'app'");
+}
+
+static void wait_and_die(const char *url)
+{
+    hf_request request = waiting_request("dead heir");
+    hf_store *store = NULL;
+    hf_lease *lease = NULL;
+
+    if (hf_open(url, NULL, &store, NULL) == HF_OK)
+        (void)hf_acquire(store, &request, &lease, NULL);
+    _exit(1);
+}
+
+/* The first in the queue were killed a moment ago: the name goes past them at once, to the first that lives. */
+static void dead_heirs_are_passed_over(void **state)
+{
+    char url[1200];
+    pid_t pids[DEAD];
+    hf_store *store, *second;
+    hf_request request = mutex_request("dead heir");
+    struct attempt attempt;
+    long long before;
+    hf_lease *lease;
+    int status;
+
+    (void)state;
+    snprintf(url, sizeof url, "%s", leases_url("l", LONG_WINDOW));
+    store = leases_open(LONG_WINDOW);
+    lease = take(store, &request);
+    for (int i = 0; i < DEAD; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0);
+        if (pids[i] == 0)
+            wait_and_die(url);
+        AWAIT(count_waiters(store, "dead heir") == (size_t)i + 1);
+    }
+    second = leases_open(LONG_WINDOW);
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&attempt, second, &request);
+    AWAIT(count_waiters(store, "dead heir") == DEAD + 1);
+    AWAIT(sessions() >= 2 * (DEAD + 2)); /* of each store one that calls, one that listens */
+    before = sessions();
+    for (int i = 0; i < DEAD; i++) {
+        kill(pids[i], SIGKILL);
+        CHECK(waitpid(pids[i], &status, 0) == pids[i] && WIFSIGNALED(status));
+    }
+    AWAIT(sessions() <= before - 2 * DEAD);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    CHECK(rows_of_waiters("dead heir") == 0);
+    close_store(second);
+    close_store(store);
+}
+
+/* The first in the queue lives, but its connections are gone when its turn comes: it loses its place, does not believe that
+ * it holds, and asks again when the server can be reached. */
+static void an_heir_that_reconnects(void **state)
+{
+    struct proxy *proxy = proxy_start(leases_db->port);
+    hf_store *direct = leases_open(LONG_WINDOW), *next = leases_open(LONG_WINDOW);
+    hf_store *store = open_behind(proxy, LONG_WINDOW);
+    hf_request request = mutex_request("cut heir");
+    hf_lease *lease = take(direct, &request);
+    struct attempt first, second;
+    long long before;
+    uint64_t token;
+
+    (void)state;
+    request.wait_ms = LIMIT_MS;
+    attempt_start(&first, store, &request);
+    AWAIT(count_waiters(direct, "cut heir") == 1);
+    attempt_start(&second, next, &request);
+    AWAIT(count_waiters(direct, "cut heir") == 2);
+    AWAIT(sessions() >= 2 * 3);
+    before = sessions();
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    AWAIT(sessions() <= before - 2);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&second));
+    proxy_heal(proxy);
+    AWAIT(count_waiters(direct, "cut heir") == 1); /* again */
+    CHECK(!first.ended && hf_lease_state(second.lease) == HF_STATE_HELD);
+    token = hf_token(second.lease);
+    give(second.lease);
+    EXPECT(HF_OK, attempt_join(&first));
+    CHECK(hf_token(first.lease) > token);
+    give(first.lease);
+    close_store(store);
+    close_store(next);
+    close_store(direct);
+    proxy_stop(proxy);
+}
+
+const struct CMUnitTest leases_heir_cases[] = {
+    cmocka_unit_test(message_of_a_lapsed_grant),
+    cmocka_unit_test(dead_heirs_are_passed_over),
+    cmocka_unit_test(an_heir_that_reconnects),
+};
+const size_t leases_heir_count = sizeof leases_heir_cases / sizeof *leases_heir_cases;
