@@ -756,7 +756,8 @@ HF_API hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_
  * HF_BROKEN, with who it was, within a second or so after its lease has ended, and the
  * next who comes begins a new one. Who gives up (HF_TIMEOUT, HF_CANCELLED) has not
  * come, and the others go on waiting for somebody in its place; if all were there in
- * that moment it is HF_OK. HF_UNKNOWN: it may have been counted.
+ * that moment it is HF_OK. HF_UNKNOWN: it may have been counted, and the others may have passed; also if the
+ * store was away when it gave up.
  */
 HF_API hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len,
                                  uint32_t parties, const char *who, int64_t wait_ms,
