@@ -25,7 +25,10 @@
  *  - The token of a shared or semaphore lease is an id and not a fence: holders
  *    overlap.
  *  - After fork() the child may not use the parent's handles: every call says
- *    HF_FORKED and frees nothing. The child may hf_open() its own store.
+ *    HF_FORKED and frees nothing. The child may hf_open() its own store. Its
+ *    copies of the connections to servers are closed before fork() returns
+ *    (a handler of pthread_atfork(3)), so that a connection ends with the parent
+ *    even if the child lives on. vfork(2), _Fork(3) and clone(2) run no handlers.
  *  - Between fork() and exec() of a program with threads nothing here is
  *    async-signal-safe; posix_spawn(3) and vfork(2) + exec are fine at any time.
  *
