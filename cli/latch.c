@@ -86,7 +86,7 @@ static bool join(struct run *run, int *ret_code)
 static int count_down(struct run *run, int code)
 {
     const struct cli *cli = run->cli;
-    bool said = false;
+    struct run_tries tries = { .said = false };
     hf_error err;
 
     if (code != EXIT_FINE || run->lost)
@@ -95,7 +95,7 @@ static int count_down(struct run *run, int code)
         if (hf_latch_count_down(run->store.store, cli->args.name, 0, party_who(cli), NULL, &err) ==
             HF_OK)
             return EXIT_FINE;
-    } while (run_again(run, &err, &said));
+    } while (run_again(run, &err, &tries));
     return say_failure(&err);
 }
 

@@ -80,7 +80,7 @@ static bool claim(struct run *run, int *ret_code)
 /* While we hold the lock nobody begins it anew: so a store that is away is waited for. */
 static int mark_done(struct run *run, int code)
 {
-    bool said = false;
+    struct run_tries tries = { .said = false };
     hf_error err;
 
     if (code != EXIT_FINE || run->lost)
@@ -88,7 +88,7 @@ static int mark_done(struct run *run, int code)
     do {
         if (hf_once_done(run->lease, &err) == HF_OK)
             return EXIT_FINE;
-    } while (run_again(run, &err, &said));
+    } while (run_again(run, &err, &tries));
     say_error("'%s' was done, but there %s no mark of it: %s", shown(run->cli->args.name),
               err.status == HF_UNKNOWN ? "may be" : "is", err.text);
     return exit_of(err.status);

@@ -42,17 +42,20 @@ int verb_run(struct cli *cli)
     return run_under(cli, &plain);
 }
 
-bool run_again(const struct run *run, const hf_error *err, bool *said)
+bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
 {
     struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
 
+    tries->doubt |= err->status == HF_UNKNOWN;
+    if (tries->doubt && (err->status == HF_UNAVAILABLE || err->status == HF_LOST))
+        err->status = HF_UNKNOWN;
     if ((err->status != HF_UNAVAILABLE && err->status != HF_UNKNOWN) ||
         hf_lease_state(run->lease) == HF_STATE_LOST)
         return false;
-    if (!*said)
+    if (!tries->said)
         say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
             err->text);
-    *said = true;
+    tries->said = true;
     return poll(&polled, 1, AGAIN_MS) == 0;
 }
 

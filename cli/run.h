@@ -56,9 +56,15 @@ struct run {
 
 /* From the options to the exit code. */
 int run_under(struct cli *cli, const struct run_rite *rite);
+/* Tries to write something at the end, all zero before the first. */
+struct run_tries {
+    bool said;  /* that it is tried again */
+    bool doubt; /* one of them may have been done */
+};
 /* `ended`: what was to be written failed like this. true, after a while: try again, for the store is away
- * and we still hold the lease. *said: whether that was said. A signal ends it. */
-bool run_again(const struct run *run, const hf_error *err, bool *said);
+ * and we still hold the lease. A signal ends it. After a try whose outcome is unknown, err's status says so
+ * until one succeeds. */
+bool run_again(const struct run *run, hf_error *err, struct run_tries *tries);
 
 /* Watch over the command until it has ended, and every inner run too; then hold on until
  * hold_until_ms, which a signal ends: run->ended_by. */

@@ -25,7 +25,10 @@
  *  - The token of a shared or semaphore lease is an id and not a fence: holders
  *    overlap.
  *  - After fork() the child may not use the parent's handles: every call says
- *    HF_FORKED and frees nothing. The child may hf_open() its own store.
+ *    HF_FORKED and frees nothing. The child may hf_open() its own store. Its
+ *    copies of the connections to servers are closed before fork() returns
+ *    (a handler of pthread_atfork(3)), so that a connection ends with the parent
+ *    even if the child lives on. vfork(2), _Fork(3) and clone(2) run no handlers.
  *  - Between fork() and exec() of a program with threads nothing here is
  *    async-signal-safe; posix_spawn(3) and vfork(2) + exec are fine at any time.
  *
@@ -761,7 +764,8 @@ HF_API hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_
  * HF_BROKEN, with who it was, within a second or so after its lease has ended, and the
  * next who comes begins a new one. Who gives up (HF_TIMEOUT, HF_CANCELLED) has not
  * come, and the others go on waiting for somebody in its place; if all were there in
- * that moment it is HF_OK. HF_UNKNOWN: it may have been counted.
+ * that moment it is HF_OK. HF_UNKNOWN: it may have been counted, and the others may have passed; also if the
+ * store was away when it gave up.
  */
 HF_API hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len,
                                  uint32_t parties, const char *who, int64_t wait_ms,

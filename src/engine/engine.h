@@ -36,7 +36,7 @@
 
 #include <stdbool.h>
 
-#define HFI_ENGINE_ABI  1u
+#define HFI_ENGINE_ABI  2u
 #define HFI_OWNER_LEN   16
 #define HFI_TOKEN_LIMIT (UINT64_C(1) << 53)  /* a grant that would reach it is refused: HF_FULL */
 #define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
@@ -251,9 +251,8 @@ struct hfi_engine {
      * had them. May block shortly. */
     void (*close)(struct hfi_conn *conn);
 
-    /* In a child after fork(): give back memory and descriptors of this process
-     * without touching the store or the parent's threads. May be NULL (leak). */
-    void (*abandon)(struct hfi_conn *conn);
+    /* There is nothing for a forked child: its handles are HF_FORKED, its copy of the conn is never touched, and
+     * sockets that were noted (util/fds.h) are closed there by fork() itself. */
 
     /* What to call this store: no secrets; lives as long as the conn. */
     const char *(*location)(struct hfi_conn *conn);

@@ -113,6 +113,13 @@ static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inn
     return changed ? put(change, barrier, inner) : HF_OK;
 }
 
+/* Does the cell still name us? Nobody else takes a member off its list; it has those of two generations. */
+static bool is_listed(struct call *call)
+{
+    return hfi_member_find(&call->barrier.members, call->party.who) ||
+           hfi_member_find(&call->barrier.before, call->party.who);
+}
+
 static hf_status plan_withdraw(struct hfi_change *change, void *arg, hf_error *inner)
 {
     struct call *call = arg;
@@ -121,6 +128,12 @@ static hf_status plan_withdraw(struct hfi_change *change, void *arg, hf_error *i
 
     if (status != HF_OK)
         return status;
+    if (change->doubt && !is_listed(call) && call->barrier.generation >= call->generation) {
+        if (call->barrier.generation - call->generation > 1)
+            return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been counted, and passed");
+        call->result = HF_TIMEOUT; /* we had withdrawn, and others may have come and passed since */
+        return HF_OK;
+    }
     call->result = hfi_barrier_withdraw(&call->barrier, call->party.who, call->party.id,
                                         call->generation, &changed);
     return changed ? put(change, &call->barrier, inner) : HF_OK;
@@ -213,6 +226,19 @@ static hf_status look_free(struct hfi_vigil *vigil, const struct hfi_cell *cell,
 
 /* ---- coming --------------------------------------------------------------------------------------------- */
 
+/* Before we come: one who is dead is not to be counted. What becomes of that is not our outcome: until our time is
+ * up we look again, and after that nothing of ours has been done. */
+static hf_status break_for_dead(struct call *call, hf_error *err)
+{
+    hf_error inner;
+    hf_status status =
+        hfi_cell_plan(call->prim, plan_break, &(struct missing){ call, &call->dead }, NULL, &inner);
+
+    if (status == HF_UNKNOWN)
+        status = hfi_now_ms() < call->vigil.until_ms ? HF_OK : HF_UNAVAILABLE;
+    return status == HF_OK ? HF_OK : hfi_prim_error(call->prim, status, &inner, err);
+}
+
 /* With our lease: be one of a generation. */
 static hf_status arrive(struct call *call, hf_error *err)
 {
@@ -223,8 +249,7 @@ static hf_status arrive(struct call *call, hf_error *err)
         if (status == HF_OK && call->full)
             status = hfi_vigil(&call->vigil, look_free, call, err);
         else if (status == HF_OK && call->dead.who[0])
-            status = hfi_cell_change(call->prim, plan_break, &(struct missing){ call, &call->dead },
-                                     NULL, err);
+            status = break_for_dead(call, err);
     } while (status == HF_OK && (call->full || call->dead.who[0]));
     return status;
 }
@@ -232,11 +257,14 @@ static hf_status arrive(struct call *call, hf_error *err)
 /* Who gives up has not come, unless it was too late for that. */
 static hf_status give_up(struct call *call, hf_status status, hf_error *err)
 {
-    hf_status withdrawn = hfi_cell_change(call->prim, plan_withdraw, call, NULL, err);
     hf_error inner;
+    hf_status withdrawn = hfi_cell_plan(call->prim, plan_withdraw, call, NULL, &inner);
 
+    /* We have been counted. Our lease ends now, so the others will miss us; but they may have passed. */
+    if (withdrawn == HF_UNAVAILABLE || withdrawn == HF_BUSY)
+        withdrawn = HF_UNKNOWN;
     if (withdrawn != HF_OK)
-        return withdrawn; /* our lease ends now: the others will miss us */
+        return hfi_prim_error(call->prim, withdrawn, &inner, err);
     if (call->result == HF_OK)
         return HF_OK;
     if (call->result == HF_BROKEN) {

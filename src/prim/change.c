@@ -27,6 +27,19 @@ static hf_status apply(const struct hfi_prim *prim, struct hfi_change *change,
         write ? change->bytes.len : 0, write ? change->ttl_ms : 0, ret_version, inner);
 }
 
+/* A step in the store has failed. If an earlier swap may have been done, that is what the caller must know, and
+ * the step's own trouble is why it is not settled. */
+static hf_status failed(bool doubt, hf_status status, hf_error *inner)
+{
+    char why[sizeof inner->text];
+
+    if (!doubt || status == HF_OK || status == HF_UNKNOWN)
+        return status;
+    snprintf(why, sizeof why, "%s", inner->text[0] ? inner->text : hf_status_text(status));
+    return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been done: %s", why);
+}
+
+/* Read, decide, swap: once. *ret_again: the swap came too late, or its outcome is unknown. */
 static hf_status attempt(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg, bool *doubt,
                          uint64_t *ret_version, bool *ret_again, hf_error *inner)
 {
@@ -37,14 +50,15 @@ static hf_status attempt(const struct hfi_prim *prim, hfi_plan_fn *plan, void *a
     inner->text[0] = 0;
     status = hfi_cell_read(prim, &change.found, inner);
     if (status != HF_OK)
-        return status;
-    status = plan(&change, arg, inner);
+        return failed(*doubt, status, inner);
+    status = plan(&change, arg, inner); /* which knows of the doubt: its word is good */
     if (status == HF_OK) {
         status = apply(prim, &change, ret_version, inner);
         if (status == HF_OK && change.what == HFI_REMOVE)
             *ret_version = 0;
         *ret_again = status == HF_BUSY || status == HF_UNKNOWN;
         *doubt |= status == HF_UNKNOWN;
+        status = failed(*doubt, status, inner);
     }
     hfi_cell_forget(&change.found);
     hfi_buffer_done(&change.bytes);

@@ -6,6 +6,9 @@
  * A plan may be asked any number of times, and must find its own work done: a swap whose outcome is not
  * known is followed by another look. If the first copy has arrived the plan sees it; if it has not, and
  * the second one gets there first, then the version has moved, and it does nothing.
+ * If the look fails too, or the time is up, the outcome is HF_UNKNOWN, and never the failure of the look, which
+ * would say that nothing was done. A plan that finds no trace of its work although there is doubt says itself
+ * whether that is HF_UNKNOWN: somebody may have covered or removed it.
  */
 #ifndef HFI_CHANGE_H
 #define HFI_CHANGE_H
@@ -25,7 +28,7 @@ struct hfi_change {
 typedef hf_status hfi_plan_fn(struct hfi_change *change, void *arg, hf_error *inner);
 
 /* HF_OK: it is as the plan wants it, at *ret_version (may be NULL; 0: there is none). HF_BUSY: others
- * changed it all the time. */
+ * changed it all the time. HF_UNKNOWN: a swap may have been done, and nothing has settled it. */
 hf_status hfi_cell_plan(const struct hfi_prim *prim, hfi_plan_fn *plan, void *arg,
                         uint64_t *ret_version, hf_error *inner);
 /* Likewise, and the error is wrapped. */

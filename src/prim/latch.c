@@ -77,6 +77,9 @@ static hf_status plan(struct hfi_change *change, void *arg, hf_error *inner)
         return plan_set(change, step, inner);
     if (step->deed.what == REMOVE && change->doubt && change->found.version == 0)
         return HF_OK;
+    if (step->deed.what == DOWN && change->doubt && change->found.version == 0)
+        return hfi_error_set(inner, HF_UNKNOWN, 0,
+                             "it may have been counted, and the latch removed since");
     status = get(&change->found, &step->latch, inner);
     if (status != HF_OK)
         return status;

@@ -139,6 +139,9 @@ static hf_status plan_done(struct hfi_change *change, void *arg, hf_error *inner
         return later(&record, inner);
     if (fenced && record.there && record.token < call->held.token)
         return hfi_error_set(inner, HF_INVALID, 0, "it was not begun under this lease");
+    if (change->doubt && !record.there)
+        return hfi_error_set(inner, HF_UNKNOWN, 0,
+                             "it may have been marked, and the mark removed since");
     if (!valid && (!fenced || !record.there))
         return lost(inner); /* nothing tells whether somebody came after us */
     if (!record.there)

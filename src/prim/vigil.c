@@ -20,6 +20,13 @@ static int64_t next_pause(int64_t pause_ms)
     return pause_ms * 2 < HFI_LOOK_LAST_MS ? pause_ms * 2 : HFI_LOOK_LAST_MS;
 }
 
+/* What a look could not settle is about somebody else (that a dead one breaks it up), and never about our own
+ * part: the next look will. */
+static bool is_unsettled(hf_status status)
+{
+    return status == HF_UNAVAILABLE || status == HF_UNKNOWN || status == HF_BUSY;
+}
+
 static hf_status look_once(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg,
                            uint64_t *ret_version, hf_error *inner)
 {
@@ -58,7 +65,7 @@ hf_status hfi_vigil(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg, hf_er
     for (;;) {
         inner.text[0] = 0;
         status = look_once(vigil, look, arg, &version, &inner);
-        absent = status == HF_UNAVAILABLE;
+        absent = is_unsettled(status);
         if ((status != HF_TIMEOUT && !absent) || hfi_now_ms() >= vigil->until_ms)
             break;
         waited = hfi_cell_wait(vigil->prim, version, next_look(vigil, absent), vigil->cancel, NULL,
@@ -68,6 +75,8 @@ hf_status hfi_vigil(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg, hf_er
             break;
         }
     }
+    if (is_unsettled(status))
+        status = HF_UNAVAILABLE;
     if (status == HF_TIMEOUT)
         return hfi_prim_error(vigil->prim, status, NULL, err);
     return status == HF_OK ? HF_OK : hfi_prim_error(vigil->prim, status, &inner, err);

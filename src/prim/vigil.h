@@ -24,7 +24,8 @@ struct hfi_vigil {
 };
 
 /* What does the cell say? HF_OK: what we wait for. HF_TIMEOUT: not yet. Anything else ends it too, with
- * the text in `inner`; but an absent store is waited for. */
+ * the text in `inner`; but an absent store is waited for, and after HF_UNKNOWN and HF_BUSY it is looked at
+ * again. */
 typedef hf_status hfi_look_fn(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
                               hf_error *inner);
 

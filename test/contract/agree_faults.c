@@ -190,12 +190,77 @@ static void a_wait_outlives_its_line(void **state)
     close_store(store);
 }
 
+/* One who joined is gone. The waiter who finds that out cannot write it down for longer than a call may take: it
+ * looks again, and does not say that the outcome of its own waiting is unknown. */
+static void a_break_is_tried_again(void **state)
+{
+    hf_store *store = open_store();
+    hf_lease *lease;
+
+    (void)state;
+    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
+    give(lease);
+    mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 30,
+              0); /* a call makes about 25 in its 5 s */
+    EXPECT(HF_BROKEN, hf_latch_wait(store, "gate", 0, LIMIT_MS, NULL, &contract_error));
+    close_store(store);
+}
+
+static hf_store *open_patient(void)
+{
+    char url[160];
+    hf_store *store = NULL;
+
+    snprintf(url, sizeof url, "memevent:%s?call=3s", server());
+    EXPECT(HF_OK, hf_open(url, NULL, &store, &contract_error));
+    return store;
+}
+
+static void *give_up_soon(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status = hf_barrier_wait(waiter->store, "ring", 0, 2, "a", 500, NULL, &contract_error);
+    return NULL;
+}
+
+static void *come_once(void *arg)
+{
+    EXPECT(HF_OK, pass(arg, "b"));
+    return NULL;
+}
+
+/* It withdraws, and the answer is lost; two others pass before it looks again. It was none of them. */
+static void who_withdrew_has_not_passed(void **state)
+{
+    struct waiter waiter = { .store = open_patient() };
+    hf_store *store = open_store(), *other = open_store();
+    unsigned long swaps;
+    pthread_t thread;
+
+    (void)state;
+    CHECK(pthread_create(&waiter.thread, NULL, give_up_soon, &waiter) == 0);
+    AWAIT((swaps = mem_count(server(), MEM_CELL_SWAP)) > 0);
+    mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
+    AWAIT(mem_count(server(), MEM_CELL_SWAP) > swaps);
+    CHECK(pthread_create(&thread, NULL, come_once, other) == 0);
+    EXPECT(HF_OK, pass(store, "c"));
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_join(waiter.thread, NULL) == 0);
+    EXPECT(HF_TIMEOUT, waiter.status);
+    close_store(waiter.store);
+    close_store(store);
+    close_store(other);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        CASE(nothing_counts_twice),     CASE(who_is_overtaken_begins_again),
-        CASE(arrivals_are_found),       CASE(marks_and_words_are_found),
-        CASE(a_wait_outlives_its_line),
+        CASE(nothing_counts_twice),        CASE(who_is_overtaken_begins_again),
+        CASE(arrivals_are_found),          CASE(marks_and_words_are_found),
+        CASE(a_wait_outlives_its_line),    CASE(a_break_is_tried_again),
+        CASE(who_withdrew_has_not_passed),
     };
 
     if (argc > 1)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -225,13 +226,110 @@ static void forks_under_load(void **state)
     close_store(h.store);
 }
 
+/* ---- connections --------------------------------------------------------------------------------- */
+
+#define SOCKETS_MAX 256
+
+struct sockets {
+    unsigned long inodes[SOCKETS_MAX];
+    size_t count;
+};
+
+static bool is_among(const struct sockets *sockets, unsigned long inode)
+{
+    for (size_t i = 0; i < sockets->count; i++)
+        if (sockets->inodes[i] == inode)
+            return true;
+    return false;
+}
+
+/* One of a socketpair(2), by which a library wakes itself: no connection to anybody. */
+static bool is_pair(int fd)
+{
+    struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
+    socklen_t len = sizeof peer;
+
+    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.ss_family == AF_UNIX &&
+           len <= sizeof peer.ss_family;
+}
+
+/* The sockets of this process, without those of `except`. No memory is allocated by ourselves: a forked child looks. */
+static struct sockets sockets_but(const struct sockets *except)
+{
+    struct sockets found = { .count = 0 };
+    char path[32], target[64];
+
+    for (int fd = 0; fd < 1024; fd++) {
+        unsigned long inode;
+        ssize_t len;
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        len = readlink(path, target, sizeof target - 1);
+        target[len > 0 ? len : 0] = 0;
+        if (sscanf(target, "socket:[%lu]", &inode) == 1 && found.count < SOCKETS_MAX &&
+            !is_pair(fd) && !(except && is_among(except, inode)))
+            found.inodes[found.count++] = inode;
+    }
+    return found;
+}
+
+/* Does the kernel know one of them as a connection that is neither closed nor being closed? */
+static bool are_connected(const struct sockets *sockets)
+{
+    FILE *file = fopen("/proc/net/tcp", "re");
+    char line[512];
+    bool found = false;
+
+    CHECK(file != NULL);
+    while (!found && fgets(line, sizeof line, file)) {
+        unsigned state;
+        unsigned long inode;
+
+        found = sscanf(line, " %*d: %*s %*s %x %*s %*s %*s %*u %*u %lu", &state, &inode) == 2 &&
+                state == 1 && is_among(sockets, inode);
+    }
+    fclose(file);
+    return found;
+}
+
+/* A child that never calls us has no connection of its parent's: what the parent closes is closed. */
+static void child_keeps_no_connection(void **state)
+{
+    struct sockets before = sockets_but(NULL), ours;
+    hf_store *store = open_store();
+    hf_request request = mutex_request("fork");
+    hf_lease *lease = take(store, &request);
+    int fds[2];
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    ours = sockets_but(&before);
+    CHECK(pipe2(fds, O_CLOEXEC) == 0);
+    pid = fork();
+    if (pid == 0) {
+        close(fds[1]);
+        STEP(sockets_but(&before).count == 0);
+        STEP(hf_release(lease, NULL) == HF_FORKED);
+        _exit(read(fds[0], &byte, 1) < 0 ? 1 : 0); /* until the parent is done */
+    }
+    close(fds[0]);
+    CHECK(hf_lease_state(lease) == HF_STATE_HELD);
+    give(lease);
+    EXPECT(HF_BUSY,
+           (lease = take(store, &request), probe(store, &request))); /* its line is whole */
+    give(lease);
+    close_store(store);
+    AWAIT(!are_connected(&ours));
+    close(fds[1]);
+    await_child(pid);
+}
+
 int contract_forked(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(child_frees_nothing),
-        CASE(child_opens_its_own),
-        CASE(child_keeps_nothing),
-        CASE(forks_under_load),
+        CASE(child_frees_nothing), CASE(child_opens_its_own),       CASE(child_keeps_nothing),
+        CASE(forks_under_load),    CASE(child_keeps_no_connection),
     };
 
     return cmocka_run_group_tests_name("forked", cases, NULL, NULL);

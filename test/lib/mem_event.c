@@ -121,11 +121,6 @@ static void event_close(struct hfi_conn *base)
     hfi_free(conn);
 }
 
-static void event_abandon(struct hfi_conn *base)
-{
-    close(((struct event_conn *)base)->fd);
-}
-
 /* ---- sending ------------------------------------------------------------------ */
 
 static void event_submit(struct hfi_conn *base, struct hfi_op *op)
@@ -511,10 +506,10 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 /* ---- the tables ---------------------------------------------------------------------- */
 
-#define EVENT_CALLS                                                                                \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000,        \
-    .guard_ms = 2, .open = event_open, .close = event_close, .abandon = event_abandon,             \
-    .location = mem_conn_location, .submit = event_submit, .cancel = event_cancel, .fd = event_fd, \
+#define EVENT_CALLS                                                                         \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000, \
+    .guard_ms = 2, .open = event_open, .close = event_close, .location = mem_conn_location, \
+    .submit = event_submit, .cancel = event_cancel, .fd = event_fd,                         \
     .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
 
 #define PROMISES                                                                          \

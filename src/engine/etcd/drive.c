@@ -9,6 +9,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/fds.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -82,27 +83,17 @@ static void fire(struct ec_multi *multi)
 
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    struct hfi_conn *conn = arg;
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int fd =
+        hfi_fd_note(socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol));
 
-    (void)purpose;
-    for (size_t i = 0; fd >= 0 && i < EC_FDS_MAX; i++)
-        if (conn->fds[i] < 0) {
-            conn->fds[i] = fd;
-            break;
-        }
+    (void)arg, (void)purpose;
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 static int on_close(void *arg, curl_socket_t fd)
 {
-    struct hfi_conn *conn = arg;
-
-    for (size_t i = 0; i < EC_FDS_MAX; i++)
-        if (conn->fds[i] == fd) {
-            conn->fds[i] = -1;
-            break;
-        }
+    (void)arg;
+    hfi_fd_forget(fd);
     return close(fd);
 }
 
@@ -161,16 +152,6 @@ void hfi_ec_drive_close(struct hfi_conn *conn)
         close(conn->epoll_fd);
     if (conn->kick_fd >= 0)
         close(conn->kick_fd);
-}
-
-/* In a forked child: copies of descriptors; closing them tells the server nothing. */
-void hfi_ec_drive_abandon(struct hfi_conn *conn)
-{
-    for (size_t i = 0; i < EC_FDS_MAX; i++)
-        if (conn->fds[i] >= 0)
-            close(conn->fds[i]);
-    close(conn->epoll_fd);
-    close(conn->kick_fd);
 }
 
 /* ---- when ------------------------------------------------------------------------------------------- */

@@ -38,8 +38,7 @@
 #define EC_LINES        8   /* connections for calls, to one endpoint */
 #define EC_WATCHES_MAX  256 /* streams of one store; who gets none looks every EC_POLL_MS */
 #define EC_POLL_MS      500
-#define EC_BATCH        100 /* claims in one transaction; etcd's own limit is 128 operations */
-#define EC_FDS_MAX      (EC_WATCHES_MAX + 64)
+#define EC_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
 #define EC_SLOTS        4096 /* places in queues that a store uses again and again */
 #define EC_HOT          64   /* names of which we remember that somebody waited for them */
 #define EC_REPLY_MAX    (64u << 20)
@@ -226,7 +225,6 @@ struct hfi_conn {
     char store[EC_STORE_HEX + 1]; /* our name among stores */
 
     int epoll_fd, kick_fd;
-    int fds[EC_FDS_MAX]; /* libcurl's sockets: a forked child closes them */
     struct ec_multi multis[EC_MULTIS];
     CURLSH *share; /* TLS sessions; NULL: none */
     struct curl_slist *headers;
@@ -293,7 +291,6 @@ void hfi_ec_claim_set_lease(struct hfi_claim *claim, struct ec_lease *lease);
 
 hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err);
 void hfi_ec_drive_close(struct hfi_conn *conn);
-void hfi_ec_drive_abandon(struct hfi_conn *conn);
 int hfi_ec_fd(struct hfi_conn *conn);
 int hfi_ec_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
 void hfi_ec_process(struct hfi_conn *conn, int64_t now_ms);

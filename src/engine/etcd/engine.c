@@ -33,8 +33,6 @@ static hf_status ec_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (!conn)
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
-    for (size_t i = 0; i < EC_FDS_MAX; i++)
-        conn->fds[i] = -1;
     status = hfi_ec_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
@@ -153,12 +151,6 @@ static void ec_close(struct hfi_conn *conn)
     hfi_ec_leases_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
-}
-
-/* In a forked child: what else there is belongs to threads that do not exist here. */
-static void ec_abandon(struct hfi_conn *conn)
-{
-    hfi_ec_drive_abandon(conn);
 }
 
 static const char *ec_location(struct hfi_conn *conn)
@@ -393,7 +385,6 @@ static const struct hfi_engine engine = {
               .wakeup = "an event on the one claim ahead" },
     .open = ec_open,
     .close = ec_close,
-    .abandon = ec_abandon,
     .location = ec_location,
     .submit = ec_submit,
     .cancel = ec_cancel,

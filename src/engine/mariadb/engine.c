@@ -45,8 +45,8 @@ static hf_status ma_manage(struct hfi_url *url, const char *const *words, hf_fin
 
 #define CALLS                                                                               \
     .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = ma_open, \
-    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,          \
-    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_doctor, .manage = ma_manage
+    .close = hfi_sq_close, .location = hfi_sq_location, .submit = hfi_sq_submit,            \
+    .cancel = hfi_sq_cancel, .doctor = hfi_sq_doctor, .manage = ma_manage
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 

@@ -94,17 +94,6 @@ static void mc_close(struct hfi_conn *conn)
     destroy(conn);
 }
 
-/* In a forked child: the descriptors are copies, closing them tells the server nothing. What else
- * there is belongs to threads that do not exist here. */
-static void mc_abandon(struct hfi_conn *conn)
-{
-    if (conn->link && conn->link->fd >= 0)
-        close(conn->link->fd);
-    hfi_mc_searches_abandon(conn);
-    close(conn->epoll_fd);
-    close(conn->kick_fd);
-}
-
 static const char *mc_location(struct hfi_conn *conn)
 {
     return conn->conf->location;
@@ -243,7 +232,6 @@ static const struct hfi_engine engine = {
                   HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
     .open = mc_open,
     .close = mc_close,
-    .abandon = mc_abandon,
     .location = mc_location,
     .submit = mc_submit,
     .cancel = mc_cancel,

@@ -5,6 +5,8 @@
  */
 #include "engine/memcached/link.h"
 
+#include "util/fds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -130,7 +132,8 @@ static void look_up_take(struct mc_link *link, int64_t now_ms)
 /* 0: connected; EINPROGRESS; or what went wrong. */
 static int try_one(struct mc_link *link, const struct hfi_place *place)
 {
-    link->fd = socket(place->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    link->fd = hfi_fd_note(
+        socket(place->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (link->fd < 0)
         return errno;
     if (connect(link->fd, (const struct sockaddr *)&place->address, place->len) == 0)
@@ -218,6 +221,7 @@ static void close_socket(struct mc_link *link)
     if (link->events)
         (void)epoll_ctl(link->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
     link->events = 0;
+    hfi_fd_forget(link->fd);
     close(link->fd);
     link->fd = -1;
 }

@@ -399,10 +399,3 @@ void hfi_mc_searches_done(struct hfi_conn *conn)
         free_search(search);
     }
 }
-
-void hfi_mc_searches_abandon(struct hfi_conn *conn)
-{
-    for (const struct mc_search *search = conn->searches; search; search = search->next)
-        if (search->link->fd >= 0)
-            close(search->link->fd);
-}

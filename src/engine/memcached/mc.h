@@ -258,7 +258,6 @@ void hfi_mc_searches_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_mc_searches_next_ms(const struct hfi_conn *conn);
 void hfi_mc_searches_flush(struct hfi_conn *conn);
 void hfi_mc_searches_done(struct hfi_conn *conn);
-void hfi_mc_searches_abandon(struct hfi_conn *conn); /* in a forked child */
 void hfi_mc_cell_read_op(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_mc_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op);
 hf_status hfi_mc_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);

@@ -38,11 +38,10 @@ static hf_status pg_manage(struct hfi_url *url, const char *const *words, hf_fin
                            void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
-#define COMMON                                                                                     \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open,        \
-    .close = hfi_sq_close, .abandon = hfi_sq_abandon, .location = hfi_sq_location,                 \
-    .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .variant = variant, .doctor = hfi_sq_doctor, \
-    .manage = pg_manage
+#define COMMON                                                                              \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQ_GUARD_MS, .open = pg_open, \
+    .close = hfi_sq_close, .location = hfi_sq_location, .submit = hfi_sq_submit,            \
+    .cancel = hfi_sq_cancel, .variant = variant, .doctor = hfi_sq_doctor, .manage = pg_manage
 
 static const struct hfi_engine lease = {
     COMMON,

@@ -134,15 +134,6 @@ static void rd_close(struct hfi_conn *conn)
     destroy(conn);
 }
 
-/* In a forked child: the descriptors are copies, closing them tells the server nothing. What
- * else there is belongs to threads that do not exist here. */
-static void rd_abandon(struct hfi_conn *conn)
-{
-    hfi_rd_net_abandon(conn);
-    close(conn->pump.epoll_fd);
-    close(conn->pump.kick_fd);
-}
-
 static const char *rd_location(struct hfi_conn *conn)
 {
     return conn->location;
@@ -329,10 +320,9 @@ static void rd_cork(struct hfi_conn *conn, bool on)
 
 #define CALLS                                                                                   \
     .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = RD_TTL_MS, .min_ttl_ms = 1000, \
-    .open = rd_open, .close = rd_close, .abandon = rd_abandon, .location = rd_location,         \
-    .submit = rd_submit, .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms,         \
-    .process = rd_process, .turn = rd_turn, .kick = rd_kick, .cork = rd_cork,                   \
-    .doctor = hfi_rd_doctor
+    .open = rd_open, .close = rd_close, .location = rd_location, .submit = rd_submit,           \
+    .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms, .process = rd_process,       \
+    .turn = rd_turn, .kick = rd_kick, .cork = rd_cork, .doctor = hfi_rd_doctor
 
 #define SCHEMES \
     "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"

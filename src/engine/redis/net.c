@@ -94,21 +94,6 @@ void hfi_rd_net_close(struct hfi_conn *conn)
         conn->topology->close(conn);
 }
 
-void hfi_rd_net_abandon(struct hfi_conn *conn)
-{
-    const struct rd_node *both[2] = { &conn->sync, &conn->inbox };
-
-    for (uint32_t i = 0; i < conn->node_count + 2; i++) {
-        const struct rd_node *node =
-            i < conn->node_count ? conn->nodes[i] : both[i - conn->node_count];
-
-        if (node->link && hfi_link_fd(node->link) >= 0)
-            close(hfi_link_fd(node->link));
-    }
-    if (conn->topology->abandon)
-        conn->topology->abandon(conn);
-}
-
 /* ---- being driven ------------------------------------------------------------------------------- */
 
 void hfi_rd_net_flush(struct hfi_conn *conn)

@@ -234,8 +234,7 @@ struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *
  */
 struct rd_topology {
     hf_status (*open)(struct hfi_conn *conn, hf_error *err); /* the first links; does not wait */
-    void (*close)(struct hfi_conn *conn);   /* also after a failed open; links of nodes are gone */
-    void (*abandon)(struct hfi_conn *conn); /* after fork(): descriptors of its own */
+    void (*close)(struct hfi_conn *conn); /* also after a failed open; links of nodes are gone */
     bool (*ready)(const struct hfi_conn *conn);
     /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
     const hf_error *(*why)(const struct hfi_conn *conn, bool hopeless);
@@ -251,7 +250,6 @@ extern const struct rd_topology hfi_rd_single, hfi_rd_sentinel, hfi_rd_cluster;
 hf_status hfi_rd_net_open(struct hfi_conn *conn,
                           hf_error *err); /* blocks until host->open_deadline_ms */
 void hfi_rd_net_close(struct hfi_conn *conn);
-void hfi_rd_net_abandon(struct hfi_conn *conn);
 void hfi_rd_net_flush(struct hfi_conn *conn);
 void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rd_net_next_ms(struct hfi_conn *conn);

@@ -130,13 +130,6 @@ static void sentinel_close(struct hfi_conn *conn)
     conn->sentinel = NULL;
 }
 
-static void sentinel_abandon(struct hfi_conn *conn)
-{
-    for (size_t i = 0; i < conn->sentinel->count; i++)
-        if (hfi_link_fd(conn->sentinel->members[i]->link) >= 0)
-            close(hfi_link_fd(conn->sentinel->members[i]->link));
-}
-
 static bool sentinel_ready(const struct hfi_conn *conn)
 {
     return conn->node_count > 0 && hfi_rd_single.ready(conn);
@@ -468,7 +461,6 @@ static int64_t sentinel_next_ms(const struct hfi_conn *conn)
 const struct rd_topology hfi_rd_sentinel = {
     .open = sentinel_open,
     .close = sentinel_close,
-    .abandon = sentinel_abandon,
     .ready = sentinel_ready,
     .why = sentinel_why,
     .up = sentinel_up,

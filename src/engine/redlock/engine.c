@@ -252,15 +252,6 @@ static void rl_close(struct hfi_conn *conn)
     destroy(conn);
 }
 
-/* In a forked child: the descriptors are copies, closing them tells the servers nothing. What else
- * there is belongs to threads that do not exist here. */
-static void rl_abandon(struct hfi_conn *conn)
-{
-    hfi_rl_nodes_abandon(conn);
-    close(conn->pump.epoll_fd);
-    close(conn->pump.kick_fd);
-}
-
 static const char *rl_location(struct hfi_conn *conn)
 {
     return conn->location;
@@ -449,7 +440,6 @@ static const struct hfi_engine redlock = {
     .min_ttl_ms = 1000,
     .open = rl_open,
     .close = rl_close,
-    .abandon = rl_abandon,
     .location = rl_location,
     .submit = rl_submit,
     .cancel = rl_cancel,

@@ -72,17 +72,6 @@ void hfi_rl_nodes_close(struct hfi_conn *conn)
     }
 }
 
-void hfi_rl_nodes_abandon(struct hfi_conn *conn)
-{
-    for (unsigned i = 0; i < conn->n; i++) {
-        const struct hfi_link *both[2] = { conn->nodes[i].link, conn->nodes[i].inbox };
-
-        for (int k = 0; k < 2; k++)
-            if (both[k] && hfi_link_fd(both[k]) >= 0)
-                close(hfi_link_fd(both[k]));
-    }
-}
-
 /* ---- who can be asked --------------------------------------------------------------------- */
 
 bool hfi_rl_node_up(const struct rl_node *node)

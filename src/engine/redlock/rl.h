@@ -268,7 +268,6 @@ uint64_t hfi_rl_proposal(struct hfi_conn *conn);
 
 hf_status hfi_rl_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
 void hfi_rl_nodes_close(struct hfi_conn *conn);
-void hfi_rl_nodes_abandon(struct hfi_conn *conn);
 void hfi_rl_nodes_flush(struct hfi_conn *conn);
 void hfi_rl_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t hfi_rl_nodes_next_ms(const struct hfi_conn *conn);

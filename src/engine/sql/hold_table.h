@@ -33,9 +33,8 @@
                   .fairness = (FAIRNESS),                                                    \
                   .wakeup = "the server's own lock queue" },                                 \
         .default_ttl_ms = 0, .min_ttl_ms = SQ_MIN_TTL_MS, .guard_ms = SQ_GUARD_MS,           \
-        .open = hold_open, .close = hfi_sq_close, .abandon = hfi_sq_abandon,                 \
-        .location = hfi_sq_location, .submit = hfi_sq_submit, .cancel = hfi_sq_cancel,       \
-        .doctor = hfi_sq_hold_doctor,                                                        \
+        .open = hold_open, .close = hfi_sq_close, .location = hfi_sq_location,               \
+        .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_hold_doctor,      \
     }
 
 /* [mode is session][tokens=on] */

@@ -10,6 +10,7 @@
 #include "engine/zookeeper/zk.h"
 
 #include "util/clock.h"
+#include "util/fds.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -70,7 +71,7 @@ static void enlist(struct hfi_conn *conn, int fd, int events)
         (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &event);
     if (fd != conn->zk_fd && !conn->connected)
         conn->begun_ms = hfi_now_ms(); /* the next server */
-    conn->zk_fd = fd;
+    conn->zk_fd = hfi_fd_note(fd); /* the library closes it without a word, which a note outlives */
     conn->zk_events = events;
 }
 

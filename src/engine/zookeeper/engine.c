@@ -105,16 +105,6 @@ static void zk_close(struct hfi_conn *conn)
     destroy(conn);
 }
 
-/* In a forked child: the descriptors are copies, closing them tells the server nothing. What else
- * there is belongs to threads that do not exist here, and to the parent's session. */
-static void zk_abandon(struct hfi_conn *conn)
-{
-    if (conn->zk_fd >= 0)
-        close(conn->zk_fd);
-    close(conn->epoll_fd);
-    close(conn->kick_fd);
-}
-
 static const char *zk_location(struct hfi_conn *conn)
 {
     return conn->conf->location;
@@ -273,7 +263,6 @@ static const struct hfi_engine zookeeper = {
     .min_ttl_ms = 1000,
     .open = zk_open,
     .close = zk_close,
-    .abandon = zk_abandon,
     .location = zk_location,
     .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
