@@ -68,7 +68,7 @@ int verb_deadlocks(struct cli *cli)
 {
     struct circles circles = { .cli = cli };
     struct cli_store store;
-    hf_status status;
+    hf_status status = HF_NOT_FOUND;
     hf_error err;
     int code = look_open(cli, &store);
 
@@ -76,16 +76,19 @@ int verb_deadlocks(struct cli *cli)
         return code;
     if (cli->args.json)
         circles.list = json_array();
-    status = hf_deadlocks(store.store, on_circle, &circles, &err);
+    if (!store.absent[0])
+        status = hf_deadlocks(store.store, on_circle, &circles, &err);
+    if (status == HF_NOT_FOUND)
+        look_absent(&store);
     store_close(&store);
-    if (status != HF_OK) {
+    if (status != HF_OK && status != HF_NOT_FOUND) {
         json_decref(circles.list);
         return say_failure(&err);
     }
 
     if (circles.list)
         json_print(circles.list, true);
-    else if (circles.count == 0 && !cli->args.quiet)
+    else if (circles.count == 0 && status == HF_OK && !cli->args.quiet)
         puts("nobody waits in a circle");
     code = out_finish(cli);
     return code == EXIT_FINE && circles.count > 0 ? EXIT_WARNED : code;

@@ -96,7 +96,7 @@ int verb_doctor(struct cli *cli)
 
     if (cli->args.sql)
         return print_sql(cli);
-    code = store_open(cli, cli->args.name, &store);
+    code = store_look(cli, cli->args.name, &store);
     if (code != EXIT_FINE)
         return code;
 
@@ -106,7 +106,12 @@ int verb_doctor(struct cli *cli)
         printf("store %s (engine %s), from %s\n", safe_label(store.info.location),
                store.info.engine, safe_label(store.source));
 
-    status = hf_doctor(store.store, on_finding, &findings, &err);
+    if (store.absent[0]) {
+        status = HF_OK;
+        on_finding(HF_WARNING, "store", "not created yet: the first lock creates it", &findings);
+    } else {
+        status = hf_doctor(store.store, on_finding, &findings, &err);
+    }
     if (status == HF_OK && cli->args.json)
         print_json(&findings, &store);
     else

@@ -9,11 +9,11 @@
 
 int look_open(const struct cli *cli, struct cli_store *ret_store)
 {
-    int code = store_open(cli, NULL, ret_store);
+    int code = store_look(cli, NULL, ret_store);
 
     if (code != EXIT_FINE)
         return code;
-    if (ret_store->info.caps & HF_CAP_INSPECT)
+    if (ret_store->absent[0] || ret_store->info.caps & HF_CAP_INSPECT)
         return EXIT_FINE;
 
     say_error("engine %s cannot list who holds what", ret_store->info.engine);
@@ -23,11 +23,23 @@ int look_open(const struct cli *cli, struct cli_store *ret_store)
 
 int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view)
 {
+    hf_status status;
     hf_error err;
-    hf_status status = hf_inspect(store->store, name, name ? strlen(name) : 0,
-                                  glob ? HF_INSPECT_GLOB : 0, ret_view, &err);
 
+    *ret_view = NULL;
+    if (store->absent[0])
+        return look_absent(store);
+    status = hf_inspect(store->store, name, name ? strlen(name) : 0, glob ? HF_INSPECT_GLOB : 0,
+                        ret_view, &err);
+    if (status == HF_NOT_FOUND)
+        return look_absent(store);
     return status == HF_OK ? EXIT_FINE : say_failure(&err);
+}
+
+int look_absent(const struct cli_store *store)
+{
+    say_error("no store yet at %s", store->info.location);
+    return EXIT_FINE;
 }
 
 char *taken_words(const hf_entry *entry, char buf[CELL_MAX])

@@ -8,10 +8,13 @@
 
 #define CELL_MAX 64
 
-/* Open the store and check that it can be looked into. */
+/* Open the store and check that it can be looked into. Nothing is made: store_look(). */
 int look_open(const struct cli *cli, struct cli_store *ret_store);
-/* Look at one name, or with `glob` at all that match it (NULL: all). */
+/* Look at one name, or with `glob` at all that match it (NULL: all). EXIT_FINE with *ret_view NULL: there is no store
+ * yet, and that has been said. */
 int look_view(const struct cli_store *store, const char *name, bool glob, hf_view **ret_view);
+/* There is no store yet: say where it would be. EXIT_FINE. */
+int look_absent(const struct cli_store *store);
 
 /* "1/1", "3/5", "writer", "2 readers" */
 char *taken_words(const hf_entry *entry, char buf[CELL_MAX]);

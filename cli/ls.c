@@ -12,12 +12,12 @@ static void print_json(const struct cli_store *store, const hf_view *view)
     json_t *object = json_object();
     json_t *names = json_array();
 
-    for (size_t i = 0; i < view->count; i++)
+    for (size_t i = 0; view && i < view->count; i++)
         json_array_append_new(names, json_entry(&view->entries[i], view->waiters_tracked));
     json_object_set_new(object, "store",
                         json_text(store->info.location, strlen(store->info.location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
-    json_object_set_new(object, "waiters_tracked", json_boolean(view->waiters_tracked));
+    json_object_set_new(object, "waiters_tracked", json_boolean(view && view->waiters_tracked));
     json_object_set_new(object, "names", names);
     json_print(object, true);
 }
@@ -82,9 +82,9 @@ int verb_ls(struct cli *cli)
     if (code == EXIT_FINE) {
         if (cli->args.json)
             print_json(&store, view);
-        else if (cli->args.names_only)
+        else if (view && cli->args.names_only)
             print_names(view);
-        else
+        else if (view)
             print_table(cli, view);
         hf_view_free(view);
         code = out_finish(cli);

@@ -25,8 +25,8 @@ static json_t *free_json(const struct cli *cli, bool tracked)
 static void print_json(const struct cli *cli, const struct cli_store *store, const hf_view *view)
 {
     const char *location = store->info.location;
-    json_t *object = view->count ? json_entry(&view->entries[0], view->waiters_tracked)
-                                 : free_json(cli, view->waiters_tracked);
+    json_t *object = view && view->count ? json_entry(&view->entries[0], view->waiters_tracked)
+                                         : free_json(cli, view && view->waiters_tracked);
 
     json_object_set_new(object, "store", json_text(location, strlen(location)));
     json_object_set_new(object, "engine", json_string(store->info.engine));
@@ -124,7 +124,7 @@ int verb_show(struct cli *cli)
     if (code == EXIT_FINE) {
         if (cli->args.json)
             print_json(cli, &store, view);
-        else
+        else if (view)
             print_text(cli, view);
         hf_view_free(view);
         code = out_finish(cli);

@@ -16,8 +16,10 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
 static void note_password_envs(struct cli_store *store, const char *url);
 static char *url_of_path(const char *path);
+static void note_absent(struct cli_store *store, const char *url, const hf_error *err);
 
-int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
+static int open_with(const struct cli *cli, const char *spec, const hf_open_options *options,
+                     struct cli_store *ret_store)
 {
     struct cli_store store = { .info.size = sizeof store.info };
     char *url = NULL;
@@ -29,10 +31,17 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     if (code != EXIT_FINE)
         return code;
 
-    status = hf_open(url, NULL, &store.store, &err);
+    status = hf_open(url, options, &store.store, &err);
+    if (status == HF_NOT_FOUND && options->flags & HF_OPEN_EXISTING)
+        note_absent(&store, url, &err);
     if (url)
         explicit_bzero(url, strlen(url));
     free(url);
+    if (store.absent[0]) {
+        *ret_store = store;
+        ret_store->info.location = ret_store->absent;
+        return EXIT_FINE;
+    }
     if (status != HF_OK) {
         store_leave(&store);
         return say_failure(&err);
@@ -55,6 +64,45 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     }
     *ret_store = store;
     return EXIT_FINE;
+}
+
+int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
+{
+    const hf_open_options options = HF_OPEN_OPTIONS_INIT;
+
+    return open_with(cli, spec, &options, ret_store);
+}
+
+int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store)
+{
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+
+    options.flags = HF_OPEN_EXISTING;
+    return open_with(cli, spec, &options, ret_store);
+}
+
+/* Does the list `words` ("redis rediss") have the scheme of `url`? */
+static bool has_scheme(const char *words, const char *url)
+{
+    size_t len = strcspn(url, ":");
+
+    for (; *words; words += strcspn(words, " "), words += strspn(words, " "))
+        if (strcspn(words, " ") == len && strncmp(words, url, len) == 0)
+            return true;
+    return false;
+}
+
+/* "no store yet at LOCATION": its words are all that is known of it. NULL: the default, an embedded one. */
+static void note_absent(struct cli_store *store, const char *url, const hf_error *err)
+{
+    const char *place = strstr(err->text, " at ");
+    hf_engine_info info;
+
+    snprintf(store->absent, sizeof store->absent, "%s", place ? place + strlen(" at ") : "?");
+    store->info.engine = "?";
+    for (size_t i = 0; hf_engine_at(i, &info) == HF_OK; i++)
+        if (has_scheme(info.schemes, url ? url : "file:"))
+            store->info.engine = info.name;
 }
 
 int store_url(const struct cli *cli, const char *spec, char **ret_url)

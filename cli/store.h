@@ -13,6 +13,7 @@ struct cli_store {
     char source[128];                   /* for people: who chose it ("-S", "HOLDFAST_STORE", ...) */
     char *for_child;                    /* what a child gets as HOLDFAST_STORE: no secret in it */
     char *password_envs[PASSWORD_ENVS]; /* variables that hold a secret; NULL: none */
+    char absent[HF_ERROR_TEXT_MAX];     /* store_look(): there is no store yet; where it would be */
 };
 
 /*
@@ -21,6 +22,11 @@ struct cli_store {
  * EXIT_FINE, or the exit code after a message.
  */
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
+/*
+ * The same for verbs that only look: nothing is made. EXIT_FINE also if there is no store yet: `store` is NULL then, and
+ * info has an engine's name and a location and nothing else. A server may tell only when it is looked at: HF_NOT_FOUND.
+ */
+int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
 /* Close it, whatever is still held. Accepts one that was never opened. */

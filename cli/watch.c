@@ -51,7 +51,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
         hf_error err;
 
         code = look_view(store, watching->cli->args.name, true, &after);
-        if (code != EXIT_FINE)
+        if (code != EXIT_FINE || !after)
             break;
         watching->tracked = after->waiters_tracked;
         compare(watching, before, after);
@@ -113,7 +113,7 @@ int verb_watch(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     watching.told = store.info.caps & HF_CAP_WATCH;
-    if (!watching.told)
+    if (!watching.told && !store.absent[0])
         say_more(cli, "engine %s does not tell of changes: looking every %d ms", store.info.engine,
                  LOOK_AGAIN_MS);
 

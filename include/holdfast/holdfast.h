@@ -124,11 +124,16 @@ typedef struct hf_open_options {
     size_t size;
     int64_t open_wait_ms; /* give up opening after this; 0: 5000 */
     const char *label;    /* for people: who we are; copied; NULL: host, pid, user, program */
-    uint64_t reserved[6];
+    uint64_t flags;       /* HF_OPEN_* */
+    uint64_t reserved[5];
 } hf_open_options;
 /* clang-format off */
 #define HF_OPEN_OPTIONS_INIT { .size = sizeof(hf_open_options) }
 /* clang-format on */
+
+/* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet. hf_open()
+ * says so, or the first call that looks, where a server can be reached without one: hf_doctor() still reports on it. */
+#define HF_OPEN_EXISTING 1u
 
 /*
  * Open the store at `url`: "file:", "file:/path", later "redis://...". NULL or

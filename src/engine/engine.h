@@ -216,6 +216,9 @@ struct hfi_host {
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
     int64_t open_deadline_ms;
+    /* HF_OPEN_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
+     * yet at LOCATION", from open(), or from the ops of a conn whose doctor() can report without one. */
+    bool existing;
 };
 
 enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };

@@ -61,15 +61,21 @@ hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
     struct sq_link *link;
     hf_status status = hfi_sq_take(conn, deadline_ms, &link, err);
+    bool made = status != HF_NOT_FOUND || !conn->host->existing;
 
+    if (!made)
+        status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
     if (status != HF_OK)
         return status;
-    say(&r, HF_FINE, "tables", "%s%s%s... are there", conn->conf.schema,
-        conn->conf.schema[0] ? "." : "", conn->conf.prefix);
+    say(&r, made ? HF_FINE : HF_WARNING, "tables",
+        made ? "%s%s%s... are there"
+             : "%s%s%s... are not created yet: the first lock creates them, or the SQL that `holdfast "
+               "doctor --sql URL` prints",
+        conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
     if (conn->driver->doctor)
         status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
     hfi_sq_give(link);
-    if (status == HF_OK)
+    if (status == HF_OK && made) /* a routine of ours reads it */
         check_clock(conn, &r, deadline_ms);
     return status;
 }

@@ -61,6 +61,8 @@ static hf_status reach_once(struct hfi_conn *conn, int64_t until_ms, hf_error *e
     struct sq_link *link;
     hf_status status = hfi_sq_take(conn, until_ms, &link, err);
 
+    if (status == HF_NOT_FOUND && conn->host->existing) /* each op says so; doctor needs no tables */
+        status = hfi_sq_take_raw(conn, until_ms, &link, err);
     if (status != HF_OK)
         return status;
     /* Also in mode=lease: a bell that is another session with every transaction rings for nobody. */
@@ -124,7 +126,7 @@ hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *e
 void hfi_sq_close(struct hfi_conn *conn)
 {
     hfi_sq_bell_stop(conn);
-    if (hfi_random_u64() % SWEEP_ONE_IN == 0)
+    if (!conn->host->existing && hfi_random_u64() % SWEEP_ONE_IN == 0)
         hfi_sq_sweep(conn);
     destroy(conn);
 }

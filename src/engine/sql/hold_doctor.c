@@ -71,7 +71,7 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     hf_status status = hfi_sq_doctor(conn, finding, arg, err);
 
     if (status == HF_OK)
-        status = hfi_sq_take(conn, until_ms, &link, err);
+        status = hfi_sq_take_raw(conn, until_ms, &link, err); /* needs no tables */
     if (status != HF_OK)
         return status;
     about_mode(&report, conn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables and routines: made on first use, or (create=off) only looked for. Many clients may come to an
+ * Tables and routines: made on first use, or (create=off, HF_OPEN_EXISTING) only looked for. Many clients may come to an
  * empty database at once: the driver's `lock` lets one of them make it, and the others find it made.
  */
 #include "engine/sql/sq.h"
@@ -75,7 +75,9 @@ hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err
     } else if (atomic_load(&conn->ready) == 0) {
         status = conn->driver->probe(link, deadline_ms, err);
     }
-    if (status == HF_NOT_FOUND && !conn->conf.create)
+    if (status == HF_NOT_FOUND && conn->host->existing)
+        status = hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
+    else if (status == HF_NOT_FOUND && !conn->conf.create)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the tables are not there, and create=off: `holdfast doctor --sql "
                                "URL` prints the SQL that makes them");
