@@ -101,10 +101,12 @@ static int walk_body(struct lm_txn *t, void *arg)
 static void check_processes(struct lm_depot *d, const struct report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
+    uint32_t used;
 
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
-    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+    used = hfi_lm_slots_used(d);
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) != LM_SLOT_LIVE)
