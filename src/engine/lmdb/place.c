@@ -91,16 +91,17 @@ static hf_status make_directory(const struct lm_where *where, hf_error *err)
     return HF_OK;
 }
 
+/* The location is also what a command gives its children: so it says that the store is shared. */
 static hf_status set_path(struct lm_depot *d, const char *path, hf_error *err)
 {
     char *absolute = realpath(path, NULL);
 
     d->path = hfi_strdup(absolute ? absolute : path);
     free(absolute);
-    d->location = d->path ? hfi_malloc(strlen(d->path) + sizeof "file:") : NULL;
+    d->location = d->path ? hfi_malloc(strlen(d->path) + sizeof "file:?shared=group") : NULL;
     if (!d->location)
         return hfi_error_memory(err);
-    sprintf(d->location, "file:%s", d->path);
+    sprintf(d->location, "file:%s%s", d->path, d->shared ? "?shared=group" : "");
     return HF_OK;
 }
 
@@ -121,6 +122,8 @@ static hf_status open_directory(struct lm_depot *d, const struct lm_where *where
                              "cannot open directory %s: %s", path, strerror(errno));
     if (fstat(d->dir_fd, &st) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s: %s", path, strerror(errno));
+    d->shared = where->shared;
+    d->by_default = where->by_default;
     status = set_path(d, path, err);
     if (status != HF_OK)
         return status;
@@ -128,8 +131,6 @@ static hf_status open_directory(struct lm_depot *d, const struct lm_where *where
     d->ino = st.st_ino;
     d->dir_uid = st.st_uid;
     d->dir_gid = st.st_gid;
-    d->shared = where->shared;
-    d->by_default = where->by_default;
     /* Nobody else may read either: a lock on `init` or `live` needs no more than that. */
     d->file_mode = d->shared && st.st_mode & S_IWGRP ? 0660 : 0600;
     return hfi_lm_check_trust(d, &st, NULL, err);
