@@ -73,7 +73,7 @@ struct args {
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;
     int on_lost, algorithm;
-    const char *label, *rate, *who;
+    const char *label, *rate, *who, *group;
     const char *cell_version;
     const char *add, *set, *expected; /* of a counter: any 64 bits, so they are text here */
     char *lease;

@@ -210,6 +210,9 @@ static void zsh_verb(const struct verb *verb)
     case OPERAND_URL:
         puts("    '::store:'");
         break;
+    case OPERAND_DIR:
+        puts("    '1:directory:_files -/'");
+        break;
     case OPERAND_SHELL:
         puts("    '1:shell:(bash zsh fish)'");
         break;

@@ -9,29 +9,60 @@
 
 #include "secret.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define SHARED "?shared=group" /* as the library says it of a store, and as a URL has it */
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
 static void note_password_envs(struct cli_store *store, const char *url);
-static char *url_of_path(const char *path);
+static int check_relative(const struct cli *cli, const char *url, const char *source);
+static bool is_embedded(const char *url);
+static char *url_of_location(const char *location);
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err);
+
+/* A store that is made because of a misspelt URL is no lock: so whoever makes one says so. A server says nothing of
+ * the kind, and an embedded store is asked for first without making it. */
+static hf_status open_or_make(const char *url, const hf_open_options *options, hf_store **ret_store,
+                              bool *ret_made, hf_error *err)
+{
+    hf_open_options existing = *options;
+    hf_status status;
+
+    existing.flags |= HF_OPEN_EXISTING;
+    if (options->flags & HF_OPEN_EXISTING || !is_embedded(url))
+        return hf_open(url, options, ret_store, err);
+    status = hf_open(url, &existing, ret_store, err);
+    if (status != HF_NOT_FOUND)
+        return status;
+    *ret_made = true;
+    return hf_open(url, options, ret_store, err);
+}
 
 static int open_with(const struct cli *cli, const char *spec, const hf_open_options *options,
                      struct cli_store *ret_store)
 {
     struct cli_store store = { .info.size = sizeof store.info };
+    bool made = false;
     char *url = NULL;
     hf_status status;
     hf_error err;
     int code;
 
     code = choose(cli, spec, &store, &url);
-    if (code != EXIT_FINE)
+    if (code == EXIT_FINE)
+        code = check_relative(cli, url, store.source);
+    if (code != EXIT_FINE) {
+        store_leave(&store);
+        free(url);
         return code;
+    }
 
-    status = hf_open(url, options, &store.store, &err);
+    status = open_or_make(url, options, &store.store, &made, &err);
     if (status == HF_NOT_FOUND && options->flags & HF_OPEN_EXISTING)
         note_absent(&store, url, &err);
     if (url)
@@ -55,12 +86,14 @@ static int open_with(const struct cli *cli, const char *spec, const hf_open_opti
     }
     say_more(cli, "store %s (engine %s), from %s", shown(store.info.location), store.info.engine,
              store.source);
+    if (made)
+        say(cli, "new store made: %s", shown(store.info.location));
 
     /* A relative path or the default would mean another store in another directory or for
      * another user: a child gets the place itself. */
     if (strncmp(store.info.location, "file:/", 6) == 0) {
         free(store.for_child);
-        store.for_child = url_of_path(store.info.location + strlen("file:"));
+        store.for_child = url_of_location(store.info.location);
     }
     *ret_store = store;
     return EXIT_FINE;
@@ -139,9 +172,9 @@ void store_leave(struct cli_store *store)
 }
 
 /* A path may hold bytes that mean something in a URL. */
-static char *url_of_path(const char *path)
+char *url_of_path(const char *path, bool shared)
 {
-    char *url = must_alloc(3 * strlen(path) + sizeof "file:");
+    char *url = must_alloc(3 * strlen(path) + sizeof "file:" SHARED);
     char *to = stpcpy(url, "file:");
 
     for (; *path; path++) {
@@ -152,7 +185,60 @@ static char *url_of_path(const char *path)
         else
             *to++ = (char)c;
     }
+    if (shared)
+        strcpy(to, SHARED);
     return url;
+}
+
+/* A location is the path as it is, and what the URL said of sharing. */
+static char *url_of_location(const char *location)
+{
+    char *path = must_strdup(location + strlen("file:")), *url;
+    size_t len = strlen(path), tail = strlen(SHARED);
+    bool shared = len > tail && strcmp(path + len - tail, SHARED) == 0;
+
+    if (shared)
+        path[len - tail] = 0;
+    url = url_of_path(path, shared);
+    free(path);
+    return url;
+}
+
+/* ---- relative paths --------------------------------------------------------------- */
+
+/* NULL: the default, which is embedded. */
+static bool is_embedded(const char *url)
+{
+    return !url || strncasecmp(url, "file:", 5) == 0;
+}
+
+/*
+ * "file:locks" means another store, and so another lock, in every working directory. A person at a terminal is
+ * told which one it is. A job of cron or of a service manager has nobody to tell: it is refused.
+ */
+static int check_relative(const struct cli *cli, const char *url, const char *source)
+{
+    const char *rest = url && is_embedded(url) ? url + strlen("file:") : "/";
+    char here[PATH_MAX], *begin;
+
+    if (*rest == '/' || *rest == 0 || *rest == '?')
+        return EXIT_FINE;
+    if (!getcwd(here, sizeof here))
+        strcpy(here, "/?");
+    begin = url_of_path(strcmp(here, "/") == 0 ? "" : here, false);
+    if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
+        say(cli,
+            "the store 'file:%s' (from %s) is relative: here it is %s/%s, elsewhere another one",
+            rest, source, begin, rest);
+        free(begin);
+        return EXIT_FINE;
+    }
+    say_error("the store 'file:%s' (from %s) is relative, so it depends on the working directory; "
+              "without a terminal "
+              "that is refused: write %s/%s",
+              rest, source, begin, rest);
+    free(begin);
+    return EXIT_CONFIG;
 }
 
 /* ---- choosing ----------------------------------------------------------------- */

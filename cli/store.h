@@ -29,6 +29,8 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
+/* "file:PATH", PATH escaped as a URL needs it; free it. */
+char *url_of_path(const char *path, bool shared);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
 /* Close it and leave behind a detached lease, for whoever has its handle. */

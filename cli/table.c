@@ -201,6 +201,9 @@ static const struct option_def script_options[] = {
 static const struct option_def doctor_options[] = {
     FLAG(0, "sql", sql, "print the SQL that makes the tables, and connect to nobody"),
 };
+static const struct option_def init_options[] = {
+    TEXT(0, "group", "GROUP", group, "for the members of GROUP, who must trust each other"),
+};
 #define NO_OPTIONS    NULL, 0
 #define OPTIONS(rows) rows, COUNT(rows)
 
@@ -277,6 +280,10 @@ const struct verb verbs[] = {
       "Ends the lease that holds NAME with token T now, whoever owns it; its holder is told. If\n"
       "that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
+    { "init", OPERAND_DIR, "[--group GROUP] DIR", "make an embedded store, for a group if told so",
+      "Makes DIR if it is not there, mode 0700, or with --group 2770, and a store in it, and\n"
+      "prints its URL. The members of GROUP can run code as each other through the store.\n",
+      OPTIONS(init_options), verb_init },
     { "doctor", OPERAND_URL, "[URL|PROFILE]", "is this store safe for what it promises?",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
     { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },

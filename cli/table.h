@@ -33,6 +33,7 @@ enum operand {
     OPERAND_NAME,  /* one name, needed (also as --name, for names that begin with '-') */
     OPERAND_GLOB,  /* optional */
     OPERAND_URL,   /* optional */
+    OPERAND_DIR,   /* needed */
     OPERAND_SHELL, /* needed */
     OPERAND_VERB,  /* optional */
     OPERAND_ACTION, /* one of the words that the synopsis begins with, needed; then optionally a node */
@@ -76,6 +77,7 @@ int verb_show(struct cli *cli);
 int verb_watch(struct cli *cli);
 int verb_deadlocks(struct cli *cli);
 int verb_break(struct cli *cli);
+int verb_init(struct cli *cli);
 int verb_doctor(struct cli *cli);
 int verb_engines(struct cli *cli);
 int verb_redlock(struct cli *cli);

@@ -37,20 +37,3 @@ endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/completions/holdfast.fish)
   install(FILES completions/holdfast.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
-
-# The default store, for all users, as /tmp is. One that exists is left as its owner wants it; who
-# may not make it gets ~/.local/state/holdfast instead, and that is no failure of the installation.
-install(CODE [[
-  set(store "$ENV{DESTDIR}/var/lib/holdfast")
-  if(NOT EXISTS "${store}")
-    execute_process(COMMAND mkdir -p -m 0755 "$ENV{DESTDIR}/var/lib" RESULT_VARIABLE failed ERROR_QUIET)
-    if(NOT failed)
-      execute_process(COMMAND mkdir -m 1777 "${store}" RESULT_VARIABLE failed ERROR_QUIET)
-    endif()
-    if(failed)
-      message(STATUS "Not made (no right to): ${store}")
-    else()
-      message(STATUS "Made, mode 1777: ${store}")
-    endif()
-  endif()
-]])

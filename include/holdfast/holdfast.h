@@ -110,7 +110,7 @@ HF_API const char *hf_status_text(hf_status status);
 /*
  * The caller's struct; every call that takes one overwrites it, HF_OK included.
  * `native` is the engine's own code (errno for the embedded store), 0 if none.
- * `text` is wrapped outer to inner: "file:/var/lib/holdfast: acquire 'job': ...".
+ * `text` is wrapped outer to inner: "file:/srv/locks: acquire 'job': ...".
  * It never holds a password.
  */
 typedef struct hf_error {
@@ -140,9 +140,10 @@ typedef struct hf_open_options {
 
 /*
  * Open the store at `url`: "file:", "file:/path", later "redis://...". NULL or
- * "" is the default embedded store, whose path does not depend on the
- * environment: /var/lib/holdfast if that exists, else ~/.local/state/holdfast
- * by the passwd entry. The same embedded store opened twice by one process is
+ * "" is the default embedded store, which belongs to one user and does not depend
+ * on the environment: what /etc/holdfast/store says, else ~/.local/state/holdfast by
+ * the passwd entry of the effective user. An embedded store that somebody else may
+ * write to is HF_DENIED, unless the URL says shared=group. The same embedded store opened twice by one process is
  * one store inside with two handles.
  *
  * HF_CONFIG: the URL is bad (the text names the part and its byte). HF_DENIED,

@@ -18,9 +18,11 @@ store_used() { holdfast "$@" run x -- sh -c 'echo "$HOLDFAST_STORE"'; }
     [[ $(store_used -S "file:$dir/a") == "file:$dir/a" ]]
 }
 
-@test "a relative path is made absolute for the command" {
-    cd "$dir"
-    [[ $(store_used -S file:rel) == "file:$dir/rel" ]]
+@test "a path with dots and links in it is made plain for the command" {
+    mkdir real
+    ln -s real link
+    [[ $(store_used -S "file:$dir/./link/../rel") == "file:$dir/rel" ]]
+    [[ $(store_used -S "file:$dir/link/s") == "file:$dir/real/s" ]]
 }
 
 bad() { # TEXT: the config on stdin is refused with it and its line

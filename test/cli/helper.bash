@@ -29,6 +29,9 @@ begin() {
     begun+=($!)
 }
 
+# make_store: the test's own, empty, for those who only look.
+make_store() { holdfast -q init "$dir/store" >/dev/null; }
+
 # eventually COMMAND...: true within 40 seconds.
 eventually() {
     local i

@@ -118,10 +118,10 @@ renewed_for_a_process() {
     eventually is_gone "$keeper"
 }
 
-@test "--for: a relative store, no such process, a name that is busy" {
-    out=$(holdfast -S file:rel lock x --for $$ --json)
+@test "--for: a store with a long way to it, no such process, a name that is busy" {
+    out=$(holdfast -S "file:$dir/bin/../rel" lock x --for $$ --json)
     [[ $(holdfast -S "file:$dir/rel" show x --json | jq '.holders | length') == 1 ]]
-    holdfast -S file:rel unlock x --lease "$(jq -r .handle <<<"$out")"
+    holdfast -S "file:$dir/bin/../rel" unlock x --lease "$(jq -r .handle <<<"$out")"
     exits 64 holdfast lock x --for 4194304
     says "no such process"
     is_free x

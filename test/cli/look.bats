@@ -3,6 +3,7 @@
 load helper
 
 @test "ls: a head line also for nothing; one aligned line a name" {
+    make_store
     exits 0 holdfast ls
     [[ $output == NAME*KIND*TAKEN*WAITERS*AGE*TTL*TOKEN*HOLDER ]]
     hold a --label one
@@ -51,6 +52,7 @@ load helper
 }
 
 @test "show: holders and waiters in order" {
+    make_store
     exits 0 holdfast show x
     [[ $output == "x: free" ]]
     hold x --label first
@@ -79,6 +81,7 @@ load helper
 }
 
 @test "watch: what is there, and what changes, live" {
+    make_store
     hold a --label old
     begin holdfast watch --json
     watcher=$!
@@ -94,6 +97,7 @@ load helper
 }
 
 @test "watch: only what matches the glob; people get a line" {
+    make_store
     begin holdfast watch 'a*'
     holdfast lock abc >/dev/null
     holdfast lock xyz >/dev/null
@@ -102,6 +106,7 @@ load helper
 }
 
 @test "watch: also what ends by itself: a killed holder, a ttl" {
+    make_store
     hold x
     begin holdfast watch --json
     eventually grep -q '"event":"held".*"name":"x"' out
@@ -112,6 +117,7 @@ load helper
 }
 
 @test "watch ends quietly when nobody reads any more" {
+    make_store
     for i in 1 2 3; do holdfast lock n$i >/dev/null; done
     status=0
     timeout 20 bash -c 'set -o pipefail; holdfast watch 2>err | head -n 1 >/dev/null' || status=$?

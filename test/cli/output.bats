@@ -3,6 +3,7 @@
 load helper
 
 @test "closed stdout and a full disk: a message and 74" {
+    make_store
     for command in "ls" "ls --json" "show x" "engines" "engines --json" "doctor" "help" "--version" "completion bash"; do
         exits 74 sh -c "holdfast $command >&-"
         says "write error"
@@ -42,6 +43,7 @@ sys.exit(subprocess.call(["holdfast", "completion", "bash"], stdout=w))'
 }
 
 @test "colours: never in a pipe, always if asked, not with NO_COLOR" {
+    make_store
     [[ $(holdfast ls) != *$'\033'* ]]
     [[ $(holdfast ls --color=always) == *$'\033[1m'* ]]
     [[ $(NO_COLOR=1 holdfast ls --color=auto) != *$'\033'* ]]

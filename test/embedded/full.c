@@ -26,7 +26,7 @@ static bool small_disk(const char *size)
 
     if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0)
         return false;
-    snprintf(options, sizeof options, "size=%s", size);
+    snprintf(options, sizeof options, "mode=0700,size=%s", size);
     assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     assert_int_equal(mkdir(place, 0755), 0);
     assert_int_equal(mount("none", place, "tmpfs", 0, options), 0);

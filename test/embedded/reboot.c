@@ -235,7 +235,7 @@ static void newer_version(void **state)
 static void control_of_another_version(void **state)
 {
     struct actor *holder = actor_start(), *other = actor_start_raw();
-    uint32_t format = LM_FORMAT + 1;
+    uint32_t format = LM_CONTROL_FORMAT + 1;
     uint64_t token = take(holder, mutex("n"));
     struct answer answer;
     char pid[32];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may use a store is what the mode of its directory says. Shared: everybody's leases
- * exclude everybody's, also after a reboot, whoever comes first then. Not shared, read-only,
- * or on a network file system: a clear answer and nothing done.
+ * Who may use a store. It is its user's own, or a group's where the URL says so: then everybody's leases
+ * exclude everybody's, also after a reboot, whoever comes first then. One that somebody else may write to, a
+ * read-only one, or one on a network file system: a clear answer and nothing done.
  */
 #include "embedded.h"
 
@@ -66,14 +66,28 @@ static void need_root(void)
         skip();
 }
 
+static void with_group(void)
+{
+    strcat(place_url, "?shared=group");
+}
+
 /* ---- shared -------------------------------------------------------------------------- */
 
-static void two_users_share(gid_t gid)
-{
-    struct actor *alice = user_with_store(ALICE, gid), *bob = user_with_store(BOB, gid);
-    struct actor *root = actor_start();
-    uint64_t token = take(alice, mutex("n"));
+#define LOCKS 12 /* a group */
 
+static void two_users_share(void **state)
+{
+    struct actor *alice, *bob, *root;
+    uint64_t token;
+
+    (void)state;
+    need_root();
+    make_place(02770, 0, LOCKS);
+    with_group();
+    alice = user_with_store(ALICE, LOCKS);
+    bob = user_with_store(BOB, LOCKS);
+    root = actor_start();
+    token = take(alice, mutex("n"));
     assert_int_equal(try_it(bob, mutex("n")), HF_BUSY);
     assert_int_equal(try_it(root, mutex("n")), HF_BUSY);
     wait_for(bob, mutex("n"));
@@ -85,23 +99,6 @@ static void two_users_share(gid_t gid)
     give(root, 0);
 }
 
-/* As /tmp is, and as `make install` makes /var/lib/holdfast. */
-static void sticky_directory(void **state)
-{
-    (void)state;
-    need_root();
-    make_place(01777, 0, 0);
-    two_users_share(0);
-}
-
-static void group_directory(void **state)
-{
-    (void)state;
-    need_root();
-    make_place(02770, 0, 12);
-    two_users_share(12);
-}
-
 static void change_boot_id(void)
 {
     static unsigned number;
@@ -111,7 +108,7 @@ static void change_boot_id(void)
     scribble("control", offsetof(struct lm_header, boot_id), id, sizeof id);
 }
 
-/* The files are the first user's, who does not come after the reboot; nobody else can remove them. */
+/* The files are the first user's, who does not come after the reboot. */
 static void another_user_first_after_a_reboot(void **state)
 {
     struct actor *alice, *bob;
@@ -119,14 +116,15 @@ static void another_user_first_after_a_reboot(void **state)
 
     (void)state;
     need_root();
-    make_place(01777, 0, 0);
-    alice = user_with_store(ALICE, 0);
+    make_place(02770, 0, LOCKS);
+    with_group();
+    alice = user_with_store(ALICE, LOCKS);
     token = take(alice, mutex("n"));
     actor_kill(alice);
     change_boot_id();
-    bob = user_with_store(BOB, 0);
+    bob = user_with_store(BOB, LOCKS);
     assert_true(take(bob, mutex("n")) > token);
-    alice = user_with_store(ALICE, 0);
+    alice = user_with_store(ALICE, LOCKS);
     assert_int_equal(try_it(alice, mutex("n")), HF_BUSY);
 }
 
@@ -137,14 +135,15 @@ static void another_user_rebuilds(void **state)
 
     (void)state;
     need_root();
-    make_place(01777, 0, 0);
+    make_place(02770, 0, LOCKS);
+    with_group();
     for (int i = 0; i < 3; i++) {
-        alice = user_with_store(i % 2 ? BOB : ALICE, 0);
-        bob = user_with_store(i % 2 ? ALICE : BOB, 0);
+        alice = user_with_store(i % 2 ? BOB : ALICE, LOCKS);
+        bob = user_with_store(i % 2 ? ALICE : BOB, LOCKS);
         take(alice, mutex("n"));
         assert_int_equal(truncate(in_place(lease_file()), 4096), 0);
         actor_kill(bob);
-        bob = user_with_store(i % 2 ? ALICE : BOB, 0);
+        bob = user_with_store(i % 2 ? ALICE : BOB, LOCKS);
         AWAIT(try_it(bob, mutex("other")) == HF_OK);
         assert_int_equal(try_it(bob, mutex("n")), HF_BUSY);
         actor_kill(alice);
@@ -153,19 +152,30 @@ static void another_user_rebuilds(void **state)
     }
 }
 
-/* Our own files in a sticky directory, though others may write there too. */
-static void nobody_else_is_shut_out_by_the_umask(void **state)
+static void expect_file(const char *file, mode_t mode, gid_t gid)
 {
     struct stat st;
 
+    assert_int_equal(stat(in_place(file), &st), 0);
+    assert_int_equal(st.st_mode & 0777, mode);
+    assert_int_equal(st.st_gid, gid);
+}
+
+/* Neither the umask nor the group that its first user is in says who shares a store. */
+static void nobody_else_is_shut_out_by_the_umask(void **state)
+{
     (void)state;
     need_root();
-    make_place(01777, 0, 0);
-    actor_quit(user_with_store(ALICE, 0));
-    assert_int_equal(stat(in_place("control"), &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0666);
-    assert_int_equal(stat(in_place(lease_file()), &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0666);
+    make_place(0770, 0, LOCKS); /* without the bit that passes the group on */
+    with_group();
+    actor_quit(user_with_store(ALICE, LOCKS));
+    expect_file("control", 0660, LOCKS);
+    expect_file(lease_file(), 0660, LOCKS);
+    actor_quit(actor_start()); /* root, of another group */
+    assert_int_equal(unlink(in_place("control")), 0);
+    actor_quit(actor_start());
+    expect_file("control", 0660, LOCKS);
+    actor_quit(user_with_store(BOB, LOCKS));
 }
 
 /* ---- not shared ------------------------------------------------------------------------ */
@@ -175,6 +185,59 @@ static void denied(struct answer answer)
     assert_int_equal(answer.status, HF_DENIED);
     assert_non_null(strstr(answer.text, place));
     print_message("  %s\n", answer.text);
+}
+
+static void denied_because(struct actor *actor, const char *words)
+{
+    struct answer answer = actor_do(actor, do_open, (struct ask){ 0 });
+
+    denied(answer);
+    if (!strstr(answer.text, words))
+        fail_msg("'%s' has no '%s'", answer.text, words);
+}
+
+/* Nobody trusts everybody: no URL helps. As /tmp is, and as `make install` once made the default store. */
+static void every_user_may_write(void **state)
+{
+    (void)state;
+    need_root();
+    make_place(01777, 0, 0);
+    denied_because(user(ALICE, 0), "every user may write");
+    denied_because(actor_start_raw(), "every user may write"); /* root */
+    assert_int_equal(chmod(place, 0777), 0);
+    with_group();
+    denied_because(actor_start_raw(), "every user may write");
+    assert_false(file_exists("store"));
+}
+
+static void a_group_may_write(void **state)
+{
+    (void)state;
+    need_root();
+    make_place(02770, 0, LOCKS);
+    denied_because(user(ALICE, LOCKS), "shared=group");
+    denied_because(actor_start_raw(), "shared=group");
+    assert_false(file_exists("store"));
+    assert_int_equal(chown(place, ALICE, LOCKS), 0);
+    denied_because(user(ALICE, LOCKS), "shared=group"); /* one's own, for others to write to */
+}
+
+/* A new store is its user's alone, whatever the umask; and so are its files in a directory that can be read. */
+static void a_new_store_is_private(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    umask(0);
+    actor_quit(actor_start());
+    assert_int_equal(stat(place, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    expect_file("control", 0600, getegid());
+    assert_int_equal(chmod(place, 0755), 0);
+    assert_int_equal(chmod(in_place("live"), 0644), 0); /* as an older version made it */
+    actor_quit(actor_start());
+    expect_file("live", 0600, getegid());
+    umask(022);
 }
 
 static void private_directory(void **state)
@@ -192,6 +255,56 @@ static void private_directory(void **state)
     assert_int_equal(chmod(place, 0700), 0);
     denied(actor_do(bob, do_open, (struct ask){ 0 }));
     give(alice, 0);
+}
+
+/* Its user could change root's memory: root must say that it is meant. What root makes there is the user's. */
+static void root_in_the_store_of_a_user(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    need_root();
+    make_place(0700, ALICE, ALICE);
+    denied_because(actor_start_raw(), "belongs to");
+    assert_false(file_exists("store"));
+    with_group();
+    actor_quit(actor_start());
+    assert_int_equal(stat(in_place("control"), &st), 0);
+    assert_int_equal(st.st_uid, ALICE);
+    actor_quit(user_with_store(ALICE, ALICE));
+}
+
+/* Somebody may write to a file, though not to the directory. */
+static void a_file_for_everybody(void **state)
+{
+    (void)state;
+    actor_quit(actor_start());
+    assert_int_equal(chmod(in_place("control"), 0666), 0);
+    denied_because(actor_start_raw(), "every user may write");
+    assert_int_equal(chmod(in_place("control"), 0660), 0);
+    denied_because(actor_start_raw(), "shared=group");
+    assert_int_equal(chmod(in_place("control"), 0600), 0);
+    actor_quit(actor_start());
+    need_root();
+    assert_int_equal(chown(in_place("live"), BOB, BOB), 0);
+    denied_because(actor_start_raw(), "belongs to");
+}
+
+static void do_open_wrong_word(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    char url[sizeof place_url + 32];
+    hf_error err;
+
+    (void)ask;
+    snprintf(url, sizeof url, "%s?shared=all", place_url);
+    answer->status = hf_open(url, NULL, &self->store, &err);
+}
+
+static void only_a_group_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(actor_do(actor_start_raw(), do_open_wrong_word, (struct ask){ 0 }).status,
+                     HF_CONFIG);
 }
 
 static void parent_that_cannot_be_written(void **state)
@@ -222,20 +335,6 @@ static void not_a_directory(void **state)
     answer = actor_do(actor, do_open, (struct ask){ 0 });
     assert_int_equal(answer.status, HF_CONFIG);
     print_message("  %s\n", answer.text);
-}
-
-/* Nobody follows a link that somebody else has put in place of a file. */
-static void files_that_are_links(void **state)
-{
-    struct actor *actor = actor_start_raw();
-    char target[sizeof place + 16];
-
-    (void)state;
-    assert_int_equal(mkdir(place, 0755), 0);
-    snprintf(target, sizeof target, "%s.target", place);
-    assert_int_equal(symlink(target, in_place("store")), 0);
-    assert_int_not_equal(actor_do(actor, do_open, (struct ask){ 0 }).status, HF_OK);
-    assert_int_equal(access(target, F_OK), -1);
 }
 
 /* ---- file systems ------------------------------------------------------------------------- */
@@ -310,15 +409,19 @@ static void fuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sticky_directory),
-        TEST(group_directory),
+        TEST(two_users_share),
         TEST(another_user_first_after_a_reboot),
         TEST(another_user_rebuilds),
         TEST(nobody_else_is_shut_out_by_the_umask),
+        TEST(every_user_may_write),
+        TEST(a_group_may_write),
+        TEST(a_new_store_is_private),
         TEST(private_directory),
+        TEST(root_in_the_store_of_a_user),
+        TEST(a_file_for_everybody),
+        TEST(only_a_group_is_known),
         TEST(parent_that_cannot_be_written),
         TEST(not_a_directory),
-        TEST(files_that_are_links),
         TEST(read_only_file_system),
         TEST(network_file_systems),
         TEST(fuse),

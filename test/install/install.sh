@@ -23,7 +23,9 @@ done
 for page in "$source"/man/*.[1-9]; do
     [ ! -e "$page" ] || [ -e "share/man/man${page##*.}/${page##*/}" ] || fail "$page is missing"
 done
-[ "$(stat -c %a "$dir/stage/var/lib/holdfast")" = 1777 ] || fail "/var/lib/holdfast: not mode 1777"
+[ ! -e "$dir/stage/var" ] || fail "something outside of the prefix: $(find "$dir/stage/var")"
+open_to_all=$(find "$dir/stage" ! -type l -perm /0002)
+[ -z "$open_to_all" ] || fail "others may write to: $open_to_all"
 
 # Nothing of ours leaks into other programs, and nothing remembers where it was built.
 for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so"; do

@@ -6,9 +6,11 @@
 #include "unit.h"
 
 #include "util/hash.h"
+#include "util/sha256.h"
 #include "util/text.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 static void hash_known_answers(void **state)
@@ -105,12 +107,38 @@ static void checksum_is_the_same_on_every_machine(void **state)
             assert_int_equal(hfi_checksum(bytes + at, len), hfi_checksum_portable(bytes + at, len));
 }
 
+/* The standard's own examples, and one at each length at which the padding changes. */
+static void sha256_known_answers(void **state)
+{
+    static const struct {
+        const char *text, *hash;
+    } known[] = {
+        { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+          "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb" },
+    };
+    unsigned char hash[HFI_SHA256_LEN];
+    char text[2 * HFI_SHA256_LEN + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        hfi_sha256(known[i].text, strlen(known[i].text), hash);
+        for (size_t k = 0; k < sizeof hash; k++)
+            snprintf(text + 2 * k, 3, "%02x", hash[k]);
+        assert_string_equal(text, known[i].hash);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hash_known_answers),
         cmocka_unit_test(hash_sees_bytes_only),
         cmocka_unit_test(checksum_known_answers),
+        cmocka_unit_test(sha256_known_answers),
         cmocka_unit_test(checksum_is_the_same_on_every_machine),
     };
 

@@ -28,6 +28,7 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err);
 static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error *err);
 static hf_status map_control(struct lm_depot *d, hf_error *err);
 static bool same_live(struct lm_depot *d);
+static bool old_format(struct lm_depot *d, const char *boot_id);
 static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms);
 static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *err);
 
@@ -67,6 +68,26 @@ void hfi_lm_control_close(struct lm_depot *d)
     d->control_fd = d->live_fd = d->store_fd = -1;
 }
 
+/* Who has this file flock(2)ed, as far as the kernel tells us; 0: it does not. For people only. */
+static long flock_holder(int fd)
+{
+    FILE *locks = fopen("/proc/locks", "re");
+    unsigned long inode;
+    char line[256];
+    struct stat st;
+    long pid, found = 0;
+
+    if (!locks)
+        return 0;
+    if (fstat(fd, &st) == 0)
+        while (!found && fgets(line, sizeof line, locks))
+            if (sscanf(line, "%*d: FLOCK %*s %*s %ld %*x:%*x:%lu", &pid, &inode) == 2 &&
+                inode == (unsigned long)st.st_ino)
+                found = pid;
+    fclose(locks);
+    return found;
+}
+
 static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err)
 {
     bool created;
@@ -85,10 +106,17 @@ static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd,
             return status;
         }
         if (hfi_now_ms() >= deadline_ms) {
+            long pid = flock_holder(fd);
+
             close(fd);
+            if (pid > 0)
+                return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                                     "process %ld has had %s/init locked for too long: it opens "
+                                     "the store and was stopped, or it is a stranger",
+                                     pid, d->path);
             return hfi_error_set(
                 err, HF_UNAVAILABLE, 0,
-                "another process has been opening %s for too long (is it stopped?)", d->path);
+                "another process has had %s/init locked for too long (is it stopped?)", d->path);
         }
         nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
     }
@@ -112,12 +140,12 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
 
     status = map_control(d, err);
     good = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC &&
-           d->header->format == LM_FORMAT && d->header->shape == shape() &&
+           d->header->format == LM_CONTROL_FORMAT && d->header->shape == shape() &&
            memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0;
     if (status != HF_OK && status != HF_NOT_FOUND)
         return status;
     /* Before `live` is opened: closing it again would drop the locks of the other copy. */
-    if (good) {
+    if (good || old_format(d, boot_id)) {
         hf_status second = hfi_lm_refuse_second_copy(d, err);
 
         if (second != HF_OK)
@@ -133,13 +161,26 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
     bool known = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC;
     int32_t pid;
 
-    if (hfi_lm_anybody_alive(d, &pid) || (good && hfi_lm_anybody_running(d, &pid)))
-        return hfi_error_set(
-            err, known && !good ? HF_VERSION : HF_CORRUPT, 0,
-            "%s/%s is damaged, missing or of another version while process %d uses the "
-            "store: end that process first",
-            d->path, good ? "live" : "control", (int)pid);
+    if (hfi_lm_anybody_alive(d, &pid) || (good && hfi_lm_anybody_running(d, &pid))) {
+        if (known && !good)
+            return hfi_error_set(err, HF_VERSION, 0,
+                                 "%s is in use by process %d, which has another version of "
+                                 "Holdfast (format %u, ours is %u): end that process first",
+                                 d->path, (int)pid, d->header->format, LM_CONTROL_FORMAT);
+        return hfi_error_set(err, HF_CORRUPT, 0,
+                             "%s/%s is damaged or missing while process %d uses the store: end "
+                             "that process first",
+                             d->path, good ? "live" : "control", (int)pid);
+    }
     return make_control(d, boot_id, err);
+}
+
+/* One of this boot whose slots we can read all the same: does a copy of that version live in this process? */
+static bool old_format(struct lm_depot *d, const char *boot_id)
+{
+    return d->header && d->header->magic == LM_CONTROL_MAGIC && d->header->format == 1 &&
+           d->header->shape == shape() &&
+           memcmp(d->header->boot_id, boot_id, sizeof d->header->boot_id) == 0;
 }
 
 /* Is it the file that those who live have their locks on? */
@@ -162,6 +203,7 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
     if (d->header)
         munmap(d->header, CONTROL_SIZE);
     d->header = NULL;
+    atomic_store(&d->slots_backed, 0);
     if (st.st_size < LM_PAGE * (1 + LM_SLOTS_STEP))
         return HF_NOT_FOUND;
     map = mmap(NULL, CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, d->control_fd, 0);
@@ -205,7 +247,7 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     }
 
     h = d->header;
-    h->format = LM_FORMAT;
+    h->format = LM_CONTROL_FORMAT;
     h->shape = shape();
     memcpy(h->boot_id, boot_id, sizeof h->boot_id);
     pthread_mutexattr_init(&attr);

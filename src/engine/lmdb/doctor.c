@@ -36,6 +36,7 @@ static void check_place(struct lm_depot *d, const struct report *r)
     struct statvfs space;
     struct statfs fs;
     struct stat st;
+    char words[400];
 
     say(r, HF_FINE, "path", "%s", d->path);
     if (fstatfs(d->dir_fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
@@ -51,19 +52,13 @@ static void check_place(struct lm_depot *d, const struct report *r)
 
         say(r, mib < 64 ? HF_WARNING : HF_FINE, "space", "%llu MiB free on the file system", mib);
     }
-    if (fstat(d->dir_fd, &st) == 0) {
-        if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
-            say(r, HF_WARNING, "sharing",
-                "every user may write here and the directory is not sticky: anybody can delete the "
-                "store's files "
-                "(chmod +t)");
-        else if (st.st_mode & S_IWOTH)
-            say(r, HF_FINE, "sharing",
-                "shared by all users: each can also break or damage the others' leases");
-        else
-            say(r, HF_FINE, "sharing", "mode %04o, owner %u, group %u",
-                (unsigned)st.st_mode & 07777, (unsigned)st.st_uid, (unsigned)st.st_gid);
-    }
+    hfi_lm_sharing_words(d, words, sizeof words);
+    say(r, HF_FINE, "sharing", "%s", words);
+    if (d->by_default && stat(LM_OLD_DEFAULT "/store", &st) == 0 &&
+        stat(LM_OLD_DEFAULT, &st) == 0 && (st.st_dev != d->dev || st.st_ino != d->ino))
+        say(r, HF_WARNING, "default",
+            "an older version had its default store in " LM_OLD_DEFAULT ", and nobody uses it now: "
+            "remove it, or go on with it by a line in " LM_SITE_FILE " (holdfast-engines(7))");
 }
 
 struct walk {
@@ -101,10 +96,12 @@ static int walk_body(struct lm_txn *t, void *arg)
 static void check_processes(struct lm_depot *d, const struct report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
+    uint32_t used;
 
     if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
-    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+    used = hfi_lm_slots_used(d);
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) != LM_SLOT_LIVE)

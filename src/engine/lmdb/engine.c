@@ -18,66 +18,42 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static hf_status find_or_open(const char *path, int64_t lock_wait_ms, struct hfi_host *host,
-                              struct lm_depot **ret_depot, hf_error *err);
+static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms,
+                              struct hfi_host *host, struct lm_depot **ret_depot, hf_error *err);
 static void depot_free(struct lm_depot *d);
 
 /* ---- opening and closing ------------------------------------------------------- */
-
-/* "file:", "file:/path", "file:path", "file:///path". */
-static hf_status path_of(struct hfi_url *url, char **ret_path, hf_error *err)
-{
-    char *rest = url->rest, *path;
-
-    if (strncmp(rest, "//", 2) == 0) {
-        if (rest[2] != '/')
-            return hfi_error_set(err, HF_CONFIG, 0,
-                                 "byte %zu of the URL: a file URL has no host (file:PATH)",
-                                 strlen(url->scheme) + 3);
-        rest += 2;
-    }
-    if (!*rest)
-        return hfi_lm_default_path(ret_path, err);
-    path = hfi_strdup(rest);
-    if (!path)
-        return hfi_error_memory(err);
-    if (!hfi_url_decode(path)) {
-        hfi_free(path);
-        return hfi_error_set(err, HF_CONFIG, 0, "the path of the URL has a malformed %% escape");
-    }
-    *ret_path = path;
-    return HF_OK;
-}
 
 static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err)
 {
     int64_t lock_wait_ms = LM_LOCK_WAIT_MS;
+    struct lm_where where = { .path = NULL };
     struct lm_depot *depot = NULL;
     struct hfi_conn *conn;
-    char *path = NULL;
     hf_status status = hfi_url_take_duration(url, "lock_wait", 100, HF_MS_MAX, &lock_wait_ms, err);
 
     if (status == HF_OK)
-        status = path_of(url, &path, err);
+        status = hfi_lm_where(url, &where, err);
     if (status != HF_OK)
         return status;
     conn = hfi_calloc(1, sizeof *conn);
     if (!conn) {
-        hfi_free(path);
+        hfi_lm_where_done(&where);
         return hfi_error_memory(err);
     }
     pthread_mutex_lock(hfi_process_mutex());
-    status = find_or_open(path, lock_wait_ms, host, &depot, err);
+    status = find_or_open(&where, lock_wait_ms, host, &depot, err);
     pthread_mutex_unlock(hfi_process_mutex());
-    hfi_free(path);
+    hfi_lm_where_done(&where);
     if (status != HF_OK) {
         hfi_free(conn);
         return status;
     }
     conn->depot = depot;
     conn->host = host;
-    conn->own_label = strcmp(host->label, hfi_lm_slot(depot, depot->slot)->label) != 0;
+    conn->own_label =
+        strncmp(host->label, hfi_lm_slot(depot, depot->slot)->label, HF_LABEL_MAX + 1) != 0;
     *ret_conn = conn;
     return HF_OK;
 }
@@ -100,26 +76,40 @@ static void depot_init(struct lm_depot *d, int64_t lock_wait_ms)
     pthread_mutex_init(&d->calls, NULL);
 }
 
-/* The store's files are opened under the process's own mutex: two threads never open one twice. */
-static hf_status find_or_open(const char *path, int64_t lock_wait_ms, struct hfi_host *host,
-                              struct lm_depot **ret_depot, hf_error *err)
+/* The depot of this directory, if this process has one. */
+static struct lm_depot *find(const char *path)
 {
-    struct lm_depot **list = (struct lm_depot **)hfi_process_slot(), *d;
+    struct lm_depot *d = *(struct lm_depot **)hfi_process_slot();
     struct stat st;
-    hf_status status;
 
-    if (stat(path, &st) == 0)
-        for (d = *list; d; d = d->next)
-            if (d->dev == st.st_dev && d->ino == st.st_ino) {
-                d->refs++;
-                *ret_depot = d;
-                return HF_OK;
-            }
+    if (stat(path, &st) != 0)
+        return NULL;
+    while (d && (d->dev != st.st_dev || d->ino != st.st_ino))
+        d = d->next;
+    return d;
+}
+
+/* The store's files are opened under the process's own mutex: two threads never open one twice. */
+static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms,
+                              struct hfi_host *host, struct lm_depot **ret_depot, hf_error *err)
+{
+    struct lm_depot **list = (struct lm_depot **)hfi_process_slot(), *d = find(where->path);
+    hf_status status = HF_OK;
+
+    if (d) {
+        d->refs++;
+        *ret_depot = d;
+        return HF_OK;
+    }
+    if (!find(LM_OLD_DEFAULT)) /* one that this process has open itself was named by somebody */
+        status = hfi_lm_refuse_two_defaults(where, err);
+    if (status != HF_OK)
+        return status;
     d = hfi_calloc(1, sizeof *d);
     if (!d)
         return hfi_error_memory(err);
     depot_init(d, lock_wait_ms);
-    status = hfi_lm_place_open(d, path, err);
+    status = hfi_lm_place_open(d, where, host->existing, err);
     if (status == HF_OK)
         status = hfi_lm_control_open(d, host->open_deadline_ms, err);
     if (status == HF_OK)

@@ -19,6 +19,8 @@ int hfi_lm_token_take(struct lm_txn *t, uint32_t count_wanted, uint64_t *ret_fir
 {
     struct lm_header *h = t->depot->header;
 
+    if (h->token_next >= HFI_TOKEN_LIMIT) /* before it is added to */
+        return LM_E_TOKENS;
     if (h->token_next + count_wanted > h->token_limit) {
         uint64_t limit = h->token_next + count_wanted + LM_TOKEN_BLOCK;
 
@@ -250,7 +252,7 @@ static int dead_at(struct lm_txn *t, uint32_t slot, bool trust_watch)
 {
     if (slot == LM_NO_SLOT || slot == t->depot->slot)
         return 0;
-    if (slot >= t->depot->header->slot_high)
+    if (slot >= hfi_lm_slots_used(t->depot))
         return LM_E_CORRUPT;
     if (trust_watch && hfi_lm_watched(t->depot, slot, hfi_lm_slot(t->depot, slot)->generation))
         return 0;

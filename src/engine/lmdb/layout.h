@@ -16,6 +16,10 @@
  * A process can be killed at any instant: LMDB's commit is the one moment at which
  * anything happens. What is in `control` is either a hint (bells, counters that may
  * only be too high), or re-read from LMDB after EOWNERDEAD.
+ *
+ * A number that is read here and used as an index or a count is copied and bounded first: damage must not lead out
+ * of the map. That is no wall against a peer who means harm: the robust mutexes have glibc's list pointers in
+ * them, and LMDB trusts its pages. The wall is who may write to the files: trust.c.
  */
 #ifndef HFI_LM_LAYOUT_H
 #define HFI_LM_LAYOUT_H
@@ -25,7 +29,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LM_FORMAT        1u
+#define LM_FORMAT 1u /* of the durable file */
+#define LM_CONTROL_FORMAT \
+    2u /* of the control file; 1 had the bytes of AT_RANDOM in a slot's image */
 #define LM_STORE_MAGIC   UINT64_C(0x31736c6f68746668) /* durable file */
 #define LM_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
 
@@ -86,13 +92,13 @@ struct lm_header {
     uint32_t state;      /* enum lm_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
-    uint64_t last_ticket; /* of the whole store: a rebuilt file does not begin them anew */
-    int64_t latest_ms;    /* no deadline of a detached lease or lock_delay is later */
-    int64_t closed_ms;    /* after a rebuild: no grants before this */
-    uint32_t slot_high;   /* slots below it have been used */
-    uint32_t slot_room;   /* slots below it are preallocated */
-    uint32_t slot_hint;   /* where to look for dead slots next */
-    uint64_t sweep[2];    /* where the sweep of expired leases goes on */
+    uint64_t last_ticket;       /* of the whole store: a rebuilt file does not begin them anew */
+    int64_t latest_ms;          /* no deadline of a detached lease or lock_delay is later */
+    int64_t closed_ms;          /* after a rebuild: no grants before this */
+    _Atomic uint32_t slot_high; /* slots below it have been used; read by hfi_lm_slots_used() */
+    uint32_t slot_room;         /* slots below it are preallocated */
+    uint32_t slot_hint;         /* where to look for dead slots next */
+    uint64_t sweep[2];          /* where the sweep of expired leases goes on */
 
     _Atomic uint32_t change_seq;      /* futex: one up with every change */
     _Atomic uint32_t change_watchers; /* how many sleep on it, or more */
@@ -134,7 +140,7 @@ struct lm_slot {
     int32_t pid;            /* in its own PID namespace */
     uint32_t uid;
     uint64_t pid_namespace;     /* inode; 0: not known */
-    unsigned char image[16];    /* AT_RANDOM: differs after exec */
+    unsigned char image[16];    /* a one-way hash of AT_RANDOM: differs after exec, see slots.c */
     uint32_t records;           /* holders and waiters of it in LMDB, or more */
     uint32_t epoch;             /* its leases are in the file of this epoch */
     _Atomic uint32_t watching;  /* its threads in wait_change */

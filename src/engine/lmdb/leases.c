@@ -227,6 +227,7 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
 {
     struct lm_header *h = d->header;
     uint32_t old = h->epoch;
+    uint32_t used = hfi_lm_slots_used(d);
     char name[32];
     hf_status status;
 
@@ -247,7 +248,7 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
     unlinkat(d->dir_fd, name, 0);
     status = register_claims(d, err);
 
-    for (uint32_t i = 0; i < h->slot_high; i++) {
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) != LM_SLOT_LIVE || i == d->slot)
@@ -282,11 +283,12 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
 {
     struct lm_depot *d = t->depot;
     struct lm_header *h = d->header;
+    uint32_t used = hfi_lm_slots_used(d);
 
     *ret_slot = LM_NO_SLOT;
     if (h->state == LM_READY)
         return hfi_lm_past(t, h->closed_ms);
-    for (uint32_t i = 0; i < h->slot_high; i++) {
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) != LM_SLOT_LIVE || s->epoch >= h->rebuilt || s->records == 0)
@@ -406,7 +408,8 @@ static uint64_t token_of_wait(struct lm_depot *d, struct lm_wait *w, const struc
         token = s->cells[w->cell].token;
     else if (w->told)
         token = w->told;
-    for (uint32_t i = atomic_load(&s->mail_read); !token && w->op && i != s->mail_sent; i++)
+    for (uint32_t i = atomic_load(&s->mail_read), n = 0;
+         !token && w->op && n < LM_MAILS && i != atomic_load(&s->mail_sent); i++, n++)
         if (s->mails[i % LM_MAILS].kind == LM_MAIL_GRANTED &&
             s->mails[i % LM_MAILS].cookie == w->cookie)
             token = s->mails[i % LM_MAILS].token;

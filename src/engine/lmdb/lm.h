@@ -19,6 +19,7 @@
 
 #include <lmdb.h>
 #include <setjmp.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #define LM_WATCH_MAX    64 /* processes watched by pidfd; more: looked at once a second */
@@ -72,13 +73,17 @@ struct lm_depot {
     char *path;     /* for people: absolute where it could be */
     char *location; /* "file:" + path */
     int dir_fd, store_fd, control_fd, live_fd, lease_fd;
+    uid_t dir_uid;
+    gid_t dir_gid;
     unsigned file_mode;
+    bool shared;     /* its URL says that the group is trusted */
+    bool by_default; /* nobody named it */
     int32_t pid;
     uint64_t pid_namespace;
     int64_t lock_wait_ms;
 
     struct lm_header *header;
-    struct lm_slot *slots; /* array of pages */
+    _Atomic uint32_t slots_backed; /* slots that the control file had room for when we looked */
     uint32_t slot;
 
     MDB_env *env;
@@ -189,18 +194,49 @@ hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err);
 bool hfi_lm_alive(struct lm_depot *d, uint32_t slot); /* by its fcntl lock */
 bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid);
 bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid); /* by their pids */
+/* The page of a slot. A number that comes out of shared memory is compared with hfi_lm_slots_used() first. */
 struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot);
+/* Slots below it have been used, and are in the file, whatever stands in the header. */
+uint32_t hfi_lm_slots_used(struct lm_depot *d);
 /* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
 _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake);
 void hfi_lm_ring_all(struct lm_depot *d); /* everybody looks for himself; under the mutex */
 
+/* ---- default.c: which directory; trust.c: who else may write to it ----------- */
+
+#define LM_SITE_FILE   "/etc/holdfast/store" /* the administrator's word */
+#define LM_OLD_DEFAULT "/var/lib/holdfast"   /* of all users, until version 0.1 */
+
+struct lm_where {
+    char *path;      /* absolute */
+    bool shared;     /* shared=group */
+    bool by_default; /* nobody named it */
+    bool in_home;    /* its parents are made too */
+};
+enum lm_old { LM_OLD_NONE, LM_OLD_IDLE, LM_OLD_LIVE };
+struct hfi_url;
+hf_status hfi_lm_where(struct hfi_url *url, struct lm_where *ret, hf_error *err);
+void hfi_lm_where_done(struct lm_where *where);
+hf_status hfi_lm_default(const char *site_file, struct lm_where *ret, hf_error *err);
+enum lm_old hfi_lm_old_default(const char *path, int32_t *ret_pid);
+hf_status hfi_lm_refuse_two_defaults(const struct lm_where *where, hf_error *err);
+
+enum lm_distrust { LM_TRUSTED, LM_OTHERS_WRITE, LM_GROUP_WRITES, LM_OTHER_OWNER };
+enum lm_distrust hfi_lm_distrust(const struct stat *st, uid_t user, bool shared); /* pure */
+const char *hfi_lm_strange(const struct stat *st);                                /* pure */
+/* Of the directory (`name` NULL) or a file in it. HF_DENIED with what to do. */
+hf_status hfi_lm_check_trust(struct lm_depot *d, const struct stat *st, const char *name,
+                             hf_error *err);
+void hfi_lm_sharing_words(struct lm_depot *d, char *buf, size_t size);
+
 /* ---- place.c, tokens.c: directory, durable file ---------------------------- */
 
-hf_status hfi_lm_place_open(struct lm_depot *d, const char *path, hf_error *err);
+/* `existing`: make nothing. HF_NOT_FOUND: there is no store yet. */
+hf_status hfi_lm_place_open(struct lm_depot *d, const struct lm_where *where, bool existing,
+                            hf_error *err);
 void hfi_lm_place_close(struct lm_depot *d);
-hf_status hfi_lm_default_path(char **ret_path, hf_error *err);
 bool hfi_lm_network_fs(long type, const char **ret_name); /* pure */
-/* Open a file of the store: existing, else created empty with the directory's mode. */
+/* Open a file of the store: existing, else created empty. HF_DENIED: it is none that we would make. */
 hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created,
                       hf_error *err);
 hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size,

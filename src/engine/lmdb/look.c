@@ -53,7 +53,7 @@ static uint64_t token_now(struct lm_depot *d, const struct lm_holder *h, int64_t
     struct lm_slot *s;
 
     *ret_tid = 0;
-    if (h->slot == LM_NO_SLOT || h->tokens <= 1 || h->slot >= d->header->slot_high)
+    if (h->slot == LM_NO_SLOT || h->tokens <= 1 || h->slot >= hfi_lm_slots_used(d))
         return h->token;
     s = hfi_lm_slot(d, h->slot);
     for (int i = 0; i < LM_PASSES; i++)
@@ -76,14 +76,25 @@ struct look {
 
 static bool alive_here(struct lm_depot *d, uint32_t slot)
 {
-    return slot == LM_NO_SLOT || (slot < d->header->slot_high && hfi_lm_alive(d, slot));
+    return slot == LM_NO_SLOT || (slot < hfi_lm_slots_used(d) && hfi_lm_alive(d, slot));
 }
 
 static int64_t pid_for_us(struct lm_depot *d, uint32_t slot)
 {
-    struct lm_slot *s = hfi_lm_slot(d, slot);
+    struct lm_slot *s;
 
+    if (slot >= hfi_lm_slots_used(d))
+        return 0;
+    s = hfi_lm_slot(d, slot);
     return s->pid_namespace == d->pid_namespace ? s->pid : 0;
+}
+
+/* A record without a label has its process's. */
+static void slot_label(struct lm_depot *d, uint32_t slot, char ret_text[HF_LABEL_MAX + 1])
+{
+    if (slot < hfi_lm_slots_used(d))
+        memcpy(ret_text, hfi_lm_slot(d, slot)->label, HF_LABEL_MAX);
+    ret_text[HF_LABEL_MAX] = '\0';
 }
 
 static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm_holder *h,
@@ -103,8 +114,7 @@ static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm
     if (h->slot != LM_NO_SLOT) {
         view.pid = pid_for_us(d, h->slot);
         if (label_len == 0)
-            memcpy(text, hfi_lm_slot(d, h->slot)->label, sizeof text);
-        text[HF_LABEL_MAX] = '\0';
+            slot_label(d, h->slot, text);
     }
     view.token = token_now(d, h, &view.tid);
     return sink->holder(sink, &view);
@@ -127,8 +137,7 @@ static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm
     memcpy(text, w->label, w->label_len);
     text[w->label_len] = '\0';
     if (w->label_len == 0)
-        memcpy(text, hfi_lm_slot(t->depot, w->slot)->label, sizeof text);
-    text[HF_LABEL_MAX] = '\0';
+        slot_label(t->depot, w->slot, text);
     return sink->waiter(sink, &view);
 }
 

@@ -3,6 +3,7 @@
  * Where an embedded store lives: its directory, which file systems will do, and how
  * its files are opened. Two processes must never be led to two different stores
  * under one name, so nothing here falls back: what exists and fails is an error.
+ * Who may write to it is trust.c's question, which directory is the default that of default.c.
  */
 #include "engine/lmdb/lm.h"
 
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +20,27 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define SYSTEM_PATH "/var/lib/holdfast"
-#define HOME_PATH   ".local/state/holdfast"
-
-static hf_status open_directory(struct lm_depot *d, const char *path, hf_error *err);
+static hf_status open_directory(struct lm_depot *d, const struct lm_where *where, bool existing,
+                                hf_error *err);
 static hf_status refuse_network(struct lm_depot *d, hf_error *err);
 static hf_status make_parents(const char *path, hf_error *err);
+static hf_status no_store(const char *path, hf_error *err);
 
-hf_status hfi_lm_place_open(struct lm_depot *d, const char *path, hf_error *err)
+hf_status hfi_lm_place_open(struct lm_depot *d, const struct lm_where *where, bool existing,
+                            hf_error *err)
 {
-    hf_status status = open_directory(d, path, err);
+    struct stat st;
+    hf_status status = open_directory(d, where, existing, err);
 
-    if (status != HF_OK)
+    if (status == HF_OK)
+        status = refuse_network(d, err);
+    if (status != HF_OK || !existing)
         return status;
-    return refuse_network(d, err);
+    /* A store is there when its durable file is: one that somebody is making, or died making, is not yet. */
+    if (fstatat(d->dir_fd, "store", &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        (S_ISREG(st.st_mode) && st.st_size == 0))
+        return no_store(d->path, err);
+    return HF_OK;
 }
 
 void hfi_lm_place_close(struct lm_depot *d)
@@ -46,33 +53,10 @@ void hfi_lm_place_close(struct lm_depot *d)
     d->path = d->location = NULL;
 }
 
-/* The same for cron and for a login shell: nothing of the environment takes part. */
-hf_status hfi_lm_default_path(char **ret_path, hf_error *err)
+/* The words are a contract with core and the command: engine.h. */
+static hf_status no_store(const char *path, hf_error *err)
 {
-    struct stat st;
-    struct passwd entry, *found = NULL;
-    char buffer[4096], path[PATH_MAX];
-    hf_status status;
-
-    if (lstat(SYSTEM_PATH, &st) == 0 || errno != ENOENT) {
-        *ret_path = hfi_strdup(SYSTEM_PATH);
-        return *ret_path ? HF_OK : hfi_error_memory(err);
-    }
-
-    if (getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found) != 0 || !found ||
-        !entry.pw_dir[0])
-        return hfi_error_set(
-            err, HF_CONFIG, 0,
-            "no default store: %s does not exist and user %u has no home directory", SYSTEM_PATH,
-            (unsigned)getuid());
-    if (snprintf(path, sizeof path, "%s/%s", entry.pw_dir, HOME_PATH) >= (int)sizeof path)
-        return hfi_error_set(err, HF_CONFIG, ENAMETOOLONG, "the home directory's path is too long");
-
-    status = make_parents(path, err);
-    if (status != HF_OK)
-        return status;
-    *ret_path = hfi_strdup(path);
-    return *ret_path ? HF_OK : hfi_error_memory(err);
+    return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at file:%s", path);
 }
 
 static hf_status make_parents(const char *path, hf_error *err)
@@ -88,37 +72,68 @@ static hf_status make_parents(const char *path, hf_error *err)
     return HF_OK;
 }
 
-static hf_status open_directory(struct lm_depot *d, const char *path, hf_error *err)
+/* 0700, whatever the umask: a store is its user's own until somebody says otherwise. */
+static hf_status make_directory(const struct lm_where *where, hf_error *err)
 {
-    char *absolute;
-    struct stat st;
+    if (where->in_home) {
+        hf_status status = make_parents(where->path, err);
 
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        if (status != HF_OK)
+            return status;
+    }
+    if (mkdir(where->path, 0700) != 0 && errno != EEXIST)
         return hfi_error_set(err,
                              errno == ENOSPC || errno == EDQUOT ? HF_FULL
                              : errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG
                                  ? HF_CONFIG
                                  : HF_DENIED,
-                             errno, "cannot make directory %s: %s", path, strerror(errno));
+                             errno, "cannot make directory %s: %s", where->path, strerror(errno));
+    return HF_OK;
+}
 
+/* The location is also what a command gives its children: so it says that the store is shared. */
+static hf_status set_path(struct lm_depot *d, const char *path, hf_error *err)
+{
+    char *absolute = realpath(path, NULL);
+
+    d->path = hfi_strdup(absolute ? absolute : path);
+    free(absolute);
+    d->location = d->path ? hfi_malloc(strlen(d->path) + sizeof "file:?shared=group") : NULL;
+    if (!d->location)
+        return hfi_error_memory(err);
+    sprintf(d->location, "file:%s%s", d->path, d->shared ? "?shared=group" : "");
+    return HF_OK;
+}
+
+static hf_status open_directory(struct lm_depot *d, const struct lm_where *where, bool existing,
+                                hf_error *err)
+{
+    const char *path = where->path;
+    struct stat st;
+    hf_status status = existing ? HF_OK : make_directory(where, err);
+
+    if (status != HF_OK)
+        return status;
     d->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->dir_fd < 0 && existing && errno == ENOENT)
+        return no_store(path, err);
     if (d->dir_fd < 0)
         return hfi_error_set(err, errno == ENOTDIR ? HF_CONFIG : HF_DENIED, errno,
                              "cannot open directory %s: %s", path, strerror(errno));
     if (fstat(d->dir_fd, &st) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s: %s", path, strerror(errno));
+    d->shared = where->shared;
+    d->by_default = where->by_default;
+    status = set_path(d, path, err);
+    if (status != HF_OK)
+        return status;
     d->dev = st.st_dev;
     d->ino = st.st_ino;
-    d->file_mode = st.st_mode & 0666;
-
-    absolute = realpath(path, NULL);
-    d->path = hfi_strdup(absolute ? absolute : path);
-    free(absolute);
-    d->location = d->path ? hfi_malloc(strlen(d->path) + sizeof "file:") : NULL;
-    if (!d->location)
-        return hfi_error_memory(err);
-    sprintf(d->location, "file:%s", d->path);
-    return HF_OK;
+    d->dir_uid = st.st_uid;
+    d->dir_gid = st.st_gid;
+    /* Nobody else may read either: a lock on `init` or `live` needs no more than that. */
+    d->file_mode = d->shared && st.st_mode & S_IWGRP ? 0660 : 0600;
+    return hfi_lm_check_trust(d, &st, NULL, err);
 }
 
 /* The kernel's numbers (linux/magic.h and the file systems' own sources). */
@@ -173,40 +188,90 @@ static hf_status refuse_network(struct lm_depot *d, hf_error *err)
     return HF_OK;
 }
 
+static hf_status not_opened(struct lm_depot *d, const char *name, hf_error *err)
+{
+    struct stat st;
+    int saved = errno;
+    hf_status status = saved == ENOSPC || saved == EDQUOT                    ? HF_FULL
+                       : saved == EACCES || saved == EPERM || saved == EROFS ? HF_DENIED
+                                                                             : HF_UNAVAILABLE;
+
+    /* open(2) itself refuses links, sockets and devices that nobody serves. */
+    if (fstatat(d->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && hfi_lm_strange(&st))
+        return hfi_error_set(err, HF_DENIED, saved, "%s/%s %s and no file of a store", d->path,
+                             name, hfi_lm_strange(&st));
+    return hfi_error_set(err, status, saved, "cannot open %s/%s: %s", d->path, name,
+                         strerror(saved));
+}
+
 /*
- * O_CREAT on an existing file of another user in a sticky directory is refused by
- * fs.protected_regular, so creating and opening are two steps. fchmod, because the
- * directory's mode says who shares the store and the umask does not.
+ * A new file: the directory says who shares the store, not the umask and not the group that its maker is
+ * in. What root makes in somebody's store belongs to that user.
+ */
+static int adjust_new(struct lm_depot *d, int fd)
+{
+    uid_t uid = geteuid() == 0 ? d->dir_uid : (uid_t)-1;
+
+    if (d->shared && fchown(fd, uid, d->dir_gid) != 0)
+        return -1;
+    return fchmod(fd, d->file_mode);
+}
+
+/* Is it one that we, or those whom we trust, have made? A hard link would let us write to another file. */
+static hf_status check_file(struct lm_depot *d, int fd, const char *name, hf_error *err)
+{
+    struct stat st;
+    hf_status status;
+
+    if (fstat(fd, &st) != 0)
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/%s: %s", d->path, name,
+                             strerror(errno));
+    if (hfi_lm_strange(&st))
+        return hfi_error_set(err, HF_DENIED, 0, "%s/%s %s and no file of a store", d->path, name,
+                             hfi_lm_strange(&st));
+    status = hfi_lm_check_trust(d, &st, name, err);
+    /* Of a version that let others read. */
+    if (status == HF_OK && (st.st_mode & 0777) != d->file_mode &&
+        (st.st_uid == geteuid() || geteuid() == 0))
+        (void)!fchmod(fd, d->file_mode);
+    return status;
+}
+
+/*
+ * Creating and opening are two steps, so that we know which it was. O_NONBLOCK: a fifo or a device in place of a
+ * file must not keep us before we can see what it is.
  */
 hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created,
                       hf_error *err)
 {
-    int fd = openat(d->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = openat(d->dir_fd, name, flags);
+    hf_status status;
 
     *ret_created = false;
     if (fd < 0 && errno == ENOENT) {
-        fd = openat(d->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                    d->file_mode);
+        fd = openat(d->dir_fd, name, flags | O_CREAT | O_EXCL, d->file_mode);
         if (fd >= 0) {
             *ret_created = true;
-            if (fchmod(fd, d->file_mode) != 0) {
+            if (adjust_new(d, fd) != 0) {
                 int saved = errno;
 
                 close(fd);
                 unlinkat(d->dir_fd, name, 0);
-                return hfi_error_set(err, HF_DENIED, saved, "chmod %s/%s: %s", d->path, name,
-                                     strerror(saved));
+                return hfi_error_set(err, HF_DENIED, saved,
+                                     "cannot give %s/%s to those who share the store: %s", d->path,
+                                     name, strerror(saved));
             }
         } else if (errno == EEXIST) {
-            fd = openat(d->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+            fd = openat(d->dir_fd, name, flags);
         }
     }
-    if (fd < 0) {
-        hf_status status = errno == ENOSPC || errno == EDQUOT                    ? HF_FULL
-                           : errno == EACCES || errno == EPERM || errno == EROFS ? HF_DENIED
-                                                                                 : HF_UNAVAILABLE;
-        return hfi_error_set(err, status, errno, "cannot open %s/%s: %s", d->path, name,
-                             strerror(errno));
+    if (fd < 0)
+        return not_opened(d, name, err);
+    status = check_file(d, fd, name, err);
+    if (status != HF_OK) {
+        close(fd);
+        return status;
     }
     *ret_fd = fd;
     return HF_OK;

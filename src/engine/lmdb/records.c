@@ -105,6 +105,7 @@ int hfi_lm_name_parse(const void *key, const MDB_val *value, struct lm_name *ret
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (name_size(ret) != value->mv_size || ret->name_len == 0 || ret->name_len > HF_NAME_MAX ||
+        ret->label_len > HF_LABEL_MAX ||
         ret->checksum != checksum(key, LM_KEY_NAME, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;
@@ -188,7 +189,8 @@ static int further_parse(const struct key *key, const MDB_val *value, struct lm_
     if (value->mv_size < LM_FURTHER_FIXED || value->mv_size > sizeof *ret)
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
-    if (LM_FURTHER_FIXED + ret->label_len != value->mv_size ||
+    if (LM_FURTHER_FIXED + (size_t)ret->label_len != value->mv_size ||
+        ret->label_len > HF_LABEL_MAX ||
         ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;
@@ -263,7 +265,8 @@ static int waiter_parse(const struct key *key, const MDB_val *value, struct lm_w
     if (value->mv_size < LM_WAITER_FIXED || value->mv_size > sizeof *ret)
         return LM_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
-    if (LM_WAITER_FIXED + ret->label_len != value->mv_size ||
+    if (LM_WAITER_FIXED + (size_t)ret->label_len != value->mv_size ||
+        ret->label_len > HF_LABEL_MAX ||
         ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
         return LM_E_CORRUPT;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 #include "util/futex.h"
+#include "util/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define REAP_PER_REGISTER 8 /* dead slots looked for by each newcomer */
@@ -24,6 +26,22 @@
 struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot)
 {
     return (struct lm_slot *)(void *)((char *)d->header + (size_t)LM_PAGE * (1 + slot));
+}
+
+/* The header is everybody's: a number there that is too high must not lead out of the file, nor of the map. */
+uint32_t hfi_lm_slots_used(struct lm_depot *d)
+{
+    uint32_t used = atomic_load_explicit(&d->header->slot_high, memory_order_relaxed);
+    uint32_t backed = atomic_load_explicit(&d->slots_backed, memory_order_relaxed);
+    struct stat st;
+
+    if (used > backed && fstat(d->control_fd, &st) == 0 && st.st_size >= LM_PAGE) {
+        off_t pages = st.st_size / LM_PAGE - 1;
+
+        backed = pages < LM_SLOTS_MAX ? (uint32_t)pages : LM_SLOTS_MAX;
+        atomic_store_explicit(&d->slots_backed, backed, memory_order_relaxed);
+    }
+    return used < backed ? used : backed;
 }
 
 static int live_lock(struct lm_depot *d, int command, uint32_t slot, short type, struct flock *ret)
@@ -55,17 +73,56 @@ bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid)
     return true;
 }
 
+/*
+ * What tells this process image from others, also from one that had the same pid before exec(2), and what two copies
+ * of the library in one process agree on without knowing of each other: the kernel's AT_RANDOM. Its bytes are
+ * also the stack canary and the pointer guard, so they stay here and only a hash of them is shown.
+ */
+static bool image_of(struct lm_depot *d, unsigned char ret_image[16])
+{
+    const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+    unsigned char hash[HFI_SHA256_LEN];
+    struct {
+        char what[32];
+        uint64_t device, inode, pid, pid_namespace;
+        unsigned char random[16];
+    } key;
+
+    if (!random)
+        return false;
+    memset(&key, 0, sizeof key);
+    strcpy(key.what, "holdfast: image of a process");
+    key.device = (uint64_t)d->dev;
+    key.inode = (uint64_t)d->ino;
+    key.pid = (uint64_t)d->pid;
+    key.pid_namespace = d->pid_namespace;
+    memcpy(key.random, random, sizeof key.random);
+    hfi_sha256(&key, sizeof key, hash);
+    explicit_bzero(&key, sizeof key);
+    memcpy(ret_image, hash, 16);
+    return true;
+}
+
+/* In a control file of format 1 the bytes themselves were shown. */
+static bool same_image(struct lm_depot *d, const struct lm_slot *s, const unsigned char image[16])
+{
+    const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+
+    return memcmp(s->image, d->header->format == 1 ? random : image, sizeof s->image) == 0;
+}
+
 /* A second copy of the library in one process would take our fcntl locks down with its first close. */
 hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
 {
-    const void *image = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+    unsigned char image[16];
+    uint32_t used = hfi_lm_slots_used(d);
+    bool known = image_of(d, image);
 
-    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+    for (uint32_t i = 0; known && i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) == LM_SLOT_LIVE && s->pid == d->pid &&
-            s->pid_namespace == d->pid_namespace && image &&
-            memcmp(s->image, image, sizeof s->image) == 0)
+            s->pid_namespace == d->pid_namespace && same_image(d, s, image))
             return hfi_error_set(err, HF_IN_USE, 0,
                                  "this process has %s open through another copy of libholdfast",
                                  d->path);
@@ -77,7 +134,9 @@ hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
  * that is the safe side. */
 bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid)
 {
-    for (uint32_t i = 0; i < d->header->slot_high && i < LM_SLOTS_MAX; i++) {
+    uint32_t used = hfi_lm_slots_used(d);
+
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         *ret_pid = s->pid;
@@ -88,27 +147,28 @@ bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid)
     return false;
 }
 
-/* The first free slot, or one more; -1: none, with err set. */
+/* The first free slot, or one more; -1: none, with err set. Under the mutex. */
 static int64_t find_slot(struct lm_depot *d, hf_error *err)
 {
     struct lm_header *h = d->header;
+    uint32_t used = hfi_lm_slots_used(d), room;
 
-    for (uint32_t i = 0; i < h->slot_high; i++)
+    for (uint32_t i = 0; i < used; i++)
         if (atomic_load(&hfi_lm_slot(d, i)->state) == LM_SLOT_FREE)
             return i;
-    if (h->slot_high == LM_SLOTS_MAX) {
+    if (used == LM_SLOTS_MAX) {
         hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LM_SLOTS_MAX,
                       d->path);
         return -1;
     }
-    if (h->slot_high == h->slot_room) {
-        if (hfi_lm_reserve_space(d, d->control_fd, "control",
-                                 (int64_t)LM_PAGE * (1 + h->slot_room + LM_SLOTS_STEP),
-                                 err) != HF_OK)
+    if (used >= h->slot_room || used >= atomic_load(&d->slots_backed)) {
+        room = used / LM_SLOTS_STEP * LM_SLOTS_STEP + LM_SLOTS_STEP;
+        if (hfi_lm_reserve_space(d, d->control_fd, "control", (int64_t)LM_PAGE * (1 + room), err) !=
+            HF_OK)
             return -1;
-        h->slot_room += LM_SLOTS_STEP;
+        h->slot_room = room;
     }
-    return h->slot_high;
+    return used;
 }
 
 /* Look at a few slots in turn, so that what dead processes left does not pile up. */
@@ -118,12 +178,14 @@ static void reap_some(struct lm_depot *d, int64_t deadline_ms)
         uint32_t slot, generation;
     } dead[REAP_PER_REGISTER];
     struct lm_header *h = d->header;
+    uint32_t used;
     int found = 0;
 
     if (hfi_lm_lock(d, deadline_ms, NULL) != HF_OK)
         return;
-    for (uint32_t i = 0; i < h->slot_high && i < REAP_PER_REGISTER; i++) {
-        uint32_t slot = h->slot_hint++ % h->slot_high;
+    used = hfi_lm_slots_used(d);
+    for (uint32_t i = 0; i < used && i < REAP_PER_REGISTER; i++) {
+        uint32_t slot = h->slot_hint++ % used;
         struct lm_slot *s = hfi_lm_slot(d, slot);
 
         if (atomic_load(&s->state) == LM_SLOT_LIVE && !hfi_lm_alive(d, slot)) {
@@ -140,7 +202,7 @@ static void reap_some(struct lm_depot *d, int64_t deadline_ms)
 
 hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err)
 {
-    const void *image = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+    unsigned char image[16];
     struct flock lock;
     struct lm_slot *s;
     hf_status status;
@@ -174,13 +236,13 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
     s->pid = d->pid;
     s->uid = (uint32_t)getuid();
     s->pid_namespace = d->pid_namespace;
-    if (image)
+    if (image_of(d, image))
         memcpy(s->image, image, sizeof s->image);
     s->epoch = d->header->epoch;
     snprintf(s->label, sizeof s->label, "%s", label);
     d->slot = (uint32_t)slot;
-    if (slot == d->header->slot_high)
-        d->header->slot_high++;
+    if (slot >= atomic_load(&d->header->slot_high))
+        atomic_store(&d->header->slot_high, (uint32_t)slot + 1);
     atomic_store(&s->state, LM_SLOT_LIVE);
 out:
     hfi_lm_unlock(d);
@@ -211,12 +273,14 @@ void hfi_lm_unregister(struct lm_depot *d)
 
 static _Atomic uint32_t *send_mail(struct lm_slot *s, struct lm_mail mail)
 {
-    uint32_t read = atomic_load(&s->mail_read);
+    uint32_t read = atomic_load(&s->mail_read), sent = atomic_load(&s->mail_sent);
 
-    if (s->mail_sent - read >= LM_MAILS)
+    if (sent - read >= LM_MAILS) {
         s->mail_overflow = 1;
-    else
-        s->mails[s->mail_sent++ % LM_MAILS] = mail;
+    } else {
+        s->mails[sent % LM_MAILS] = mail;
+        atomic_store(&s->mail_sent, sent + 1);
+    }
     atomic_fetch_add(&s->mail, 1);
     return &s->mail;
 }
@@ -225,7 +289,7 @@ _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake)
 {
     struct lm_slot *s;
 
-    if (wake->slot >= d->header->slot_high)
+    if (wake->slot >= hfi_lm_slots_used(d))
         return NULL;
     s = hfi_lm_slot(d, wake->slot);
     if (wake->kind == LM_WAKE_FORGET) {
@@ -261,7 +325,9 @@ _Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake)
 
 void hfi_lm_ring_all(struct lm_depot *d)
 {
-    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+    uint32_t used = hfi_lm_slots_used(d);
+
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
 
         if (atomic_load(&s->state) != LM_SLOT_LIVE)

@@ -151,7 +151,7 @@ int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uin
 
 static void ahead_add(struct lm_txn *t, struct lm_ahead *ahead, uint32_t slot)
 {
-    if (slot == LM_NO_SLOT || slot == t->depot->slot || slot >= t->depot->header->slot_high)
+    if (slot == LM_NO_SLOT || slot == t->depot->slot || slot >= hfi_lm_slots_used(t->depot))
         return;
     for (uint32_t i = 0; i < ahead->count; i++)
         if (ahead->slots[i] == slot)

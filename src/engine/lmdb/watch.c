@@ -210,8 +210,7 @@ static void recover_after(struct lm_txn *t, void *arg)
         hfi_lm_alive(t->depot, r->slot))
         return;
     s->records = 0;
-    for (uint32_t n = atomic_load(&s->watching); n > 0; n--)
-        atomic_fetch_sub(&t->depot->header->change_watchers, 1);
+    atomic_fetch_sub(&t->depot->header->change_watchers, atomic_load(&s->watching));
     atomic_store(&s->state, LM_SLOT_FREE);
 }
 
@@ -238,7 +237,9 @@ hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation,
 
 void hfi_lm_reap(struct lm_depot *d)
 {
-    for (uint32_t i = 0; i < d->header->slot_high; i++) {
+    uint32_t used = hfi_lm_slots_used(d);
+
+    for (uint32_t i = 0; i < used; i++) {
         struct lm_slot *s = hfi_lm_slot(d, i);
         uint32_t generation = s->generation; /* a newer one is checked under the mutex */
 

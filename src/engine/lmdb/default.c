@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The default store: which directory "file:" means. The same for cron and for a login shell, and in a program
+ * that is set-user-ID: nothing of the environment and nothing of the real user takes part.
+ *
+ *   1. what the administrator says in LM_SITE_FILE, for all users
+ *   2. .local/state/holdfast in the home of the effective user, by the passwd entry
+ *
+ * Until version 0.1 the default was LM_OLD_DEFAULT, for all users together, where that directory existed. As long
+ * as a process uses the store there, another default would be a second lock of the same name: it is refused.
+ */
+#include "engine/lmdb/lm.h"
+
+#include "core/url.h"
+#include "util/alloc.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOME_PATH ".local/state/holdfast"
+#define SITE_MAX  HFI_URL_MAX
+
+void hfi_lm_where_done(struct lm_where *where)
+{
+    hfi_free(where->path);
+    where->path = NULL;
+}
+
+/* ---- URLs ---------------------------------------------------------------------------- */
+
+/* A path that is not absolute means another store in another directory: it is made whole at once. */
+static hf_status make_absolute(char **path, hf_error *err)
+{
+    char here[PATH_MAX], *whole;
+
+    if (**path == '/')
+        return HF_OK;
+    if (!getcwd(here, sizeof here))
+        return hfi_error_set(err, HF_CONFIG, errno,
+                             "the path of the URL is relative, and the working directory is not "
+                             "known: %s",
+                             strerror(errno));
+    whole = hfi_malloc(strlen(here) + strlen(*path) + 2);
+    if (!whole)
+        return hfi_error_memory(err);
+    sprintf(whole, "%s/%s", strcmp(here, "/") == 0 ? "" : here, *path);
+    hfi_free(*path);
+    *path = whole;
+    return HF_OK;
+}
+
+static hf_status take_shared(struct hfi_url *url, bool *ret_shared, hf_error *err)
+{
+    const char *word = hfi_url_take(url, "shared");
+
+    if (word && strcmp(word, "group") != 0)
+        return hfi_error_set(err, HF_CONFIG, 0, "shared: only shared=group is known");
+    *ret_shared = word != NULL;
+    return HF_OK;
+}
+
+/* "file:", "file:/path", "file:path", "file:///path". */
+hf_status hfi_lm_where(struct hfi_url *url, struct lm_where *ret, hf_error *err)
+{
+    struct lm_where where = { .path = NULL };
+    char *rest = url->rest;
+    hf_status status = take_shared(url, &where.shared, err);
+
+    if (status != HF_OK)
+        return status;
+    if (strncmp(rest, "//", 2) == 0) {
+        if (rest[2] != '/')
+            return hfi_error_set(err, HF_CONFIG, 0,
+                                 "byte %zu of the URL: a file URL has no host (file:PATH)",
+                                 strlen(url->scheme) + 3);
+        rest += 2;
+    }
+    if (!*rest) {
+        bool shared = where.shared;
+
+        status = hfi_lm_default(LM_SITE_FILE, ret, err);
+        ret->shared |= shared;
+        return status;
+    }
+    where.path = hfi_strdup(rest);
+    if (!where.path)
+        return hfi_error_memory(err);
+    if (!hfi_url_decode(where.path))
+        status = hfi_error_set(err, HF_CONFIG, 0, "the path of the URL has a malformed %% escape");
+    if (status == HF_OK)
+        status = make_absolute(&where.path, err);
+    if (status != HF_OK) {
+        hfi_lm_where_done(&where);
+        return status;
+    }
+    *ret = where;
+    return HF_OK;
+}
+
+/* ---- what the administrator says -------------------------------------------------------- */
+
+/* Who may change this file chooses everybody's store: so only root may. */
+static hf_status read_site(const char *file, char text[SITE_MAX], hf_error *err)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *wrong = NULL;
+    struct stat st;
+    ssize_t n = -1;
+
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return HF_NOT_FOUND;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        wrong = strerror(errno);
+    else if (!S_ISREG(st.st_mode))
+        wrong = "it is no regular file";
+    else if (st.st_uid != 0 || st.st_mode & (S_IWGRP | S_IWOTH))
+        wrong = "it chooses the store of all users, so it must belong to root, and nobody else may "
+                "write to it (chown root, chmod 644)";
+    else if ((n = read(fd, text, SITE_MAX)) < 0)
+        wrong = strerror(errno);
+    else if (n == SITE_MAX || memchr(text, 0, (size_t)n))
+        wrong = "it is no line with a URL";
+    if (fd >= 0)
+        close(fd);
+    if (wrong)
+        return hfi_error_set(err, HF_CONFIG, 0, "%s: %s", file, wrong);
+    text[n] = 0;
+    return HF_OK;
+}
+
+/* The one line that is neither empty nor a comment; NULL: none, or more than one. */
+static char *only_line(char *text)
+{
+    char *found = NULL, *rest;
+
+    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
+        size_t len;
+
+        line += strspn(line, " \t");
+        if (!*line || *line == '#')
+            continue;
+        if (found)
+            return NULL;
+        found = line;
+        for (len = strlen(line); len > 0 && strchr(" \t", line[len - 1]); len--)
+            line[len - 1] = 0;
+    }
+    return found;
+}
+
+static hf_status from_site(const char *file, struct lm_where *ret, hf_error *err)
+{
+    struct hfi_url url;
+    char text[SITE_MAX + 1], *line;
+    hf_status status = read_site(file, text, err);
+
+    if (status != HF_OK)
+        return status;
+    line = only_line(text);
+    if (!line || strncmp(line, "file:/", 6) != 0)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "%s: it must have one line, the URL of an embedded store with its "
+                             "whole path (file:/srv/locks?shared=group)",
+                             file);
+    status = hfi_url_parse(line, &url, err);
+    if (status == HF_OK) {
+        status = hfi_lm_where(&url, ret, err);
+        if (status == HF_OK)
+            status = hfi_url_all_taken(&url, err);
+        hfi_url_done(&url);
+    }
+    if (status != HF_OK) {
+        hfi_error_wrap(err, "%s", file);
+        hfi_lm_where_done(ret);
+    }
+    return status;
+}
+
+hf_status hfi_lm_default(const char *site_file, struct lm_where *ret, hf_error *err)
+{
+    struct passwd entry, *found = NULL;
+    char buffer[4096], path[PATH_MAX];
+    hf_status status;
+
+    memset(ret, 0, sizeof *ret);
+    status = from_site(site_file, ret, err);
+    if (status != HF_NOT_FOUND) {
+        ret->by_default = true;
+        return status;
+    }
+    if (getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found) != 0 || !found ||
+        entry.pw_dir[0] != '/')
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "no default store: user %u has no home directory; name a store, or "
+                             "let %s name one for everybody",
+                             (unsigned)geteuid(), site_file);
+    if (snprintf(path, sizeof path, "%s/%s", entry.pw_dir, HOME_PATH) >= (int)sizeof path)
+        return hfi_error_set(err, HF_CONFIG, ENAMETOOLONG, "the home directory's path is too long");
+    ret->path = hfi_strdup(path);
+    if (!ret->path)
+        return hfi_error_memory(err);
+    ret->by_default = ret->in_home = true;
+    return HF_OK;
+}
+
+/* ---- the default of before ----------------------------------------------------------------- */
+
+/*
+ * Is there a store in the old place, and does a process use it? By its lock on `live`, as processes of that
+ * store know it of each other. Closing a file drops this process's locks on it: so not to be called for a
+ * store that this process has open itself.
+ */
+enum lm_old hfi_lm_old_default(const char *path, int32_t *ret_pid)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    enum lm_old old = LM_OLD_NONE;
+    struct stat st;
+    int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
+
+    if (dir < 0)
+        return LM_OLD_NONE;
+    if (fstatat(dir, "store", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
+        old = LM_OLD_IDLE;
+        fd = openat(dir, "live", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0) {
+            if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fcntl(fd, F_GETLK, &lock) == 0 &&
+                lock.l_type != F_UNLCK) {
+                old = LM_OLD_LIVE;
+                *ret_pid = lock.l_pid;
+            }
+            close(fd);
+        }
+    }
+    close(dir);
+    return old;
+}
+
+hf_status hfi_lm_refuse_two_defaults(const struct lm_where *where, hf_error *err)
+{
+    int32_t pid = 0;
+
+    if (!where->by_default || hfi_lm_old_default(LM_OLD_DEFAULT, &pid) != LM_OLD_LIVE)
+        return HF_OK;
+    return hfi_error_set(
+        err, HF_CONFIG, 0,
+        "the default store is now %s, but process %d uses the one of before, " LM_OLD_DEFAULT
+        ": end what uses it, or keep it by a line in " LM_SITE_FILE
+        " (see holdfast-engines(7)); to use the new one at once say file:%s",
+        where->path, (int)pid, where->path);
+}
