@@ -104,8 +104,11 @@ int child_look(struct child *child, bool end_group)
 
 void child_signal(const struct child *child, int number)
 {
-    if (child->pid > 0 && !child->exited)
-        kill(-child->pid, number);
+    if (child->pid <= 0 || child->exited)
+        return;
+    kill(-child->pid, number);
+    if (getpgid(child->pid) != child->pid)
+        kill(child->pid, number);
 }
 
 /* ---- the terminal ----------------------------------------------------------------- */

@@ -34,7 +34,7 @@ int child_start(struct child *child, char **argv, const struct signals *signals)
 int child_look(struct child *child, bool end_group);
 /* Has it ended, whether we have seen it or not? */
 bool child_has_ended(const struct child *child);
-/* Send to its whole group. */
+/* Send to its whole group, and to itself if it has left that. kin.h reaches the rest. */
 void child_signal(const struct child *child, int number);
 /* Give its group the terminal, if it is ours to give. */
 void child_give_tty(struct child *child);

@@ -96,6 +96,14 @@ const char *closest(const char *word, const char *const *candidates, size_t coun
 
 /* ---- messages --------------------------------------------------------------- */
 
+/* From now on no message blocks: what cannot be written at once comes later, or never. */
+void say_without_waiting(void);
+/* Before we die of a signal: give what was said a moment to come out. exit() does so too. */
+void say_drain(void);
+/* Is something said that could not be written yet? Any thread. */
+bool say_is_late(void);
+/* Bytes on stderr as they are. Any thread. */
+void say_bytes(const char *bytes, size_t len);
 /* "holdfast: ..." on stderr, in one write. Errors are said even with -q. */
 __attribute__((format(printf, 1, 2))) void say_error(const char *format, ...);
 /* Said unless -q. */

@@ -31,11 +31,6 @@ static bool proclaim(struct run *run, int *ret_code)
     return false;
 }
 
-static hf_status resign(struct run *run, hf_error *err)
-{
-    return hf_election_resign(run->lease, err);
-}
-
 /* --again: was it lost, and has nobody told us to end? */
 static bool again(struct run *run, int code)
 {
@@ -154,7 +149,7 @@ static bool check(struct run *run, int *ret_code)
 int verb_elect(struct cli *cli)
 {
     static const struct run_rite rite = {
-        .before = check, .entered = proclaim, .release = resign, .again = again
+        .before = check, .entered = proclaim, .release = hf_election_resign, .again = again
     };
 
     return cli->args.observe ? observe(cli) : run_under(cli, &rite);

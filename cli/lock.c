@@ -73,7 +73,7 @@ int verb_lock(struct cli *cli)
     struct keeper keeper = { .to = -1, .from = -1 };
     struct cli_store store;
     struct signals signals;
-    struct status_out nobody = { -1 };
+    struct status_out nobody = { OUTLET_INIT(-1) };
     struct acquiring acquiring = {
         .cli = cli, .store = &store, .signals = &signals, .status = &nobody
     };
@@ -98,6 +98,7 @@ int verb_lock(struct cli *cli)
         store_close(&store);
         return EXIT_INTERNAL;
     }
+    say_without_waiting();
     acquiring.request = acquire_request(cli);
     if (!acquiring.request.label && cli->args.for_pid > 0)
         acquiring.request.label = label_for((pid_t)cli->args.for_pid);
@@ -108,7 +109,9 @@ int verb_lock(struct cli *cli)
             hf_release(lease, NULL);
     }
     store_leave(&store);
-    if (acquiring.ended_by.typed)
+    if (acquiring.ended_by.typed) {
+        say_drain();
         signals_die(acquiring.ended_by.number, false);
+    }
     return code;
 }

@@ -26,6 +26,7 @@ struct hello {
 };
 
 static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_location);
+static void add(struct nest *nest, int inner);
 static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
                    const char *location);
 static bool same_store(const char *a, const char *b);
@@ -34,7 +35,7 @@ static int connect_to(int inherited, const struct nest_hold *wanted);
 
 /* ---- the outer one ------------------------------------------------------------------ */
 
-void nest_open(struct nest *nest)
+void nest_open(struct nest *nest, int64_t grace_ms)
 {
     const char *around = getenv(NEST_VARIABLE);
     struct stat about;
@@ -42,6 +43,7 @@ void nest_open(struct nest *nest)
     int pair[2];
 
     nest->fd = nest->inherited = -1;
+    nest->grace_ms = grace_ms < 1 ? 1 : grace_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)grace_ms;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
         return;
 
@@ -84,7 +86,7 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
         for (size_t i = 0; i < count && !granted; i++) {
             granted = covers(&holds[i], &hello, name, location);
             if (granted)
-                answer = (struct nest_message){ .word = NEST_GRANTED, .value = tokens[i] };
+                answer = (struct nest_message){ NEST_GRANTED, nest->grace_ms, tokens[i] };
         }
         if (send(inner, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof answer ||
             !granted) {
@@ -92,19 +94,31 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
             continue;
         }
 
-        nest->inners = realloc(nest->inners, (nest->inner_count + 1) * sizeof *nest->inners);
-        if (!nest->inners) {
-            say_error("out of memory");
-            exit(EXIT_INTERNAL);
-        }
-        nest->inners[nest->inner_count++] = inner;
+        add(nest, inner);
     }
+}
+
+static void add(struct nest *nest, int inner)
+{
+    struct ucred who = { 0 };
+    socklen_t len = sizeof who;
+
+    nest->inners = realloc(nest->inners, (nest->inner_count + 1) * sizeof *nest->inners);
+    nest->pids = realloc(nest->pids, (nest->inner_count + 1) * sizeof *nest->pids);
+    if (!nest->inners || !nest->pids) {
+        say_error("out of memory");
+        exit(EXIT_INTERNAL);
+    }
+    getsockopt(inner, SOL_SOCKET, SO_PEERCRED, &who, &len); /* it made the pair */
+    nest->inners[nest->inner_count] = inner;
+    nest->pids[nest->inner_count++] = who.pid;
 }
 
 void nest_remove(struct nest *nest, size_t index)
 {
     close(nest->inners[index]);
     nest->inners[index] = nest->inners[--nest->inner_count];
+    nest->pids[index] = nest->pids[nest->inner_count];
 }
 
 void nest_tell(const struct nest *nest, enum nest_word word, uint64_t value)
@@ -131,7 +145,9 @@ void nest_close(struct nest *nest)
     while (nest->inner_count > 0)
         nest_remove(nest, nest->inner_count - 1);
     free(nest->inners);
+    free(nest->pids);
     nest->inners = NULL;
+    nest->pids = NULL;
 }
 
 /* One descriptor out of a control message; whatever else came with it is closed. -2: none. */
@@ -247,6 +263,7 @@ static bool answered(int fd, int64_t until_ms, const struct signals *signals,
 
         if (nest_hear(fd, &message)) {
             answer->token = message.value;
+            answer->grace_ms = message.grace_ms ? message.grace_ms : NEST_GRACE_UNTOLD_MS;
             return message.word == NEST_GRANTED;
         }
         while (signals_next(signals, &event)) {
@@ -352,7 +369,7 @@ bool nest_hear(int fd, struct nest_message *ret_message)
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (len != (ssize_t)sizeof message)
-        message = (struct nest_message){ .word = NEST_LOST };
+        message = (struct nest_message){ .word = NEST_HUNG_UP };
     *ret_message = message;
     return true;
 }

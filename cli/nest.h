@@ -9,13 +9,18 @@
  * end of that through the inherited socket, with what it wants to hold. From
  * then on that pair is the connection of these two:
  *
- *   outer -> inner   GRANTED token | REFUSED     the answer
+ *   outer -> inner   GRANTED token, grace | REFUSED   the answer
  *                    ENDING ms                   the lease ends so soon: end your command
- *                    LOST                        it has ended
+ *                    LOST ms                     it has ended: your command has so long from TERM to KILL
  *                    SIGNAL n                    somebody signalled the outer run, whose own
  *                                                command has ended already
  *   hang-up of inner: it has ended. The outer one releases only when all have.
- *   hang-up of outer: it is gone, and the lease with it.
+ *   hang-up of outer: it is gone, and the lease ends soon. The outer one would have ended its own command
+ *   `grace` ms before the lease ends, and cannot have died later than that without a word (ENDING): so an
+ *   inner one that ends its command within `grace` of the hang-up ends it in time.
+ *
+ * A run from before `grace` was said sends 0 there, and does not look at what it is sent: next to such an
+ * outer run an inner one takes the grace that fits every ttl (NEST_GRACE_UNTOLD_MS).
  *
  * An environment that outlived its run, or that somebody made up, means
  * nothing: the descriptor must be the very socket, and its other end must answer.
@@ -26,14 +31,25 @@
 #include "cli.h"
 #include "signals.h"
 
+#include <sys/types.h>
+
 #define NEST_VARIABLE     "HOLDFAST_RUN_FD"
 #define NEST_LOCATION_MAX 4200
 
-enum nest_word { NEST_GRANTED = 1, NEST_REFUSED, NEST_ENDING, NEST_LOST, NEST_SIGNAL };
+#define NEST_GRACE_UNTOLD_MS (HF_TTL_MIN_MS / 3)
+
+enum nest_word {
+    NEST_GRANTED = 1,
+    NEST_REFUSED,
+    NEST_ENDING,
+    NEST_LOST,
+    NEST_SIGNAL,
+    NEST_HUNG_UP = 1000 /* never sent: what nest_hear() makes of a hang-up */
+};
 
 struct nest_message {
     uint32_t word;
-    uint32_t zero;
+    uint32_t grace_ms; /* GRANTED: at least 1 */
     uint64_t value;
 };
 
@@ -51,11 +67,13 @@ struct nest {
     int fd;        /* our end; -1: none */
     int inherited; /* the command's end */
     int *inners;   /* connections to inner runs */
+    pid_t *pids;   /* of each */
     size_t inner_count;
+    uint32_t grace_ms;
 };
 
 /* Open, and put it into the environment. Without descriptors there is no nesting, and no error. */
-void nest_open(struct nest *nest);
+void nest_open(struct nest *nest, int64_t grace_ms);
 /* The command has its end: close ours of it. */
 void nest_started(struct nest *nest);
 /* Take in what inner runs have sent: they may share one of what we hold. */
@@ -73,6 +91,7 @@ void nest_close(struct nest *nest);
 struct nest_answer {
     int fd; /* the connection; -1: no outer run holds it, acquire as usual */
     uint64_t token;
+    int64_t grace_ms;
     struct signal_event ended_by; /* number 0: none */
     bool timed_out;
 };
@@ -80,7 +99,7 @@ struct nest_answer {
 /* Ask the runs around us, the innermost first, for at most wait_ms (HF_FOREVER). */
 struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
                             const struct signals *signals);
-/* The next message of the outer run. false: none now. A hang-up is NEST_LOST. */
+/* The next message of the outer run. false: none now. */
 bool nest_hear(int fd, struct nest_message *ret_message);
 
 #endif

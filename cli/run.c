@@ -11,6 +11,7 @@
 #include "table.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "within.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_MS 250 /* between two tries to write what the end of the command means */
+#define AGAIN_MS   250  /* between two tries to write what the end of the command means */
+#define RELEASE_MS 5000 /* at the end: how long the store may take to give the lease back */
+#define UNSETTLED_MS \
+    300 /* likewise for a lease that is lost, or a store that did not answer before */
 
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
@@ -45,6 +49,8 @@ int verb_run(struct cli *cli)
 bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
 {
     struct pollfd polled = { .fd = run->signals.fd, .events = POLLIN };
+    int64_t until_ms = hfi_now_ms() + AGAIN_MS, left_ms;
+    struct signal_event event;
 
     tries->doubt |= err->status == HF_UNKNOWN;
     if (tries->doubt && (err->status == HF_UNAVAILABLE || err->status == HF_LOST))
@@ -55,8 +61,21 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
     if (!tries->said)
         say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
             err->text);
+<<<<<<< HEAD
     tries->said = true;
     return poll(&polled, 1, AGAIN_MS) == 0;
+=======
+    *said = true;
+    while ((left_ms = until_ms - hfi_now_ms()) > 0) {
+        poll(&polled, 1, (int)left_ms);
+        while (signals_next(&run->signals, &event))
+            if (event.number == SIGCHLD)
+                kin_reap(&run->kin, 0); /* something that the command left behind */
+            else if (signal_ends(event.number))
+                return false;
+    }
+    return true;
+>>>>>>> t-run
 }
 
 int run_under(struct cli *cli, const struct run_rite *rite)
@@ -67,6 +86,7 @@ int run_under(struct cli *cli, const struct run_rite *rite)
                               .nest = { .fd = -1, .inherited = -1 },
                               .known = { .valid_until_ms = PLAN_NEVER } };
     int code = check(cli);
+    bool closed;
 
     run.cli = cli;
     run.rite = rite;
@@ -83,11 +103,18 @@ int run_under(struct cli *cli, const struct run_rite *rite)
     code = make_plan(&run);
     if (code == EXIT_FINE)
         code = run_all(&run);
-    store_close(&run.store);
+    closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
+    status_drain(&run.status);
 
     /* What was typed at the terminal must end whoever waits for us the way it ended the command. */
-    if (run.die_of && !run.lost)
+    if (run.die_of && !run.lost) {
+        say_drain();
         signals_die(run.die_of, run.child.wants_tty);
+    }
+    if (!closed) { /* the library is still at work: exit() would pull the ground from under it */
+        say_drain();
+        _exit(code);
+    }
     return code;
 }
 
@@ -103,13 +130,16 @@ static int run_all(struct run *run)
         say_error("no descriptor for signals: %s", strerror(errno));
         return EXIT_INTERNAL;
     }
+    say_without_waiting();
     prepare_holds(run);
     do {
         if (around) /* an earlier round has put itself before it */
             setenv(NEST_VARIABLE, around, 1);
         else
             unsetenv(NEST_VARIABLE);
-        run->lost = false;
+        run->lost = run->lost_by_limit = run->unsettled = false;
+        run->ending = (struct run_ending){ 0 };
+        run->stop = (struct run_stop){ 0 };
         run->known = (struct run_lease){ .valid_until_ms = PLAN_NEVER };
         run->phase = RUN_RUNNING;
         run->child = (struct child){ 0 };
@@ -242,6 +272,7 @@ static bool enter_nested(struct run *run, int *ret_code)
 
     answer = nest_ask(&run->holds[0], acquire_request(run->cli).wait_ms, &run->signals);
     run->outer = answer.fd;
+    run->outer_grace_ms = answer.grace_ms;
     run->tokens[0] = answer.token;
     *ret_code = EXIT_SIGNAL_BASE + answer.ended_by.number;
     return answer.ended_by.number == 0;
@@ -349,6 +380,14 @@ static int exit_of_child(const struct child *child)
 
 static int execute_command(struct run *run);
 
+/* If we are killed, an inner run has so long to end its command: see nest.h. A lease without a ttl ends with us. */
+static int64_t grace_if_killed(const struct run *run)
+{
+    bool ends_with_us = !run->cli->args.ttl_ms && !run->store.info.default_ttl_ms;
+
+    return ends_with_us || run->plan.on_lost == ON_LOST_KILL ? 0 : run->plan.kill_after_ms;
+}
+
 static int execute(struct run *run)
 {
     int code = execute_command(run);
@@ -364,8 +403,9 @@ static int execute_command(struct run *run)
     int error;
 
     if (run->lease && !run->rite->acquire) /* else it is no lease of the name */
-        nest_open(&run->nest);
+        nest_open(&run->nest, grace_if_killed(run));
     set_environment(run);
+    kin_begin(&run->kin);
     error = child_start(&run->child, args->command, &run->signals);
     if (error) {
         say_error("cannot execute '%s': %s", shown(args->command[0]), strerror(error));
@@ -392,6 +432,56 @@ static int execute_command(struct run *run)
     return EXIT_SIGNAL_BASE + run->ended_by.number;
 }
 
+/* Giving the leases back, on a thread that may outlive the wait for it: so it has copies. */
+struct giving_back {
+    hf_status (*release)(hf_lease *lease, hf_error *err);
+    size_t count;
+    hf_status status;
+    hf_error err;
+    hf_lease *leases[];
+};
+
+static void give_back(void *arg)
+{
+    struct giving_back *giving = arg;
+
+    giving->status = giving->release ? giving->release(giving->leases[0], &giving->err)
+                                     : hf_release_all(giving->leases, giving->count, &giving->err);
+}
+
+/*
+ * HF_UNAVAILABLE: the store did not answer in time. A lease that is lost is nobody's to give back, and nobody
+ * waits for it here; only its handle must end if we campaign again. One that --max-hold ended is given back.
+ */
+static hf_status release(struct run *run, hf_error *err)
+{
+    int64_t left_ms = hf_remaining_ms(run->lease), limit_ms = RELEASE_MS;
+    struct giving_back *giving;
+    hf_status status;
+
+    run->unsettled = run->lost;
+    if (run->lost && !run->lost_by_limit && !run->rite->again)
+        return HF_LOST;
+
+    if (left_ms < limit_ms) /* then it has ended by itself */
+        limit_ms = left_ms > UNSETTLED_MS ? left_ms : UNSETTLED_MS;
+    giving = must_alloc(sizeof *giving + run->count * sizeof *giving->leases);
+    giving->release = run->rite->release;
+    giving->count = run->count;
+    memcpy(giving->leases, run->leases, run->count * sizeof *giving->leases);
+    if (!within(run->lost ? UNSETTLED_MS : limit_ms, give_back, giving)) {
+        run->unsettled = true;
+        *err = (hf_error){ .status = HF_UNAVAILABLE,
+                           .text = "the store does not answer; the lease ends by itself" };
+        return HF_UNAVAILABLE;
+    }
+    *err = giving->err;
+    status = giving->status;
+    run->unsettled |= status == HF_UNKNOWN || status == HF_UNAVAILABLE;
+    free(giving);
+    return status;
+}
+
 static void leave(struct run *run)
 {
     hf_status status = HF_OK;
@@ -399,8 +489,7 @@ static void leave(struct run *run)
 
     nest_close(&run->nest);
     if (run->lease)
-        status = run->rite->release ? run->rite->release(run, &err)
-                                    : hf_release_all(run->leases, run->count, &err);
+        status = release(run, &err);
     if (run->count > 1 && run->lease_fd >= 0)
         close(run->lease_fd);
     run->lease = NULL;
@@ -411,7 +500,7 @@ static void leave(struct run *run)
     if (status == HF_LOST && !run->lost && !run->cli->args.min_hold_ms) {
         say_error("%s", err.text);
         run->lost = true;
-    } else if (status != HF_OK && status != HF_LOST) {
+    } else if (status != HF_OK && status != HF_LOST && !run->lost) {
         say_error("'%s' was not released: %s", shown(run->cli->args.name), err.text);
     }
     if (!run->lost)

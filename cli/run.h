@@ -6,6 +6,7 @@
 
 #include "acquire.h"
 #include "child.h"
+#include "kin.h"
 #include "nest.h"
 #include "plan.h"
 
@@ -19,8 +20,24 @@ struct run_rite {
                     int *ret_code); /* another way to run->lease and run->tokens[0] */
     bool (*entered)(struct run *run, int *ret_code); /* the lease is ours, no command runs yet */
     int (*ended)(struct run *run, int code);         /* so did the command; returns the exit code */
-    hf_status (*release)(struct run *run, hf_error *err); /* instead of hf_release() */
+    hf_status (*release)(hf_lease *lease, hf_error *err); /* instead of hf_release() */
     bool (*again)(struct run *run, int code);             /* all is over: once more? */
+};
+
+/* ending.c: the command must end, with all that it started. */
+struct run_ending {
+    int64_t killed_ms; /* when KILL was sent first */
+    bool left;         /* something that the command started may still be alive */
+    bool denied;       /* nothing of it may be signalled by us */
+    bool gave_up;      /* what is still alive cannot be ended; that was said */
+};
+
+/* suspend.c: we were told to stop, and stop when nothing moves any more. */
+struct run_stop {
+    int number;  /* by which signal; 0: not now */
+    bool group;  /* and our process group with us */
+    bool forced; /* by SIGSTOP */
+    int64_t force_ms, give_up_ms;
 };
 
 struct run {
@@ -40,14 +57,20 @@ struct run {
     struct nest_hold *holds; /* likewise */
     int lease_fd;            /* readable when one is lost */
     int outer;               /* nested: the connection; else -1 */
+    int64_t outer_grace_ms;  /* nested: from TERM to KILL if the outer run is killed */
     int64_t held_since_ms;
     int64_t hold_until_ms; /* --min-hold */
 
     struct child child;
     enum run_phase phase;
     int64_t kill_at_ms;
+    struct kin kin; /* the command and all that it started */
+    struct run_ending ending;
+    struct run_stop stop;
     struct run_lease known; /* about the lease, as of the last look */
     size_t lost_name;       /* whose lease was lost */
+    bool lost_by_limit;     /* ... because of --max-hold: it is still ours to give back */
+    bool unsettled;         /* the store did not answer when we left: it is not waited for again */
     bool lost;              /* the command ran, or was about to run, without its lease: exit 76 */
     int timer;              /* CLOCK_BOOTTIME, so that it fires at once after a suspend; -1: none */
     struct signal_event ended_by; /* a signal that came when the command had ended already */
@@ -66,8 +89,33 @@ struct run_tries {
  * until one succeeds. */
 bool run_again(const struct run *run, hf_error *err, struct run_tries *tries);
 
+/* ---- supervise.c */
+
 /* Watch over the command until it has ended, and every inner run too; then hold on until
  * hold_until_ms, which a signal ends: run->ended_by. */
 void supervise(struct run *run);
+/* We are continued: so is the command, but only under its lease. */
+void supervise_resume(struct run *run);
+
+/* ---- ending.c */
+
+/* TERM to everything; KILL is due in grace_ms. */
+void ending_term(struct run *run, int64_t grace_ms);
+/* KILL to everything. */
+void ending_kill(struct run *run);
+/* Look after what is left of it, now and then. Returns when to look again, at most until_ms. */
+int64_t ending_chase(struct run *run, int64_t until_ms);
+/* Is there something that could still be ended? */
+bool ending_is_on(const struct run *run);
+
+/* ---- suspend.c */
+
+/* Stop the command because of signal `number`, and then ourselves. With `group` the terminal has stopped the
+ * command already, and our process group is stopped with us. */
+void suspend_begin(struct run *run, int number, bool group);
+/* Go on with it. Returns when to look again, at most until_ms. */
+int64_t suspend_go_on(struct run *run, int64_t until_ms);
+/* Continue what was stopped. */
+void suspend_end(struct run *run);
 
 #endif

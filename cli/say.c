@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Our words: on stderr, each message one write, nothing in it that a terminal would obey. */
+/*
+ * Our words: on stderr, each message one write, nothing in it that a terminal would obey. From
+ * say_without_waiting() on, which every verb calls that holds or waits for something, no message
+ * blocks: outlet.h says how and why. Before that nobody is kept waiting but our caller.
+ */
 #include "cli.h"
 
+#include "outlet.h"
 #include "secret.h"
 #include "table.h"
 #include "util/text.h"
@@ -13,7 +18,35 @@
 
 #define MESSAGE_MAX 2048
 
+static struct outlet outlet = OUTLET_INIT(STDERR_FILENO);
+static bool waits_for_nobody;
+
+void say_without_waiting(void)
+{
+    if (!waits_for_nobody)
+        atexit(say_drain);
+    waits_for_nobody = true;
+}
+
+void say_drain(void)
+{
+    outlet_drain(&outlet);
+}
+
+bool say_is_late(void)
+{
+    return !outlet_is_empty(&outlet);
+}
+
 /* A message that cannot be written has nowhere else to go. */
+void say_bytes(const char *bytes, size_t len)
+{
+    if (waits_for_nobody)
+        outlet_put(&outlet, bytes, len);
+    else if (write(STDERR_FILENO, bytes, len) < 0)
+        return;
+}
+
 static void print(const char *format, va_list list)
 {
     static const char prefix[] = "holdfast: ";
@@ -26,13 +59,10 @@ static void print(const char *format, va_list list)
     if (len < 0)
         return;
 
-    hfi_disarm(
-        text,
-        true); /* what we quote is quoted already (shown()), texts of the library have no lines */
+    hfi_disarm(text, true); /* shown() has quoted names; texts of the library have no lines */
     used = strlen(text);
     text[used++] = '\n';
-    if (write(STDERR_FILENO, text, used) < 0)
-        return;
+    say_bytes(text, used);
 }
 
 void say_error(const char *format, ...)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@ int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
 {
     int flags;
 
-    status->fd = -1;
+    *status = (struct status_out){ OUTLET_INIT(-1) };
     if (fd < 0)
         return EXIT_FINE;
 
@@ -25,41 +24,31 @@ int status_open(struct status_out *status, const struct cli *cli, int64_t fd)
 
     /* The standard ones belong to the command too: there we write to a copy. */
     if (fd > STDERR_FILENO && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
-        status->fd = (int)fd;
+        status->outlet.fd = (int)fd;
     else
-        status->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
-    if (status->fd < 0)
+        status->outlet.fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+    if (status->outlet.fd < 0)
         return usage_error(cli, "--status-fd %lld: %s", (long long)fd, strerror(errno));
     return EXIT_FINE;
 }
 
 bool status_wanted(const struct status_out *status)
 {
-    return status->fd >= 0;
-}
-
-/* A pipe that polls writable takes PIPE_BUF bytes at once and without blocking, and our lines are
- * shorter than that: a name has at most 512 bytes, each at most six when escaped. */
-static void send_line(int fd, const char *line, size_t len)
-{
-    struct pollfd polled = { .fd = fd, .events = POLLOUT };
-
-    if (poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) && write(fd, line, len) < 0)
-        return; /* the reader has gone; the command goes on */
+    return status->outlet.fd >= 0;
 }
 
 json_t *status_begin(const struct status_out *status, const char *event)
 {
     json_t *object;
 
-    if (status->fd < 0)
+    if (status->outlet.fd < 0)
         return NULL;
     object = json_object();
     json_object_set_new(object, "event", json_string(event));
     return object;
 }
 
-void status_send(const struct status_out *status, json_t *event)
+void status_send(struct status_out *status, json_t *event)
 {
     char *text = event ? json_dumps(event, JSON_COMPACT) : NULL;
     size_t len = text ? strlen(text) : 0;
@@ -72,7 +61,12 @@ void status_send(const struct status_out *status, json_t *event)
     line = must_alloc(len + 1);
     memcpy(line, text, len);
     line[len] = '\n';
-    send_line(status->fd, line, len + 1);
+    outlet_put(&status->outlet, line, len + 1);
     free(line);
     free(text);
+}
+
+void status_drain(struct status_out *status)
+{
+    outlet_drain(&status->outlet);
 }

@@ -4,9 +4,10 @@
 #define CLI_STATUS_H
 
 #include "json.h"
+#include "outlet.h"
 
 struct status_out {
-    int fd; /* -1: nobody listens */
+    struct outlet outlet; /* its fd is -1: nobody listens */
 };
 
 /* Take over descriptor `fd` (-1: none): it is not inherited by the command. EXIT_FINE, or EXIT_USAGE
@@ -16,8 +17,10 @@ bool status_wanted(const struct status_out *status);
 /* {"event": event} to put more into; NULL if nobody listens, and then json_object_set_new() on it does
  * nothing. Any thread. */
 json_t *status_begin(const struct status_out *status, const char *event);
-/* Send and free it; accepts NULL. Any thread. A reader that does not read loses lines: a lease is never
- * kept waiting for it. */
-void status_send(const struct status_out *status, json_t *event);
+/* Send and free it; accepts NULL. Any thread. A reader that does not read
+ * gets lines late, or loses them: a lease is never kept waiting for it. */
+void status_send(struct status_out *status, json_t *event);
+/* At the end: give what was sent a moment to be read. */
+void status_drain(struct status_out *status);
 
 #endif

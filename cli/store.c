@@ -8,6 +8,7 @@
 #include "store.h"
 
 #include "secret.h"
+#include "within.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -164,6 +165,20 @@ static void close_with(struct cli_store *store, unsigned flags)
 void store_close(struct cli_store *store)
 {
     close_with(store, HF_CLOSE_RELEASE);
+}
+
+static void close_handle(void *handle)
+{
+    hf_close(handle, HF_CLOSE_RELEASE);
+}
+
+bool store_close_within(struct cli_store *store, int64_t limit_ms)
+{
+    bool closed = !store->store || within(limit_ms, close_handle, store->store);
+
+    store->store = NULL;
+    close_with(store, 0);
+    return closed;
 }
 
 void store_leave(struct cli_store *store)

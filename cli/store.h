@@ -33,6 +33,8 @@ int store_url(const struct cli *cli, const char *spec, char **ret_url);
 char *url_of_path(const char *path, bool shared);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
+/* Likewise, and wait for the store no longer than that. false: it is not closed yet, see within(). */
+bool store_close_within(struct cli_store *store, int64_t limit_ms);
 /* Close it and leave behind a detached lease, for whoever has its handle. */
 void store_leave(struct cli_store *store);
 

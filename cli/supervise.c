@@ -2,7 +2,9 @@
 /*
  * Watching over the command of a `run`: one poll() over signals, the lease (or
  * the outer run), inner runs and a timer. Every decision about ending the
- * command is made by plan.c. Main thread.
+ * command is made by plan.c, and carried out by ending.c. Nothing in here may
+ * block: what we have to say goes through outlets (say.c, status.c), and is said
+ * after the signals are sent. Main thread.
  */
 #include "run.h"
 
@@ -26,7 +28,6 @@ static void wait_for_events(struct run *run, int64_t until_ms);
 static void on_signal(struct run *run, const struct signal_event *event);
 static void pass_on(struct run *run, const struct signal_event *event);
 static void on_child(struct run *run);
-static void resume(struct run *run);
 static void hear_outer(struct run *run);
 static void hear_inner(struct run *run, int events);
 
@@ -48,14 +49,17 @@ void supervise(struct run *run)
             if (run->known.lost || run->ended_by.number || hfi_now_ms() >= until_ms)
                 return;
         }
-        wait_for_events(run, until_ms);
+        wait_for_events(run, suspend_go_on(run, until_ms));
     }
 }
 
-/* Does anything run under the lease? An inner run may come even while we only hold on. */
+/* Does anything run under the lease? An inner run may come even while we only hold on. When the command must
+ * end, all that it started must. */
 static bool is_working(const struct run *run)
 {
-    return !run->child.exited || run->nest.inner_count > 0;
+    if (!run->child.exited)
+        return true;
+    return (run->nest.inner_count > 0 && !run->ending.gave_up) || ending_is_on(run);
 }
 
 /* ---- the lease --------------------------------------------------------------------- */
@@ -90,31 +94,24 @@ static int64_t decide(struct run *run)
     struct run_step step;
 
     look_at_lease(run);
-    if (run->known.lost && !run->lost)
-        lose(run);
-
     step = plan_next(&run->plan, run->phase, run->kill_at_ms, &run->known, now_ms);
     switch (step.act) {
     case RUN_SLEEP:
-        return step.until_ms;
+        step.until_ms = ending_chase(run, step.until_ms);
+        break;
     case RUN_TERM:
         run->phase = RUN_ENDING;
         run->kill_at_ms = step.until_ms;
-        if (!run->lost)
-            lose(run);
-        nest_tell(&run->nest, NEST_ENDING, (uint64_t)(step.until_ms - now_ms));
-        child_signal(&run->child, SIGTERM);
-        child_signal(&run->child, SIGCONT); /* a stopped one could not hear it */
-        return step.until_ms;
+        ending_term(run, step.until_ms - now_ms);
+        break;
     case RUN_KILL:
         run->phase = RUN_KILLED;
-        if (!run->lost)
-            lose(run);
-        nest_tell(&run->nest, NEST_LOST, 0);
-        child_signal(&run->child, SIGKILL);
-        return PLAN_NEVER;
+        ending_kill(run); /* and at once a look at what is left */
+        break;
     }
-    return PLAN_NEVER;
+    if ((run->known.lost || step.act != RUN_SLEEP) && !run->lost)
+        lose(run);
+    return step.until_ms;
 }
 
 #define MAX_HOLD_GUARD_MS 50
@@ -133,6 +130,8 @@ static bool max_hold_ends_it(const struct run *run)
            run->held_since_ms + max_hold_ms - max_hold_ms / 50 - MAX_HOLD_GUARD_MS;
 }
 
+static const char limit_is_over[] = "--max-hold is over";
+
 static const char *why_lost(const struct run *run)
 {
     bool early = run->known.lost && hfi_now_ms() < run->known.valid_until_ms;
@@ -140,7 +139,7 @@ static const char *why_lost(const struct run *run)
     if (early && run->lease)
         return "somebody ended it";
     if (!early && max_hold_ends_it(run))
-        return "--max-hold is over";
+        return limit_is_over;
     if (!run->lease)
         return "the run around us has lost it";
     return run->known.lost ? "it has expired" : "it could not be renewed";
@@ -157,15 +156,28 @@ static void lose(struct run *run)
     json_t *event = status_begin(&run->status, "lost");
 
     run->lost = true;
+    run->lost_by_limit = why == limit_is_over;
     say_error("the lease of '%s' is lost: %s%s", shown(name), why,
-              run->child.exited ? "" : next[run->plan.on_lost]);
+              run->child.exited    ? ""
+              : run->ending.denied ? "; the command runs as another user and cannot be ended"
+                                   : next[run->plan.on_lost]);
     json_set_name(event, name, strlen(name));
     json_object_set_new(event, "reason", json_string(why));
     status_send(&run->status, event);
 
     nest_hang_up(&run->nest); /* it is nobody's to share any more */
     if (run->plan.on_lost == ON_LOST_WARN)
-        nest_tell(&run->nest, NEST_LOST, 0);
+        nest_tell(&run->nest, NEST_LOST, (uint64_t)run->plan.kill_after_ms);
+}
+
+/* The lease is over for us, and our command has at most so long from TERM to KILL. */
+static void hear_loss(struct run *run, int64_t grace_ms)
+{
+    run->known.lost = true;
+    if (grace_ms < run->plan.kill_after_ms)
+        run->plan.kill_after_ms = grace_ms;
+    close(run->outer);
+    run->outer = -1;
 }
 
 /* What the outer run says about the lease that is not ours. */
@@ -181,10 +193,11 @@ static void hear_outer(struct run *run)
         case NEST_SIGNAL:
             on_signal(run, &(struct signal_event){ .number = (int)message.value });
             break;
-        default: /* LOST, or hung up */
-            run->known.lost = true;
-            close(run->outer);
-            run->outer = -1;
+        case NEST_LOST:
+            hear_loss(run, message.value < INT32_MAX ? (int64_t)message.value : INT32_MAX);
+            break;
+        default: /* it hung up */
+            hear_loss(run, run->outer_grace_ms);
             break;
         }
     }
@@ -246,12 +259,11 @@ static void on_signal(struct run *run, const struct signal_event *event)
     if (event->number == SIGCHLD) {
         if (!run->child.exited)
             on_child(run);
+        kin_reap(&run->kin, run->child.exited ? 0 : run->child.pid);
     } else if (event->number == SIGCONT) {
-        resume(run);
+        supervise_resume(run);
     } else if (signal_stops(event->number)) {
-        child_signal(&run->child, event->number);
-        signals_stop(event->number, false);
-        resume(run);
+        suspend_begin(run, event->number, false);
     } else {
         pass_on(run, event);
     }
@@ -295,6 +307,9 @@ static void on_child(struct run *run)
     if (!signal_stops(stopped))
         return; /* SIGSTOP: somebody looks at it; the lease is kept meanwhile */
 
+    if (run->stop.number)
+        return; /* we asked for it */
+
     /* It wants to use the terminal, which is ours: then it shall have it. */
     if (stopped != SIGTSTP && !child->has_tty) {
         child_give_tty(child);
@@ -307,16 +322,13 @@ static void on_child(struct run *run)
         return;
 
     /* As a job without us would: all of it stops, and the shell sees it. */
-    child_take_tty(child);
-    signals_stop(stopped, true);
-    resume(run);
+    suspend_begin(run, stopped, true);
 }
 
-/* We are continued: so is the command, but only under its lease. */
-static void resume(struct run *run)
+void supervise_resume(struct run *run)
 {
     decide(run);
     if (run->child.wants_tty)
         child_give_tty(&run->child);
-    child_signal(&run->child, SIGCONT);
+    suspend_end(run);
 }

@@ -27,6 +27,7 @@
 struct wait_line {
     struct acquiring *acquiring;
     bool drawing; /* on a terminal */
+    bool drawn;   /* there is a line to erase; the thread's until it has ended */
     hf_cancel *cancel;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -48,7 +49,8 @@ struct sight {
 
 static void *watch(void *arg);
 static bool look(const struct wait_line *line, struct sight *ret_sight);
-static void draw(const struct wait_line *line, const struct sight *sight);
+static void draw(struct wait_line *line, const struct sight *sight);
+static bool in_foreground(void);
 static void report(const struct wait_line *line, const struct sight *sight);
 static bool pause_or_stop(struct wait_line *line);
 
@@ -91,8 +93,8 @@ void wait_line_end(struct wait_line *line)
     hf_cancel_fire(line->cancel);
     pthread_join(line->thread, NULL);
 
-    if (line->drawing && write(STDERR_FILENO, "\r\033[K", 4) < 0)
-        line->drawing = false;
+    if (line->drawn && in_foreground())
+        say_bytes("\r\033[K", 4);
     hf_cancel_free(line->cancel);
     pthread_cond_destroy(&line->wake);
     pthread_mutex_destroy(&line->mutex);
@@ -194,14 +196,15 @@ static bool look(const struct wait_line *line, struct sight *ret_sight)
 
 /* ---- telling ------------------------------------------------------------------------ */
 
-static void draw(const struct wait_line *line, const struct sight *sight)
+static void draw(struct wait_line *line, const struct sight *sight)
 {
-    char name[SHOWN_MAX], age[32], text[512];
+    char name[SHOWN_MAX], age[32], text[512], all[sizeof text + 8];
     const hf_request *request = &line->acquiring->request;
     struct winsize size;
     size_t used, columns = 80;
 
-    if (!line->drawing)
+    /* Under Ctrl-S a line that is not seen yet says as much as the next one would. */
+    if (!line->drawing || !in_foreground() || say_is_late())
         return;
 
     hfi_quote_name(request->name, request->name_len, name, sizeof name);
@@ -228,7 +231,14 @@ static void draw(const struct wait_line *line, const struct sight *sight)
             used--; /* not in the middle of a character */
         text[used] = 0;
     }
-    dprintf(STDERR_FILENO, "\r%s\033[K", text);
+    say_bytes(all, (size_t)snprintf(all, sizeof all, "\r%s\033[K", text));
+    line->drawn = true;
+}
+
+/* Is the terminal ours to draw on? In the background somebody else types there. */
+static bool in_foreground(void)
+{
+    return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
 static void report(const struct wait_line *line, const struct sight *sight)

@@ -50,10 +50,10 @@ load helper
 }
 
 @test "the outer run does not release before its inner ones have ended" {
-    begin holdfast run x -- sh -c 'holdfast run x -- sh -c "touch in; while [ ! -e go ]; do sleep 0.02; done" & while [ ! -e in ]; do sleep 0.02; done'
+    begin holdfast run x -- sh -c 'echo $$ >command; holdfast run x -- sh -c "touch in; while [ ! -e go ]; do sleep 0.02; done" & while [ ! -e in ]; do sleep 0.02; done'
     pid=$!
     eventually test -e in
-    eventually has_no_child $pid
+    eventually is_gone "$(cat command)"
     sleep 0.3
     kill -0 $pid
     exits 75 holdfast run -n x -- true
@@ -63,10 +63,10 @@ load helper
 }
 
 @test "a signal to the outer run, whose command has ended, reaches the inner one" {
-    begin holdfast run x -- sh -c 'holdfast run x -- sh -c "touch in; exec sleep 1000" & while [ ! -e in ]; do sleep 0.02; done'
+    begin holdfast run x -- sh -c 'echo $$ >command; holdfast run x -- sh -c "touch in; exec sleep 1000" & while [ ! -e in ]; do sleep 0.02; done'
     pid=$!
     eventually test -e in
-    eventually has_no_child $pid
+    eventually is_gone "$(cat command)"
     kill -TERM $pid
     wait $pid
     is_free x

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping a `run` (Ctrl-Z, SIGTSTP, SIGTTIN, SIGTTOU). While we are stopped nobody renews, so nothing may go on
+ * under the lease: first the command stops, then we do.
+ *
+ *            the signal         everything has stopped
+ *   running ------------> asked ----------------------> stopped -- SIGCONT --> running, if the lease is good
+ *                           |   after STOP_MS                ^
+ *                           +-- SIGSTOP to what moves ------+
+ *                           |   after GIVE_UP_MS more
+ *                           +-- continued, and said: not everything could be stopped
+ *
+ * All this time the supervisor goes on: if the lease is lost meanwhile the command is ended and not stopped.
+ *
+ * What stops: all that descends from the command, if the lease can run out meanwhile. If it cannot, because it
+ * has no ttl, what has left our session is spared: a daemon that others use, too, need not stop with a job.
+ * Main thread.
+ */
+#include "run.h"
+
+#include "util/clock.h"
+
+#include <unistd.h>
+
+#define LOOK_MS    20
+#define STOP_MS    500 /* for programs that put the terminal right before they stop */
+#define GIVE_UP_MS 1000
+
+/* Can the lease end while we are stopped? Of that of an outer run we do not know. */
+static bool can_run_out(const struct run *run)
+{
+    const struct args *args = &run->cli->args;
+
+    return !run->lease || args->ttl_ms || args->max_hold_ms || run->store.info.default_ttl_ms;
+}
+
+static struct kin_choice chosen(const struct run *run)
+{
+    return (struct kin_choice){ .session = can_run_out(run) ? 0 : getsid(0) };
+}
+
+void suspend_begin(struct run *run, int number, bool group)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    /* A command that is being ended is not stopped: KILL must come in time. */
+    if (run->stop.number || run->phase != RUN_RUNNING)
+        return;
+    if (!group)
+        child_signal(&run->child, number);
+    run->stop = (struct run_stop){ .number = number,
+                                   .group = group,
+                                   .force_ms = now_ms + STOP_MS,
+                                   .give_up_ms = now_ms + STOP_MS + GIVE_UP_MS };
+}
+
+int64_t suspend_go_on(struct run *run, int64_t until_ms)
+{
+    struct run_stop *stop = &run->stop;
+    struct kin_choice choice = chosen(run);
+    int64_t now_ms = hfi_now_ms();
+    struct kin_seen seen;
+
+    if (stop->number && run->phase != RUN_RUNNING)
+        suspend_end(run); /* the lease was lost meanwhile */
+    if (!stop->number)
+        return until_ms;
+
+    seen = kin_signal(&run->kin, 0, &choice);
+    if (seen.moving == 0) {
+        if (stop->group)
+            child_take_tty(&run->child);
+        signals_stop(stop->number, stop->group);
+        supervise_resume(run);
+        return now_ms;
+    }
+    if (now_ms >= stop->give_up_ms) {
+        say_error("not stopping: process %d of the command cannot be stopped", (int)seen.pids[0]);
+        supervise_resume(run);
+        return now_ms;
+    }
+    if (now_ms >= stop->force_ms) {
+        stop->forced = true;
+        kin_signal(&run->kin, SIGSTOP, &choice);
+    }
+    return now_ms + LOOK_MS < until_ms ? now_ms + LOOK_MS : until_ms;
+}
+
+void suspend_end(struct run *run)
+{
+    struct kin_choice choice = chosen(run);
+
+    child_signal(&run->child, SIGCONT);
+    if (run->stop.forced)
+        kin_signal(&run->kin, SIGCONT, &choice);
+    run->stop = (struct run_stop){ 0 };
+}
