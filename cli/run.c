@@ -61,11 +61,7 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
     if (!tries->said)
         say(run->cli, "the command has ended, but that is not in the store yet: %s; trying again",
             err->text);
-<<<<<<< HEAD
     tries->said = true;
-    return poll(&polled, 1, AGAIN_MS) == 0;
-=======
-    *said = true;
     while ((left_ms = until_ms - hfi_now_ms()) > 0) {
         poll(&polled, 1, (int)left_ms);
         while (signals_next(&run->signals, &event))
@@ -75,7 +71,6 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
                 return false;
     }
     return true;
->>>>>>> t-run
 }
 
 int run_under(struct cli *cli, const struct run_rite *rite)
