@@ -67,6 +67,7 @@ void hfi_url_done(struct hfi_url *url)
         explicit_bzero(url->scheme, len);
     hfi_free(url->text);
     hfi_free(url->scheme);
+    hfi_free(url->exposed);
     *url = (struct hfi_url){ 0 };
 }
 
