@@ -127,6 +127,21 @@ env_is_left_clean() {
     ! grep -a "^HOLDFAST_STORE=.*sesame" "$dir/environment"
 }
 
+# What a command inherits: nothing that it would not have without us, but the one that HOLDFAST_RUN_FD tells of.
+inherits() {
+    # shellcheck disable=SC2016 # for the inner shell
+    local script='
+        i=0
+        while [ $i -lt 200 ]; do
+            [ ! -e /proc/$$/fd/$i ] || [ $i = "${HOLDFAST_RUN_FD%%[!0-9]*}" ] || echo "$i is $(readlink /proc/$$/fd/$i)"
+            i=$((i + 1))
+        done'
+    sh -c "$script" >"$dir/without"
+    cp "$dir/without" "$dir/before"
+    holdfast run job -- sh -c "$script" >"$dir/without"
+    diff "$dir/before" "$dir/without"
+}
+
 # Modes that cannot list anything: the doctor alone looks.
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
@@ -164,6 +179,18 @@ maria_password() {
 @test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
 @test "PostgreSQL: doctor warns of a password that could be asked for" { within postgres -p -- pg_password; }
 @test "MariaDB: doctor says that only a challenge is answered" { within mariadb -p -- maria_password; }
+@test "a command inherits none of our descriptors" {
+    # shellcheck disable=SC1090 # the part above
+    source <(sed -n "/^# ---- inside/,/^# ---- tests/p" "$BATS_TEST_FILENAME")
+    inherits 3>&-
+    within redis -- inherits
+    within redis -R 3 -- inherits
+    within memcached -- inherits
+    within etcd -- inherits
+    within zookeeper -- inherits
+    within postgres -- inherits
+    within mariadb -- inherits
+}
 @test "a password_env is taken away, however its name is written" { within redis -p -- env_is_left_clean; }
 @test "doctor warns of a password_file that others may read" { within postgres -p -- pg_password_file; }
 
