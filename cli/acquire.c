@@ -67,7 +67,7 @@ hf_request acquire_request(const struct cli *cli)
     request.ttl_ms = args->ttl_ms;
     request.max_hold_ms = args->max_hold_ms;
     request.label = args->label;
-    request.session = getenv(SESSION_VARIABLE);
+    request.session = secure_getenv(SESSION_VARIABLE);
     return request;
 }
 

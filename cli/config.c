@@ -105,7 +105,7 @@ int config_profile(const char *name, struct profile *ret_profile)
 
 static int read_files(struct config *config)
 {
-    const char *only = getenv("HOLDFAST_CONFIG");
+    const char *only = secure_getenv("HOLDFAST_CONFIG");
     static char own[PATH_MAX];
     struct passwd *user;
     int code;
@@ -325,7 +325,7 @@ static int read_password(const struct entry *entry, char password[PASSWORD_MAX])
                         "profile '%s' has both password_file and password_env", name);
 
     if (entry->password_env) {
-        from = getenv(entry->password_env);
+        from = secure_getenv(entry->password_env);
         if (!from)
             return wrong_at(entry->file, entry->line,
                             "profile '%s': the environment has no variable '%s'", name,

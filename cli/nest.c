@@ -37,7 +37,7 @@ static int connect_to(int inherited, const struct nest_hold *wanted);
 
 void nest_open(struct nest *nest, int64_t grace_ms)
 {
-    const char *around = getenv(NEST_VARIABLE);
+    const char *around = secure_getenv(NEST_VARIABLE);
     struct stat about;
     char *text;
     int pair[2];
@@ -281,7 +281,7 @@ struct nest_answer nest_ask(const struct nest_hold *wanted, int64_t wait_ms,
                             const struct signals *signals)
 {
     struct nest_answer answer = { .fd = -1 };
-    const char *at = getenv(NEST_VARIABLE);
+    const char *at = secure_getenv(NEST_VARIABLE);
     int64_t limit_ms = wait_ms > 0 ? wait_ms : LATE_MS;
     int64_t until_ms = wait_ms == HF_FOREVER ? INT64_MAX : hfi_after_ms(hfi_now_ms(), limit_ms);
 

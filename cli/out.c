@@ -33,8 +33,8 @@ int out_finish(const struct cli *cli)
 
 static bool in_colour(const struct cli *cli)
 {
-    const char *no = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
+    const char *no = secure_getenv("NO_COLOR");
+    const char *term = secure_getenv("TERM");
 
     if (cli->args.color != COLOR_AUTO)
         return cli->args.color == COLOR_ALWAYS;

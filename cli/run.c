@@ -116,7 +116,7 @@ int run_under(struct cli *cli, const struct run_rite *rite)
 /* The store is open: once, or as often as the rite says. */
 static int run_all(struct run *run)
 {
-    char *around = getenv(NEST_VARIABLE) ? must_strdup(getenv(NEST_VARIABLE)) : NULL;
+    char *around = secure_getenv(NEST_VARIABLE) ? must_strdup(secure_getenv(NEST_VARIABLE)) : NULL;
     int code = EXIT_FINE;
 
     if (run->rite->before && !run->rite->before(run, &code))
@@ -260,7 +260,7 @@ static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
-    if (!run->rite->nests || !getenv(NEST_VARIABLE) || run->holds[0].kind == HF_SEMAPHORE)
+    if (!run->rite->nests || !secure_getenv(NEST_VARIABLE) || run->holds[0].kind == HF_SEMAPHORE)
         return true;
     if (run->count > 1)
         return none_is_around(run, ret_code);
@@ -320,7 +320,7 @@ static bool acquire_own(struct run *run, int *ret_code)
 /* What is waited for inside of the command, we wait for. A nested run has nothing of its own. */
 static void set_session(const struct run *run)
 {
-    const char *around = getenv(SESSION_VARIABLE);
+    const char *around = secure_getenv(SESSION_VARIABLE);
     char text[HF_SESSION_MAX];
 
     for (size_t i = 0; run->lease && i < run->count; i++) {

@@ -163,20 +163,52 @@ char *url_with_password(const char *url, const char *password, const char **ret_
     return result;
 }
 
+static int nibble(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* `len` bytes with %XX decoded, as the library reads them. What is malformed stays: it refuses that. */
+static char *decoded(const char *text, size_t len)
+{
+    char *result = must_alloc(len + 1), *to = result;
+
+    for (size_t i = 0; i < len; i++) {
+        int high = text[i] == '%' && i + 2 < len ? nibble(text[i + 1]) : -1;
+        int low = high >= 0 ? nibble(text[i + 2]) : -1;
+
+        if (low >= 0)
+            i += 2;
+        *to++ = low >= 0 ? (char)(high * 16 + low) : text[i];
+    }
+    *to = 0;
+    return result;
+}
+
 char *url_param(const char *url, const char *key)
 {
     struct parts parts = take_apart(url);
 
     for (const char *at = parts.params; *at;) {
         size_t len = strcspn(++at, "&"), key_len = strcspn(at, "=&");
-        char *value;
+        char *name = decoded(at, key_len);
+        bool found = strcmp(name, key) == 0 && at[key_len] == '=';
 
-        if (key_is(at, key_len, key) && at[key_len] == '=') {
-            value = must_alloc(len - key_len);
-            memcpy(value, at + key_len + 1, len - key_len - 1);
-            return value;
-        }
+        free(name);
+        if (found)
+            return decoded(at + key_len + 1, len - key_len - 1);
         at += len;
     }
     return NULL;
+}
+
+void env_wipe(const char *name)
+{
+    char *value = name && !strchr(name, '=') ? getenv(name) : NULL;
+
+    if (value)
+        memset(value, '*', strlen(value));
 }

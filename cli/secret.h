@@ -19,7 +19,10 @@ char *url_without_secrets(const char *url);
  * URL. The caller wipes and frees it. */
 char *url_with_password(const char *url, const char *password, const char **ret_wrong);
 
-/* The value of a parameter as it stands there; NULL: none. The caller frees it. */
+/* The value of a parameter, its name and its value decoded as the library does (%70assword_env); NULL: none. The caller
+ * frees it. */
 char *url_param(const char *url, const char *key);
+/* Overwrite the value of a variable of our environment, where /proc shows it. NULL is fine. */
+void env_wipe(const char *name);
 
 #endif

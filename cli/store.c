@@ -25,6 +25,7 @@ static int check_relative(const struct cli *cli, const char *url, const char *so
 static bool is_embedded(const char *url);
 static char *url_of_location(const char *location);
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err);
+static void wipe_environment(const struct cli_store *store);
 
 /* A store that is made because of a misspelt URL is no lock: so whoever makes one says so. A server says nothing of
  * the kind, and an embedded store is asked for first without making it. */
@@ -69,6 +70,7 @@ static int open_with(const struct cli *cli, const char *spec, const hf_open_opti
     if (url)
         explicit_bzero(url, strlen(url));
     free(url);
+    wipe_environment(&store);
     if (store.absent[0]) {
         *ret_store = store;
         ret_store->info.location = ret_store->absent;
@@ -98,6 +100,17 @@ static int open_with(const struct cli *cli, const char *spec, const hf_open_opti
     }
     *ret_store = store;
     return EXIT_FINE;
+}
+
+/* The library has read what it needs. */
+static void wipe_environment(const struct cli_store *store)
+{
+    char *url = getenv("HOLDFAST_STORE");
+
+    for (size_t i = 0; i < PASSWORD_ENVS; i++)
+        env_wipe(store->password_envs[i]);
+    if (url && strchr(url, ':'))
+        url_wipe(url);
 }
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
@@ -266,7 +279,7 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
     if (!spec)
         spec = cli->args.store;
     if (!spec) {
-        spec = getenv("HOLDFAST_STORE");
+        spec = secure_getenv("HOLDFAST_STORE");
         source = "HOLDFAST_STORE";
     }
     if (!spec)

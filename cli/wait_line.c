@@ -57,7 +57,7 @@ static bool pause_or_stop(struct wait_line *line);
 struct wait_line *wait_line_begin(struct acquiring *acquiring)
 {
     const struct cli *cli = acquiring->cli;
-    const char *term = getenv("TERM");
+    const char *term = secure_getenv("TERM");
     struct wait_line *line;
     bool drawing =
         !cli->args.quiet && isatty(STDERR_FILENO) && (!term || strcmp(term, "dumb") != 0);

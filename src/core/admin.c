@@ -11,6 +11,11 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/hash.h"
+#include "util/text.h"
+
+#include <stdio.h>
+
+#define FINDING_MAX 2048 /* of one text */
 
 /* ---- break --------------------------------------------------------------------------- */
 
@@ -134,9 +139,40 @@ hf_status hf_wait_change(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_ca
 
 /* ---- doctor -------------------------------------------------------------------------------- */
 
+struct report {
+    hf_finding_fn *finding;
+    void *arg;
+};
+
+/* What a server says of itself is on its way to a terminal or a log. */
+static void pass_on(hf_level level, const char *topic, const char *text, void *arg)
+{
+    const struct report *report = arg;
+    char clean[FINDING_MAX], about[64];
+
+    snprintf(clean, sizeof clean, "%s", text);
+    snprintf(about, sizeof about, "%s", topic);
+    hfi_disarm(clean, false);
+    hfi_disarm(about, false);
+    report->finding(level, about, clean, report->arg);
+}
+
+static void check_secret(const struct hfi_store *store, struct report *report)
+{
+    char text[HFI_EXPOSED_MAX + 128];
+
+    if (!store->exposed[0])
+        return;
+    snprintf(text, sizeof text,
+             "others than its owner may use the file %s, which has the password: chmod 600",
+             store->exposed);
+    pass_on(HF_WARNING, "password_file", text, report);
+}
+
 hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_store *outer = hfi_self.calling;
+    struct report report = { finding, arg };
     hf_error inner = { .status = HF_OK };
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
@@ -149,8 +185,9 @@ hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_erro
     }
 
     hfi_self.calling = store;
+    check_secret(store, &report);
     if (hfi_store_engine(store)->doctor)
-        status = hfi_store_engine(store)->doctor(store->conn, finding, arg, &inner);
+        status = hfi_store_engine(store)->doctor(store->conn, pass_on, &report, &inner);
     hfi_self.calling = outer;
     status =
         status == HF_OK ? hfi_ok(err) : hfi_store_error(store, "doctor", NULL, status, &inner, err);

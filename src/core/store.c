@@ -123,6 +123,9 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_er
         return status;
     }
     store->location = engine->location(store->conn);
+    store->exposed[0] = 0;
+    if (url->exposed)
+        hfi_quote_name(url->exposed, strlen(url->exposed), store->exposed, sizeof store->exposed);
     return HF_OK;
 }
 

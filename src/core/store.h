@@ -53,6 +53,8 @@ struct hfi_shard {
 #define HFI_STARTED_KEEPER 1u
 #define HFI_STARTED_NOTIFY 2u
 
+#define HFI_EXPOSED_MAX 200
+
 struct hfi_store {
     struct hfi_slot slot;
     _Atomic(const struct hfi_engine *) engine;
@@ -62,6 +64,8 @@ struct hfi_store {
     uint32_t cohort; /* how often a lease is passed on while others wait in the store */
     char label[HF_LABEL_MAX + 1];
     const char *location;
+    char exposed
+        [HFI_EXPOSED_MAX]; /* for the doctor: a file with a password that others may read; "": none */
 
     pthread_mutex_t lock;
     struct hfi_list waits; /* requests that wait in the store, and asynchronous ones */

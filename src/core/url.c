@@ -67,6 +67,7 @@ void hfi_url_done(struct hfi_url *url)
         explicit_bzero(url->scheme, len);
     hfi_free(url->text);
     hfi_free(url->scheme);
+    hfi_free(url->exposed);
     *url = (struct hfi_url){ 0 };
 }
 
@@ -270,11 +271,35 @@ static int hex_pair(const char *text)
 
 /* ---- showing ---------------------------------------------------------------- */
 
+/*
+ * The user with the password masked, the user alone, or a mask. A user's name is no secret, and tells which of two URLs
+ * was meant; but what stands there alone may be a password in the wrong place, unless it is a database's URL.
+ */
+static char *add_user(const struct hfi_url *url, size_t skip, char *to)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char *const databases[] = { "postgresql", "postgres", "mariadb", "mysql" };
+    bool slashes = strncmp(url->rest, "//", 2) == 0, database = false;
+    const char *user = url->rest + (slashes ? 2 : 0);
+    size_t len = strspn(user, plain);
+    bool alone = user + len + 1 == url->rest + skip;
+
+    for (size_t i = 0; i < sizeof databases / sizeof *databases; i++)
+        database = database || strcmp(url->scheme, databases[i]) == 0;
+    if (slashes)
+        to = stpcpy(to, "//");
+    if (len > 0 && (user[len] == ':' || (alone && database)))
+        to = mempcpy(to, user, len);
+    else if (!alone || !database)
+        return stpcpy(to, "***");
+    return alone ? to : stpcpy(to, ":***");
+}
+
 char *hfi_url_redacted(const struct hfi_url *url)
 {
     size_t skip = user_info_end(url);
     size_t len = strlen(url->text);
-    char *result = hfi_malloc(len + url->param_count * sizeof "***" + sizeof "//***@");
+    char *result = hfi_malloc(len + url->param_count * sizeof "***" + sizeof "//:***@");
     char *to = result;
 
     if (!result)
@@ -282,7 +307,7 @@ char *hfi_url_redacted(const struct hfi_url *url)
 
     to = stpcpy(stpcpy(to, url->scheme), ":");
     if (skip)
-        to = stpcpy(to, strncmp(url->rest, "//", 2) == 0 ? "//***@" : "***@");
+        to = stpcpy(add_user(url, skip, to), "@");
     to = stpcpy(to, url->rest + skip);
 
     for (size_t i = 0; i < url->param_count; i++) {

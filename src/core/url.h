@@ -21,9 +21,10 @@ struct hfi_url_param {
 };
 
 struct hfi_url {
-    char *text;   /* the whole, as given: may hold a secret */
-    char *scheme; /* lower case */
-    char *rest;   /* between "scheme:" and "?", not decoded */
+    char *text;    /* the whole, as given: may hold a secret */
+    char *scheme;  /* lower case */
+    char *rest;    /* between "scheme:" and "?", not decoded */
+    char *exposed; /* core/secret.c: a file with a password that others may read; NULL: none */
     size_t param_count;
     struct hfi_url_param params[HFI_URL_PARAMS_MAX];
 };

@@ -76,6 +76,11 @@ static void parameters_are_found(void **state)
     param("redis://h?sentinel_password_env=PW", "password_env", NULL);
     param("redis://h?password_env", "password_env", NULL);
     param("redis://h", "password_env", NULL);
+    param("redis://h?%70assword_env=PW", "password_env", "PW");
+    param("redis://h?a=b&%70%61ssword%5Fen%76=P%57", "password_env", "PW");
+    param("redis://h?password_env%=PW", "password_env", NULL);
+    param("redis://h?password_env=P%5", "password_env", "P%5");
+    param("redis://h?password_env=P%zz", "password_env", "P%zz");
     param("profile", "password_env", NULL);
 }
 
@@ -97,6 +102,21 @@ static void argv_is_wiped_only_if_it_must_be(void **state)
     wiped("redis://u:p@h", "redis:*******");
     wiped("redis://h?pwd=1", "redis:*********");
     wiped("redis://h?password_file=/etc/pw", "redis://h?password_file=/etc/pw");
+}
+
+static void variables_are_overwritten(void **state)
+{
+    char *at;
+
+    (void)state;
+    setenv("CLI_TEST_PW", "sesame", 1);
+    at = getenv("CLI_TEST_PW");
+    env_wipe("CLI_TEST_PW");
+    assert_string_equal(at, "******");
+    env_wipe("CLI_TEST_NONE");
+    env_wipe("CLI_TEST_PW=");
+    env_wipe("");
+    env_wipe(NULL);
 }
 
 static void with(const char *url, const char *password, const char *expected)
@@ -128,6 +148,7 @@ int main(void)
         cmocka_unit_test(passwords_are_left_out),
         cmocka_unit_test(places_of_passwords_stay),
         cmocka_unit_test(parameters_are_found),
+        cmocka_unit_test(variables_are_overwritten),
         cmocka_unit_test(argv_is_wiped_only_if_it_must_be),
         cmocka_unit_test(a_password_is_put_in),
     };

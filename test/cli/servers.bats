@@ -106,6 +106,42 @@ redis_looks() {
     done
 }
 
+# A password by way of the environment is not there for the command, nor in what /proc shows of us. $1: a URL's parameter.
+env_is_clean() {
+    local place=${HOLDFAST_STORE#*@}
+    place=${place%%\?*}
+    # shellcheck disable=SC2016 # for the inner shell
+    PW=sesame HOLDFAST_STORE="redis://$place?$1" holdfast run job -- sh -c '
+        echo "PW is ${PW-gone}"; tr "\0" "\n" </proc/$PPID/environ; env' >"$dir/environment"
+    grep -qx "PW is gone" "$dir/environment" || { cat "$dir/environment"; return 1; }
+    ! grep -a sesame "$dir/environment"
+}
+
+env_is_left_clean() {
+    unset HOLDFAST_TEST_URL
+    env_is_clean password_env=PW
+    env_is_clean %70assword_env=PW
+    env_is_clean '%70assword%5Fenv=P%57'
+    # shellcheck disable=SC2016 # for the inner shell
+    holdfast run job -- sh -c 'tr "\0" "\n" </proc/$PPID/environ; env' >"$dir/environment" # its URL has the password
+    ! grep -a "^HOLDFAST_STORE=.*sesame" "$dir/environment"
+}
+
+# What a command inherits: nothing that it would not have without us, but the one that HOLDFAST_RUN_FD tells of.
+inherits() {
+    # shellcheck disable=SC2016 # for the inner shell
+    local script='
+        i=0
+        while [ $i -lt 200 ]; do
+            [ ! -e /proc/$$/fd/$i ] || [ $i = "${HOLDFAST_RUN_FD%%[!0-9]*}" ] || echo "$i is $(readlink /proc/$$/fd/$i)"
+            i=$((i + 1))
+        done'
+    sh -c "$script" >"$dir/without"
+    cp "$dir/without" "$dir/before"
+    holdfast run job -- sh -c "$script" >"$dir/without"
+    diff "$dir/before" "$dir/without"
+}
+
 # Modes that cannot list anything: the doctor alone looks.
 pg_doctor() { doctor_looks pg_things; }
 maria_doctor() { doctor_looks maria_things; }
@@ -115,6 +151,17 @@ pg_password() {
     output=$(holdfast doctor) && return 1
     grep -E "^warning +password: whoever answers" <<<"$output"
     says "sslmode=verify-full"
+}
+
+pg_password_file() {
+    local store="postgresql://app@127.0.0.1:$HOLDFAST_TEST_PORT/test?password_file=$dir/pw"
+    echo sesame >"$dir/pw"
+    chmod 600 "$dir/pw"
+    output=$(holdfast doctor "$store") && return 1
+    ! says "password_file: " >/dev/null
+    chmod 640 "$dir/pw"
+    output=$(holdfast doctor "$store") && return 1
+    grep -E "^warning +password_file: .*$dir/pw" <<<"$output"
 }
 
 maria_password() {
@@ -132,6 +179,32 @@ maria_password() {
 @test "Redlock: looking creates nothing" { within redis -R 3 -- redlock_looks; }
 @test "PostgreSQL: doctor warns of a password that could be asked for" { within postgres -p -- pg_password; }
 @test "MariaDB: doctor says that only a challenge is answered" { within mariadb -p -- maria_password; }
+@test "a command inherits none of our descriptors" {
+    # shellcheck disable=SC1090 # the part above
+    source <(sed -n "/^# ---- inside/,/^# ---- tests/p" "$BATS_TEST_FILENAME")
+    inherits 3>&-
+    within redis -- inherits
+    within redis -R 3 -- inherits
+    within memcached -- inherits
+    within etcd -- inherits
+    within zookeeper -- inherits
+    within postgres -- inherits
+    within mariadb -- inherits
+}
+@test "a password_env is taken away, however its name is written" { within redis -p -- env_is_left_clean; }
+@test "doctor warns of a password_file that others may read" { within postgres -p -- pg_password_file; }
+
+@test "a fifo, a device or a directory as password_file is refused, and nobody waits" {
+    mkfifo fifo
+    for url in redis://127.0.0.1:1? etcd://u@127.0.0.1:1? memcached://u@127.0.0.1:1? postgresql://127.0.0.1:1/x? \
+        mariadb://127.0.0.1:1/x? "redis+sentinel://127.0.0.1:1/m?sentinel_"; do
+        for file in "$dir/fifo" /dev/zero "$dir"; do
+            exits 77 timeout 20 holdfast -S "${url}password_file=$file" ls
+            says "password_file' at byte"
+            says "cannot be read"
+        done
+    done
+}
 
 # An etcd that says what it likes. Its port is in $port.
 liar() {

@@ -210,7 +210,7 @@ hf_status hfi_ec_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until
     if (status != HF_OK)
         return status;
     revision = seen;
-    change.multi = curl_multi_init();
+    change.multi = hfi_ec_multi_new();
     if (!change.multi)
         return hfi_error_memory(err);
     enlist(conn, &change, true);

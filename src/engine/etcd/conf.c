@@ -2,7 +2,7 @@
 /* An etcd store's URL, taken apart and checked: see conf.h. What is not understood is refused. */
 #include "engine/etcd/conf.h"
 
-#include "core/url.h"
+#include "core/secret.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -22,7 +22,6 @@
 #define LIMIT_MAX_MS (10 * 60 * 1000)
 #define PREFIX       "holdfast"
 #define HOST_MAX     253
-#define SECRET_MAX   4096
 
 static hf_status parse(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
 static hf_status parse_place(struct ec_conf *conf, const struct hfi_url *url, hf_error *err);
@@ -34,7 +33,6 @@ static hf_status parse_user(struct ec_conf *conf, struct hfi_url *url, hf_error 
 static hf_status parse_tls(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
 static hf_status parse_limits(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
 static hf_status make_location(struct ec_conf *conf, const struct hfi_url *url, hf_error *err);
-static void wipe(char *secret);
 
 hf_status hfi_ec_conf_parse(struct hfi_url *url, struct ec_conf **ret_conf, hf_error *err)
 {
@@ -60,8 +58,8 @@ void hfi_ec_conf_free(struct ec_conf *conf)
         hfi_free(conf->hosts[i].base);
         hfi_free(conf->hosts[i].shown);
     }
-    wipe(conf->user);
-    wipe(conf->password);
+    hfi_secret_wipe(conf->user);
+    hfi_secret_wipe(conf->password);
     hfi_free(conf->tls_ca);
     hfi_free(conf->tls_cert);
     hfi_free(conf->tls_key);
@@ -117,7 +115,7 @@ static hf_status decode(const struct hfi_url *url, const char *from, const char 
     if (!text)
         return hfi_error_memory(err);
     if (!hfi_url_decode(text)) {
-        wipe(text);
+        hfi_secret_wipe(text);
         return wrong(url, from, what, "has a bad %XX", err);
     }
     *ret_text = text;
@@ -251,63 +249,16 @@ static hf_status parse_prefix(struct ec_conf *conf, const struct hfi_url *url, c
 
 /* ---- who we are ------------------------------------------------------------------------------------ */
 
-/* The first line of a file. What held it is wiped. */
-static hf_status read_secret(const struct hfi_url *url, const char *key, const char *path,
-                             char **ret_secret, hf_error *err)
-{
-    char text[SECRET_MAX + 2], why[128];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t len = 0;
-    ssize_t got = fd < 0 ? -1 : 1;
-    hf_status status = HF_OK;
-
-    while (got > 0 && len < sizeof text - 1) {
-        got = read(fd, text + len, sizeof text - 1 - len);
-        if (got > 0)
-            len += (size_t)got;
-        else if (got < 0 && errno == EINTR)
-            got = 1;
-    }
-    if (got < 0) {
-        snprintf(why, sizeof why, "cannot be read: %s", strerror(errno));
-        status = wrong_param(url, key, HF_DENIED, why, err);
-    }
-    if (fd >= 0)
-        close(fd);
-    text[len] = 0;
-    text[strcspn(text, "\r\n")] = 0;
-    if (status == HF_OK && (strlen(text) > SECRET_MAX || !*text))
-        status =
-            wrong_param(url, key, HF_CONFIG, "names a file whose first line is no password", err);
-    else if (status == HF_OK && !(*ret_secret = hfi_strdup(text)))
-        status = hfi_error_memory(err);
-    explicit_bzero(text, sizeof text);
-    return status;
-}
-
 static hf_status parse_user(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
 {
-    const char *user = hfi_url_take(url, "user"), *file = hfi_url_take(url, "password_file");
-    const char *name = hfi_url_take(url, "password_env"), *value = name ? getenv(name) : NULL;
-    hf_status status = HF_OK;
+    const char *user = hfi_url_take(url, "user");
+    hf_status status;
 
     if (user && conf->user)
         return wrong_param(url, "user", HF_CONFIG, "is in the URL already", err);
     if (user && !(conf->user = hfi_strdup(user)))
         return hfi_error_memory(err);
-    if ((file || name) && conf->password)
-        return wrong_param(url, file ? "password_file" : "password_env", HF_CONFIG,
-                           "names a second password: there is one in the URL", err);
-    if (file && name)
-        return wrong_param(url, "password_env", HF_CONFIG,
-                           "names a second password: there is one in a file", err);
-    if (file)
-        status = read_secret(url, "password_file", file, &conf->password, err);
-    else if (name && (!value || !*value))
-        status = wrong_param(url, "password_env", HF_CONFIG,
-                             "names a variable that the environment does not have", err);
-    else if (name && !(conf->password = hfi_strdup(value)))
-        status = hfi_error_memory(err);
+    status = hfi_secret_take(url, "password", &conf->password, err);
     if (status == HF_OK && !conf->user != !conf->password)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                conf->user ? "store URL: a user without a password: give "
@@ -409,11 +360,4 @@ static hf_status make_location(struct ec_conf *conf, const struct hfi_url *url, 
         conf->location = hfi_strdup(text);
     free(text);
     return conf->location ? HF_OK : hfi_error_memory(err);
-}
-
-static void wipe(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    hfi_free(secret);
 }

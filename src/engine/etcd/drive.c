@@ -128,7 +128,7 @@ hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err)
 
         multi->conn = conn;
         multi->timer_ms = HFI_NEVER;
-        multi->handle = curl_multi_init();
+        multi->handle = hfi_ec_multi_new();
         if (!multi->handle)
             return hfi_error_memory(err);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETFUNCTION, on_socket);

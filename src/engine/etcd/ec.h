@@ -289,6 +289,8 @@ void hfi_ec_claim_set_lease(struct hfi_claim *claim, struct ec_lease *lease);
 
 /* ---- drive.c -------------------------------------------------------------------------------- */
 
+/* multi.c: curl_multi_init(), and what it opens is closed on exec. */
+CURLM *hfi_ec_multi_new(void);
 hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err);
 void hfi_ec_drive_close(struct hfi_conn *conn);
 int hfi_ec_fd(struct hfi_conn *conn);

@@ -4,12 +4,12 @@
  *
  *   mysql://[user[:password]@][host[:port]]/database?socket=&tls=&verify=&ca=&cert=&key=&option_file=&option_group=
  *
- * and password_file=, password_env= (secret.c). No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
+ * and password_file=, password_env= (core/secret.c). No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
  * in the wrong place may be a password.
  */
 #include "engine/mariadb/ma.h"
 
-#include "core/url.h"
+#include "core/secret.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -191,7 +191,7 @@ hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
     conn->native = conf;
     status = take_place(url->rest, conf, err);
     if (status == HF_OK)
-        status = hfi_ma_take_secret(url, &conf->password, err);
+        status = hfi_secret_take(url, "password", &conf->password, err);
     if (status == HF_OK)
         status = take_text(url, "socket", &conf->socket, err);
     if (status == HF_OK)
@@ -211,20 +211,13 @@ hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
     return conn->location ? HF_OK : hfi_error_memory(err);
 }
 
-static void wipe(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    hfi_free(text);
-}
-
 void hfi_ma_free_conf(struct hfi_conn *conn)
 {
     struct ma_conf *conf = conn->native;
 
     if (!conf)
         return;
-    wipe(conf->password);
+    hfi_secret_wipe(conf->password);
     hfi_free(conf->user);
     hfi_free(conf->host);
     hfi_free(conf->database);

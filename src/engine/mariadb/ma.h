@@ -4,7 +4,7 @@
  *
  *   engine.c  the driver, the engine's table of mode=lease
  *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
- *   conf.c, secret.c   what the URL says to the client library
+ *   conf.c    what the URL says to the client library
  *   link.c    connecting, closing; ghosts
  *   query.c   one statement and its results, with a deadline
  *   trouble.c what the server's errors mean
@@ -65,8 +65,6 @@ struct ma_link {
 /* conf.c */
 hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
 void hfi_ma_free_conf(struct hfi_conn *conn);
-/* secret.c: password_file= or password_env=, where the URL has none. */
-hf_status hfi_ma_take_secret(struct hfi_url *url, char **password, hf_error *err);
 
 /* link.c */
 hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,

@@ -5,7 +5,7 @@
  */
 #include "engine/memcached/conf.h"
 
-#include "core/url.h"
+#include "core/secret.h"
 #include "engine/memcached/record.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -37,7 +37,6 @@ static hf_status parse_socket(struct hfi_mc_conf *conf, const struct hfi_url *ur
                               hf_error *err);
 static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err);
 static hf_status take_prefix(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err);
-static void wipe(char *secret);
 
 hf_status hfi_mc_conf_parse(struct hfi_url *url, struct hfi_mc_conf **ret_conf, hf_error *err)
 {
@@ -64,16 +63,9 @@ void hfi_mc_conf_free(struct hfi_mc_conf *conf)
     hfi_free(conf->shown);
     hfi_free(conf->location);
     hfi_free(conf->prefix);
-    wipe(conf->user);
-    wipe(conf->password);
+    hfi_secret_wipe(conf->user);
+    hfi_secret_wipe(conf->password);
     hfi_free(conf);
-}
-
-static void wipe(char *secret)
-{
-    if (secret)
-        explicit_bzero(secret, strlen(secret));
-    hfi_free(secret);
 }
 
 static hf_status parse(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)
@@ -125,7 +117,7 @@ static hf_status decode(const struct hfi_url *url, const char *from, const char 
     if (!text)
         return hfi_error_memory(err);
     if (!hfi_url_decode(text)) {
-        wipe(text);
+        hfi_secret_wipe(text);
         return wrong(url, from, what, "has a bad %XX", err);
     }
     *ret_text = text;
@@ -281,54 +273,24 @@ static hf_status wrong_param(const struct hfi_url *url, const char *key, hf_stat
     return hfi_error_set(err, status, 0, "store URL: parameter '%s' %s", key, why);
 }
 
-/* The first line of a file. */
-static hf_status read_secret(const struct hfi_url *url, const char *path, char **ret_secret,
-                             hf_error *err)
-{
-    char text[SECRET_MAX + 2] = { 0 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-    if (fd >= 0)
-        close(fd);
-    if (got < 0)
-        return wrong_param(url, "password_file", HF_DENIED, "names a file that cannot be read",
-                           err);
-    text[strcspn(text, "\r\n")] = 0;
-    *ret_secret = hfi_strdup(text);
-    explicit_bzero(text, sizeof text);
-    return *ret_secret ? HF_OK : hfi_error_memory(err);
-}
-
 static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)
 {
-    const char *file = hfi_url_take(url, "password_file");
-    const char *name = hfi_url_take(url, "password_env");
-    const char *key = file ? "password_file" : "password_env", *value;
-    hf_status status = HF_OK;
+    bool in_url = conf->password != NULL;
+    hf_status status = hfi_secret_take(url, "password", &conf->password, err);
 
-    if (!file && !name)
-        return !conf->user || conf->password
-                   ? HF_OK
-                   : hfi_error_set(err, HF_CONFIG, 0,
-                                   "store URL: a user without a password: give password_file= or "
-                                   "password_env=");
-    if ((file && name) || conf->password)
-        return wrong_param(url, key, HF_CONFIG, "names a second password", err);
-    if (!conf->user)
-        return wrong_param(url, key, HF_CONFIG, "needs a user: user@ before the host", err);
-    if (file) {
-        status = read_secret(url, file, &conf->password, err);
-    } else {
-        value = getenv(name);
-        conf->password = value ? hfi_strdup(value) : NULL;
-        if (value && !conf->password)
-            return hfi_error_memory(err);
-    }
-    if (status == HF_OK && (!conf->password || !is_word(conf->password)))
-        status = wrong_param(url, key, HF_CONFIG,
-                             "leads to no password of one word and at most 200 bytes", err);
-    return status;
+    if (status != HF_OK || in_url)
+        return status;
+    if (conf->user && !conf->password)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "store URL: a user without a password: give password_file= or "
+                             "password_env=");
+    if (conf->password && !conf->user)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "store URL: a password needs a user: user@ before the host");
+    if (conf->password && !is_word(conf->password))
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "store URL: the password is not one word of at most 200 bytes");
+    return HF_OK;
 }
 
 static hf_status take_prefix(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)

@@ -9,7 +9,7 @@
  */
 #include "engine/postgres/pg.h"
 
-#include "core/url.h"
+#include "core/secret.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -177,7 +177,7 @@ static hf_status set_defaults(struct pg_conf *conf, hf_error *err)
         if (!get(conf, table[i][0]))
             status = set(conf, table[i][0], table[i][1], err);
     if (status == HF_OK && conf->hosts > 1 && !get(conf, "target_session_attrs") &&
-        !getenv("PGTARGETSESSIONATTRS"))
+        !secure_getenv("PGTARGETSESSIONATTRS"))
         status = set(conf, "target_session_attrs", "read-write", err);
     return status;
 }
@@ -202,14 +202,16 @@ static hf_status make_location(struct hfi_conn *conn, const struct pg_conf *conf
 
 static hf_status take_secret(struct pg_conf *conf, struct hfi_url *url, hf_error *err)
 {
-    char *secret;
-    hf_status status = hfi_sq_secret(url, get(conf, "password") != NULL, &secret, err);
+    const char *given = get(conf, "password");
+    char *secret = given ? hfi_strdup(given) : NULL;
+    hf_status status;
 
-    if (status != HF_OK || !secret)
-        return status;
-    status = set(conf, "password", secret, err);
-    explicit_bzero(secret, strlen(secret));
-    hfi_free(secret);
+    if (given && !secret)
+        return hfi_error_memory(err);
+    status = hfi_secret_take(url, "password", &secret, err);
+    if (status == HF_OK && secret && !given)
+        status = set(conf, "password", secret, err);
+    hfi_secret_wipe(secret);
     return status;
 }
 

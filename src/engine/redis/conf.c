@@ -5,7 +5,7 @@
  */
 #include "engine/redis/conf.h"
 
-#include "core/url.h"
+#include "core/secret.h"
 #include "engine/redis/conf_parts.h"
 #include "engine/redis/tls.h"
 #include "util/alloc.h"
@@ -72,10 +72,10 @@ void hfi_conf_free(struct hfi_redis_conf *conf)
     }
     hfi_free(conf->addresses);
     hfi_free(conf->master);
-    hfi_conf_wipe(conf->user);
-    hfi_conf_wipe(conf->password);
-    hfi_conf_wipe(conf->sentinel_user);
-    hfi_conf_wipe(conf->sentinel_password);
+    hfi_secret_wipe(conf->user);
+    hfi_secret_wipe(conf->password);
+    hfi_secret_wipe(conf->sentinel_user);
+    hfi_secret_wipe(conf->sentinel_password);
     hfi_tls_context_free(conf->tls_context);
     hfi_free(conf->tls_ca);
     hfi_free(conf->tls_cert);
@@ -165,7 +165,7 @@ static hf_status parse_user(struct hfi_redis_conf *conf, struct hfi_url *url, hf
     if (status == HF_OK && both && hfi_url_take(url, "user"))
         status = hfi_conf_wrong_param(url, "user", HF_CONFIG, "is in the URL already", err);
     if (status == HF_OK)
-        status = hfi_conf_secret(url, "password", &conf->password, err);
+        status = hfi_secret_take(url, "password", &conf->password, err);
     if (status != HF_OK)
         return status;
     if (conf->user && !conf->password)
@@ -177,7 +177,7 @@ static hf_status parse_user(struct hfi_redis_conf *conf, struct hfi_url *url, hf
         return HF_OK;
     status = take_text(url, "sentinel_user", &conf->sentinel_user, err);
     if (status == HF_OK)
-        status = hfi_conf_secret(url, "sentinel_password", &conf->sentinel_password, err);
+        status = hfi_secret_take(url, "sentinel_password", &conf->sentinel_password, err);
     if (status == HF_OK && conf->sentinel_user && !conf->sentinel_password)
         status =
             hfi_conf_wrong_param(url, "sentinel_user", HF_CONFIG,

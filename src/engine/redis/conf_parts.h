@@ -4,7 +4,6 @@
  *
  *   conf.c        the whole, its parameters, what goes with what
  *   conf_place.c  what stands before the '?': user, hosts, master, database, path
- *   conf_secret.c passwords from files and the environment
  *
  * Errors name the part and its byte in the URL as it was given, and quote nothing of it: what
  * stands in the wrong place may be half of a password.
@@ -24,10 +23,5 @@ hf_status hfi_conf_wrong_param(const struct hfi_url *url, const char *key, hf_st
 
 /* The place: everything in url->rest. Sets user, password, addresses, master, db. */
 hf_status hfi_conf_place(struct hfi_redis_conf *conf, const struct hfi_url *url, hf_error *err);
-
-/* The password of <what>_file= or <what>_env=, if given, into *secret, which must be NULL then. */
-hf_status hfi_conf_secret(struct hfi_url *url, const char *what, char **secret, hf_error *err);
-/* Wipe and free; NULL is fine. */
-void hfi_conf_wipe(char *secret);
 
 #endif

@@ -10,6 +10,7 @@
  */
 #include "engine/redis/conf_parts.h"
 
+#include "core/secret.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -281,7 +282,7 @@ static hf_status decode(const struct hfi_url *url, const char *from, const char 
     if (!text)
         return hfi_error_memory(err);
     if (!hfi_url_decode(text)) {
-        hfi_conf_wipe(text);
+        hfi_secret_wipe(text);
         return hfi_conf_wrong(url, from, what, "has a bad %XX", err);
     }
     explicit_bzero(text + strlen(text), len - strlen(text)); /* it may have become shorter */

@@ -4,7 +4,6 @@
  *
  *   sql/engine.c    open, close, submit, cancel: the way into all of it
  *   sql/conf.c      what the URL says beyond the server: mode, tokens, prefix, connections
- *   sql/secret.c    passwords from files and the environment
  *   sql/pool.c      connections (links): how many, who has one, deadlines, those that were lost
  *   sql/call.c      one statement on a link of the pool: retried where the server asks for it
  *   sql/shape.c     what an answer must look like: nothing is read before it was looked at there
@@ -354,10 +353,6 @@ hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_er
 bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
 /* Likewise: does it say tokens=on? */
 bool hfi_sq_conf_tokens(const struct hfi_url *url);
-
-/* secret.c: password_file=, password_env=. NULL: neither is given; else free with hfi_free() after wiping it. has_one: the
- * URL has a password already, and a second one is an error. */
-hf_status hfi_sq_secret(struct hfi_url *url, bool has_one, char **ret_secret, hf_error *err);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "util/fds.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
@@ -67,6 +68,8 @@ static void enlist(struct hfi_conn *conn, int fd, int events)
 
     if (fd == conn->zk_fd && events == conn->zk_events && conn->connected)
         return;
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC); /* the library lets every child have it */
     if (fd >= 0 && epoll_ctl(conn->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0)
         (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &event);
     if (fd != conn->zk_fd && !conn->connected)
