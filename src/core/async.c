@@ -28,6 +28,7 @@ static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const st
                                hf_error *err);
 static void go(struct hfi_call *call);
 static void acquired(struct hfi_call *call, hf_status status, const hf_error *inner);
+static void release_in_store(struct hfi_call *call);
 static void release_done(struct hfi_op *op);
 static void release_run(struct hfi_task *task);
 
@@ -373,30 +374,49 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
         call_drop(call);
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
     }
+    call->lost = end.what == HFI_ENDING_LOST;
     if (end.what == HFI_ENDING_STORE) {
         call->lease = end.lease;
         call->sole = end.sole;
-        hfi_op_init(&call->op, HFI_OP_RELEASE, &end.lease->claim, HFI_NEVER);
-        if (call->store->drive == HFI_BLOCKING) {
-            call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-            call->task.run = release_run;
-            hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->task);
-        } else {
-            call->op.done = release_done;
-            hfi_store_engine(call->store)->submit(call->store->conn, &call->op);
-        }
+        release_in_store(call);
         if (end.next)
             hfi_wait_tell(end.next, HFI_WAIT_GO);
+    } else if (call->lost) {
+        call->lease = end.lease;
+        set_result(call, HF_LOST, NULL, "release", &end.lease->claim.name, NULL);
+        if (hfi_notify_leave(end.lease, call))
+            hfi_call_lost(call);
     } else {
-        set_result(call, end.status, NULL, "release",
-                   end.what == HFI_ENDING_LOST ? &end.lease->claim.name : NULL, NULL);
-        if (end.what == HFI_ENDING_LOST)
-            hfi_release_lost(end.lease);
+        set_result(call, end.status, NULL, "release", NULL, NULL);
         end_call(call);
     }
     hfi_ok(err);
     unref(call);
     return HF_OK;
+}
+
+void hfi_call_lost(struct hfi_call *call)
+{
+    if (hfi_release_lost_now(call->lease, &call->sole))
+        release_in_store(call);
+    else
+        end_call(call);
+}
+
+/* Nobody waits for the answer: release_done() gets it. */
+static void release_in_store(struct hfi_call *call)
+{
+    struct hfi_store *store = call->store;
+
+    hfi_op_init(&call->op, HFI_OP_RELEASE, &call->lease->claim, HFI_NEVER);
+    if (store->drive == HFI_BLOCKING) {
+        call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+        call->task.run = release_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->task);
+    } else {
+        call->op.done = release_done;
+        hfi_store_engine(store)->submit(store->conn, &call->op);
+    }
 }
 
 static void release_done(struct hfi_op *op)
@@ -406,8 +426,9 @@ static void release_done(struct hfi_op *op)
     hf_status status = hfi_op_status(op);
     bool sole = call->sole;
 
-    set_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release", &lease->claim.name,
-               &op->error);
+    if (!call->lost)
+        set_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release",
+                   &lease->claim.name, &op->error);
     hfi_release_answered(lease, sole, true, status);
     end_call(call);
 }

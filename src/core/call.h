@@ -19,6 +19,7 @@ struct hfi_call {
     _Atomic int refs;
     bool may_wait;
     bool sole;           /* release: as in struct hfi_end */
+    bool lost;           /* likewise: HF_LOST is the answer, whatever the store will say */
     bool timed;          /* has a place for its timer at the keeper */
     int64_t deadline_ms; /* HFI_NEVER: none */
     struct hfi_timer timer;
@@ -45,6 +46,8 @@ void hfi_call_told(struct hfi_call *call, uint32_t word);
 /* It should end early and has nothing in the store: leave the local queue, if it is there. Locks of
  * cancellers or the store may be held. */
 void hfi_call_stop_local(struct hfi_call *call);
+/* hf_release_async() of a lost lease: its on_lost callback has ended. Any thread, no locks. */
+void hfi_call_lost(struct hfi_call *call);
 /* Call back, and free it. */
 void hfi_call_deliver(struct hfi_call *call);
 
