@@ -907,7 +907,8 @@ typedef void hf_done_fn(hf_status status, hf_lease *lease, const hf_error *err, 
  */
 HF_API hf_status hf_acquire_async(hf_store *store, const hf_request *request, hf_done_fn *done,
                                   void *arg, hf_op **ret_op, hf_error *err);
-/* Begin to release. The lease handle has ended when this returns HF_OK. */
+/* Begin to release; waits for nobody. The lease handle has ended when this returns HF_OK. Of a lost lease `done`
+ * comes, with HF_LOST, after its on_lost callback has ended. */
 HF_API hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg, hf_error *err);
 /* Ask for an early end; `done` still comes: HF_CANCELLED, or HF_OK if it was too late. */
 HF_API hf_status hf_op_cancel(hf_op *op);

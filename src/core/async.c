@@ -9,25 +9,19 @@
 #include "core/acquire.h"
 #include "core/call.h"
 #include "core/op.h"
+#include "core/owner.h"
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/process.h"
 
-struct hfi_table hfi_calls = { .slot_size = (sizeof(struct hfi_call) + 63) / 64 * 64,
-                               .kind = HFI_KIND_OP };
-
-static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void *arg);
-static void call_drop(struct hfi_call *call);
-static void unref(struct hfi_call *call);
-static void set_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                       const struct hfi_name *name, const hf_error *inner);
-static void end_call(struct hfi_call *call);
 static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const struct hfi_want *want,
                                hf_error *err);
 static void go(struct hfi_call *call);
+static void hurry(struct hfi_call *call);
 static void acquired(struct hfi_call *call, hf_status status, const hf_error *inner);
+static void release_in_store(struct hfi_call *call);
 static void release_done(struct hfi_op *op);
 static void release_run(struct hfi_task *task);
 
@@ -58,7 +52,7 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
             hfi_error_set(err, status, 0, "cancel: %s", hf_status_text(status));
     }
     if (status == HF_OK) {
-        call = call_new(store, done, arg);
+        call = hfi_call_new(store, done, arg);
         status = call ? HF_OK : hfi_error_memory(err);
     }
     if (status == HF_OK) {
@@ -71,9 +65,9 @@ hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_
             if (ret_op)
                 *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
             hfi_ok(err);
-            unref(call);
+            hfi_call_unref(call);
         } else {
-            call_drop(call);
+            hfi_call_drop(call);
         }
     }
     hfi_store_leave(store);
@@ -140,20 +134,20 @@ static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const st
             hfi_call_stop_local(call);
         return HF_OK;
     case HFI_ENTRY_AGAIN:
-        set_result(call, HF_OK, again, verb, NULL, NULL);
+        hfi_call_result(call, HF_OK, again, verb, NULL, NULL);
         break;
     case HFI_ENTRY_BUSY:
-        set_result(call, HF_BUSY, NULL, verb, &call->lease->claim.name, NULL);
+        hfi_call_result(call, HF_BUSY, NULL, verb, &call->lease->claim.name, NULL);
         break;
     case HFI_ENTRY_MISMATCH:
-        set_result(call, HF_MISMATCH, NULL, verb, &call->lease->claim.name, NULL);
+        hfi_call_result(call, HF_MISMATCH, NULL, verb, &call->lease->claim.name, NULL);
         break;
     case HFI_ENTRY_CLOSED:
-        set_result(call, HF_CANCELLED, NULL, verb, &call->lease->claim.name, NULL);
+        hfi_call_result(call, HF_CANCELLED, NULL, verb, &call->lease->claim.name, NULL);
         break;
     }
     hfi_lease_free(call->lease);
-    end_call(call);
+    hfi_call_end(call);
     return HF_OK;
 }
 
@@ -170,21 +164,23 @@ void hfi_call_told(struct hfi_call *call, uint32_t word)
     /* The lease that was passed is another slot; ours is not needed. */
     if (call->scope)
         hfi_session_holds(call->store, call->scope, call->wait.passed);
-    set_result(call, HF_OK, call->wait.passed, "acquire", NULL, NULL);
+    hfi_call_result(call, HF_OK, call->wait.passed, "acquire", NULL, NULL);
     hfi_lease_leave(lease);
-    end_call(call);
+    hfi_call_end(call);
 }
 
 void hfi_call_stop_local(struct hfi_call *call)
 {
     struct hfi_lease *lease = call->wait.lease;
 
-    if (!hfi_cohort_leave(&call->wait))
-        return; /* not there yet, or not any more: go() looks at `stop` */
-    set_result(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire", &lease->claim.name,
-               NULL);
+    if (!hfi_cohort_leave(&call->wait)) {
+        hurry(call); /* or it is not there yet: go() looks at `stop` */
+        return;
+    }
+    hfi_call_result(call, (hf_status)atomic_load(&call->wait.stop), NULL, "acquire",
+                    &lease->claim.name, NULL);
     hfi_lease_leave(lease);
-    end_call(call);
+    hfi_call_end(call);
 }
 
 /* ---- in the store ------------------------------------------------------------------------ */
@@ -213,6 +209,76 @@ static void acquire_run(struct hfi_task *task)
     acquired(call, hfi_op_status(&call->op), &call->op.error);
 }
 
+/* It is to end early, but waits for a thread to wait with: any other will do for that. Under any lock. */
+static void hurry(struct hfi_call *call)
+{
+    struct hfi_pool *pool = &call->store->pool;
+
+    if (call->store->drive == HFI_BLOCKING &&
+        hfi_pool_take_back(pool, HFI_LANE_LONG, &call->task) &&
+        !hfi_pool_offer(pool, HFI_LANE_TRY, &call->task))
+        hfi_pool_add(pool, HFI_LANE_SHORT, &call->task);
+}
+
+/* Behind all that wait for a thread. It may be told to end early at any moment: before this, or after it. */
+static void wait_for_thread(struct hfi_call *call)
+{
+    call->task.run = acquire_run;
+    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
+    hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->task);
+    if (atomic_load(&call->wait.stop) != HF_OK)
+        hurry(call);
+    hfi_call_unref(call);
+}
+
+/* An acquisition has an owner id of its own: the store takes what comes again for a late copy. */
+static void again(struct hfi_lease *lease)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+
+    pthread_mutex_lock(&shard->lock);
+    hfi_owner_new(lease->claim.owner, true);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+/* On the pool: all threads for waiting are taken. Perhaps it need not wait. */
+static void try_run(struct hfi_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    hf_status status;
+
+    hfi_store_engine(call->store)->submit(call->store->conn, &call->op);
+    status = hfi_op_status(&call->op);
+    if (status != HF_BUSY || !call->may_wait) {
+        acquired(call, status, &call->op.error);
+        return;
+    }
+    again(call->lease);
+    hfi_op_init(&call->op, HFI_OP_ACQUIRE, &call->lease->claim, call->deadline_ms);
+    call->op.may_wait = true;
+    wait_for_thread(call);
+}
+
+static void submit_blocking(struct hfi_call *call)
+{
+    struct hfi_pool *pool = &call->store->pool;
+    int64_t limit_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+
+    if (!call->may_wait)
+        call->op.deadline_ms = limit_ms;
+    call->task.run = acquire_run;
+    if (hfi_pool_offer(pool, HFI_LANE_LONG, &call->task))
+        return;
+    if (!hfi_pool_start(pool, HFI_LANE_TRY)) {
+        wait_for_thread(call);
+        return;
+    }
+    call->op.may_wait = false;
+    call->op.deadline_ms = limit_ms;
+    call->task.run = try_run;
+    hfi_pool_add(pool, HFI_LANE_TRY, &call->task);
+}
+
 static void submit(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
@@ -229,17 +295,14 @@ static void submit(struct hfi_call *call)
     hfi_op_init(&call->op, HFI_OP_ACQUIRE, &call->lease->claim, call->deadline_ms);
     call->op.may_wait = call->may_wait;
     if (store->drive == HFI_BLOCKING) {
-        if (!call->may_wait)
-            call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-        call->task.run = acquire_run;
-        hfi_pool_add(&store->pool, HFI_LANE_LONG, &call->task);
+        submit_blocking(call);
         return;
     }
     call->op.done = acquire_done;
     atomic_fetch_add(&call->refs, 1); /* it may be done before submit() returns */
     hfi_store_engine(store)->submit(store->conn, &call->op);
     hfi_wait_in_store(&call->wait, &call->op);
-    unref(call);
+    hfi_call_unref(call);
 }
 
 /*
@@ -281,38 +344,13 @@ static void acquired(struct hfi_call *call, hf_status status, const hf_error *in
         inner = NULL;
     if (status == HF_OK && call->scope)
         hfi_session_holds(call->store, call->scope, handle);
-    set_result(call, status, handle, "acquire", &lease->claim.name, inner);
+    hfi_call_result(call, status, handle, "acquire", &lease->claim.name, inner);
     if (status != HF_OK)
         hfi_acquire_failed(lease, granted ? HF_UNKNOWN : status);
-    end_call(call);
+    hfi_call_end(call);
 }
 
-/* ---- deadlines and cancels ----------------------------------------------------------------- */
-
-static void deadline_grab(struct hfi_timer *timer)
-{
-    atomic_fetch_add(&hfi_container(timer, struct hfi_call, timer)->refs, 1);
-}
-
-static void stop_run(struct hfi_task *task)
-{
-    struct hfi_call *call = hfi_container(task, struct hfi_call, stop_task);
-
-    hfi_wait_stop(&call->wait, HF_TIMEOUT);
-    unref(call);
-}
-
-static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
-{
-    struct hfi_call *call = hfi_container(timer, struct hfi_call, timer);
-
-    (void)now_ms;
-    call->stop_task.run = stop_run;
-    if (store->drive == HFI_EVENT)
-        stop_run(&call->stop_task);
-    else
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->stop_task); /* cancel() may block */
-}
+/* ---- cancels ----------------------------------------------------------------- */
 
 hf_status hf_op_cancel(hf_op *handle)
 {
@@ -337,7 +375,7 @@ hf_status hf_op_cancel(hf_op *handle)
         return HF_OK; /* too late: its callback is due */
 
     hfi_wait_stop(&call->wait, HF_CANCELLED);
-    unref(call);
+    hfi_call_unref(call);
     return HF_OK;
 }
 
@@ -359,44 +397,63 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
                              done ? "lease: its store was closed; use hf_release()" : "done: NULL");
     }
     /* The lease keeps the store open until the call does. */
-    call = call_new(lease->store, done, arg);
+    call = hfi_call_new(lease->store, done, arg);
     hfi_lease_unlock(lease, next);
     if (!call)
         return hfi_error_memory(err);
     if (call->store->drive == HFI_BLOCKING && !hfi_pool_start(&call->store->pool, HFI_LANE_SHORT)) {
-        call_drop(call);
+        hfi_call_drop(call);
         return hfi_error_memory(err);
     }
 
     status = hfi_release_begin(handle, &end);
     if (status != HF_OK) {
-        call_drop(call);
+        hfi_call_drop(call);
         return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
     }
+    call->lost = end.what == HFI_ENDING_LOST;
     if (end.what == HFI_ENDING_STORE) {
         call->lease = end.lease;
         call->sole = end.sole;
-        hfi_op_init(&call->op, HFI_OP_RELEASE, &end.lease->claim, HFI_NEVER);
-        if (call->store->drive == HFI_BLOCKING) {
-            call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-            call->task.run = release_run;
-            hfi_pool_add(&call->store->pool, HFI_LANE_SHORT, &call->task);
-        } else {
-            call->op.done = release_done;
-            hfi_store_engine(call->store)->submit(call->store->conn, &call->op);
-        }
+        release_in_store(call);
         if (end.next)
             hfi_wait_tell(end.next, HFI_WAIT_GO);
+    } else if (call->lost) {
+        call->lease = end.lease;
+        hfi_call_result(call, HF_LOST, NULL, "release", &end.lease->claim.name, NULL);
+        if (hfi_notify_leave(end.lease, call))
+            hfi_call_lost(call);
     } else {
-        set_result(call, end.status, NULL, "release",
-                   end.what == HFI_ENDING_LOST ? &end.lease->claim.name : NULL, NULL);
-        if (end.what == HFI_ENDING_LOST)
-            hfi_release_lost(end.lease);
-        end_call(call);
+        hfi_call_result(call, end.status, NULL, "release", NULL, NULL);
+        hfi_call_end(call);
     }
     hfi_ok(err);
-    unref(call);
+    hfi_call_unref(call);
     return HF_OK;
+}
+
+void hfi_call_lost(struct hfi_call *call)
+{
+    if (hfi_release_lost_now(call->lease, &call->sole))
+        release_in_store(call);
+    else
+        hfi_call_end(call);
+}
+
+/* Nobody waits for the answer: release_done() gets it. */
+static void release_in_store(struct hfi_call *call)
+{
+    struct hfi_store *store = call->store;
+
+    hfi_op_init(&call->op, HFI_OP_RELEASE, &call->lease->claim, HFI_NEVER);
+    if (store->drive == HFI_BLOCKING) {
+        call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+        call->task.run = release_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->task);
+    } else {
+        call->op.done = release_done;
+        hfi_store_engine(store)->submit(store->conn, &call->op);
+    }
 }
 
 static void release_done(struct hfi_op *op)
@@ -406,10 +463,11 @@ static void release_done(struct hfi_op *op)
     hf_status status = hfi_op_status(op);
     bool sole = call->sole;
 
-    set_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release", &lease->claim.name,
-               &op->error);
+    if (!call->lost)
+        hfi_call_result(call, status == HF_NOT_FOUND ? HF_LOST : status, NULL, "release",
+                        &lease->claim.name, &op->error);
     hfi_release_answered(lease, sole, true, status);
-    end_call(call);
+    hfi_call_end(call);
 }
 
 static void release_run(struct hfi_task *task)
@@ -418,113 +476,4 @@ static void release_run(struct hfi_task *task)
 
     hfi_store_engine(call->store)->submit(call->store->conn, &call->op);
     release_done(&call->op);
-}
-
-/* ---- the life of a call ------------------------------------------------------------------------ */
-
-/* With two references, for the beginner and for what it waits for. */
-static struct hfi_call *call_new(struct hfi_store *store, hf_done_fn *done, void *arg)
-{
-    struct hfi_call *call = hfi_slot_take(&hfi_calls);
-
-    if (!call)
-        return NULL;
-    if (!hfi_slot_ours(&call->slot, hfi_process_id()))
-        pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_new() */
-    hfi_slot_own(&call->slot, hfi_process_id());
-    call->store = store;
-    call->lease = NULL;
-    call->done = done;
-    call->arg = arg;
-    call->timed = false;
-    call->scope = 0;
-    call->tag.count = 0;
-    call->deadline_ms = HFI_NEVER;
-    call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
-    hfi_wait_init(&call->wait, store, NULL, 0);
-    hfi_list_init(&call->due);
-    atomic_store(&call->refs, 2);
-
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending++;
-    pthread_mutex_unlock(&store->loop.lock);
-    return call;
-}
-
-/* It never began: nobody is called back. */
-static void call_drop(struct hfi_call *call)
-{
-    struct hfi_store *store = call->store;
-
-    hfi_wait_leave(&call->wait);
-    hfi_free(call->wait.words);
-    if (call->timed)
-        hfi_keeper_forget(store, &call->timer);
-    if (call->lease)
-        hfi_lease_free(call->lease);
-    pthread_mutex_lock(&call->lock);
-    hfi_slot_retire(&call->slot);
-    pthread_mutex_unlock(&call->lock);
-    hfi_slot_give(&hfi_calls, call);
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending--;
-    pthread_mutex_unlock(&store->loop.lock);
-}
-
-static void unref(struct hfi_call *call)
-{
-    struct hfi_store *store = call->store;
-
-    if (atomic_fetch_sub(&call->refs, 1) != 1)
-        return;
-    hfi_loop_add(store, &call->due);
-}
-
-/* What the caller will hear. `name` is looked at only to tell what failed. */
-static void set_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
-                       const struct hfi_name *name, const hf_error *inner)
-{
-    hf_error words;
-
-    call->status = status;
-    call->handle = handle;
-    if (status == HF_DEADLOCK)
-        inner = hfi_detect_error(&call->wait, &words);
-    if (status == HF_OK)
-        hfi_ok(&call->error);
-    else if (name)
-        hfi_store_error(call->store, verb, name, status, inner, &call->error);
-    else
-        hfi_error_set(&call->error, status, 0, "%s: %s", verb, hf_status_text(status));
-}
-
-/* What it waited for has come to an end, and so has everything about it but the callback. Drops a
- * reference: only who has another may go on with the call. */
-static void end_call(struct hfi_call *call)
-{
-    if (call->timed)
-        hfi_keeper_forget(call->store, &call->timer);
-    call->timed = false;
-    unref(call);
-}
-
-void hfi_call_deliver(struct hfi_call *call)
-{
-    struct hfi_store *store = call->store;
-    const struct hfi_store *outer = hfi_self.calling;
-
-    hfi_wait_leave(&call->wait);
-    hfi_free(call->wait.words);
-    pthread_mutex_lock(&call->lock);
-    hfi_slot_retire(&call->slot);
-    pthread_mutex_unlock(&call->lock);
-
-    hfi_self.calling = store;
-    call->done(call->status, call->handle, &call->error, call->arg);
-    hfi_self.calling = outer;
-
-    hfi_slot_give(&hfi_calls, call);
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending--;
-    pthread_mutex_unlock(&store->loop.lock);
 }

@@ -19,6 +19,7 @@ struct hfi_call {
     _Atomic int refs;
     bool may_wait;
     bool sole;           /* release: as in struct hfi_end */
+    bool lost;           /* likewise: HF_LOST is the answer, whatever the store will say */
     bool timed;          /* has a place for its timer at the keeper */
     int64_t deadline_ms; /* HFI_NEVER: none */
     struct hfi_timer timer;
@@ -40,11 +41,25 @@ struct hfi_call {
 
 extern struct hfi_table hfi_calls;
 
+/* With two references, for the beginner and for what it waits for. NULL: out of memory. */
+struct hfi_call *hfi_call_new(struct hfi_store *store, hf_done_fn *done, void *arg);
+/* It never began: nobody is called back. */
+void hfi_call_drop(struct hfi_call *call);
+void hfi_call_unref(struct hfi_call *call);
+/* What the caller will hear. `name` is looked at only to tell what failed. */
+void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
+                     const struct hfi_name *name, const hf_error *inner);
+/* What it waited for has come to an end, and so has everything about it but the callback. Drops a
+ * reference: a caller that goes on with the call has another one. */
+void hfi_call_end(struct hfi_call *call);
+
 /* A local waiter that is a call has been told PASSED or GO. Any thread, no locks. */
 void hfi_call_told(struct hfi_call *call, uint32_t word);
 /* It should end early and has nothing in the store: leave the local queue, if it is there. Locks of
  * cancellers or the store may be held. */
 void hfi_call_stop_local(struct hfi_call *call);
+/* hf_release_async() of a lost lease: its on_lost callback has ended. Any thread, no locks. */
+void hfi_call_lost(struct hfi_call *call);
 /* Call back, and free it. */
 void hfi_call_deliver(struct hfi_call *call);
 

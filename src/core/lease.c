@@ -77,6 +77,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
     lease->reentrant = request->flags & HF_REENTRANT;
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
+    lease->releasing = NULL;
     lease->holds = 1;
     lease->passes = 0;
     lease->named_by = 0;

@@ -75,6 +75,8 @@ struct hfi_lease {
     int fd;                 /* * for hf_lease_fd() */
     hf_lease *lost_handle;  /* the handle it had when it was lost, for its callback */
     struct hfi_list notice; /* * in the notifier's queue */
+    struct hfi_call
+        *releasing; /* is told when its callback has ended; under notify->lock; NULL: nobody */
     struct hfi_list queue;  /* * local waiters (struct hfi_wait), in order */
     struct hfi_timer timer; /* * */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lost callbacks: see notify.h. */
-#include "core/store.h"
+#include "core/call.h"
 #include "core/thread.h"
 
 #include <stdio.h>
@@ -107,6 +107,7 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
     const struct hfi_store *outer;
     struct hfi_list *node;
     struct hfi_lease *lease;
+    struct hfi_call *call;
     hf_lost_fn *on_lost;
     char why[HFI_WHY_MAX];
     hf_lease *handle;
@@ -128,32 +129,61 @@ static void run_queue(struct hfi_store *store, struct hfi_notify_way *way)
         hfi_self.calling = outer;
 
         pthread_mutex_lock(&notify->lock);
+        call = way->running == lease ? lease->releasing : NULL;
         way->running = NULL;
         pthread_cond_broadcast(&notify->changed);
+        if (call) {
+            pthread_mutex_unlock(&notify->lock);
+            hfi_call_lost(call);
+            pthread_mutex_lock(&notify->lock);
+        }
     }
     way->runner = 0;
+}
+
+static struct hfi_notify_way *way_of(struct hfi_lease *lease)
+{
+    return &lease->store->notify.ways[lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD];
+}
+
+/* With the lock. Is it through with its callback, has none, or none that could be waited for? */
+static bool is_through(struct hfi_lease *lease)
+{
+    struct hfi_notify_way *way = way_of(lease);
+    bool ours = way->runner == hfi_thread_id();
+
+    if (way->running == lease) {
+        if (ours)
+            way->running = NULL;
+        return ours;
+    }
+    if (hfi_list_empty(&lease->notice))
+        return true;
+    if (!lease->in_loop && !ours)
+        return false;
+    hfi_list_remove(&lease->notice);
+    return true;
 }
 
 void hfi_notify_end(struct hfi_lease *lease)
 {
     struct hfi_notify *notify = &lease->store->notify;
-    struct hfi_notify_way *way = &notify->ways[lease->in_loop ? HFI_WAY_LOOP : HFI_WAY_THREAD];
-    uint64_t self = hfi_thread_id();
 
     pthread_mutex_lock(&notify->lock);
-    for (;;) {
-        if (way->running == lease) {
-            if (way->runner == self)
-                break;
-        } else if (hfi_list_empty(&lease->notice)) {
-            break;
-        } else if (lease->in_loop || way->runner == self) {
-            hfi_list_remove(&lease->notice);
-            break;
-        }
+    while (!is_through(lease))
         pthread_cond_wait(&notify->changed, &notify->lock);
-    }
-    if (way->running == lease)
-        way->running = NULL;
     pthread_mutex_unlock(&notify->lock);
+}
+
+bool hfi_notify_leave(struct hfi_lease *lease, struct hfi_call *call)
+{
+    struct hfi_notify *notify = &lease->store->notify;
+    bool through;
+
+    pthread_mutex_lock(&notify->lock);
+    through = is_through(lease);
+    if (!through)
+        lease->releasing = call;
+    pthread_mutex_unlock(&notify->lock);
+    return through;
 }

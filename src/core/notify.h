@@ -10,6 +10,8 @@
  * that the callback's argument may be freed then. It cannot wait when it is
  * called from a callback, or when the callback would come from hf_process(): a
  * callback that has not begun is taken back then, and HF_LOST tells instead.
+ *
+ * hf_release_async() waits for nobody: what is left of it is done by the thread that runs the callback, after it.
  */
 #ifndef HFI_NOTIFY_H
 #define HFI_NOTIFY_H
@@ -19,6 +21,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+struct hfi_call;
 struct hfi_lease;
 struct hfi_store;
 
@@ -46,6 +49,8 @@ void hfi_notify_run(struct hfi_store *store, enum hfi_way way);
 bool hfi_notify_pending(struct hfi_store *store, enum hfi_way way);
 /* The lease is being released: see above. Without locks. Afterwards no callback of it begins. */
 void hfi_notify_end(struct hfi_lease *lease);
+/* Likewise, and at once. false: its callback runs, or will, on another thread, and then hfi_call_lost(call). */
+bool hfi_notify_leave(struct hfi_lease *lease, struct hfi_call *call);
 /* Run what is queued, then end the thread. */
 void hfi_notify_stop(struct hfi_store *store);
 

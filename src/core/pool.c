@@ -6,7 +6,7 @@
 
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane);
 
-static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_LONG_MAX };
+static const unsigned most[HFI_LANES] = { HFI_POOL_SHORT_MAX, HFI_POOL_LONG_MAX, HFI_POOL_TRY_MAX };
 
 void hfi_pool_init(struct hfi_pool *pool)
 {
@@ -33,14 +33,21 @@ static void *work_long(void *arg)
     return work(pool, &pool->lanes[HFI_LANE_LONG]);
 }
 
+static void *work_try(void *arg)
+{
+    struct hfi_pool *pool = arg;
+
+    return work(pool, &pool->lanes[HFI_LANE_TRY]);
+}
+
 /* With the lock. */
 static bool add_thread(struct hfi_pool *pool, enum hfi_lane which)
 {
+    static void *(*const works[HFI_LANES])(void *) = { work_short, work_long, work_try };
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
     if (lane->count == most[which] ||
-        !hfi_thread_start(&lane->threads[lane->count], "hf-worker",
-                          which == HFI_LANE_SHORT ? work_short : work_long, pool))
+        !hfi_thread_start(&lane->threads[lane->count], "hf-worker", works[which], pool))
         return false;
     lane->count++;
     return true;
@@ -68,6 +75,39 @@ void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *t
     else
         (void)add_thread(pool, which); /* if not, those that are there will come to it */
     pthread_mutex_unlock(&pool->lock);
+}
+
+bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+{
+    struct hfi_pool_lane *lane = &pool->lanes[which];
+    bool taken;
+
+    pthread_mutex_lock(&pool->lock);
+    taken = lane->queued < lane->idle || add_thread(pool, which);
+    if (taken) {
+        hfi_list_append(&lane->tasks, &task->node);
+        lane->queued++;
+        pthread_cond_signal(&lane->more);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+{
+    struct hfi_pool_lane *lane = &pool->lanes[which];
+    bool there = false;
+
+    pthread_mutex_lock(&pool->lock);
+    for (struct hfi_list *node = lane->tasks.next; node != &lane->tasks && !there;
+         node = node->next)
+        there = node == &task->node;
+    if (there) {
+        hfi_list_remove(&task->node);
+        lane->queued--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return there;
 }
 
 void hfi_pool_stop(struct hfi_pool *pool)

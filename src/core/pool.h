@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A few threads that run what may block in an engine, so that the keeper and
- * event loops never do. Two lanes, because a request that waits for ever in a
- * blocking engine must not stand in the way of the release it waits for.
+ * event loops never do. Several lanes, because a request that waits for ever in a
+ * blocking engine must not stand in the way of the release it waits for, nor of
+ * one that need not wait.
+ *
+ * What is left: a wait has a thread, and there are so many. A request that finds all
+ * of them taken is tried once, and gets what is free. If it must wait, it is in no queue of
+ * the store before one of the threads comes back, even if its name becomes free meanwhile.
  */
 #ifndef HFI_POOL_H
 #define HFI_POOL_H
@@ -16,11 +21,13 @@ struct hfi_store;
 enum hfi_lane {
     HFI_LANE_SHORT, /* renewals, releases, cancels: bounded */
     HFI_LANE_LONG,  /* acquires of BLOCKING engines: may wait */
+    HFI_LANE_TRY,   /* such for which the long lane has no thread: bounded, as they do not wait */
     HFI_LANES
 };
 
 #define HFI_POOL_SHORT_MAX 2
 #define HFI_POOL_LONG_MAX  16
+#define HFI_POOL_TRY_MAX   4
 
 struct hfi_task {
     struct hfi_list node;
@@ -44,6 +51,10 @@ void hfi_pool_init(struct hfi_pool *pool);
 bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane);
 /* Run the task soon. The lane has been started. */
 void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
+/* Likewise, but only if a thread is there for it, or can be started. */
+bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
+/* Take it out of the lane again, if no thread has come to it yet. */
+bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
 /* Run what is there, then end the threads. */
 void hfi_pool_stop(struct hfi_pool *pool);
 

@@ -133,16 +133,27 @@ void hfi_release_lost_claim(struct hfi_lease *lease, bool sole)
         (void)hfi_release_claim(lease, sole, NULL, NULL);
 }
 
-void hfi_release_lost(struct hfi_lease *lease)
+bool hfi_release_lost_now(struct hfi_lease *lease, bool *ret_sole)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    int64_t start_ms = not_before(lease);
+
+    pthread_mutex_lock(&shard->lock);
+    *ret_sole = lease->parts == HFI_PART_CLAIM;
+    pthread_mutex_unlock(&shard->lock);
+    if (start_ms <= hfi_now_ms())
+        return true;
+    hfi_keeper_settle(lease, start_ms, true);
+    return false;
+}
+
+void hfi_release_lost(struct hfi_lease *lease)
+{
     bool sole;
 
     hfi_notify_end(lease);
-    pthread_mutex_lock(&shard->lock);
-    sole = lease->parts == HFI_PART_CLAIM;
-    pthread_mutex_unlock(&shard->lock);
-    hfi_release_lost_claim(lease, sole);
+    if (hfi_release_lost_now(lease, &sole))
+        (void)hfi_release_claim(lease, sole, NULL, NULL);
 }
 
 /* ---- in the store -------------------------------------------------------------------- */

@@ -27,6 +27,8 @@ void hfi_release_lost(struct hfi_lease *lease);
 
 /* The second half of it: the claim. */
 void hfi_release_lost_claim(struct hfi_lease *lease, bool sole);
+/* Whether the claim of a lost lease may be given back now. false: it will be, later and by itself. */
+bool hfi_release_lost_now(struct hfi_lease *lease, bool *ret_sole);
 
 /* Tell the store, and wait for its answer; if there is none, go on in the background. The slot is
  * counted in its shard, and gone afterwards. */

@@ -262,16 +262,17 @@ static void acquire_and_end(hf_store *store, const hf_request *request)
  * fewer threads that have nothing to do than there are of them. */
 static void who_waits_holds_up_nobody(void **state)
 {
-    enum { WAITERS = 8 };
-    static const char *const names[WAITERS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+    enum { WAITERS = 24 }; /* more than a blocking engine has threads for waiting */
     hf_store *store = open_store(), *second = open_store();
     hf_request request = mutex_request("free"), busy[WAITERS];
-    struct result results[WAITERS];
+    struct result results[WAITERS], late;
     hf_lease *leases[WAITERS];
     hf_op *ops[WAITERS];
+    char names[WAITERS][8];
 
     (void)state;
     for (int i = 0; i < WAITERS; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
         busy[i] = mutex_request(names[i]);
         leases[i] = take(second, &busy[i]);
         busy[i].wait_ms = HF_FOREVER;
@@ -281,7 +282,16 @@ static void who_waits_holds_up_nobody(void **state)
     for (int i = 0; i < WAITERS; i++)
         begin(store, &busy[i], &results[i], &ops[i]);
     acquire_and_end(store, &request);
-    for (int i = 0; i < WAITERS; i++)
+    request.wait_ms = HF_FOREVER; /* it may wait, and need not */
+    acquire_and_end(store, &request);
+    request = busy[WAITERS - 1];
+    request.wait_ms = 50; /* it must, and its time is up before the others' */
+    begin(store, &request, &late, NULL);
+    loop_until(store, &late, 1, 1);
+    EXPECT(HF_TIMEOUT, late.status);
+    EXPECT(HF_OK, hf_op_cancel(ops[WAITERS - 1])); /* so it can be stopped, too */
+    loop_until(store, &results[WAITERS - 1], 1, 1);
+    for (int i = 0; i < WAITERS - 1; i++)
         EXPECT(HF_OK, hf_op_cancel(ops[i]));
     loop_until(store, results, WAITERS, WAITERS);
     for (int i = 0; i < WAITERS; i++) {
@@ -516,15 +526,71 @@ static void close_with_pending(void **state)
     close_store(second);
 }
 
+/* ---- releasing what is lost -------------------------------------------------------------------------- */
+
+struct slow_notice {
+    _Atomic bool begun, released, seen, ended, done;
+};
+
+/* Waits for the release to return, which must not wait for it. */
+static void wait_for_release(hf_lease *lease, hf_status reason, const char *why, void *arg)
+{
+    struct slow_notice *notice = arg;
+    int64_t until_ms = now_ms() + LIMIT_MS / 6;
+
+    (void)lease, (void)reason, (void)why;
+    notice->begun = true;
+    while (!notice->released && now_ms() < until_ms)
+        nap_ms(2);
+    notice->seen = notice->released;
+    nap_ms(50);
+    notice->ended = true;
+}
+
+static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    struct slow_notice *notice = arg;
+
+    (void)lease, (void)err;
+    CHECK(status == HF_LOST);
+    CHECK(notice->ended); /* so that what the callback has may be freed now */
+    notice->done = true;
+}
+
+/* hf_release_async() returns while on_lost runs, on the thread of its own; `done` comes after that. */
+static void release_beside_a_callback(void **state)
+{
+    hf_request request = mutex_request("lost");
+    struct slow_notice notice = { .begun = false };
+    hf_store *store;
+    hf_lease *lease;
+
+    (void)state;
+    NEEDS(HF_CAP_TTL); /* max_hold stands on it */
+    store = open_store();
+    request.on_lost = wait_for_release;
+    request.on_lost_arg = &notice;
+    request.max_hold_ms = 1000;
+    lease = take_short(store, &request);
+    AWAIT(notice.begun);
+    EXPECT(HF_OK, hf_release_async(lease, on_released, &notice, &contract_error));
+    notice.released = true;
+    for (int64_t until_ms = now_ms() + LIMIT_MS; !notice.done; turn(store, 100))
+        CHECK(now_ms() < until_ms);
+    CHECK(notice.seen);
+    close_store(store);
+}
+
 int contract_async(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(acquire_and_release),  CASE(failures),
-        CASE(waits_for_a_peer),     CASE(cancel),
-        CASE(cancel_at_any_moment), CASE(who_waits_holds_up_nobody),
-        CASE(many_names_at_once),   CASE(many_on_one_name),
-        CASE(callbacks_begin_more), CASE(loop_beside_threads),
-        CASE(loss_in_the_loop),     CASE(close_with_pending),
+        CASE(acquire_and_release),       CASE(failures),
+        CASE(waits_for_a_peer),          CASE(cancel),
+        CASE(cancel_at_any_moment),      CASE(who_waits_holds_up_nobody),
+        CASE(many_names_at_once),        CASE(many_on_one_name),
+        CASE(callbacks_begin_more),      CASE(loop_beside_threads),
+        CASE(loss_in_the_loop),          CASE(close_with_pending),
+        CASE(release_beside_a_callback),
     };
 
     return cmocka_run_group_tests_name("async", cases, NULL, NULL);

@@ -237,12 +237,47 @@ static void foreign_cancel(void **state)
     close_hard(plain);
 }
 
+static void mark(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+{
+    (void)lease, (void)err;
+    CHECK(status == HF_LOST);
+    *(_Atomic bool *)arg = true;
+}
+
+/* A program whose loop releases what is lost: the server, which is silent, does not hold the loop up. A release
+ * that waits takes 5 s. */
+static void lost_and_no_answer(void **state)
+{
+    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_store *through = open_at(proxy_url(proxy, "?op_timeout=20s"));
+    _Atomic bool done = false;
+    int64_t begun_ms;
+    hf_lease *lease = take_short(through, &request);
+
+    (void)state;
+    proxy_choose(proxy, PROXY_ANY);
+    proxy_block(proxy, PROXY_UP, true);
+    proxy_block(proxy, PROXY_DOWN, true);
+    await_lost(lease);
+    begun_ms = now_ms();
+    EXPECT(HF_OK, hf_release_async(lease, mark, (void *)&done, &contract_error));
+    EXPECT(HF_OK, hf_process(through));
+    CHECK(now_ms() - begun_ms < 4000);
+    proxy_heal(proxy);
+    for (int64_t until_ms = now_ms() + LIMIT_MS; !done; nap_ms(1)) {
+        CHECK(now_ms() < until_ms);
+        EXPECT(HF_OK, hf_process(through));
+    }
+    gets_free(other, "n", 0);
+    close_hard(through);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NET(slow_network),    NET(slower_than_the_ttl),   NET(drip),
         NET(requests_vanish), NET(replies_vanish),        NET(holder_behind_a_hole),
-        NET(foreign_cancel),  NET(notes_of_what_is_gone),
+        NET(foreign_cancel),  NET(notes_of_what_is_gone), NET(lost_and_no_answer),
     };
 
     bed_main(argc, argv);
