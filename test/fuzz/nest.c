@@ -8,6 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static void make_pair(int pair[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) != 0) {
+        perror("socketpair");
+        abort();
+    }
+}
+
 /* One message with `fds` descriptors. */
 static void send_with(int to, const void *bytes, size_t len, unsigned fds, int fd)
 {
@@ -42,8 +50,8 @@ static void outer(struct fuzz_input in, unsigned fds)
     int pair[2], connection[2];
     struct nest nest = { .inherited = -1 };
 
-    MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0);
-    MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, connection) == 0);
+    make_pair(pair);
+    make_pair(connection);
     nest.fd = pair[0];
     send_with(pair[1], in.at, in.len, fds, connection[1]);
     close(connection[1]);
@@ -60,7 +68,7 @@ static void inner(struct fuzz_input in)
     struct nest_message message;
     int pair[2];
 
-    MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0);
+    make_pair(pair);
     send_with(pair[1], in.at, in.len, 0, -1);
     (void)nest_hear(pair[0], &message);
     close(pair[1]);

@@ -69,6 +69,8 @@ static void on_done(struct hfi_op *op)
         MUST(op->claim->granted_ttl_ms >= 0);
         held[claim] = true;
     }
+    if (op->kind == HFI_OP_ADOPT && status == HF_OK)
+        held[claim] = true;
     if (op->kind == HFI_OP_RELEASE && (status == HF_OK || status == HF_LOST))
         held[claim] = false;
     if (op->kind == HFI_OP_CELL_READ && status == HF_OK)

@@ -48,7 +48,7 @@ static bool shows(const char *where, const struct hfi_url *url)
         memchr(from, '/', (size_t)(at - from)))
         return false;
     secret = fuzz_text(colon + 1, (size_t)(at - colon - 1));
-    shown = strstr(where, secret) != NULL;
+    shown = strstr(where, secret) && !strstr(at + 1, secret) && !strstr(url->scheme, secret);
     free(secret);
     return shown;
 }
