@@ -172,7 +172,7 @@ void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
 
 static void tell_inboxes(const struct hfi_reply *reply)
 {
-    char *payload = fuzz_exact(reply->text, reply->len);
+    char *payload = fuzz_text(reply->text, reply->len); /* as a reply: a NUL follows */
     struct hfi_link *next;
 
     for (struct hfi_link *link = links; link; link = next) {

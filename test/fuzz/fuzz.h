@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 /* A copy of exactly `len` bytes, so that AddressSanitizer sees a read past its end. free() it. */
 static inline void *fuzz_exact(const void *bytes, size_t len)
 {
-    void *copy = malloc(len ? len : 1);
+    void *copy = calloc(1, len ? len : 1);
 
     MUST(copy);
     memcpy(copy, len ? bytes : "", len);
