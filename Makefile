@@ -9,7 +9,7 @@ LINT        ?=
 
 # Which labels run under which sanitizer; empty: all. See CONTRIBUTING.md.
 TEST_LABELS ?=
-ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example
+ASAN_LABELS ?= unit|sim|contract|redis|redlock|memcached|etcd|zookeeper|sql|wire|oom|cli|example|fuzz
 TSAN_LABELS ?= unit|sim|contract|wire|torture
 
 # What stands between commas is one argument of $(call configure): a comma of CMake's must come from a variable.

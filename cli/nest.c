@@ -191,10 +191,12 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
     ssize_t len = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     int fd;
 
-    if (len <= 0)
-        return -1; /* nothing, or every copy of the other end is closed */
+    if (len < 0)
+        return -1;
 
-    fd = take_fd(&message);
+    fd = take_fd(&message); /* also of an empty message */
+    if (len == 0 && fd < 0)
+        return -1; /* every copy of the other end is closed */
     if ((size_t)len < sizeof body.hello || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
         body.hello.magic != MAGIC || body.hello.name_len > HF_NAME_MAX ||
         body.hello.location_len >= NEST_LOCATION_MAX ||

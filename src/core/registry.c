@@ -14,6 +14,8 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -68,7 +70,7 @@ static const struct hfi_engine *find_added(const char *scheme);
 static struct entry *find_entry(const char *scheme);
 static bool has_word(const char *words, const char *word);
 static hf_status load(struct entry *entry, const struct hfi_engine **ret_engine, hf_error *err);
-static bool find_module(const struct entry *entry, char ret_path[PATH_MAX]);
+static int find_module(const struct entry *entry, char ret_path[PATH_MAX]);
 static void remember_why(struct entry *entry, const char *why);
 
 /* ---- entry points ----------------------------------------------------------- */
@@ -105,7 +107,8 @@ void hfi_registry_add(const struct hfi_engine *engine)
         atomic_store(&added[index], engine);
 }
 
-/* An engine that is planned but not built has no module, and is not listed at all. */
+/* An engine that is planned but not built has no module, and is not listed at all. One whose module
+ * cannot be read is. */
 static bool is_listed(const struct entry *entry)
 {
     char path[PATH_MAX];
@@ -119,7 +122,7 @@ static bool is_listed(const struct entry *entry)
     for (const struct entry *e = table; e < entry; e++)
         if (e->built_in && strcmp(e->name, entry->name) == 0)
             return false;
-    return entry->built_in || find_module(entry, path);
+    return entry->built_in || find_module(entry, path) != ENOENT;
 }
 
 hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
@@ -219,10 +222,15 @@ static hf_status open_module(const struct entry *entry, const struct hfi_engine 
     hfi_engine_entry_fn *get;
     char path[PATH_MAX];
     void *module, *symbol;
+    int why = find_module(entry, path);
 
-    if (!find_module(entry, path))
+    if (why == ENOENT)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "engine '%s' is not part of this build",
                              entry->name);
+    if (why != 0)
+        return hfi_error_set(err, why == EACCES ? HF_DENIED : HF_UNSUPPORTED, why,
+                             "engine '%s' cannot be loaded: %s: %s", entry->name, path,
+                             strerror(why));
 
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     symbol = module ? dlsym(module, HFI_ENGINE_SYMBOL) : NULL;
@@ -282,36 +290,52 @@ __attribute__((constructor)) static void remember_own_path(void)
         loaded_from[0] = 0;
 }
 
-/* <directory of libholdfast.so>/holdfast, after symbolic links. */
-static bool own_dir(char ret_dir[PATH_MAX])
+/* <directory of libholdfast.so>/holdfast, after symbolic links; before them, if the way there cannot be
+ * searched. "": there is none. */
+static void own_dir(char ret_dir[PATH_MAX])
 {
     const char *path = own_path();
     char *slash;
 
-    if (path[0] != '/' || !realpath(path, ret_dir))
-        return false;
+    ret_dir[0] = 0;
+    if (path[0] != '/' || strlen(path) >= PATH_MAX)
+        return;
+    if (!realpath(path, ret_dir)) {
+        if (errno != EACCES) {
+            ret_dir[0] = 0;
+            return;
+        }
+        memcpy(ret_dir, path, strlen(path) + 1);
+    }
 
     slash = strrchr(ret_dir, '/');
     if (!slash || (size_t)(slash - ret_dir) + sizeof "/holdfast" > PATH_MAX)
-        return false;
-    memcpy(slash, "/holdfast", sizeof "/holdfast");
-    return true;
+        ret_dir[0] = 0;
+    else
+        memcpy(slash, "/holdfast", sizeof "/holdfast");
 }
 
-static bool find_module(const struct entry *entry, char ret_path[PATH_MAX])
+/* 0: *ret_path can be read. ENOENT: there is none. Else: why *ret_path cannot be read; the first such. */
+static int find_module(const struct entry *entry, char ret_path[PATH_MAX])
 {
-    char dirs[2][PATH_MAX] = { "", HFI_MODULE_DIR };
+    char dirs[2][PATH_MAX] = { "", HFI_MODULE_DIR }, path[PATH_MAX];
+    int why = ENOENT;
 
-    if (!own_dir(dirs[0]))
-        dirs[0][0] = 0;
-
+    own_dir(dirs[0]);
     for (size_t i = 0; i < 2; i++) {
-        int len = snprintf(ret_path, PATH_MAX, "%s/%s.so", dirs[i], entry->name);
+        int len = snprintf(path, sizeof path, "%s/%s.so", dirs[i], entry->name), error;
 
-        if (dirs[i][0] && len > 0 && len < PATH_MAX && access(ret_path, F_OK) == 0)
-            return true;
+        if (!dirs[i][0] || len <= 0 || len >= PATH_MAX)
+            continue;
+        error = faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 ? 0 : errno;
+        if (error == ENOENT || error == ENOTDIR || (error && why != ENOENT))
+            continue;
+        memcpy(ret_path, path, (size_t)len + 1);
+        why = error;
+        if (error == 0)
+            break;
     }
-    return false;
+    return why;
 }
 
 /* Keep the text for hf_engine_at(), whose strings live for ever. The first one is kept. */

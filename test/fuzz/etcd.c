@@ -16,8 +16,8 @@ static void base64(const char *bytes, size_t len)
         return;
     MUST(got <= sizeof decoded);
     hfi_ec_add_base64(&text, decoded, got);
-    MUST(!text.failed && hfi_ec_unbase64(text.bytes ? text.bytes : "", text.len, decoded,
-                                         sizeof decoded) == got);
+    MUST(!text.failed &&
+         hfi_ec_unbase64(text.bytes ? text.bytes : "", text.len, decoded, sizeof decoded) == got);
     hfi_ec_text_done(&text);
 }
 

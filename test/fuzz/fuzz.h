@@ -17,18 +17,18 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* An assert that is always on. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: this must hold: %s\n", __FILE__, __LINE__, #condition);        \
-            abort();                                                                               \
-        }                                                                                          \
+#define MUST(condition)                                                                     \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
+            fprintf(stderr, "%s:%d: this must hold: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                        \
+        }                                                                                   \
     } while (0)
 
 /* A copy of exactly `len` bytes, so that AddressSanitizer sees a read past its end. free() it. */
 static inline void *fuzz_exact(const void *bytes, size_t len)
 {
-    void *copy = malloc(len ? len : 1);
+    void *copy = calloc(1, len ? len : 1);
 
     MUST(copy);
     memcpy(copy, len ? bytes : "", len);

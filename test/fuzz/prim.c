@@ -23,8 +23,8 @@ static void barrier(struct fuzz_input in)
     memset(both[0], 0, sizeof barrier);
     if (hfi_barrier_get(&barrier, exact, in.len)) {
         if (step & 1)
-            (void)hfi_barrier_arrive(&barrier, barrier.parties, barrier.twice, "me", step, &generation,
-                                     &changed);
+            (void)hfi_barrier_arrive(&barrier, barrier.parties, barrier.twice, "me", step,
+                                     &generation, &changed);
         if (step & 2)
             (void)hfi_barrier_leave(&barrier, "me", step & 4 ? 0 : step, &generation, &changed);
         if (step & 8)
@@ -80,7 +80,8 @@ static void limit(struct fuzz_input in)
     ask.permits = 1 + fuzz_byte(&in);
     ask.wait_us = (int64_t)fuzz_number(&in, 4);
     ask.at_us = (int64_t)(fuzz_number(&in, 8) >> 12);
-    if (hfi_limit_rule(algorithm, rate, period_us, algorithm == HF_LIMIT_BUCKET ? rate : 0, &rule) ||
+    if (hfi_limit_rule(algorithm, rate, period_us, algorithm == HF_LIMIT_BUCKET ? rate : 0,
+                       &rule) ||
         ask.permits > hfi_limit_most(&rule))
         return;
     /* A head that does not fit is refused at once: as often as not, put in the right one. */

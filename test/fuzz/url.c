@@ -48,7 +48,7 @@ static bool shows(const char *where, const struct hfi_url *url)
         memchr(from, '/', (size_t)(at - from)))
         return false;
     secret = fuzz_text(colon + 1, (size_t)(at - colon - 1));
-    shown = strstr(where, secret) != NULL;
+    shown = strstr(where, secret) && !strstr(at + 1, secret) && !strstr(url->scheme, secret);
     free(secret);
     return shown;
 }
@@ -86,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct hfi_url url;
     hf_error err = { .text = "" };
 
-    if (strstr(text, "_file=") || strstr(text, "ca=") || strstr(text, "cert=") || strstr(text, "key="))
+    if (strstr(text, "_file=") || strstr(text, "ca=") || strstr(text, "cert=") ||
+        strstr(text, "key="))
         goto done; /* it would be opened */
     if (hfi_url_parse(text, &url, &err) == HF_OK) {
         shown = hfi_url_redacted(&url);

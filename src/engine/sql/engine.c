@@ -4,6 +4,7 @@
  * the thread that submits it, until it is finished.
  */
 #include "engine/sql/hold.h"
+#include "engine/sql/wait.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -45,6 +46,9 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 static void destroy(struct hfi_conn *conn)
 {
     hfi_sq_fork_remove(conn);
+    if (conn->conf.mode == SQ_MODE_LEASE)
+        while (conn->held) /* detached, or what could not be given back: its note is still ours */
+            hfi_sq_held_remove(conn, conn->held);
     hfi_sq_hold_close(conn);
     hfi_sq_pool_close(conn);
     hfi_sq_ghosts_done(conn);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *library, *modules;
@@ -135,12 +136,73 @@ static void listed_with_the_reason(void **state)
     assert_int_equal(i, COUNT(names));
 }
 
+/* What a process that may not read everything is told of the embedded engine. */
+static void told_as_nobody(char ret_text[HF_ERROR_TEXT_MAX], hf_status *ret_status)
+{
+    struct {
+        hf_status status;
+        char text[HF_ERROR_TEXT_MAX];
+    } told = { HF_OK, "" };
+    int pipe_fds[2], child_status;
+    pid_t child;
+
+    assert_int_equal(pipe(pipe_fds), 0);
+    child = fork();
+    if (child == 0) {
+        const struct hfi_engine *engine;
+        hf_error err = { .text = "" };
+
+        if (geteuid() == 0 && setuid(65534) != 0)
+            _exit(1);
+        told.status = find("file", &engine, &err);
+        memcpy(told.text, err.text, sizeof told.text);
+        _exit(write(pipe_fds[1], &told, sizeof told) != (ssize_t)sizeof told);
+    }
+    assert_int_equal(read(pipe_fds[0], &told, sizeof told), sizeof told);
+    assert_int_equal(waitpid(child, &child_status, 0), child);
+    assert_int_equal(child_status, 0);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    memcpy(ret_text, told.text, sizeof told.text);
+    *ret_status = told.status;
+}
+
+/* A module that is there but cannot be read is not "not part of this build": which file, and why. */
+static void unreadable_is_not_missing(void **state)
+{
+    char text[HF_ERROR_TEXT_MAX], path[sizeof dir + 32];
+    hf_status status;
+
+    (void)state;
+    put("good", "lmdb");
+    snprintf(path, sizeof path, "%s/holdfast/lmdb.so", dir);
+
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(chmod(path, 0), 0);
+    told_as_nobody(text, &status);
+    print_message("  %s\n", text);
+    assert_int_equal(status, HF_DENIED);
+    assert_non_null(strstr(text, path));
+    assert_non_null(strstr(text, "Permission denied"));
+
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(dir, 0), 0); /* the way there: a clone in a home of mode 0700 */
+    told_as_nobody(text, &status);
+    assert_int_equal(chmod(dir, 0700), 0);
+    print_message("  %s\n", text);
+    assert_int_equal(status, HF_DENIED);
+    assert_non_null(strstr(text, path));
+    assert_non_null(strstr(text, "Permission denied"));
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_module_is_found),
         cmocka_unit_test(wrong_modules_are_refused),
         cmocka_unit_test(listed_with_the_reason),
+        cmocka_unit_test(unreadable_is_not_missing),
     };
 
     if (argc != 3)

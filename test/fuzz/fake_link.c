@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections of the Redis engines (engine/redis/link.h), with the fuzzer at their other end: the input is a
+ * stream of replies, which commands get in the order in which they were sent. What the reader refuses, or the end of
+ * the input, takes every connection down. A simple string ("+...") is no reply but a message for the inbox.
+ *
+ * Time is not the machine's: it goes on by a little whenever somebody looks, and a sleep takes none. So a run is quick
+ * and the same each time. One thread.
+ */
+#include "fake_link.h"
+
+#include "engine/redis/link.h"
+#include "util/alloc.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS INT64_C(200000)
+
+struct hfi_link {
+    struct hfi_link *next;
+    const struct hfi_redis_conf *conf;
+    const struct hfi_address *address;
+    const struct hfi_link_owner *owner;
+    void *data;
+    bool subscriber;
+    enum hfi_link_state state;
+    struct hfi_sent *first, **last;
+    size_t in_flight;
+    char channel[512];
+    size_t channel_len;
+    struct hfi_server server;
+};
+
+static struct hfi_link *links;
+static struct hfi_reader *reader;
+static bool over; /* there are no more replies */
+static unsigned downs;
+static int64_t now_ns;
+
+void fake_link_begin(struct fuzz_input replies)
+{
+    reader = hfi_reader_new();
+    MUST(reader && hfi_reader_feed(reader, replies.at, replies.len));
+    over = false;
+    downs = 0;
+}
+
+void fake_link_end(void)
+{
+    MUST(!links);
+    hfi_reader_free(reader);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------ */
+
+int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    if (clock != CLOCK_BOOTTIME)
+        return (int)syscall(SYS_clock_gettime, clock, ret_time);
+    now_ns += LOOK_NS;
+    *ret_time = (struct timespec){ 1000 + now_ns / 1000000000, now_ns % 1000000000 };
+    return 0;
+}
+
+int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
+{
+    (void)fd;
+    (void)events;
+    (void)count;
+    now_ns += (timeout_ms < 0 ? 1000 : timeout_ms) * INT64_C(1000000);
+    return 0;
+}
+
+/* ---- a link ----------------------------------------------------------------------------------------- */
+
+struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hfi_address *address,
+                              bool subscriber, int epoll_fd, const struct hfi_link_owner *owner,
+                              void *data)
+{
+    struct hfi_link *link = calloc(1, sizeof *link);
+
+    (void)epoll_fd;
+    MUST(link);
+    *link = (struct hfi_link){ .next = links,
+                               .conf = conf,
+                               .address = address,
+                               .owner = owner,
+                               .data = data,
+                               .subscriber = subscriber,
+                               .server = { .major = 7,
+                                           .is_cluster = conf->way == HFI_WAY_CLUSTER,
+                                           .version = "7.0.0",
+                                           .run_id = "r" } };
+    link->last = &link->first;
+    links = link;
+    return link;
+}
+
+void hfi_link_free(struct hfi_link *link)
+{
+    struct hfi_link **at = &links;
+
+    if (!link)
+        return;
+    hfi_link_close(link);
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+    free(link);
+}
+
+static void answer_all(struct hfi_link *link)
+{
+    struct hfi_sent *sent;
+
+    while ((sent = link->first)) {
+        link->first = sent->next;
+        if (!link->first)
+            link->last = &link->first;
+        link->in_flight--;
+        sent->answered(sent, NULL, true);
+    }
+}
+
+void hfi_link_close(struct hfi_link *link)
+{
+    link->state = HFI_LINK_IDLE;
+    answer_all(link);
+}
+
+static void queue(struct hfi_link *link, struct hfi_sent *sent)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    sent->sent_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    sent->next = NULL;
+    if (link->state != HFI_LINK_UP) {
+        sent->answered(sent, NULL, false);
+        return;
+    }
+    *link->last = sent;
+    link->last = &sent->next;
+    link->in_flight++;
+}
+
+void hfi_link_send(struct hfi_link *link, const struct hfi_command *command, struct hfi_sent *sent)
+{
+    (void)command;
+    queue(link, sent);
+}
+
+void hfi_link_send_asking(struct hfi_link *link, const struct hfi_command *command,
+                          struct hfi_sent *sent)
+{
+    (void)command;
+    queue(link, sent);
+}
+
+void hfi_link_subscribe(struct hfi_link *link, const char *channel, size_t len,
+                        struct hfi_sent *sent)
+{
+    link->channel_len = len < sizeof link->channel ? len : sizeof link->channel;
+    memcpy(link->channel, channel, link->channel_len);
+    queue(link, sent);
+}
+
+/* ---- what comes ---------------------------------------------------------------------------------------- */
+
+static void tell_inboxes(const struct hfi_reply *reply)
+{
+    char *payload = fuzz_text(reply->text, reply->len); /* as a reply: a NUL follows */
+    struct hfi_link *next;
+
+    for (struct hfi_link *link = links; link; link = next) {
+        next = link->next;
+        if (link->state == HFI_LINK_UP && link->subscriber && link->channel_len &&
+            link->owner->message)
+            link->owner->message(link, link->channel, link->channel_len, payload, reply->len);
+    }
+    free(payload);
+}
+
+/* The next reply that is one; NULL: the input is over. */
+static const struct hfi_reply *next_reply(void)
+{
+    const struct hfi_reply *reply = NULL;
+
+    while (!over) {
+        over = hfi_reader_next(reader, &reply) != HF_OK || !reply;
+        if (!over && reply->type != HFI_REPLY_STATE)
+            return reply;
+        if (!over)
+            tell_inboxes(reply);
+    }
+    return NULL;
+}
+
+/* A subscription is confirmed: a server that does not do even that is of no interest. */
+static void confirm(struct hfi_link *link)
+{
+    static const struct hfi_reply one = { .type = HFI_REPLY_INTEGER, .integer = 1 };
+    struct hfi_sent *sent = link->first;
+
+    if (!sent)
+        return;
+    link->first = sent->next;
+    if (!link->first)
+        link->last = &link->first;
+    link->in_flight--;
+    sent->answered(sent, &one, true);
+}
+
+static void go_down(struct hfi_link *link)
+{
+    link->state = HFI_LINK_IDLE;
+    downs++;
+    answer_all(link);
+    link->owner->down(link, downs > 8 ? HF_DENIED : HF_UNAVAILABLE, "the input is over");
+}
+
+static void advance(struct hfi_link *link)
+{
+    const struct hfi_reply *reply;
+    struct hfi_sent *sent;
+
+    if (link->state == HFI_LINK_CONNECTING) {
+        if (over) {
+            go_down(link);
+            return;
+        }
+        link->state = HFI_LINK_UP;
+        link->owner->up(link);
+        return;
+    }
+    if (link->state != HFI_LINK_UP)
+        return;
+    if (link->subscriber) {
+        confirm(link);
+        return;
+    }
+    if (!link->first)
+        return;
+    reply = next_reply();
+    if (link->state != HFI_LINK_UP)
+        return;
+    if (!reply) {
+        go_down(link);
+        return;
+    }
+    sent = link->first;
+    if (!sent)
+        return;
+    link->first = sent->next;
+    if (!link->first)
+        link->last = &link->first;
+    link->in_flight--;
+    sent->answered(sent, reply, true);
+}
+
+void hfi_link_open(struct hfi_link *link, int64_t now_ms)
+{
+    (void)now_ms;
+    MUST(link->state == HFI_LINK_IDLE);
+    link->state = HFI_LINK_CONNECTING;
+}
+
+void hfi_link_take(struct hfi_link *link, int64_t now_ms)
+{
+    (void)now_ms;
+    advance(link);
+}
+
+void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
+{
+    (void)now_ms;
+    advance(link);
+}
+
+int64_t hfi_link_next_ms(const struct hfi_link *link)
+{
+    return link->state == HFI_LINK_CONNECTING || link->first ? 0 : INT64_MAX;
+}
+
+int64_t hfi_link_backoff_ms(unsigned failures, uint32_t random)
+{
+    (void)random;
+    return failures < 10 ? 50 * failures : 500;
+}
+
+/* ---- what is of no interest here ------------------------------------------------------------------------ */
+
+void hfi_link_unsubscribe(struct hfi_link *link, const char *channel, size_t len)
+{
+    (void)link;
+    (void)channel;
+    (void)len;
+}
+
+void hfi_link_to_sentinel(struct hfi_link *link)
+{
+    (void)link;
+}
+
+void hfi_link_be_brief(struct hfi_link *link)
+{
+    (void)link;
+}
+
+void hfi_link_flush(struct hfi_link *link)
+{
+    (void)link;
+}
+
+void hfi_link_flush_if(struct hfi_link *link, size_t bytes)
+{
+    (void)link;
+    (void)bytes;
+}
+
+void hfi_link_read(struct hfi_link *link, bool wait)
+{
+    (void)link;
+    (void)wait;
+}
+
+void *hfi_link_data(const struct hfi_link *link)
+{
+    return link->data;
+}
+
+enum hfi_link_state hfi_link_state(const struct hfi_link *link)
+{
+    return link->state;
+}
+
+const struct hfi_server *hfi_link_server(const struct hfi_link *link)
+{
+    return &link->server;
+}
+
+const struct hfi_address *hfi_link_address(const struct hfi_link *link)
+{
+    return link->address;
+}
+
+int hfi_link_fd(const struct hfi_link *link)
+{
+    (void)link;
+    return -1;
+}
+
+size_t hfi_link_in_flight(const struct hfi_link *link)
+{
+    return link->in_flight;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See ops.h. One thread, the engine's contract without core: what the server answers must never break it. Every op
+ * is finished exactly once, and a grant has what the contract says.
+ */
+#include "ops.h"
+
+#include "core/url.h"
+#include "prim/counter.h"
+#include "prim/limit.h"
+#include "prim/script.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/hash.h"
+
+#define OPS_MAX   12
+#define CLAIMS    4
+#define TURNS_MAX 2000
+#define TURN_MS   20
+#define CANCEL_AT 40 /* turns after which what still waits is told to end */
+
+/* One op with what it may point to. */
+struct job {
+    struct hfi_op op;
+    struct hfi_renewal renewals[2];
+    struct hfi_counter_op counter;
+    struct hfi_limit_op limit;
+    struct hfi_script_op script;
+    unsigned finished;
+    bool cancelled;
+};
+
+static struct job jobs[OPS_MAX];
+static struct hfi_claim claims[CLAIMS];
+static bool held[CLAIMS], busy[CLAIMS];
+
+static void on_lost(struct hfi_host *host, struct hfi_claim *claim,
+                    const unsigned char owner[HFI_OWNER_LEN], const char *why)
+{
+    (void)host;
+    (void)owner;
+    MUST(claim >= claims && claim < claims + CLAIMS && why);
+}
+
+static void on_doubt(struct hfi_host *host, const char *why)
+{
+    (void)host;
+    MUST(why);
+}
+
+static void on_wake(struct hfi_host *host)
+{
+    (void)host;
+}
+
+static void on_done(struct hfi_op *op)
+{
+    struct job *job = (struct job *)op;
+    hf_status status = (hf_status)(op->finished - 1);
+    size_t claim = op->claim ? (size_t)(op->claim - claims) : 0;
+
+    MUST(++job->finished == 1);
+    if (status != HF_OK)
+        MUST(memchr(op->error.text, 0, sizeof op->error.text));
+    if (op->claim)
+        busy[claim] = false;
+    if (op->kind == HFI_OP_ACQUIRE && status == HF_OK) {
+        MUST(op->claim->tokens >= 1 && op->claim->tokens <= op->claim->tokens_wanted);
+        MUST(op->claim->granted_ttl_ms >= 0);
+        held[claim] = true;
+    }
+    if (op->kind == HFI_OP_ADOPT && status == HF_OK)
+        held[claim] = true;
+    if (op->kind == HFI_OP_RELEASE && (status == HF_OK || status == HF_LOST))
+        held[claim] = false;
+    if (op->kind == HFI_OP_CELL_READ && status == HF_OK)
+        hfi_free(op->u.cell.ret_bytes);
+}
+
+static bool on_entry(struct hfi_sink *sink, const hf_entry *entry)
+{
+    (void)sink;
+    MUST(entry->name || entry->name_len == 0);
+    for (size_t i = 0; i < entry->name_len; i++) /* it can be read */
+        (void)*((const volatile char *)entry->name + i);
+    return true;
+}
+
+static bool on_holder(struct hfi_sink *sink, const hf_holder *holder)
+{
+    (void)sink;
+    return strlen(holder->label) <= HF_LABEL_MAX;
+}
+
+static bool on_waiter(struct hfi_sink *sink, const hf_waiter *waiter)
+{
+    (void)sink;
+    return strlen(waiter->label) <= HF_LABEL_MAX;
+}
+
+static struct hfi_name a_name(void)
+{
+    struct hfi_name name = { .bytes = (const unsigned char *)"job", .len = 3 };
+
+    hfi_hash128(name.bytes, name.len, name.hash);
+    return name;
+}
+
+static void fill_claim(struct hfi_claim *claim, uint8_t what)
+{
+    *claim = (struct hfi_claim){ .name = a_name(),
+                                 .mode = what & 1   ? HFI_MODE_SEMAPHORE
+                                         : what & 2 ? HFI_MODE_RW
+                                                    : HFI_MODE_MUTEX,
+                                 .capacity = what & 1   ? 3
+                                             : what & 2 ? HFI_RW_MAX
+                                                        : 1,
+                                 .permits = 1,
+                                 .tokens_wanted = what & 4 ? 4 : 1,
+                                 .ttl_ms = 30000 };
+    memset(claim->owner, 0x11 * (int)(1 + (claim - claims)), HFI_OWNER_LEN);
+}
+
+/* false: this op makes no sense now. */
+static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, uint8_t what)
+{
+    static const enum hfi_op_kind kinds[] = {
+        HFI_OP_ACQUIRE, HFI_OP_ACQUIRE, HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
+        HFI_OP_INSPECT, HFI_OP_BREAK,   HFI_OP_CELL_READ, HFI_OP_CELL_SWAP, HFI_OP_CELL_WAIT,
+        HFI_OP_TIME,    HFI_OP_COUNTER, HFI_OP_LIMIT,     HFI_OP_SCRIPT,
+    };
+    static struct hfi_sink sink = { on_entry, on_holder, on_waiter };
+    static const hf_script script = { .size = sizeof script, .text = "return 1" };
+    struct hfi_op *op = &job->op;
+    size_t claim = what >> 6;
+
+    memset(job, 0, sizeof *job);
+    op->kind = kinds[what % (sizeof kinds / sizeof *kinds)];
+    op->done = on_done;
+    op->deadline_ms = hfi_now_ms() + 3000;
+    switch (op->kind) {
+    case HFI_OP_ACQUIRE:
+    case HFI_OP_ADOPT:
+        if (held[claim] || busy[claim])
+            return false;
+        fill_claim(&claims[claim], what >> 3);
+        claims[claim].token = op->kind == HFI_OP_ADOPT ? 5 : 0;
+        op->may_wait = op->blocking = waits && what & 0x20;
+        op->claim = &claims[claim];
+        busy[claim] = true;
+        return op->kind == HFI_OP_ACQUIRE || engine->info.caps & HF_CAP_DETACHED ||
+               (busy[claim] = false);
+    case HFI_OP_RELEASE:
+        op->claim = &claims[claim];
+        busy[claim] = held[claim] && !busy[claim];
+        return busy[claim];
+    case HFI_OP_RENEW:
+        for (size_t i = 0; i < CLAIMS && op->u.renew.count < 2; i++)
+            if (held[i] && !busy[i])
+                job->renewals[op->u.renew.count++] =
+                    (struct hfi_renewal){ .claim = &claims[i], .ttl_ms = 30000 };
+        op->u.renew.items = job->renewals;
+        return op->u.renew.count > 0;
+    case HFI_OP_INSPECT:
+        op->u.inspect.glob = what & 0x20;
+        op->u.inspect.pattern = (const unsigned char *)(what & 0x20 ? "*" : "job");
+        op->u.inspect.len = what & 0x20 ? 1 : 3;
+        op->u.inspect.sink = &sink;
+        return true;
+    case HFI_OP_BREAK:
+        op->u.brk.name = a_name();
+        op->u.brk.token = 5;
+        return true;
+    case HFI_OP_CELL_WAIT:
+        op->u.cell.version = 1;
+        op->may_wait = op->blocking = true;
+        op->u.cell.name = a_name();
+        return waits && engine->info.caps & HF_CAP_CELL_WATCH;
+    case HFI_OP_CELL_READ:
+    case HFI_OP_CELL_SWAP:
+        op->u.cell.name = a_name();
+        op->u.cell.bytes = what & 0x20 ? NULL : "v";
+        op->u.cell.len = what & 0x20 ? 0 : 1;
+        op->u.cell.version = what >> 6;
+        return engine->info.caps & HF_CAP_CELLS && !(what & 0x20 && what >> 6 == 0);
+    case HFI_OP_TIME:
+        op->u.time.name = a_name();
+        return engine->info.caps & HF_CAP_CLOCK;
+    case HFI_OP_COUNTER:
+        job->counter = (struct hfi_counter_op){ .verb = what >> 6, .name = a_name(), .value = 1 };
+        op->u.counter = &job->counter;
+        return engine->native & HFI_NATIVE_COUNTER;
+    case HFI_OP_LIMIT:
+        MUST(!hfi_limit_rule(HF_LIMIT_SLIDING, 5, 1000000, 0, &job->limit.rule));
+        job->limit.name = a_name();
+        job->limit.ask = (struct hfi_limit_ask){ HFI_LIMIT_TAKE, 1, 1000, 0 };
+        op->u.limit = &job->limit;
+        return engine->native & HFI_NATIVE_LIMIT;
+    case HFI_OP_SCRIPT:
+        job->script = (struct hfi_script_op){ .script = &script };
+        op->u.script = &job->script;
+        return engine->info.caps & HF_CAP_SCRIPTS;
+    }
+    return false;
+}
+
+static void turn(const struct hfi_engine *engine, struct hfi_conn *conn)
+{
+    if (engine->drive == HFI_EVENT && engine->turn)
+        engine->turn(conn, hfi_now_ms() + TURN_MS); /* a sleep takes no time: fake_link.c */
+    else if (engine->drive == HFI_EVENT)
+        engine->process(conn, hfi_now_ms());
+}
+
+static void end_all(const struct hfi_engine *engine, struct hfi_conn *conn, size_t count)
+{
+    bool open = true;
+
+    for (unsigned turns = 0; open && turns < TURNS_MAX; turns++) {
+        open = false;
+        turn(engine, conn);
+        for (size_t i = 0; i < count; i++) {
+            open = open || !jobs[i].finished;
+            if (turns < CANCEL_AT || jobs[i].finished || jobs[i].cancelled ||
+                (jobs[i].op.kind != HFI_OP_ACQUIRE && jobs[i].op.kind != HFI_OP_CELL_WAIT))
+                continue;
+            jobs[i].cancelled = true;
+            engine->cancel(conn, &jobs[i].op, HF_CANCELLED);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!jobs[i].finished)
+            fprintf(stderr, "op %zu, kind %d, was never finished\n", i, (int)jobs[i].op.kind);
+        MUST(jobs[i].finished == 1);
+    }
+}
+
+void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
+              struct fuzz_input ops)
+{
+    struct hfi_host host = { .lost = on_lost,
+                             .doubt = on_doubt,
+                             .wake = on_wake,
+                             .label = "fuzz",
+                             .open_deadline_ms = hfi_now_ms() + 2000 };
+    struct hfi_conn *conn = NULL;
+    struct hfi_url url;
+    hf_error err = { .text = "" };
+    size_t count = 0;
+
+    MUST(hfi_url_parse(url_text, &url, &err) == HF_OK);
+    memset(held, 0, sizeof held);
+    memset(busy, 0, sizeof busy);
+    if (engine->variant && engine->variant(&url))
+        engine = engine->variant(&url);
+    if (engine->open(&url, &host, &conn, &err) == HF_OK) {
+        while (ops.len > 0 && count < OPS_MAX) {
+            uint8_t what = fuzz_byte(&ops);
+
+            if (!fill(&jobs[count], engine, waits, what))
+                continue;
+            engine->submit(conn, &jobs[count++].op);
+            if (what & 1)
+                turn(engine, conn);
+        }
+        end_all(engine, conn, count);
+        for (size_t i = 0; i < count; i++)
+            hf_value_free(jobs[i].script.ret_value);
+        engine->close(conn);
+    }
+    hfi_url_done(&url);
+}
