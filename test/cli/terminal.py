@@ -4,11 +4,13 @@
 A scenario starts a program on a pseudo terminal, types, and looks at what it prints and at the
 states of processes. Whatever does not happen within LIMIT seconds is a failure.
 """
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -281,6 +283,108 @@ def nested():
     until(lambda: state(child) != "T", "not continued")
     t.type("hello\n")
     t.expect("got hello")
+
+
+def stop_output(t):
+    """Ctrl-S: from now on a write to the terminal blocks."""
+    number = struct.unpack("I", fcntl.ioctl(t.fd, 0x80045430, b"\0" * 4))[0]  # TIOCGPTN
+    slave = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    t.type("\x13")
+    until(lambda: not select.select([], [slave], [], 0)[1], "Ctrl-S does not stop the output")
+    os.close(slave)
+
+
+def break_lock(name):
+    token = show(name)["holders"][0]["token"]
+    subprocess.run(["holdfast", "break", name, "--token", str(token)], check=True)
+
+
+def ctrl_s_loss():
+    """Ctrl-S does not keep the command from being ended, nor us from ending."""
+    t = Terminal("holdfast", "run", "x", "--", "sh", "-c",
+                 "trap 'echo term >got; exit 0' TERM; echo ready; exec 2>/dev/null; while :; do sleep 0.05; done")
+    t.expect("ready")
+    stop_output(t)
+    break_lock("x")
+    wait_for_file("got")
+    assert t.status() == 76
+    assert is_free("x")
+
+
+def ctrl_s_waiting():
+    """A run that waits under Ctrl-S starts its command when it gets the lock."""
+    holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])
+    until(lambda: not is_free("x"), "not held")
+    t = Terminal("holdfast", "-v", "run", "x", "--", "sh", "-c", "echo yes >started; sleep 1000")
+    t.expect("waiting for 'x'")
+    stop_output(t)
+    time.sleep(1.2)  # the line is drawn once a second
+    holder.terminate()
+    holder.wait()
+    wait_for_file("started")
+    t.type("\x11")
+    t.expect("acquired 'x'")
+    t.type("\x03")
+    assert t.status() == -signal.SIGINT
+
+
+STUBBORN = ("trap \"\" TSTP; setsid sh -c \"echo \\$\\$ >other; while :; do echo >>alive; sleep 0.02; done\" & "
+            "echo $$ >child; while :; do echo >>alive; sleep 0.02; done")
+
+
+def tstp_ignored():
+    """SIGTSTP: we stop only when the command has, also one that ignores it, and what has left its session."""
+    t = shell()
+    t.type(f"holdfast run --ttl 60s x -- sh -c '{STUBBORN}'\n")
+    child, other = wait_for_file("child"), wait_for_file("other")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    os.kill(int(run), signal.SIGTSTP)
+    until(lambda: state(run) == "T", "run is not stopped")
+    assert state(child) == "T", "run is stopped, and its command is not"
+    assert state(other) == "T", "run is stopped, and something that its command started is not"
+    t.expect("Stopped")
+    t.type("fg\n")
+    until(lambda: state(run) != "T" and state(child) != "T" and state(other) != "T", "not continued")
+    t.type("\x03")
+    t.expect("prompt> ")
+    os.kill(int(other), signal.SIGKILL)
+
+
+def stopped_past_lease():
+    """A lease that ran out while we were stopped: the command is not continued but ended."""
+    t = shell()
+    t.type(f"holdfast run --ttl 2s x -- sh -c '{STUBBORN}'\n")
+    child, other = wait_for_file("child"), wait_for_file("other")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    os.kill(int(run), signal.SIGTSTP)
+    t.expect("Stopped")
+    until(lambda: is_free("x"), "the lease does not run out")
+    before = os.path.getsize("alive")
+    t.type("fg\n")
+    t.expect("prompt> ")
+    t.type("echo code=$?\n")
+    t.expect("code=76")
+    until(lambda: not os.path.exists(f"/proc/{other}"), "something lives on")
+    assert os.path.getsize("alive") == before, "the command was continued without its lease"
+
+
+def background_wait():
+    """A run that waits in the background draws nothing."""
+    holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])
+    until(lambda: not is_free("x"), "not held")
+    t = shell()
+    t.type("holdfast run x -- true &\n")
+    until(lambda: show("x")["waiters"], "does not wait")
+    time.sleep(1.5)  # the line is drawn once a second
+    t.type("echo the  end\n")
+    t.expect("[\r\n]the end")
+    holder.terminate()
+    holder.wait()
+    until(lambda: is_free("x") and not show("x")["waiters"], "not over")
+    t.type("echo very  end\n")
+    before = t.seen
+    t.expect("[\r\n]very end")
+    assert "waiting for" not in before + t.seen, t.seen
 
 
 def wait_line():
