@@ -419,5 +419,113 @@ def wait_line_quiet():
     assert t.seen == "mine\r\n", repr(t.seen)
 
 
+# ---- completion: names that a shell would obey, each with a letter of its own ------------------------------
+
+HOSTILE = [b"a$(touch PWNED)", b"b`touch PWNED`", b"c two  words", b"d'quote\"s", b"e\nline", b"f*[x]?{1,2}",
+           b"g;touch PWNED", b"h:with:colons=and@ats", b"i\xff\xfe", b"j!bang", b"k\\back", b"l~ # & | <> (touch PWNED)",
+           b"m${HOME}%s", b"n\x1b[31mred"]
+SHOW = "while [ $# -gt 0 ]; do printf '<'; printf %s \"$1\" | od -An -tx1 | tr -d ' \\n'; printf '>'; shift; done; echo"
+
+
+def lock_hostile():
+    for name in HOSTILE + [b"-dash"]:
+        option = [b"--name=" + name] if name.startswith(b"-") else [name]
+        subprocess.run([b"holdfast", b"lock", b"--ttl", b"300s", *option], check=True, stdout=subprocess.DEVNULL)
+    with open("bin/args", "w") as script:
+        script.write("#!/bin/sh\n" + SHOW + "\n")
+    os.chmod("bin/args", 0o755)
+
+
+def completes(t, typed, *words):
+    """Type it, TAB and Enter: `args` gets these words."""
+    t.type("args " + typed + "\t")
+    end = time.monotonic() + LIMIT
+    enter = time.monotonic() + 0.2
+    wanted = "".join("<" + word.hex() + ">" for word in words)
+    while not (match := re.search(r"((?:<[0-9a-f]*>)+)\r?\n", t.seen)):
+        assert time.monotonic() < end, f"no answer to {typed!r}: {t.seen!r}"
+        if time.monotonic() > enter:  # again after a while: a shell may throw away what is typed while it completes
+            t.type("\n")
+            enter = time.monotonic() + 3
+        t.read(0.05)
+    assert match.group(1) == wanted, f"{typed!r}: {match.group(1)}, not {wanted}: {t.seen!r}"
+    t.seen = t.seen[match.end():]
+    assert not os.path.exists("PWNED"), f"TAB after {typed!r} executed a name"
+
+
+def lists(t, typed):
+    """TAB where many fit: nothing is executed."""
+    t.type("args " + typed + "\t\t")
+    time.sleep(1)
+    t.read(1)
+    t.type("\x03")
+    time.sleep(0.2)
+    t.type("\x15echo list''ed\n")
+    t.expect("listed")
+    assert not os.path.exists("PWNED"), f"TAB after {typed!r} executed a name"
+
+
+def completion_bash():
+    """bash completes names of any bytes, and executes none."""
+    lock_hostile()
+    t = Terminal("bash", "--norc", "--noprofile", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.expect("prompt> ")
+    t.type("bind 'set completion-query-items 1000'; bind 'set page-completions off'; source <(holdfast completion bash); complete -o default -F _holdfast args; echo lo''aded\n")
+    t.expect("loaded")
+    lists(t, "show ")
+    lists(t, "break ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "show h:w", b"show", HOSTILE[7])
+    completes(t, "show h:with:colons=a", b"show", HOSTILE[7])
+    completes(t, "show c\\ t", b"show", HOSTILE[2])
+    completes(t, "show 'c t", b"show", HOSTILE[2])
+    completes(t, 'show "a', b"show", HOSTILE[0])
+    completes(t, 'show "b', b"show", HOSTILE[1])
+    completes(t, "show 'd", b"show", HOSTILE[3])
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    completes(t, "show --name=-d", b"show", b"--name=-dash")
+    completes(t, "show --name -d", b"show", b"--name", b"-dash")
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break c\\ two\\ \\ words --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "break 'c two  words' --token=", b"break", b"c two  words", b"--token=" + token)
+    completes(t, "-S memc", b"-S", b"memcached://")
+    completes(t, "-S memcached:/", b"-S", b"memcached://")
+
+
+def completion_zsh():
+    """zsh likewise."""
+    lock_hostile()
+    t = Terminal("zsh", "-f", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.type("PS1='prompt> '; unsetopt zle_bracketed_paste; bindkey -e; LISTMAX=10000; autoload -U compinit; compinit -u -D; "
+           "source <(holdfast completion zsh); compdef _holdfast args; echo lo''aded\n")
+    t.expect("loaded")
+    lists(t, "show ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "show h:w", b"show", HOSTILE[7])
+    completes(t, "show 'c t", b"show", HOSTILE[2])
+    completes(t, 'show "a', b"show", HOSTILE[0])
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break 'c two  words' --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "-S memc", b"-S", b"memcached://")
+
+
+def completion_fish():
+    """fish likewise; it completes nothing that is no text."""
+    lock_hostile()
+    t = Terminal("fish", "--no-config", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.type("function fish_prompt; echo 'prompt> '; end; holdfast completion fish | source; complete -c args -w holdfast; echo lo''aded\n")
+    t.expect("[\r\n]loaded|loaded[\r\n]")
+    lists(t, "show ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break 'c two  words' --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "-S memc", b"-S", b"memcached://")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
