@@ -68,7 +68,7 @@ struct args {
     char *
         *command; /* what stands after --, or behind a file, NULL-terminated; NULL: nothing does */
 
-    bool nonblock, shared, exclusive, names_only, force, forget, look, delete;
+    bool nonblock, shared, exclusive, names_only, names_raw, force, forget, look, delete;
     bool observe, again, down, await, remove, sql;
     int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;

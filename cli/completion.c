@@ -1,14 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * `holdfast completion bash|zsh|fish`: scripts that are printed from the table,
- * so that what they offer is what the parser takes. Names are asked for live:
- * `holdfast ls -1`.
+ * so that what they offer is what the parser takes. What needs more than the
+ * table is in completion/helpers.*.
+ *
+ * Names are asked for live. A name is any bytes, chosen by anybody who may use
+ * the store; whoever presses TAB must not run them. So names come from `holdfast
+ * ls -0`, where nothing in a name can look like the end of it, and no script
+ * expands, evaluates or globs one.
  */
+#include "completion.h"
+#include "store.h"
 #include "table.h"
 
 #include <string.h>
 
-#define NAMES "holdfast ls -1 2>/dev/null"
+#define NAMES    "holdfast ls -0 2>/dev/null"
+#define PROFILES "holdfast completion profiles 2>/dev/null"
+#define SCHEMES \
+    "file: redis:// rediss:// redlock:// postgresql:// mysql:// etcd:// zk:// memcached://"
+
+/* What the value of an option is, if it can be offered. */
+enum offer { OFFER_NOTHING, OFFER_NAMES, OFFER_TOKENS, OFFER_STORES };
+
+static enum offer offer_of(const struct option_def *option)
+{
+    if (option->value == VALUE_NONE || option->value == VALUE_CHOICE)
+        return OFFER_NOTHING;
+    if (strcmp(option->what, "NAME") == 0)
+        return OFFER_NAMES;
+    if (strcmp(option->name, "token") == 0)
+        return OFFER_TOKENS;
+    return strcmp(option->name, "store") == 0 ? OFFER_STORES : OFFER_NOTHING;
+}
 
 typedef void each_option(const struct verb *verb, const struct option_def *option);
 
@@ -74,6 +98,13 @@ static void bash_option(const struct verb *verb, const struct option_def *option
 /* A line of `case $prev`: what follows an option that takes a value. */
 static void bash_value(const struct verb *verb, const struct option_def *option)
 {
+    static const char *const offers[] = {
+        [OFFER_NOTHING] = "",
+        [OFFER_NAMES] = "_holdfast_names any < <(" NAMES ");",
+        [OFFER_TOKENS] = "_holdfast_tokens;",
+        [OFFER_STORES] = "_holdfast_stores;",
+    };
+
     (void)verb;
     if (option->value == VALUE_NONE)
         return;
@@ -82,11 +113,11 @@ static void bash_value(const struct verb *verb, const struct option_def *option)
         printf("-%c | ", option->letter);
     printf("--%s) ", option->name);
     if (option->value == VALUE_CHOICE) {
-        printf("COMPREPLY=($(compgen -W '");
+        printf("_holdfast_words '");
         print_words(option->what);
-        printf("' -- \"$cur\"));");
+        printf("';");
     }
-    puts(" return ;;");
+    printf("%s return ;;\n", offers[offer_of(option)]);
 }
 
 static void bash_verb(const struct verb *verb)
@@ -97,15 +128,17 @@ static void bash_verb(const struct verb *verb)
     for_options(verb, bash_option);
     puts("'");
     if (takes_names(verb))
-        puts("    [[ $cur == -* ]] || words=$(" NAMES ")");
+        puts("    [[ $word == -* ]] || { _holdfast_names < <(" NAMES "); return; }");
+    else if (verb->operand == OPERAND_URL)
+        puts("    [[ $word == -* ]] || { _holdfast_stores; return; }");
     else if (verb->operand == OPERAND_SHELL)
-        puts("    [[ $cur == -* ]] || words='bash zsh fish'");
+        puts("    [[ $word == -* ]] || words='bash zsh fish'");
     else if (has_action(verb)) {
-        printf("    [[ $cur == -* ]] || words='");
+        printf("    [[ $word == -* ]] || words='");
         print_actions(verb);
         puts("'");
     } else if (verb->operand == OPERAND_VERB)
-        puts("    [[ $cur == -* ]] || words=$verbs");
+        puts("    [[ $word == -* ]] || words=$verbs");
     puts("    ;;");
 }
 
@@ -123,32 +156,34 @@ static void print_runners(const char *between)
 
 static void print_bash(void)
 {
-    printf("# bash completion of holdfast(1), made by `holdfast completion bash`\n"
-           "_holdfast() {\n"
-           "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-           "  local verb= words= i verbs='");
+    printf("%s_holdfast() {\n"
+           "  local -a typed\n"
+           "  local word prev head verb= words= i schemes='" SCHEMES "'\n"
+           "  local verbs='",
+           completion_bash);
     for (size_t i = 0; i < verb_count; i++)
         printf("%s%s", i ? " " : "", verbs[i].name);
     printf("'\n"
            "  COMPREPLY=()\n"
-           "  [[ $cur == = ]] && cur=\n"
-           "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
-           "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-           "    case ${COMP_WORDS[i]} in\n"
+           "  _holdfast_read\n"
+           "  for ((i = 1; i < ${#typed[@]} - 1; i++)); do\n"
+           "    case ${typed[i]} in\n"
            "    --) [[ ' ");
     print_runners(" ");
-    puts(" ' == *\" $verb \"* ]] || break\n"
-         "      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
-         "      else COMPREPLY=($(compgen -c -f -- \"$cur\")); fi\n"
-         "      return ;;\n"
-         "    -S | --store | --color) ((i++)) ;;\n"
-         "    -* | =) ;;\n"
-         "    *) [[ $verb ]] || verb=${COMP_WORDS[i]} ;;\n"
-         "    esac\n"
-         "  done\n"
-         "  case $verb in\n"
-         "  '')\n"
-         "    case $prev in");
+    puts(
+        " ' == *\" $verb \"* ]] || break\n"
+        "      for ((i = 1; i < COMP_CWORD; i++)); do [[ ${COMP_WORDS[i]} == -- ]] && break; done\n"
+        "      if declare -F _command_offset >/dev/null; then _command_offset $((i + 1))\n"
+        "      else mapfile -t COMPREPLY < <(compgen -c -f -- \"${COMP_WORDS[COMP_CWORD]}\"); fi\n"
+        "      return ;;\n"
+        "    -S | --store | --color) ((++i)) ;;\n"
+        "    -*) ;;\n"
+        "    *) [[ $verb ]] || verb=${typed[i]} ;;\n"
+        "    esac\n"
+        "  done\n"
+        "  case $verb in\n"
+        "  '')\n"
+        "    case $prev in");
     for_options(NULL, bash_value);
     printf("    esac\n    words=\"$verbs");
     for_options(NULL, bash_option);
@@ -156,8 +191,7 @@ static void print_bash(void)
     for (size_t i = 0; i < verb_count; i++)
         bash_verb(&verbs[i]);
     puts("  esac\n"
-         "  local IFS=$' \\t\\n'\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+         "  _holdfast_words \"$words\"\n"
          "}\n"
          "complete -o default -F _holdfast holdfast");
 }
@@ -166,6 +200,10 @@ static void print_bash(void)
 
 static void zsh_option(const struct verb *verb, const struct option_def *option)
 {
+    static const char *const actions[] = { [OFFER_NOTHING] = "",
+                                           [OFFER_NAMES] = "_holdfast_any_name",
+                                           [OFFER_TOKENS] = "_holdfast_tokens",
+                                           [OFFER_STORES] = "_holdfast_stores" };
     const char *join = option->value == VALUE_NONE ? "" : "=";
 
     (void)verb;
@@ -184,7 +222,7 @@ static void zsh_option(const struct verb *verb, const struct option_def *option)
     } else if (option->value != VALUE_NONE) {
         putchar(':');
         print_escaped(option->what, "[]:\\");
-        putchar(':');
+        printf(":%s", actions[offer_of(option)]);
     }
     puts("' \\");
 }
@@ -208,7 +246,7 @@ static void zsh_verb(const struct verb *verb)
         puts("    '::glob:_holdfast_names'");
         break;
     case OPERAND_URL:
-        puts("    '::store:'");
+        puts("    '::store:_holdfast_stores'");
         break;
     case OPERAND_DIR:
         puts("    '1:directory:_files -/'");
@@ -238,9 +276,8 @@ static void zsh_verb(const struct verb *verb)
 
 static void print_zsh(void)
 {
-    puts("#compdef holdfast\n"
-         "# zsh completion of holdfast(1), made by `holdfast completion zsh`\n"
-         "_holdfast_names() { local -a names; names=(${(f)\"$(" NAMES ")\"}); compadd -a names }\n"
+    fputs(completion_zsh, stdout);
+    puts("_holdfast_schemes='" SCHEMES "'\n"
          "_holdfast_verbs() {\n"
          "  local -a verbs=(");
     for (size_t i = 0; i < verb_count; i++) {
@@ -271,6 +308,13 @@ static void print_zsh(void)
 
 static void fish_option(const struct verb *verb, const struct option_def *option)
 {
+    static const char *const offers[] = {
+        [OFFER_NOTHING] = "",
+        [OFFER_NAMES] = " -a '(__holdfast_names any | string split0)'",
+        [OFFER_TOKENS] = " -a '(__holdfast_tokens)'",
+        [OFFER_STORES] = " -a '(" PROFILES " | string split0) " SCHEMES "'",
+    };
+
     printf("complete -c holdfast");
     if (verb)
         printf(" -n '__fish_seen_subcommand_from %s'", verb->name);
@@ -282,7 +326,7 @@ static void fish_option(const struct verb *verb, const struct option_def *option
         print_words(option->what);
         putchar('\'');
     } else if (option->value != VALUE_NONE) {
-        printf(" -x");
+        printf(" -x%s", offers[offer_of(option)]);
     }
     printf(" -d \"");
     for (const char *at = option->help; *at; at++)
@@ -292,7 +336,7 @@ static void fish_option(const struct verb *verb, const struct option_def *option
 
 static void fish_verb(const struct verb *verb)
 {
-    const char *words = takes_names(verb)                ? "(" NAMES ")"
+    const char *words = takes_names(verb)                ? "(__holdfast_names | string split0)"
                         : verb->operand == OPERAND_SHELL ? "bash zsh fish"
                                                          : NULL;
 
@@ -312,8 +356,8 @@ static void fish_verb(const struct verb *verb)
 
 static void print_fish(void)
 {
-    puts("# fish completion of holdfast(1), made by `holdfast completion fish`\n"
-         "complete -c holdfast -f");
+    fputs(completion_fish, stdout);
+    puts("complete -c holdfast -f");
     for_options(NULL, fish_option);
     for (size_t i = 0; i < verb_count; i++)
         fish_verb(&verbs[i]);
@@ -324,6 +368,13 @@ static void print_fish(void)
     print_runners(" ");
     puts("; and contains -- -- "
          "(commandline -opc)' -a '(__fish_complete_subcommand --fcs-skip=3)'");
+}
+
+/* For the scripts: the name of a profile, with a NUL behind it. */
+static void print_profile(const char *name)
+{
+    fputs(name, stdout);
+    putchar(0);
 }
 
 int verb_completion(struct cli *cli)
@@ -338,7 +389,10 @@ int verb_completion(struct cli *cli)
         print_zsh();
     else if (strcmp(shell, "fish") == 0)
         print_fish();
-    else
+    else if (strcmp(shell, "profiles") == 0) {
+        if (config_names(print_profile) != EXIT_FINE)
+            return EXIT_CONFIG;
+    } else
         return usage_error(cli, "no completion for '%s': bash, zsh or fish", shown(shell));
     return out_finish(cli);
 }

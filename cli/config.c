@@ -101,6 +101,16 @@ int config_profile(const char *name, struct profile *ret_profile)
     return EXIT_CONFIG;
 }
 
+int config_names(void (*call)(const char *name))
+{
+    static struct config all;
+    int code = read_files(&all);
+
+    for (size_t i = 0; code == EXIT_FINE && i < all.count; i++)
+        call(all.entries[i].name);
+    return code;
+}
+
 /* ---- files -------------------------------------------------------------------- */
 
 static int read_files(struct config *config)

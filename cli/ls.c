@@ -28,6 +28,16 @@ static void print_names(const hf_view *view)
         puts(safe(view->entries[i].name, view->entries[i].name_len));
 }
 
+/* For programs. A name with a NUL in it is left out: no command line could give it back to us. */
+static void print_raw_names(const hf_view *view)
+{
+    for (size_t i = 0; i < view->count; i++)
+        if (!memchr(view->entries[i].name, 0, view->entries[i].name_len)) {
+            fwrite(view->entries[i].name, 1, view->entries[i].name_len, stdout);
+            putchar(0);
+        }
+}
+
 static void add_entry(struct grid *grid, const hf_entry *entry, bool tracked)
 {
     const hf_holder *oldest = NULL;
@@ -82,6 +92,8 @@ int verb_ls(struct cli *cli)
     if (code == EXIT_FINE) {
         if (cli->args.json)
             print_json(&store, view);
+        else if (view && cli->args.names_raw)
+            print_raw_names(view);
         else if (view && cli->args.names_only)
             print_names(view);
         else if (view)

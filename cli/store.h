@@ -54,5 +54,7 @@ struct profile {
  * unreadable or bad config, unknown profile, no password.
  */
 int config_profile(const char *name, struct profile *ret_profile);
+/* The name of every profile. EXIT_FINE, or EXIT_CONFIG after a message. */
+int config_names(void (*call)(const char *name));
 
 #endif

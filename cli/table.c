@@ -166,6 +166,7 @@ static const struct option_def limit_options[] = {
 
 static const struct option_def ls_options[] = {
     FLAG('1', "names", names_only, "print the names only, one a line"),
+    FLAG('0', "null", names_raw, "print the names only, byte for byte, a NUL behind each"),
 };
 
 static const struct option_def break_options[] = {

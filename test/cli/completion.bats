@@ -6,7 +6,8 @@ options_of() { holdfast help "$1" | grep -oE '^ {2,6}(-.,)? *--[a-z-]+' | grep -
 
 offers() { # WORD...: what bash offers for the last one
     bash -c 'source <(holdfast completion bash)
-        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE=$*; COMP_LINE=${COMP_LINE// = /=}; COMP_POINT=${#COMP_LINE}
+        _holdfast
         printf "%s\n" "${COMPREPLY[@]}"' - "$@"
 }
 
@@ -44,6 +45,35 @@ offers() { # WORD...: what bash offers for the last one
     fish -c 'source holdfast.fish; complete -C"holdfast "' | grep -q '^run'
     [[ $(fish -c 'source holdfast.fish; complete -C"holdfast run --on-lost "' | cut -f1 | xargs) == "kill term warn" ]]
     fish -c 'source holdfast.fish; complete -C"holdfast run --sl"' | grep -q -- --slots
+}
+
+scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
+
+@test "bash on a terminal: TAB completes names of any bytes, tokens and stores, and executes nothing" {
+    scenario completion_bash
+}
+
+@test "zsh on a terminal: likewise" {
+    scenario completion_zsh
+}
+
+@test "fish on a terminal: likewise" {
+    scenario completion_fish
+}
+
+@test "ls -0: names byte for byte" {
+    holdfast lock $'two\nlines' >/dev/null
+    holdfast lock $'\xff' >/dev/null
+    [[ $(holdfast ls -0 | sort -z | od -An -tx1 | tr -d ' \n') == 74776f0a6c696e657300ff00 ]]
+    [[ $(holdfast ls -1 | sort | xargs -0) == *'two\x0alines'* || $(holdfast ls -1) == *'two\n'* ]]
+}
+
+@test "profiles are offered as stores" {
+    printf '[profile work]\nurl = file:%s/store\n[profile home sweet]\nurl = file:%s/store\n' "$dir" "$dir" >config
+    export HOLDFAST_CONFIG=$dir/config
+    [[ $(offers holdfast -S wo) == work ]]
+    [[ $(offers holdfast -S ho) == 'home\ sweet' ]]
+    [[ $(offers holdfast doctor wo) == work ]]
 }
 
 @test "another shell: 64" {

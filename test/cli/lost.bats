@@ -54,6 +54,126 @@ ends_with() { local status=0; wait "$2" || status=$?; [[ $status == "$1" ]] || {
     [[ -e finished ]]
 }
 
+# stuck OPTION...: a run whose standard error is a full pipe, which is read from when the file `read` is there
+stuck() {
+    begin python3 -c '
+import os, subprocess, sys, time
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True:
+        os.write(writer, b"x" * 1)
+except BlockingIOError:
+    pass
+os.set_blocking(writer, True)
+run = subprocess.Popen(["holdfast", "run", "x", *sys.argv[1:]], stderr=writer)
+os.close(writer)
+while run.poll() is None and not os.path.exists("read"):
+    time.sleep(0.02)
+if run.poll() is None:
+    with open("said", "wb") as said, os.fdopen(reader, "rb") as pipe:
+        said.write(pipe.read().lstrip(b"x"))
+sys.exit(run.wait())' "$@"
+}
+
+@test "broken, with a full pipe as standard error: the command is ended, and so are we" {
+    stuck -- sh -c 'exec 2>/dev/null; trap "touch got; exit 5" TERM; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    eventually test -e got
+    ends_with 76 $pid
+    [[ ! -e said ]] # nobody has read anything
+}
+
+@test "... and what could not be written comes when the pipe is read" {
+    stuck --kill-after 30s -- sh -c 'exec 2>/dev/null; trap "touch got" TERM; touch ready; while [ ! -e go ]; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    holdfast break x --token "$(token_of x)"
+    eventually test -e got
+    sleep 0.5
+    touch read
+    sleep 0.5
+    touch go
+    ends_with 76 $pid
+    grep -q "lease of 'x' is lost: somebody ended it; ending the command" said
+}
+
+# breaks NAME: when the command is ready
+breaks() {
+    eventually test -e ready
+    holdfast break "$1" --token "$(token_of "$1")"
+}
+
+@test "broken: a command that changed its process group is ended" {
+    begin holdfast run x -- python3 -c '
+import os, time
+if os.fork() == 0: # a group of the same session to move into
+    os.setpgid(0, 0)
+    open("child", "w").write(str(os.getpid()))
+    while True: time.sleep(1)
+while not os.path.exists("child") or not open("child").read(): time.sleep(0.01)
+os.setpgid(0, int(open("child").read()))
+open("ready", "w")
+while True: time.sleep(1)'
+    pid=$!
+    breaks x
+    ends_with 76 $pid
+    is_gone "$(cat child)"
+}
+
+@test "broken: what left the group and the session of the command is ended too, TERM first" {
+    begin holdfast run x --kill-after 3s -- sh -c '
+        setsid sh -c "trap \"echo >polite; exit\" TERM; echo \$\$ >first; while :; do sleep 0.05; done" &
+        setsid sh -c "trap \"\" TERM; (setsid sleep 1000 & echo \$! >third); echo \$\$ >second; while :; do sleep 0.05; done" &
+        while ! [ -s first -a -s second -a -s third ]; do sleep 0.02; done
+        trap "exit 0" TERM; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    breaks x
+    ends_with 76 $pid
+    is_gone "$(cat first)" # when we have ended, all of it has
+    is_gone "$(cat second)"
+    is_gone "$(cat third)"
+    [[ -e polite ]]
+}
+
+@test "a daemon that the command leaves behind lives on when nothing is lost" {
+    exits 0 holdfast run x -- sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $! >daemon'
+    daemon=$(cat daemon)
+    begun+=("$daemon")
+    not is_gone "$daemon"
+    is_free x
+}
+
+@test "broken: a process that was there before run is not the command's, and lives on" {
+    begin bash -c 'sleep 1000 & echo $! >stranger; exec holdfast run x -- sh -c "touch ready; exec sleep 1000"'
+    pid=$!
+    breaks x
+    ends_with 76 $pid
+    begun+=("$(cat stranger)")
+    not is_gone "$(cat stranger)"
+}
+
+@test "broken: a command that became another user is said to go on, and is named" {
+    [[ $EUID == 0 ]] || skip "needs root to become another user"
+    install -m 4755 "$(command -v setpriv)" become
+    chmod 777 .
+    begin setpriv --reuid=65534 --regid=65534 --clear-groups holdfast run x --kill-after 1s --status-fd 9 -- \
+        ./become --reuid=0 --clear-groups sh -c 'echo $$ >command; touch ready; while [ ! -e go ]; do sleep 0.05; done' 9>status
+    pid=$!
+    eventually test -e ready
+    if [[ $(awk '/^Uid:/ { print $2 }' "/proc/$(cat command)/status") != 0 ]]; then touch go; skip "set-user-ID has no effect here"; fi
+    setpriv --reuid=65534 --regid=65534 --clear-groups holdfast break x --token "$(token_of x)"
+    eventually grep -q not_ended status
+    grep -q "the command runs as another user and cannot be ended" err
+    grep -q "process $(cat command) (sh) was not ended in time and goes on without the lease: Operation not permitted" err
+    jq -e --argjson pid "$(cat command)" \
+        'select(.event == "not_ended") | (.pids | index($pid) != null) and .reason == "Operation not permitted"' status
+    touch go
+    ends_with 76 $pid
+}
+
 renewed_for_two_ttls() {
     rm -f go
     begin holdfast run x --ttl 2s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done'

@@ -225,6 +225,50 @@ while True:
     [[ $(jq -r .event <status | xargs) == "acquired started "*"lost exited" ]] || { cat status; false; }
 }
 
+# The command's end, and ours: in ms of one clock.
+uptime_ms() { local now; read -r now _ </proc/uptime; echo "${now/./}0"; }
+
+@test "the server dies: when the command has ended, so have we" {
+    begin holdfast run job --ttl 3s -- sh -c 'trap "cat /proc/uptime >ended; exit 5" TERM; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    stop_server
+    ends_with 76 $pid
+    ended=$(cut -d' ' -f1 <ended)
+    late=$(($(uptime_ms) - ${ended/./}0))
+    ((late < 4000)) || { echo "ended $late ms after the command"; false; } # promised: 1 s; it was 10
+}
+
+@test "the server dies, and the command ends under its lease: the release is not waited for without end" {
+    begin holdfast run job --ttl 60s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; cat /proc/uptime >ended; exit 5'
+    pid=$!
+    eventually test -e ready
+    stop_server
+    touch go
+    ends_with 5 $pid
+    ended=$(cut -d' ' -f1 <ended)
+    late=$(($(uptime_ms) - ${ended/./}0))
+    ((late < 8500)) || { echo "ended $late ms after the command"; false; } # promised: 6 s; it was 10
+    grep -q "'job' was not released" err
+}
+
+# The next holder looks whether the inner command is still there.
+outer_killed() {
+    local outer status=0
+    rm -f in command alive
+    begin holdfast run job --ttl 3s -- sh -c 'setsid holdfast run job -- sh -c "trap \"\" TERM; echo \$\$ >command; touch in; while :; do sleep 0.05; done" & wait'
+    outer=$!
+    eventually test -e in || return 2
+    kill -KILL $outer
+    holdfast run job -- sh -c 'state=$(sed "s/.*) \(.\).*/\1/" "/proc/$(cat command)/stat" 2>/dev/null); [ -z "$state" ] || [ "$state" = Z ]' || status=1
+    kill -KILL "$(cat command)" 2>/dev/null
+    return $status
+}
+
+@test "the outer run is killed: the inner command has ended before the next holder begins" {
+    once_of_five outer_killed
+}
+
 @test "the server comes back without its data: the lease is lost, and the code is 76" {
     begin holdfast run job --ttl 60s -- sh -c 'trap "echo term >got; exit 5" TERM; touch ready; while :; do sleep 0.05; done'
     pid=$!

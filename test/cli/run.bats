@@ -193,6 +193,20 @@ events() { jq -r .event <status | xargs; }
     [[ $(events) == "waiting "*"acquired started exited released" ]]
 }
 
+@test "--status-fd: a line that is longer than the room in the pipe delays nobody" {
+    exits 0 timeout 60 python3 - <<'PY'
+import fcntl, os, subprocess
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+os.write(writer, b"x" * (fcntl.fcntl(writer, 1032) - 4096)) # F_GETPIPE_SZ: one page is free
+os.set_blocking(writer, True)
+also = [word for i in range(8) for word in ("--also", "n" * 500 + str(i))]
+code = subprocess.call(["holdfast", "run", "x", *also, "--status-fd", str(writer), "--", "touch", "started"],
+                       pass_fds=[writer], timeout=50)
+assert code == 0 and os.path.exists("started"), code
+PY
+}
+
 @test "--status-fd: a reader that does not read delays nobody" {
     mkfifo pipe
     exec 8<>pipe

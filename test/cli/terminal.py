@@ -4,11 +4,13 @@
 A scenario starts a program on a pseudo terminal, types, and looks at what it prints and at the
 states of processes. Whatever does not happen within LIMIT seconds is a failure.
 """
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -283,6 +285,108 @@ def nested():
     t.expect("got hello")
 
 
+def stop_output(t):
+    """Ctrl-S: from now on a write to the terminal blocks."""
+    number = struct.unpack("I", fcntl.ioctl(t.fd, 0x80045430, b"\0" * 4))[0]  # TIOCGPTN
+    slave = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    t.type("\x13")
+    until(lambda: not select.select([], [slave], [], 0)[1], "Ctrl-S does not stop the output")
+    os.close(slave)
+
+
+def break_lock(name):
+    token = show(name)["holders"][0]["token"]
+    subprocess.run(["holdfast", "break", name, "--token", str(token)], check=True)
+
+
+def ctrl_s_loss():
+    """Ctrl-S does not keep the command from being ended, nor us from ending."""
+    t = Terminal("holdfast", "run", "x", "--", "sh", "-c",
+                 "trap 'echo term >got; exit 0' TERM; echo ready; exec 2>/dev/null; while :; do sleep 0.05; done")
+    t.expect("ready")
+    stop_output(t)
+    break_lock("x")
+    wait_for_file("got")
+    assert t.status() == 76
+    assert is_free("x")
+
+
+def ctrl_s_waiting():
+    """A run that waits under Ctrl-S starts its command when it gets the lock."""
+    holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])
+    until(lambda: not is_free("x"), "not held")
+    t = Terminal("holdfast", "-v", "run", "x", "--", "sh", "-c", "echo yes >started; sleep 1000")
+    t.expect("waiting for 'x'")
+    stop_output(t)
+    time.sleep(1.2)  # the line is drawn once a second
+    holder.terminate()
+    holder.wait()
+    wait_for_file("started")
+    t.type("\x11")
+    t.expect("acquired 'x'")
+    t.type("\x03")
+    assert t.status() == -signal.SIGINT
+
+
+STUBBORN = ("trap \"\" TSTP; setsid sh -c \"echo \\$\\$ >other; while :; do echo >>alive; sleep 0.02; done\" & "
+            "echo $$ >child; while :; do echo >>alive; sleep 0.02; done")
+
+
+def tstp_ignored():
+    """SIGTSTP: we stop only when the command has, also one that ignores it, and what has left its session."""
+    t = shell()
+    t.type(f"holdfast run --ttl 60s x -- sh -c '{STUBBORN}'\n")
+    child, other = wait_for_file("child"), wait_for_file("other")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    os.kill(int(run), signal.SIGTSTP)
+    until(lambda: state(run) == "T", "run is not stopped")
+    assert state(child) == "T", "run is stopped, and its command is not"
+    assert state(other) == "T", "run is stopped, and something that its command started is not"
+    t.expect("Stopped")
+    t.type("fg\n")
+    until(lambda: state(run) != "T" and state(child) != "T" and state(other) != "T", "not continued")
+    t.type("\x03")
+    t.expect("prompt> ")
+    os.kill(int(other), signal.SIGKILL)
+
+
+def stopped_past_lease():
+    """A lease that ran out while we were stopped: the command is not continued but ended."""
+    t = shell()
+    t.type(f"holdfast run --ttl 2s x -- sh -c '{STUBBORN}'\n")
+    child, other = wait_for_file("child"), wait_for_file("other")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    os.kill(int(run), signal.SIGTSTP)
+    t.expect("Stopped")
+    until(lambda: is_free("x"), "the lease does not run out")
+    before = os.path.getsize("alive")
+    t.type("fg\n")
+    t.expect("prompt> ")
+    t.type("echo code=$?\n")
+    t.expect("code=76")
+    until(lambda: not os.path.exists(f"/proc/{other}"), "something lives on")
+    assert os.path.getsize("alive") == before, "the command was continued without its lease"
+
+
+def background_wait():
+    """A run that waits in the background draws nothing."""
+    holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])
+    until(lambda: not is_free("x"), "not held")
+    t = shell()
+    t.type("holdfast run x -- true &\n")
+    until(lambda: show("x")["waiters"], "does not wait")
+    time.sleep(1.5)  # the line is drawn once a second
+    t.type("echo the  end\n")
+    t.expect("[\r\n]the end")
+    holder.terminate()
+    holder.wait()
+    until(lambda: is_free("x") and not show("x")["waiters"], "not over")
+    t.type("echo very  end\n")
+    before = t.seen
+    t.expect("[\r\n]very end")
+    assert "waiting for" not in before + t.seen, t.seen
+
+
 def wait_line():
     """What we wait for: holder, age, position; updated, and erased in the end."""
     holder = subprocess.Popen(["holdfast", "run", "x", "--label", "the \033[31mholder", "--", "sleep", "1000"])
@@ -313,6 +417,114 @@ def wait_line_quiet():
     holder.wait()
     assert t.status() == 0
     assert t.seen == "mine\r\n", repr(t.seen)
+
+
+# ---- completion: names that a shell would obey, each with a letter of its own ------------------------------
+
+HOSTILE = [b"a$(touch PWNED)", b"b`touch PWNED`", b"c two  words", b"d'quote\"s", b"e\nline", b"f*[x]?{1,2}",
+           b"g;touch PWNED", b"h:with:colons=and@ats", b"i\xff\xfe", b"j!bang", b"k\\back", b"l~ # & | <> (touch PWNED)",
+           b"m${HOME}%s", b"n\x1b[31mred"]
+SHOW = "while [ $# -gt 0 ]; do printf '<'; printf %s \"$1\" | od -An -tx1 | tr -d ' \\n'; printf '>'; shift; done; echo"
+
+
+def lock_hostile():
+    for name in HOSTILE + [b"-dash"]:
+        option = [b"--name=" + name] if name.startswith(b"-") else [name]
+        subprocess.run([b"holdfast", b"lock", b"--ttl", b"300s", *option], check=True, stdout=subprocess.DEVNULL)
+    with open("bin/args", "w") as script:
+        script.write("#!/bin/sh\n" + SHOW + "\n")
+    os.chmod("bin/args", 0o755)
+
+
+def completes(t, typed, *words):
+    """Type it, TAB and Enter: `args` gets these words."""
+    t.type("args " + typed + "\t")
+    end = time.monotonic() + LIMIT
+    enter = time.monotonic() + 0.2
+    wanted = "".join("<" + word.hex() + ">" for word in words)
+    while not (match := re.search(r"((?:<[0-9a-f]*>)+)\r?\n", t.seen)):
+        assert time.monotonic() < end, f"no answer to {typed!r}: {t.seen!r}"
+        if time.monotonic() > enter:  # again after a while: a shell may throw away what is typed while it completes
+            t.type("\n")
+            enter = time.monotonic() + 3
+        t.read(0.05)
+    assert match.group(1) == wanted, f"{typed!r}: {match.group(1)}, not {wanted}: {t.seen!r}"
+    t.seen = t.seen[match.end():]
+    assert not os.path.exists("PWNED"), f"TAB after {typed!r} executed a name"
+
+
+def lists(t, typed):
+    """TAB where many fit: nothing is executed."""
+    t.type("args " + typed + "\t\t")
+    time.sleep(1)
+    t.read(1)
+    t.type("\x03")
+    time.sleep(0.2)
+    t.type("\x15echo list''ed\n")
+    t.expect("listed")
+    assert not os.path.exists("PWNED"), f"TAB after {typed!r} executed a name"
+
+
+def completion_bash():
+    """bash completes names of any bytes, and executes none."""
+    lock_hostile()
+    t = Terminal("bash", "--norc", "--noprofile", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.expect("prompt> ")
+    t.type("bind 'set completion-query-items 1000'; bind 'set page-completions off'; source <(holdfast completion bash); complete -o default -F _holdfast args; echo lo''aded\n")
+    t.expect("loaded")
+    lists(t, "show ")
+    lists(t, "break ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "show h:w", b"show", HOSTILE[7])
+    completes(t, "show h:with:colons=a", b"show", HOSTILE[7])
+    completes(t, "show c\\ t", b"show", HOSTILE[2])
+    completes(t, "show 'c t", b"show", HOSTILE[2])
+    completes(t, 'show "a', b"show", HOSTILE[0])
+    completes(t, 'show "b', b"show", HOSTILE[1])
+    completes(t, "show 'd", b"show", HOSTILE[3])
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    completes(t, "show --name=-d", b"show", b"--name=-dash")
+    completes(t, "show --name -d", b"show", b"--name", b"-dash")
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break c\\ two\\ \\ words --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "break 'c two  words' --token=", b"break", b"c two  words", b"--token=" + token)
+    completes(t, "-S memc", b"-S", b"memcached://")
+    completes(t, "-S memcached:/", b"-S", b"memcached://")
+
+
+def completion_zsh():
+    """zsh likewise."""
+    lock_hostile()
+    t = Terminal("zsh", "-f", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.type("PS1='prompt> '; unsetopt zle_bracketed_paste; bindkey -e; LISTMAX=10000; autoload -U compinit; compinit -u -D; "
+           "source <(holdfast completion zsh); compdef _holdfast args; echo lo''aded\n")
+    t.expect("loaded")
+    lists(t, "show ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "show h:w", b"show", HOSTILE[7])
+    completes(t, "show 'c t", b"show", HOSTILE[2])
+    completes(t, 'show "a', b"show", HOSTILE[0])
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break 'c two  words' --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "-S memc", b"-S", b"memcached://")
+
+
+def completion_fish():
+    """fish likewise; it completes nothing that is no text."""
+    lock_hostile()
+    t = Terminal("fish", "--no-config", "-i", env={"LC_ALL": "C.UTF-8"})
+    t.type("function fish_prompt; echo 'prompt> '; end; holdfast completion fish | source; complete -c args -w holdfast; echo lo''aded\n")
+    t.expect("[\r\n]loaded|loaded[\r\n]")
+    lists(t, "show ")
+    for name in HOSTILE:
+        completes(t, "show " + chr(name[0]), b"show", name)
+    completes(t, "run --also a", b"run", b"--also", HOSTILE[0])
+    token = str(show("c two  words")["holders"][0]["token"]).encode()
+    completes(t, "break 'c two  words' --token ", b"break", b"c two  words", b"--token", token)
+    completes(t, "-S memc", b"-S", b"memcached://")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,26 @@ scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
     scenario nested
 }
 
+@test "Ctrl-S does not keep the command from being ended when the lease is lost" {
+    scenario ctrl_s_loss
+}
+
+@test "a run that waits under Ctrl-S starts its command when it gets the lock" {
+    scenario ctrl_s_waiting
+}
+
+@test "SIGTSTP: run stops only when its command has, whatever that does about the signal" {
+    scenario tstp_ignored
+}
+
+@test "a lease that ran out while we were stopped: the command is ended, not continued" {
+    scenario stopped_past_lease
+}
+
+@test "a run that waits in the background draws nothing" {
+    scenario background_wait
+}
+
 @test "what we wait for: holder, age, position; updated, and erased in the end" {
     scenario wait_line
 }
