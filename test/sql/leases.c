@@ -579,6 +579,8 @@ int main(int argc, char **argv)
     count += leases_heir_count;
     memcpy(cases + count, leases_clock_cases, leases_clock_count * sizeof *cases);
     count += leases_clock_count;
+    memcpy(cases + count, leases_token_cases, leases_token_count * sizeof *cases);
+    count += leases_token_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

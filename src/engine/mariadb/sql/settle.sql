@@ -83,6 +83,7 @@ settle: BEGIN
         SET v_waiters = v_waiters - 1, v_head = v_ticket + 1, v_changed = TRUE;
       ELSE
         SET v_first = GREATEST(v_token + 1, v_us);
+        SET v_tokens = LEAST(v_tokens, GREATEST(1, v_us + 1000 - v_first));
         IF v_closed >= v_us OR v_permits > v_capacity - v_taken OR v_first > 9007199254740992 - v_tokens THEN
           IF v_changed THEN
             UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
@@ -91,7 +92,7 @@ settle: BEGIN
           END IF;
           LEAVE settle;
         END IF;
-        UPDATE `~claims` SET state = 'G', token = v_first, holds = v_first, since = v_us,
+        UPDATE `~claims` SET state = 'G', token = v_first, tokens = v_tokens, holds = v_first, since = v_us,
           until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
         SET v_soon = IF(v_holders > (v_x_owner <> ''), LEAST(v_soon, v_us + v_window * 1000), v_us + v_window * 1000),
           v_x_ttl = IF(v_holders > 0, GREATEST(v_x_ttl, v_ttl, v_window), GREATEST(v_ttl, v_window)),

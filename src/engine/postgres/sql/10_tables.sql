@@ -11,8 +11,9 @@
 --   taken    = sum of the permits of the holders
 --   soon    <= the end of every holder (of the one in the row: its end)
 --   waiters  = rows in `waiters`, all with seq > head
---   last    >= every token ever given
 --   ttl, delay: of the holder in the row; of several holders the largest ttl, and the delay for which it is closed
+--   last    >= every token ever given, and less than 1000 microseconds ahead of the clock unless that went back: a
+--              block of tokens is made shorter (of one at least) where it would end later
 --
 -- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end. No end is further
 -- ahead of the clock than the ttl beside it (or the delay), unless the clock was set back since: then turn cuts it.
