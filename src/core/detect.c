@@ -36,7 +36,8 @@ hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error
     d->first_ms = HFI_DETECT_FIRST_MS;
     status = hfi_url_take_duration(url, "deadlock_check", 0, 3600 * 1000, &d->first_ms, err);
     pthread_mutex_init(&d->lock, NULL);
-    d->able = d->first_ms > 0 && (hfi_store_engine(store)->info.caps & NEEDED) == NEEDED;
+    d->able = d->first_ms > 0 && ((hfi_store_engine(store)->info.caps & NEEDED) == NEEDED ||
+                                  hfi_store_engine(store)->tells_own);
     d->started = d->stop = false;
     d->rest_ms = 0;
     atomic_store(&d->awake, 0);

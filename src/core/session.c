@@ -122,6 +122,15 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
     return hash[0] & BITS(48);
 }
 
+/* As those who look find it in the store. */
+static uint64_t id_of(const struct hfi_lease *lease)
+{
+    bool own = hfi_store_engine(lease->store)->tells_own;
+
+    return hfi_hold_id(lease->claim.name.hash,
+                       own ? hfi_claim_number(&lease->claim) : lease->claim.token);
+}
+
 /* ---- asking ---------------------------------------------------------------------------- */
 
 /* Threads are one session in all stores; scopes are counted by store. */
@@ -254,7 +263,7 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, 
             if (in_own_way(lease, store, want, &taken))
                 blocked_by = lease->token;
             name_by(lease, want->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
-            tag->holds[tag->count++] = hfi_hold_id(lease->claim.name.hash, lease->claim.token);
+            tag->holds[tag->count++] = id_of(lease);
         }
         hfi_lease_unlock(lease, next);
     }
@@ -449,7 +458,7 @@ hf_status hf_session_text(hf_lease *handle, const char *around, char ret_text[HF
     }
     *at++ = '.';
     at = write_letters(at, store_id(lease->store), 8);
-    at = write_letters(at, hfi_hold_id(lease->claim.name.hash, lease->claim.token), 8);
+    at = write_letters(at, id_of(lease), 8);
     *at = 0;
     name_by(lease, HFI_NAMED_ANY);
     hfi_lease_unlock(lease, next);

@@ -35,6 +35,7 @@
 #include "holdfast/holdfast.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #define HFI_ENGINE_ABI  2u
 #define HFI_OWNER_LEN   16
@@ -90,6 +91,15 @@ struct hfi_claim {
 
     void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
 };
+
+/* Tells a claim from all others of its name where tokens do not. */
+static inline uint64_t hfi_claim_number(const struct hfi_claim *claim)
+{
+    uint64_t number;
+
+    memcpy(&number, claim->owner, sizeof number);
+    return number ? number : 1;
+}
 
 enum hfi_op_kind {
     HFI_OP_ACQUIRE, /* claim */
@@ -231,6 +241,9 @@ struct hfi_engine {
     int64_t min_ttl_ms;
     int64_t guard_ms; /* taken off every validity, beyond the drift */
     unsigned native;  /* HFI_NATIVE_*: what it does itself, in one step */
+    /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process holds
+     * and waits for. A holder's `first` is hfi_claim_number(). */
+    bool tells_own;
 
     /*
      * The URL may choose between sets of promises (wire formats): the table to use instead of

@@ -400,6 +400,8 @@ int main(int argc, char **argv)
         db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
     memcpy(cases + count, holds_wait_cases, holds_wait_count * sizeof *cases);
     count += holds_wait_count;
+    memcpy(cases + count, holds_circle_cases, holds_circle_count * sizeof *cases);
+    count += holds_circle_count;
     memcpy(cases + count, holds_loss_cases, holds_loss_count * sizeof *cases);
     count += holds_loss_count;
     failed = _cmocka_run_group_tests("holds", cases, count, NULL, NULL);

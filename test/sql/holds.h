@@ -24,9 +24,9 @@ long long holds_waiting(void);
 /* End all sessions of ours that hold something, as an administrator does. */
 void holds_end_sessions(void);
 
-/* holds_wait.c, holds_loss.c */
-extern const struct CMUnitTest holds_wait_cases[], holds_loss_cases[];
-extern const size_t holds_wait_count, holds_loss_count;
+/* holds_wait.c, holds_circle.c, holds_loss.c */
+extern const struct CMUnitTest holds_wait_cases[], holds_circle_cases[], holds_loss_cases[];
+extern const size_t holds_wait_count, holds_circle_count, holds_loss_count;
 
 /* Run `body` in both modes. */
 #define BOTH_MODES(body) \

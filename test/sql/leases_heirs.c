@@ -54,7 +54,7 @@ static void message_of_a_lapsed_grant(void **state)
 {
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(""), *next = leases_open("");
-    hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s");
+    hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s&connections=1");
     hf_request request = mutex_request("lapsed"), warm = mutex_request("warm");
     hf_request short_one;
     hf_lease *lease, *other = take(direct, &warm);

@@ -226,7 +226,8 @@ static void what_is_over_is_over(void **state)
     long long token;
 
     (void)state;
-    close_store(open_with("")); /* the tables */
+    close_store(open_with(""));                                 /* the tables */
+    CHECK(db_do(db, "SELECT GET_LOCK('holdfast.4d', 0)") == 1); /* client 77 listens */
     CHECK(acquire("x", OWNER("1"), 1, 1, 1000) == 'G' &&
           acquire("s", OWNER("1"), 2, 1, 1000) == 'G');
     nap_ms(5);
@@ -248,6 +249,7 @@ static void what_is_over_is_over(void **state)
     CHECK(db_do(db, "SELECT COUNT(*) FROM hfm_claims WHERE owner = " OWNER("3")) == 0);
     CHECK(call("cancel('x', " OWNER("4") ")") == 'G' &&
           call("release('x', " OWNER("4") ")") == 'R');
+    CHECK(db_do(db, "SELECT RELEASE_LOCK('holdfast.4d')") == 1);
 }
 
 /* An acquire that was cut off arrives long after its release was answered: by then its connection is gone. */

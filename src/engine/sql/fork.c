@@ -10,6 +10,7 @@
  */
 #include "engine/sql/hold.h"
 
+#include <string.h>
 #include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -69,6 +70,23 @@ void hfi_sq_fork_remove(struct hfi_conn *conn)
             *at = conn->fork_next;
             break;
         }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static bool is_same_store(const struct hfi_conn *a, const struct hfi_conn *b)
+{
+    return a->driver == b->driver && a->conf.mode == b->conf.mode &&
+           strcmp(a->conf.schema, b->conf.schema) == 0 &&
+           strcmp(a->conf.prefix, b->conf.prefix) == 0 && strcmp(a->location, b->location) == 0;
+}
+
+void hfi_sq_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+                 void *arg)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct hfi_conn *one = conns; one; one = one->fork_next)
+        if (is_same_store(one, conn))
+            visit(one, arg);
     pthread_mutex_unlock(&list_lock);
 }
 

@@ -144,6 +144,9 @@ void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op)
     case HFI_OP_RENEW:
         renew(conn->hold, op);
         return;
+    case HFI_OP_INSPECT:
+        hfi_sq_hold_look(conn, op);
+        return;
     default:
         hfi_sq_finish(op, HF_UNSUPPORTED, NULL);
         return;

@@ -7,6 +7,7 @@
  *   hold_seat.c     which connection serves whom
  *   hold_watch.c    one thread per store: connections that hang up, waits that must end
  *   hold_text.c     statements: templates of each server, filled in
+ *   hold_look.c     who of this process waits for whom, for the detector
  *
  * A *seat* is a connection for locks. mode=row: a lease is a transaction, so a seat has one. mode=session:
  * up to SQ_SEAT_MAX names share a seat. The server lets a session lock again what it has locked, so
@@ -125,6 +126,10 @@ extern const struct sq_hold_words hfi_pg_hold, hfi_ma_hold; /* each in its modul
 int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name);
 bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
                       char *sql, size_t room);
+
+/* ---- hold_look.c ---- */
+
+void hfi_sq_hold_look(struct hfi_conn *conn, struct hfi_op *op);
 
 /* ---- hold_seat.c: with hold->lock, but for those that say otherwise ---- */
 

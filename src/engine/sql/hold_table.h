@@ -32,9 +32,10 @@
                       "LOST after 14 s without a sign of the server, which frees it " HOST,  \
                   .fairness = (FAIRNESS),                                                    \
                   .wakeup = "the server's own lock queue" },                                 \
-        .default_ttl_ms = 0, .min_ttl_ms = SQ_MIN_TTL_MS, .guard_ms = SQ_GUARD_MS,           \
-        .open = hold_open, .close = hfi_sq_close, .location = hfi_sq_location,               \
-        .submit = hfi_sq_submit, .cancel = hfi_sq_cancel, .doctor = hfi_sq_hold_doctor,      \
+        .default_ttl_ms = 0, .tells_own = true, .min_ttl_ms = SQ_MIN_TTL_MS,                 \
+        .guard_ms = SQ_GUARD_MS, .open = hold_open, .close = hfi_sq_close,                   \
+        .location = hfi_sq_location, .submit = hfi_sq_submit, .cancel = hfi_sq_cancel,       \
+        .doctor = hfi_sq_hold_doctor,                                                        \
     }
 
 /* [mode is session][tokens=on] */

@@ -441,6 +441,10 @@ void hfi_sq_fork_add(struct hfi_conn *conn);
 void hfi_sq_fork_remove(struct hfi_conn *conn);
 /* How often this process has been forked. */
 unsigned hfi_sq_forks(void);
+/* All open stores of this process that have the same server and tables as `conn`, and `conn` itself. None is closed meanwhile,
+ * nor is the process forked. */
+void hfi_sq_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+                 void *arg);
 
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
