@@ -93,7 +93,7 @@ class Model:
             h = n.holders[owner]
             return ['G', h.first, h.tokens, h.deadline - self.now]
         first = self.living(n)[0].owner == owner
-        return ['Q', self.next(n) if first else 0]
+        return ['Q', self.next(n) if first else 0, n.last]
 
     # -- scripts
 

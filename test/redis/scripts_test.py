@@ -77,7 +77,7 @@ def tokens_end(case):
         set_last(kind['name'], 2 ** 53 - 65)
         equal(case.release('a', kind['name']), ['R'])
         equal([len(x) for x in case.look(kind['name'])[5:]], [0, 1])
-        equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0]])
+        equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0, 2 ** 53 - 65]])
         equal(case.call('cancel', keys_of(kind['name']), 'b', 0), ['C'])
 
 
@@ -218,6 +218,28 @@ def clock_set_back(case):
     equal(case.acquire('e'), ['G', token + 12, 1, 1000])
     if case.state()['exp'] <= token / 1000:
         raise Mismatch('the counter may be forgotten before its time has come')
+
+
+def queued_again_by_a_late_copy(case):
+    """A waiter was granted and passed over, and a late copy of its acquire queues it again: every "queued" says the
+    last token, so that the message of the grant that has ended can be told from one to come."""
+    first = case.acquire('a', tokens=10)[1]
+    equal(case.acquire('b', attempt=2), ['Q', 1001, first + 9])
+    equal(case.acquire('c', window=5000), ['Q', 0, first + 9])
+    equal(case.call('beat', keys_of('n') * 2, 'b', 500, 'c', 5000), [['Q', 1001, first + 9], ['Q', 0, first + 9]])
+    case.release('a')
+    old = case.look()[5][0]
+    equal(old[:2], ['b', first + 10])  # its message is on its way
+    case.pass_ms(501)
+    now = case.call('beat', keys_of('n'), 'c', 5000)[0][1]
+    equal(case.acquire('b', attempt=1), ['Q', 5001, now])
+    equal(case.acquire('b', attempt=1), ['Q', 5001, now])
+    equal(case.call('beat', keys_of('n'), 'b', 500), [['Q', 5001, now]])
+    if not old[1] <= now:
+        raise Mismatch('the old grant looks new')
+    case.release('c')
+    if not case.look()[5][0][1] > now:
+        raise Mismatch('the new grant looks old')
 
 
 def token_of_now(case):
@@ -367,7 +389,7 @@ def real_clock(case):
 
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
-         to_the_millisecond, clock_set_back, token_of_now, another_version, cells,
+         to_the_millisecond, clock_set_back, queued_again_by_a_late_copy, token_of_now, another_version, cells,
          cells_end, cells_tell, counters, real_clock]
 
 

@@ -190,8 +190,8 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
         return;
     case 'Q':
         /* The first copy may have been queued, granted and passed over; its message, with this
-         * attempt, may still come, and would be taken for a grant of what stands in line now. It
-         * keeps its place under a new number. */
+         * attempt, may still come. On one server its token tells that (wait->past); after a failover
+         * the other server may know of fewer tokens. It keeps its place under a new number. */
         if (call->copied)
             hfi_rd_ask(conn, wait);
         else

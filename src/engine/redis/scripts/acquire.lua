@@ -73,8 +73,8 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
             soon, far, closed, tomb, exp, wexp, sweep))
         if moved then call('PEXPIREAT', name, exp) end
-        if waiters > 1 then return { 'Q', 0 } end
-        return { 'Q', now <= closed and closed - now + 1 or soon - now + 1 }
+        if waiters > 1 then return { 'Q', 0, last } end
+        return { 'Q', now <= closed and closed - now + 1 or soon - now + 1, last }
     end
 end
 

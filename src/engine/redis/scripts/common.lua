@@ -187,10 +187,12 @@ local function next_change()
     return 0
 end
 
--- What to answer to a waiter: `next` is for the first one only.
+-- What to answer to a waiter: `next` is for the first one only. Every token given so far is at most
+-- `last`, so a grant message with a larger one was made after this answer, to a waiter that was in the
+-- queue at this moment. One with a token up to `last` tells of a grant that was before, and has ended.
 local function still_waiting(owner)
-    if waiters > 1 and head() ~= owner then return { 'Q', 0 } end
-    return { 'Q', next_change() }
+    if waiters > 1 and head() ~= owner then return { 'Q', 0, last } end
+    return { 'Q', next_change(), last }
 end
 
 -- Leave a tombstone: an acquire of this owner that comes late is refused.
