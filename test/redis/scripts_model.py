@@ -17,6 +17,8 @@ class Name:
         self.tombs = {}
         self.mode = self.capacity = 0
         self.closed = self.last = 0
+        self.delay = 0  # that `closed` is due to
+        self.closing = (0, 0)  # by the lock delay of one that is dead and has not been taken out
         self.tokens_given = set()
 
 
@@ -54,7 +56,33 @@ class Model:
             if self.now > h.deadline:
                 del n.holders[owner]
                 if h.delay:
-                    n.closed = max(n.closed, h.deadline + h.delay)
+                    n.closing = max(n.closing, (h.deadline + h.delay, h.delay))
+
+    def close(self, n):
+        """What a script does that takes the dead out, and does not only see them."""
+        self.expire(n)
+        if n.closing[0] > n.closed:
+            n.closed, n.delay = n.closing
+        n.closing = (0, 0)
+
+    def back(self, n):
+        """Was the clock set back since something of this name was written?"""
+        return n.last > self.us + 1000000
+
+    def most(self, h):
+        return self.now + max(h.ttl, h.window)
+
+    def shifted(self, n):
+        """The end of the lock delay, which is no further ahead than that delay."""
+        return min(n.closed, self.now + n.delay) if self.back(n) else n.closed
+
+    def look_out(self, n):
+        """What a script does first that may let others in."""
+        n.closed = self.shifted(n)
+        self.close(n)
+        for h in n.holders.values():
+            if self.back(n):
+                h.deadline = min(h.deadline, self.most(h))
 
     def grant(self, n, owner, want, duration):
         token = max(n.last + 1, self.us)
@@ -99,10 +127,11 @@ class Model:
 
     def acquire(self, key, owner, mode, capacity, permits, flags, tokens, ttl, delay, window, attempt, inbox, label):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
-            h.deadline = max(h.deadline, self.now + ttl)
+            if self.now + ttl > h.deadline:
+                h.deadline, h.ttl = self.now + ttl, max(h.ttl, ttl)
             self.promote(n)
             return ['G', h.first, h.tokens, h.deadline - self.now]
         if n.tombs.get(owner, 0) >= self.now:
@@ -140,7 +169,7 @@ class Model:
 
     def release(self, key, owner, tomb_ms):
         n = self.name(key)
-        self.expire(n)
+        self.close(n)
         reply = ['R'] if n.holders.pop(owner, None) else ['N']
         if reply == ['N']:
             self._leave(n, owner)
@@ -151,7 +180,7 @@ class Model:
 
     def cancel(self, key, owner, tomb_ms):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
             h.deadline = max(h.deadline, self.now + h.window)
@@ -165,10 +194,10 @@ class Model:
 
     def beat(self, key, owner, window):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
-            h.deadline = max(h.deadline, self.now + window)
+            h.deadline, h.window = max(h.deadline, self.now + window), max(h.window, window)
             self.promote(n)
             return ['G', h.first, h.tokens, h.deadline - self.now]
         mine = self.waiter(n, owner)
@@ -204,7 +233,7 @@ class Model:
 
     def break_(self, key, token):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         for owner, h in n.holders.items():
             if h.token == token:
                 break
@@ -212,8 +241,8 @@ class Model:
             self.promote(n)
             return ['N']
         del n.holders[owner]
-        if h.delay:
-            n.closed = max(n.closed, self.now + h.delay)
+        if self.now + h.delay > n.closed and h.delay:
+            n.closed, n.delay = self.now + h.delay, h.delay
         self.sent.append((h.inbox, 'L %s %d' % (owner, h.first)))
         self.promote(n)
         return ['R']
@@ -222,12 +251,12 @@ class Model:
         n = self.name(key)
         self.expire(n)
         waiters = self.living(n)
-        closed = n.closed - self.now + 1 if self.now <= n.closed else 0
+        closed = max(0, self.shifted(n) - self.now + 1, n.closing[0] - self.now + 1)
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
                 sorted([o, h.token, h.first, h.tokens, h.permits, h.flags, max(0, self.now - h.since),
-                        h.deadline - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
+                        min(h.deadline, self.most(h)) - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
                 [[w.owner, w.permits, w.flags, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
 
     # -- what the server must keep
@@ -235,7 +264,7 @@ class Model:
     def counts_until(self, key):
         """Before this its key may not expire."""
         n = self.name(key)
-        ends = [n.closed, n.last / 1000, 0]
+        ends = [n.closed, n.closing[0], n.last / 1000, 0]
         ends += [h.deadline + h.delay for h in n.holders.values()]
         ends += [w.beat + w.window for w in self.living(n)]
         ends += list(n.tombs.values())

@@ -220,6 +220,62 @@ def clock_set_back(case):
         raise Mismatch('the counter may be forgotten before its time has come')
 
 
+def dead_before_the_clock_went_back(case):
+    """What is over comes to its end from when somebody looks: nothing lasts longer than it was granted for."""
+    back = 600000
+    for looks in ('try', 'wait', 'beat'):
+        name = 'n ' + looks
+        case.acquire('a', name, ttl=1000, window=500)
+        case.acquire('w', name, window=1500)
+        case.pass_ms(900)
+        case.call('renew', keys_of(name)[:1], 'a', 1000)
+        case.pass_ms(-back)
+        equal(case.look(name)[5][0][7], 1000)
+        if looks == 'beat':
+            equal(case.call('beat', keys_of(name), 'w', 1500)[0][:2], ['Q', 1001])
+        else:
+            equal(case.acquire('b', name, flags=0 if looks == 'try' else 1)[:2],
+                  ['B', 1001] if looks == 'try' else ['Q', 0])
+        case.pass_ms(1000)
+        equal([h[0] for h in case.look(name)[5]], ['a'])
+        case.pass_ms(1)
+        equal(case.acquire('c', name, flags=0)[:2], ['B', 1501])  # granted to w, for its window
+        case.pass_ms(1501)
+        equal(case.acquire('c', name, flags=0)[0], 'G')
+        case.pass_ms(back)
+    # A living holder has all that it was promised: the window where that is the longer one.
+    case.acquire('a', 'm', ttl=100, window=9000)
+    case.acquire('b', 'm', ttl=100, window=9000)
+    case.release('a', 'm')
+    case.pass_ms(-back)
+    equal(case.acquire('c', 'm', flags=0), ['B', 9001])
+    equal(case.call('renew', keys_of('m')[:1], 'b', 20000), [1])
+    equal(case.acquire('c', 'm', flags=0), ['B', 20001])
+    equal(case.acquire('b', 'm', ttl=30000)[3], 30000)
+    case.pass_ms(-back)
+    equal(case.call('cancel', keys_of('m'), 'b', 0)[3], 30000)
+    # A lock delay, a tombstone; a queue of the dead is passed over as one.
+    case.acquire('a', 'd', delay=2000)
+    case.call('break', keys_of('d'), case.look('d')[5][0][1])
+    case.release('x', 'd', tomb=3000)
+    case.pass_ms(-back)
+    equal(case.look('d'), ['L', 0, 1, 0, 2001, [], []])
+    equal(case.acquire('b', 'd', flags=0), ['B', 2001])
+    equal(case.acquire('x', 'd'), ['X'])
+    case.pass_ms(2001)
+    equal(case.acquire('b', 'd')[0], 'G')
+    case.pass_ms(1000)
+    equal(case.acquire('x', 'd', flags=0)[0], 'B')
+    case.acquire('a', 'q', ttl=100)
+    for i in range(5):
+        case.acquire('w%d' % i, 'q', window=500)
+    case.pass_ms(-back)
+    case.acquire('z', 'q', window=5000)
+    case.release('a', 'q')
+    case.pass_ms(501)
+    equal(case.call('beat', keys_of('q'), 'z', 5000)[0][0], 'G')
+
+
 def queued_again_by_a_late_copy(case):
     """A waiter was granted and passed over, and a late copy of its acquire queues it again: every "queued" says the
     last token, so that the message of the grant that has ended can be told from one to come."""
@@ -389,7 +445,7 @@ def real_clock(case):
 
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
-         to_the_millisecond, clock_set_back, queued_again_by_a_late_copy, token_of_now, another_version, cells,
+         to_the_millisecond, clock_set_back, dead_before_the_clock_went_back, queued_again_by_a_late_copy, token_of_now, another_version, cells,
          cells_end, cells_tell, counters, real_clock]
 
 

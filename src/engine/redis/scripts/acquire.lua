@@ -22,6 +22,7 @@ local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 if got[1] and not got[2] and not got[3] then
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
+    if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token = last + 1
     if us > token then token = us end
@@ -82,6 +83,7 @@ end
 
 open(got[1])
 expire()
+if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
 
 local function answer(reply)
     if dirty then save() end
@@ -91,7 +93,7 @@ end
 if got[2] then
     local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[2])
     if now <= deadline then
-        if now + ttl > deadline then deadline = now + ttl end
+        if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(own_ttl, ttl) end
         extend(owner, got[2], deadline, own_delay, own_ttl)
         promote()
         return answer({ 'G', token, count, deadline - now })

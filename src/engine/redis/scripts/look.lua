@@ -35,7 +35,7 @@ for i = 1, #all, 2 do
         else
             permits_taken = permits_taken + permits
             shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags, age(since),
-                deadline - now, ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
+                math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
         end
     end
 end

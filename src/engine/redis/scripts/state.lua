@@ -10,6 +10,9 @@
 --   far     >= deadline + lock delay of every holder record, and the end of every tombstone
 --   waiters  = members of the queue = records in the waiter hash
 --   last    >= every token ever given
+--   last     is also at least the clock's reading, in microseconds and less one, at which any deadline, or the
+--            end of a lock delay, was written: last > us + BACK means that the clock was set back since
+--   closed  <= the clock's reading when it was written + the field c, a lock delay
 --   the name's key expires later than now, far, closed, wexp and `last` as a time
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
 --
@@ -29,6 +32,12 @@
 --
 -- Time: milliseconds, rounded down. Something is over when now > its end, so that what was
 -- granted for t ms lasts at least t ms of the server's clock.
+--
+-- A clock that is set back would keep a dead holder's record for as long as it went back. But a deadline is
+-- never further ahead than the longest that its holder was promised, its ttl or its window, from the moment it was
+-- written. So one that is was written before the clock went back, and becomes exactly that, counted from
+-- now on (common.lua: expire): a living holder has all that it was promised, and renews; a dead one
+-- goes then. A clock that went back by a second or less is not noticed, and lengthens a lease by no more.
 
 local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
@@ -43,6 +52,8 @@ local TOKEN_LIMIT = 9007199254740992
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local DETACHED = 4
+local BACK = 1000000 -- microseconds: tokens are not so far ahead of the clock by themselves
+local TOMBSTONE = 60000 -- milliseconds: of a tombstone that does not say how long it was meant to last
 
 local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]
@@ -54,5 +65,6 @@ local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none
 local exp, wexp, sweep -- expiry of the name's key and of the queue's; see SWEEP
+local back -- the clock was set back since something of this name was written
 local dirty -- the state must be saved
 local fields -- holder records to be written with it: field, record, ...
