@@ -29,6 +29,7 @@ class Model:
         self.us = 0
         self.names = {}
         self.sent = []
+        self.heard = set()  # inboxes that somebody listens to
 
     @property
     def now(self):
@@ -36,6 +37,10 @@ class Model:
 
     def name(self, key):
         return self.names.setdefault(key, Name())
+
+    def tell(self, inbox, text):
+        if inbox in self.heard:
+            self.sent.append((inbox, text))
 
     # -- rules
 
@@ -96,17 +101,22 @@ class Model:
         assert self.taken(n) <= n.capacity, 'the model itself'
         return h
 
+    def deaf(self, waiter):
+        return waiter.flags & 8 and self.now > waiter.beat + 100 and waiter.inbox not in self.heard
+
     def promote(self, n):
+        """True: there is room, and those who wait would not hear of it."""
         while True:
-            first = next(iter(self.living(n)), None)
+            first = next((w for w in self.living(n) if not self.deaf(w)), None)
+            if not first and self.now > n.closed and self.taken(n) < n.capacity:
+                return True
             if not first or self.now <= n.closed or first.permits > n.capacity - self.taken(n):
                 return
             h = self.grant(n, first.owner, first, first.window)
             if not h:
                 return
             n.waiters.remove(first)
-            self.sent.append((first.inbox, 'G %s %s %d %d %d' % (first.owner, first.attempt, h.first, h.tokens,
-                                                                 first.window)))
+            self.tell(first.inbox, 'G %s %s %d %d %d' % (first.owner, first.attempt, h.first, h.tokens, first.window))
 
     def next(self, n):
         """The true one; a script may answer something earlier, but not in the past."""
@@ -139,10 +149,11 @@ class Model:
             return ['X']
         mine = self.waiter(n, owner)
         if mine:
+            mine.flags &= 4 if self.deaf(mine) else 12
             mine.beat, mine.window, mine.attempt = self.now, window, attempt
             self.promote(n)
             return self.place(n, owner)
-        self.promote(n)
+        overtakes = self.promote(n) or flags & 2
         if n.holders or self.living(n):
             if (mode, capacity) != (n.mode, n.capacity):
                 return ['M', n.mode, n.capacity]
@@ -150,8 +161,8 @@ class Model:
             n.mode, n.capacity = mode, capacity
             n.waiters = []  # whoever died in the queue belonged to the kind before
         want = Record(owner=owner, beat=self.now, window=window, permits=permits, tokens=tokens, ttl=ttl, delay=delay,
-                      flags=flags & 4, since=self.now, attempt=attempt, inbox=inbox, label=label)
-        if self.now > n.closed and permits <= n.capacity - self.taken(n) and (flags & 2 or not self.living(n)):
+                      flags=flags & 12, since=self.now, attempt=attempt, inbox=inbox, label=label)
+        if self.now > n.closed and permits <= n.capacity - self.taken(n) and (overtakes or not self.living(n)):
             h = self.grant(n, owner, want, ttl)
             return ['G', h.first, h.tokens, ttl] if h else ['F']
         if not flags & 1:
@@ -202,6 +213,7 @@ class Model:
             return ['G', h.first, h.tokens, h.deadline - self.now]
         mine = self.waiter(n, owner)
         if mine:
+            mine.flags &= 4 if self.deaf(mine) else 12
             mine.beat, mine.window = self.now, window
         self.promote(n)
         return self.place(n, owner) if mine else ['N']
@@ -243,7 +255,7 @@ class Model:
         del n.holders[owner]
         if self.now + h.delay > n.closed and h.delay:
             n.closed, n.delay = self.now + h.delay, h.delay
-        self.sent.append((h.inbox, 'L %s %d' % (owner, h.first)))
+        self.tell(h.inbox, 'L %s %d' % (owner, h.first))
         self.promote(n)
         return ['R']
 
@@ -255,9 +267,9 @@ class Model:
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
-                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags, max(0, self.now - h.since),
+                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags & 4, max(0, self.now - h.since),
                         min(h.deadline, self.most(h)) - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
-                [[w.owner, w.permits, w.flags, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
+                [[w.owner, w.permits, w.flags & 4, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
 
     # -- what the server must keep
 

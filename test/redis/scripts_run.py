@@ -47,6 +47,7 @@ class Run(Sequence):
 
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts, True), Model(), seed)
+        self.model.heard = set(self.INBOXES)
         self.attempt = 0
         self.first_us = self.model.us  # no earlier than that: the server's own clock is behind it
         self.backwards = self.random.choice([0, 0.01])
@@ -153,12 +154,12 @@ class Run(Sequence):
             self.kind[name] = r.choice(self.KINDS)
         mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
         permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
+        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4]) + r.choice([0, 8])
         self.attempt += 1
         args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
-                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES),
+                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + ['hf:inbox:deaf']),
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name, owner) + args)

@@ -298,6 +298,63 @@ def queued_again_by_a_late_copy(case):
         raise Mismatch('the new grant looks old')
 
 
+def dead_heirs(case):
+    """Nobody listens to their inboxes: they are passed over, and keep their places; nothing is said to them."""
+    listener = case.server.connect()
+    listener('SUBSCRIBE', 'hf:inbox:1')
+
+    def queue(name, **kind):
+        case.acquire('holder', name=name, **kind)
+        for i in range(3):
+            case.acquire('dead%d' % i, name=name, flags=9, inbox='hf:inbox:dead', window=5000, **kind)
+        case.acquire('deaf', name=name, flags=9, inbox='hf:inbox:deaf', window=5000, **kind)
+        case.acquire('alive', name=name, flags=9, window=5000, **kind)
+        case.pass_ms(101)
+
+    for kind in ({}, dict(mode=2, capacity=2, permits=2)):
+        name = 'n%d' % len(kind)
+        queue(name, **kind)
+        case.release('holder', name)
+        answer = case.look(name)
+        equal(([h[0] for h in answer[5]], [w[0] for w in answer[6]]), (['alive'], ['dead0', 'dead1', 'dead2', 'deaf']))
+        equal(text(listener.read())[2].split()[:2], ['G', 'alive'])
+        equal(case.release('alive', name), ['R'])
+        equal(case.look(name)[5], [])  # free, and nobody is there who could be told
+        equal(case.acquire('new', name=name, flags=0, **kind)[0], 'G')
+        # One that speaks is there, deaf or not: its turn comes with that, or like everybody's from then on.
+        equal(case.call('beat', keys_of(name), 'deaf', 5000)[0][0], 'Q')
+        case.pass_ms(101)
+        case.release('new', name)
+        answer = case.look(name)
+        equal(([h[0] for h in answer[5]], [h[5] for h in answer[5]]), (['deaf'], [0]))
+    queue('at once')
+    case.release('holder', 'at once')
+    case.release('alive', 'at once')
+    equal(case.call('beat', keys_of('at once'), 'deaf', 5000)[0][0], 'G')
+    # Where it is not known whether somebody listens, all is as it was.
+    case.acquire('holder', 'cluster')
+    case.acquire('first', 'cluster', inbox='hf:inbox:elsewhere')
+    case.acquire('second', 'cluster', flags=9)
+    case.pass_ms(101)
+    case.release('holder', 'cluster')
+    equal([h[0] for h in case.look('cluster')[5]], ['first'])
+    queue('denied')
+    case.redis('ACL', 'SETUSER', 'blind', 'on', 'nopass', '~*', '&*', '+@all', '-pubsub')
+    case.redis('AUTH', 'blind', '')
+    case.release('holder', 'denied')
+    equal([h[0] for h in case.look('denied')[5]], ['dead0'])
+    case.redis('AUTH', 'default', '')
+    # Not without an end in one call.
+    case.acquire('holder', 'many')
+    for i in range(100):
+        case.acquire('dead%d' % i, 'many', flags=9, inbox='hf:inbox:dead', window=5000)
+    case.acquire('alive', 'many', flags=9, window=5000)
+    case.pass_ms(101)
+    case.release('holder', 'many')
+    equal([h[0] for h in case.look('many')[5]], ['dead64'])
+    listener.close()
+
+
 def token_of_now(case):
     """After a local pass the lease is known by the token that holds now, and by no other of its block."""
     token = case.acquire('a', tokens=10)[1]
@@ -445,7 +502,7 @@ def real_clock(case):
 
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
-         to_the_millisecond, clock_set_back, dead_before_the_clock_went_back, queued_again_by_a_late_copy, token_of_now, another_version, cells,
+         to_the_millisecond, clock_set_back, dead_before_the_clock_went_back, queued_again_by_a_late_copy, dead_heirs, token_of_now, another_version, cells,
          cells_end, cells_tell, counters, real_clock]
 
 

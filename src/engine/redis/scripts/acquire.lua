@@ -13,7 +13,7 @@ local argv = ARGV
 local owner = argv[1]
 local want_mode, want_capacity, permits, flags, tokens = argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0
 local ttl, delay, window, attempt, inbox, label = argv[7] + 0, argv[8] + 0, argv[9] + 0, argv[10], argv[11], argv[12]
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
+local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 16 - flags % 4 -- with HEARS
 
 local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 
@@ -108,6 +108,7 @@ end
 local mine = waiters > 0 and call('HGET', wkey, owner)
 if mine then
     local beat, w, p, count, t, d, f, since, attempt_len = unpack(WAITER, mine)
+    mine = spoken(mine)
     call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 64) ..
         pack('<I4', #attempt) .. sub(mine, 69, 72) .. attempt .. sub(mine, WAITER_LEN + attempt_len + 1))
     touch_queue(window)
@@ -123,7 +124,7 @@ if mine then
     return answer(still_waiting(owner))
 end
 
-promote()
+barge = promote() or barge -- where all who wait are deaf, nobody is overtaken who is there
 if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
 if holders > 0 or waiters > 0 then
     if mode ~= want_mode or capacity ~= want_capacity then

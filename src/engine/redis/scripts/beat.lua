@@ -30,7 +30,7 @@ local function one(owner, window)
         return { 'N' }
     end
     touch_queue(window, true)
-    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
+    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(spoken(mine), 17))
     promote()
     for i = 1, #fields, 2 do
         if fields[i] == 'h' .. owner then

@@ -189,13 +189,57 @@ local function head()
     end
 end
 
+-- Would nobody hear a message to this waiter? Only where that is known: a server that keeps both the name and the
+-- inbox counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
+local function deaf(record)
+    local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len = unpack(WAITER, record)
+    if flags % 16 < HEARS or now <= beat + FRESH then return false end
+    local inbox_at = WAITER_LEN + attempt_len
+    return redis.pcall('PUBSUB', 'NUMSUB', sub(record, inbox_at + 1, inbox_at + inbox_len))[2] == 0
+end
+
+-- The first waiter that is alive and would hear of a grant, and its record. (The caller, if it waits, has spoken just
+-- now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep the name for its window. It is passed over and keeps its
+-- place: nothing is granted or said to it, so it cannot think that it holds, wherever it may be connected
+-- (a grant that is taken back because PUBLISH reached nobody may still have reached somebody at a replica).
+-- If it lives, its next heartbeat is its turn.
+local function heir()
+    local at = 0
+    while at < waiters do
+        local owner = call('LINDEX', qkey, at)
+        if not owner then
+            if at == 0 then forget_queue() end
+            return nil
+        end
+        local record = call('HGET', wkey, owner)
+        local beat, window = 0, 0
+        if record then beat, window = unpack('<dd', record) end
+        if beat > now then hear_all() end
+        if now > beat + window then
+            leave(owner)
+        elseif at == DEAF or not deaf(record) then
+            return owner, record
+        else
+            at = at + 1
+        end
+    end
+end
+
+-- What is left of a waiter's record when it speaks and does not hear: from now on it is granted to in its turn
+-- all the same, and its heartbeats find out. So it loses a turn once at most.
+local function spoken(record)
+    if not deaf(record) then return record end
+    return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) % HEARS) .. sub(record, 57)
+end
+
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and is
 -- told on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
+-- Answers true where there is room and none of the waiters would hear of it.
 local function promote()
     while waiters > 0 and now > closed and taken < capacity do
-        local owner, record = head()
-        if not owner then return end
+        local owner, record = heir()
+        if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
             unpack(WAITER, record)
         if permits > capacity - taken then return end

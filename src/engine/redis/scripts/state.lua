@@ -52,6 +52,9 @@ local TOKEN_LIMIT = 9007199254740992
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local DETACHED = 4
+local HEARS = 8 -- a waiter's inbox is at this very server, so that the server knows whether its process is there
+local FRESH = 100 -- milliseconds after a waiter has spoken in which nobody asks whether it is there (1 us a hand-over)
+local DEAF = 64 -- as many waiters that nobody would hear for are passed over in one call
 local BACK = 1000000 -- microseconds: tokens are not so far ahead of the clock by themselves
 local TOMBSTONE = 60000 -- milliseconds: of a tombstone that does not say how long it was meant to last
 
