@@ -198,11 +198,11 @@ local function deaf(record)
     return redis.pcall('PUBSUB', 'NUMSUB', sub(record, inbox_at + 1, inbox_at + inbox_len))[2] == 0
 end
 
--- The first waiter that is alive and would hear of a grant, and its record. (The caller, if it waits, has spoken just
--- now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep the name for its window. It is passed over and keeps its
--- place: nothing is granted or said to it, so it cannot think that it holds, wherever it may be connected
--- (a grant that is taken back because PUBLISH reached nobody may still have reached somebody at a replica).
--- If it lives, its next heartbeat is its turn.
+-- The first waiter that is alive and would hear of a grant, and its record. (The caller, if it waits, has spoken
+-- just now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep the name
+-- for its window. It is passed over and keeps its place: nothing is granted or said to it, so it cannot think that
+-- it holds, wherever it may be connected. (What PUBLISH answers would be too late: a message that reached nobody
+-- here may reach a client at a replica.) If it lives, its next heartbeat is its turn.
 local function heir()
     local at = 0
     while at < waiters do
