@@ -83,7 +83,7 @@ check_rights() {
     [ "$rule" = "$(acl_rule README.md)" ] || wrong "README.md: its ACL rule is not that of $page"
     while read -r command; do
         grep -q "^try('$command'" "$scripts/rights.lua" || wrong "$scripts/rights.lua: does not try $command"
-        [[ " $rule " == *" +${command,,} "* ]] || wrong "$page: its ACL rule has no +${command,,}"
+        [[ " $rule " == *" +${command,,}"[\ \|]* ]] || wrong "$page: its ACL rule has no +${command,,}"
     done < <(find "$scripts" -name '*.lua' ! -name 'plain_*' ! -name 'redisson_*' ! -name 'foreign.lua' ! -name rights.lua \
         -exec grep -ohE "call\\('[A-Z]+'" {} + | sed "s/.*'\\(.*\\)'/\\1/" | sort -u)
 }

@@ -17,7 +17,7 @@ static const char *const needed[] = { "~hf:*",    "&hf:*",      "+info", "+eval"
 static const char *const inside[] = { "+time",    "+hset", "+hget",      "+hmget",  "+hgetall",
                                       "+hexists", "+hdel", "+pexpireat", "+hsetnx", "+rpush",
                                       "+lpop",    "+lrem", "+lindex",    "+lrange", "+publish",
-                                      "+del",     "+set" };
+                                      "+pubsub",  "+del",  "+set" };
 /* What only some calls need: looking at all names, and doctor. */
 static const char *const optional[] = { "+scan", "+ping", "+unsubscribe" };
 

@@ -3,7 +3,8 @@
  * The server's clock jumps. The engine measures by the server's time alone, so a jump forward
  * ends leases before their time: that breaks exclusion, and nothing on one server can prevent it.
  * What is promised even then: the next holder's token is larger, and the old one is told as
- * soon as it asks. A jump back ends nothing early, and tokens still grow.
+ * soon as it asks. A jump back ends nothing early, tokens still grow, and a dead holder keeps nothing
+ * for longer than its ttl.
  */
 #include "bed.h"
 
@@ -78,6 +79,52 @@ static void back(void **state)
     close_store(other);
 }
 
+/* The holder is cut off for good, and its lease has as long as the server's clock went back more by the
+ * clock. A name is free again when its holder may not use it any more: for one that asks now and
+ * then, for one that waits, and for one that waits behind a dead waiter. */
+static void back_after_a_death(void **state)
+{
+    static const char *const names[] = { "tried", "waited", "queued", "many" };
+    hf_store *store = open_through(), *gone = open_through(), *other = open_direct();
+    hf_request trying, waiting = waiting_request("waited"), queued;
+    hf_lease *lease;
+    struct attempt attempt;
+    uint64_t tokens[4];
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        hf_request request =
+            i < 3 ? mutex_request(names[i]) : with_ttl(semaphore_request(names[i], 2), 1000);
+
+        request.ttl_ms = 1000;
+        tokens[i] = hf_token(take(store, &request));
+    }
+    queued = with_ttl(waiting_request("queued"), 1000);
+    attempt_start(&attempt, gone, &queued);
+    AWAIT(count_waiters(other, "queued") == 1);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    clock_jump_ms(server, -HOUR_MS);
+    trying = mutex_request("tried");
+    AWAIT(probe(other, &trying) == HF_OK);
+    lease = take(other, &waiting);
+    CHECK(hf_token(lease) > tokens[1]);
+    give(lease);
+    trying = semaphore_request("many", 2);
+    trying.permits = 2;
+    AWAIT(probe(other, &trying) == HF_OK);
+    waiting = waiting_request("queued");
+    lease = take(other, &waiting);
+    CHECK(hf_token(lease) > tokens[2]);
+    give(lease);
+    proxy_heal(proxy);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_hard(store);
+    close_hard(gone);
+    close_store(other);
+}
+
 /* A name that was idle for long has forgotten its last token, but not that time went on. */
 static void idle_names(void **state)
 {
@@ -143,7 +190,8 @@ static void tokens_after_a_loss(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CLOCK(forward),    TEST_CLOCK(forward_and_back), TEST_CLOCK(back),
+        TEST_CLOCK(forward),    TEST_CLOCK(forward_and_back),
+        TEST_CLOCK(back),       TEST_CLOCK(back_after_a_death),
         TEST_CLOCK(idle_names), TEST(tokens_after_a_loss),
     };
 

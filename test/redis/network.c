@@ -272,12 +272,104 @@ static void lost_and_no_answer(void **state)
     close_hard(through);
 }
 
+/* ---- waiters that are gone ------------------------------------------------------------------ */
+
+#define DEAD 3
+
+/* Of how many processes does the server know? */
+static size_t inboxes(void)
+{
+    redisReply *reply = server_ask(server, "PUBSUB CHANNELS hf:inbox:*");
+    size_t count = reply->elements;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+/* The first waiters are dead, and the server knows it, for their connections are closed: the name goes to
+ * the first that lives, long before a claim window (10 s here) is over; and where only dead ones
+ * wait, to whoever asks. */
+static void dead_heirs_are_passed_over(void **state)
+{
+    hf_request trying = with_ttl(mutex_request("n"), LONG_MS), also = trying,
+               waiting = waiting_request("n"), doomed = waiting;
+    hf_lease *lease = take(other, &trying), *second;
+    struct peer peers[DEAD];
+    struct attempt attempt;
+    int64_t given_ms;
+
+    (void)state;
+    also.name = "m";
+    second = take(other, &also);
+    for (unsigned i = 0; i < DEAD; i++) {
+        peer_start(&peers[i]);
+        doomed.name = "n";
+        peer_begin(&peers[i], 0, &doomed);
+        AWAIT(count_waiters(other, "n") == i + 1);
+        doomed.name = "m";
+        peer_begin(&peers[i], 1, &doomed);
+        AWAIT(count_waiters(other, "m") == i + 1);
+    }
+    attempt_start(&attempt, store, &waiting);
+    AWAIT(count_waiters(other, "n") == DEAD + 1);
+    for (unsigned i = 0; i < DEAD; i++)
+        peer_kill(&peers[i]);
+    AWAIT(inboxes() == 2);
+    nap_ms(150); /* the server does not ask for those who spoke just now */
+    CHECK(count_waiters(other, "n") == DEAD + 1);
+    given_ms = now_ms();
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(now_ms() - given_ms < 5000);
+    give(attempt.lease);
+    CHECK(count_waiters(other, "m") == DEAD);
+    give(second);
+    EXPECT(HF_OK, probe(store, &also));
+    CHECK(count_waiters(other, "m") == DEAD);
+}
+
+/* One that lives but does not hear keeps its place, and learns of its turn by a heartbeat. */
+static void deaf_heir_keeps_its_place(void **state)
+{
+    hf_request trying = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
+    hf_lease *lease = take(other, &trying);
+    struct attempt first, second;
+
+    (void)state;
+    attempt_start(&first, store, &waiting);
+    AWAIT(count_waiters(other, "n") == 1);
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    AWAIT(inboxes() == 1);
+    give(lease); /* to nobody yet, or to the first by a heartbeat just now */
+    EXPECT(HF_OK, attempt_join(&first));
+    attempt_start(&second, other, &waiting);
+    AWAIT(count_waiters(other, "n") == 1);
+    give(first.lease);
+    EXPECT(HF_OK, attempt_join(&second));
+    attempt_start(&first, store, &waiting);
+    AWAIT(count_waiters(other, "n") == 1);
+    give(second.lease);
+    EXPECT(HF_OK,
+           attempt_join(&first)); /* it did not hear when it asked, and was granted all the same */
+    give(first.lease);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NET(slow_network),    NET(slower_than_the_ttl),   NET(drip),
-        NET(requests_vanish), NET(replies_vanish),        NET(holder_behind_a_hole),
-        NET(foreign_cancel),  NET(notes_of_what_is_gone), NET(lost_and_no_answer),
+        NET(slow_network),
+        NET(slower_than_the_ttl),
+        NET(drip),
+        NET(requests_vanish),
+        NET(replies_vanish),
+        NET(holder_behind_a_hole),
+        NET(foreign_cancel),
+        NET(notes_of_what_is_gone),
+        NET(dead_heirs_are_passed_over),
+        NET(deaf_heir_keeps_its_place),
+        NET(lost_and_no_answer),
     };
 
     bed_main(argc, argv);

@@ -2,6 +2,8 @@
 /* What arrives late, when whoever sent it has given it up or gone on: copies of requests, and messages. */
 #include "network.h"
 
+#include <string.h>
+
 /* Begin something whose bytes stay on the way; then the connection is lost, for us. */
 static void lose_on_the_way(struct attempt *attempt, const hf_request *request)
 {
@@ -150,6 +152,72 @@ static void old_message(void **state)
     close_hard(deaf);
 }
 
+/* When the only waiter for "n" last spoke, by the server's clock. A waiter sends a heartbeat only after
+ * everything before it was answered. */
+static double last_beat(void)
+{
+    redisReply *reply = server_ask(server, "HVALS hf:{n}:w");
+    double at_ms = 0;
+
+    CHECK(reply->type == REDIS_REPLY_ARRAY && reply->elements == 1);
+    memcpy(&at_ms, reply->element[0]->str, sizeof at_ms);
+    freeReplyObject(reply);
+    return at_ms;
+}
+
+static void await_beats(int count)
+{
+    for (double at_ms = last_beat(); count > 0; count--, at_ms = last_beat())
+        AWAIT(last_beat() > at_ms);
+}
+
+/* A copy of the acquire comes when its waiter has long been queued, granted unheard, and passed over: it
+ * puts the waiter in line again, whose heartbeats are answered as before. Then the message of the grant
+ * that has lapsed comes: by its number it is the newest, but it is no grant. */
+static void message_behind_a_late_copy(void **state)
+{
+    hf_request request = with_ttl(waiting_request("n"), 1000),
+               trying = with_ttl(mutex_request("n"), LONG_MS),
+               waiting = with_ttl(waiting_request("n"), LONG_MS);
+    hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=1m&connect_timeout=10s&ping=1m"));
+    hf_lease *lease, *his;
+    struct attempt attempt;
+
+    (void)state;
+    EXPECT(HF_OK, probe(deaf, &trying)); /* the scripts are there */
+    lease = take(other, &trying);
+    proxy_block(proxy, PROXY_UP, true);
+    attempt_start(&attempt, deaf, &request);
+    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
+    proxy_cut_late(proxy); /* the first copy is kept ... */
+    proxy_heal(proxy);
+    AWAIT(count_waiters(other, "n") == 1); /* ... and another one queued */
+    await_beats(1);
+    proxy_block(proxy, PROXY_UP, true);
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_block(proxy, PROXY_DOWN, true);
+    proxy_choose(proxy, PROXY_CALLS);
+    give(lease);
+    his = take(other, &waiting); /* after the window of the waiter, which heard nothing */
+    proxy_deliver(proxy);
+    CHECK(count_waiters(other, "n") == 1); /* the late copy */
+    proxy_block(proxy, PROXY_UP, false);
+    await_beats(3); /* the first was sent long ago, and the third after the answer to the second */
+    proxy_choose(proxy, PROXY_PUSH);
+    CHECK(proxy_held(proxy, PROXY_DOWN) > 0);
+    proxy_block(proxy, PROXY_DOWN, false); /* now the message */
+    nap_ms(700);
+    if (attempt.lease)
+        fail_msg("two hold it: tokens %llu and, by an old message, %llu",
+                 (unsigned long long)hf_token(his), (unsigned long long)hf_token(attempt.lease));
+    CHECK(hf_lease_state(his) == HF_STATE_HELD);
+    CHECK(count_holders(other, "n") == 1);
+    give(his);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    give(attempt.lease);
+    close_hard(deaf);
+}
+
 /* A grant comes as a message while a second copy of the acquire is on its way; that copy comes
  * after the release, and is refused. */
 static void late_copy_after_a_message(void **state)
@@ -184,8 +252,13 @@ static void late_copy_after_a_message(void **state)
 int network_late(void)
 {
     const struct CMUnitTest tests[] = {
-        NET(late_acquire), NET(late_wait),   NET(late_renewal),
-        NET(late_release), NET(old_message), NET(late_copy_after_a_message),
+        NET(late_acquire),
+        NET(late_wait),
+        NET(late_renewal),
+        NET(late_release),
+        NET(old_message),
+        NET(message_behind_a_late_copy),
+        NET(late_copy_after_a_message),
     };
 
     return BED_RUN(tests);

@@ -19,6 +19,8 @@ class Name:
         self.tombs = {}
         self.mode = self.capacity = 0
         self.closed = self.last = 0
+        self.delay = 0  # that `closed` is due to
+        self.closing = (0, 0)  # by the lock delay of one that is dead and has not been taken out
         self.tokens_given = set()
 
 
@@ -29,6 +31,7 @@ class Model:
         self.us = 0
         self.names = {}
         self.sent = []
+        self.heard = set()  # inboxes that somebody listens to
 
     @property
     def now(self):
@@ -36,6 +39,10 @@ class Model:
 
     def name(self, key):
         return self.names.setdefault(key, Name())
+
+    def tell(self, inbox, text):
+        if inbox in self.heard:
+            self.sent.append((inbox, text))
 
     # -- rules
 
@@ -56,7 +63,33 @@ class Model:
             if self.now > h.deadline:
                 del n.holders[owner]
                 if h.delay:
-                    n.closed = max(n.closed, h.deadline + h.delay)
+                    n.closing = max(n.closing, (h.deadline + h.delay, h.delay))
+
+    def close(self, n):
+        """What a script does that takes the dead out, and does not only see them."""
+        self.expire(n)
+        if n.closing[0] > n.closed:
+            n.closed, n.delay = n.closing
+        n.closing = (0, 0)
+
+    def back(self, n):
+        """Was the clock set back since something of this name was written?"""
+        return n.last > self.us + 1000000
+
+    def most(self, h):
+        return self.now + max(h.ttl, h.window)
+
+    def shifted(self, n):
+        """The end of the lock delay, which is no further ahead than that delay."""
+        return min(n.closed, self.now + n.delay) if self.back(n) else n.closed
+
+    def look_out(self, n):
+        """What a script does first that may let others in."""
+        n.closed = self.shifted(n)
+        self.close(n)
+        for h in n.holders.values():
+            if self.back(n):
+                h.deadline = min(h.deadline, self.most(h))
 
     def block(self, n, tokens):
         """The first token of a block, and how many it has: it does not run ahead of the clock."""
@@ -77,17 +110,22 @@ class Model:
         assert self.taken(n) <= n.capacity, 'the model itself'
         return h
 
+    def deaf(self, waiter):
+        return waiter.flags & 8 and self.now > waiter.beat + 100 and waiter.inbox not in self.heard
+
     def promote(self, n):
+        """True: there is room, and those who wait would not hear of it."""
         while True:
-            first = next(iter(self.living(n)), None)
+            first = next((w for w in self.living(n) if not self.deaf(w)), None)
+            if not first and self.now > n.closed and self.taken(n) < n.capacity:
+                return True
             if not first or self.now <= n.closed or first.permits > n.capacity - self.taken(n):
                 return
             h = self.grant(n, first.owner, first, first.window)
             if not h:
                 return
             n.waiters.remove(first)
-            self.sent.append((first.inbox, 'G %s %s %d %d %d' % (first.owner, first.attempt, h.first, h.tokens,
-                                                                 first.window)))
+            self.tell(first.inbox, 'G %s %s %d %d %d' % (first.owner, first.attempt, h.first, h.tokens, first.window))
 
     def next(self, n):
         """The true one; a script may answer something earlier, but not in the past."""
@@ -102,16 +140,17 @@ class Model:
             h = n.holders[owner]
             return ['G', h.first, h.tokens, h.deadline - self.now]
         first = self.living(n)[0].owner == owner
-        return ['Q', self.next(n) if first else 0]
+        return ['Q', self.next(n) if first else 0, n.last]
 
     # -- scripts
 
     def acquire(self, key, owner, mode, capacity, permits, flags, tokens, ttl, delay, window, attempt, inbox, label):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
-            h.deadline = max(h.deadline, self.now + ttl)
+            if self.now + ttl > h.deadline:
+                h.deadline, h.ttl = self.now + ttl, max(h.ttl, ttl)
             self.promote(n)
             return ['G', h.first, h.tokens, h.deadline - self.now]
         if n.tombs.get(owner, 0) >= self.now:
@@ -119,10 +158,11 @@ class Model:
             return ['X']
         mine = self.waiter(n, owner)
         if mine:
+            mine.flags &= 4 if self.deaf(mine) else 12
             mine.beat, mine.window, mine.attempt = self.now, window, attempt
             self.promote(n)
             return self.place(n, owner)
-        self.promote(n)
+        overtakes = self.promote(n) or flags & 2
         if n.holders or self.living(n):
             if (mode, capacity) != (n.mode, n.capacity):
                 return ['M', n.mode, n.capacity]
@@ -130,8 +170,8 @@ class Model:
             n.mode, n.capacity = mode, capacity
             n.waiters = []  # whoever died in the queue belonged to the kind before
         want = Record(owner=owner, beat=self.now, window=window, permits=permits, tokens=tokens, ttl=ttl, delay=delay,
-                      flags=flags & 4, since=self.now, attempt=attempt, inbox=inbox, label=label)
-        if self.now > n.closed and permits <= n.capacity - self.taken(n) and (flags & 2 or not self.living(n)):
+                      flags=flags & 12, since=self.now, attempt=attempt, inbox=inbox, label=label)
+        if self.now > n.closed and permits <= n.capacity - self.taken(n) and (overtakes or not self.living(n)):
             h = self.grant(n, owner, want, ttl)
             return ['G', h.first, h.tokens, ttl] if h else ['F']
         if not flags & 1:
@@ -149,7 +189,7 @@ class Model:
 
     def release(self, key, owner, tomb_ms):
         n = self.name(key)
-        self.expire(n)
+        self.close(n)
         reply = ['R'] if n.holders.pop(owner, None) else ['N']
         if reply == ['N']:
             self._leave(n, owner)
@@ -160,7 +200,7 @@ class Model:
 
     def cancel(self, key, owner, tomb_ms):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
             h.deadline = max(h.deadline, self.now + h.window)
@@ -174,14 +214,15 @@ class Model:
 
     def beat(self, key, owner, window):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         if owner in n.holders:
             h = n.holders[owner]
-            h.deadline = max(h.deadline, self.now + window)
+            h.deadline, h.window = max(h.deadline, self.now + window), max(h.window, window)
             self.promote(n)
             return ['G', h.first, h.tokens, h.deadline - self.now]
         mine = self.waiter(n, owner)
         if mine:
+            mine.flags &= 4 if self.deaf(mine) else 12
             mine.beat, mine.window = self.now, window
         self.promote(n)
         return self.place(n, owner) if mine else ['N']
@@ -217,7 +258,7 @@ class Model:
 
     def break_(self, key, token):
         n = self.name(key)
-        self.expire(n)
+        self.look_out(n)
         for owner, h in n.holders.items():
             if h.token == token:
                 break
@@ -225,9 +266,9 @@ class Model:
             self.promote(n)
             return ['N']
         del n.holders[owner]
-        if h.delay:
-            n.closed = max(n.closed, self.now + h.delay)
-        self.sent.append((h.inbox, 'L %s %d' % (owner, h.first)))
+        if self.now + h.delay > n.closed and h.delay:
+            n.closed, n.delay = self.now + h.delay, h.delay
+        self.tell(h.inbox, 'L %s %d' % (owner, h.first))
         self.promote(n)
         return ['R']
 
@@ -235,20 +276,20 @@ class Model:
         n = self.name(key)
         self.expire(n)
         waiters = self.living(n)
-        closed = n.closed - self.now + 1 if self.now <= n.closed else 0
+        closed = max(0, self.shifted(n) - self.now + 1, n.closing[0] - self.now + 1)
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, self.taken(n), closed,
-                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags, max(0, self.now - h.since),
-                        h.deadline - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
-                [[w.owner, w.permits, w.flags, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
+                sorted([o, h.token, h.first, h.tokens, h.permits, h.flags & 4, max(0, self.now - h.since),
+                        min(h.deadline, self.most(h)) - self.now, h.ttl, h.delay, h.tid, h.label] for o, h in n.holders.items()),
+                [[w.owner, w.permits, w.flags & 4, max(0, self.now - w.since), w.ttl, w.label] for w in waiters]]
 
     # -- what the server must keep
 
     def counts_until(self, key):
         """Before this its key may not expire."""
         n = self.name(key)
-        ends = [n.closed, n.last / 1000, 0]
+        ends = [n.closed, n.closing[0], n.last / 1000, 0]
         ends += [h.deadline + h.delay for h in n.holders.values()]
         ends += [w.beat + w.window for w in self.living(n)]
         ends += list(n.tombs.values())

@@ -47,7 +47,10 @@ class Run(Sequence):
 
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts, True), Model(), seed)
+        self.model.heard = set(self.INBOXES)
         self.attempt = 0
+        self.first_us = self.model.us  # no earlier than that: the server's own clock is behind it
+        self.backwards = self.random.choice([0, 0.01])
 
     # -- time
 
@@ -57,6 +60,8 @@ class Run(Sequence):
                                    r.randrange(30000), r.randrange(200000)])
         if r.random() < 0.01:
             self.model.us += r.choice([SLACK, 2 * SLACK, 3 * SLACK, 20 * SLACK]) * 1000
+        if r.random() < self.backwards:
+            self.set_back(r.choice([1, 999, 1001, 2000, 60000, 600000]))
         if r.random() < 0.05:  # exactly at the end of something, or just after
             ends = [h.deadline + d for n in self.model.names.values() for h in n.holders.values() for d in (0, h.delay)]
             ends += [w.beat + w.window for n in self.model.names.values() for w in n.waiters]
@@ -67,6 +72,40 @@ class Run(Sequence):
         self.set_clock()
         self.expire_keys()
 
+    def set_back(self, ms):
+        """The server's clock is set back. How much of it a name can notice is the server's affair: it knows of every
+        grant and deadline, and perhaps of more."""
+        self.set_clock()
+        self.expire_keys()
+        for name in self.NAMES:
+            self.op_release(name, 'nobody')  # what is over is gone: the clock does not bring it back
+            self.check_messages()
+        self.check_all_records()
+        for name in self.NAMES:
+            n, state = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'm')
+            for waiter in [w for w in n.waiters if not self.model.alive(w)]:
+                if not self.redis('HEXISTS', keys_of(name)[1], waiter.owner):
+                    n.waiters.remove(waiter)
+            if not state:
+                n.last = n.closed = 0  # an idle name is forgotten, and the clock went back as well
+                n.tombs = {}
+                continue
+            for owner, over in list(n.tombs.items()):
+                if over < self.model.now:
+                    self.redis('HDEL', keys_of(name)[0], 'x' + owner)
+                    del n.tombs[owner]
+            state = dict(zip(STATE, struct.unpack('<B13d', state)))
+            if not n.last <= state['last'] <= max(n.last, self.model.us - 1):
+                raise Mismatch('the last token of %s: %r' % (name, state))
+            for h in n.holders.values():
+                if h.deadline > state['last'] / 1000 + 1 + max(h.ttl, h.window):
+                    raise Mismatch('%s does not know when a deadline was written: %r' % (name, state))
+            if state['closed'] not in (n.closed, self.model.shifted(n)) and (n.closed >= self.model.now or state['closed']):
+                raise Mismatch('%s is closed until %d: %r' % (name, n.closed, state))
+            n.last, n.closed = int(state['last']), int(state['closed'])
+        self.model.us = max(self.model.us - ms * 1000, self.first_us)
+        self.set_clock()
+
     # -- calls
 
     def settle(self, name, owner):
@@ -74,6 +113,7 @@ class Run(Sequence):
         alive must be there."""
         n = self.model.name(name)
         mine = self.model.waiter(n, owner)
+        self.settle_tomb(name, owner)
         if not mine or self.model.alive(mine) and self.random.random() < 0.9:
             return
         there = self.redis('HEXISTS', keys_of(name)[1], owner)
@@ -82,14 +122,31 @@ class Run(Sequence):
         if not there:
             n.waiters.remove(mine)
 
+    def settle_tomb(self, name, owner):
+        """A tombstone that the clock's going back made too long is made shorter when somebody looks."""
+        n, record = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'x' + owner)
+        if owner in n.tombs and record:
+            over, ms = struct.unpack('<dd', record)
+            if not (over == n.tombs[owner] or self.backwards and over < n.tombs[owner]):
+                raise Mismatch('a tombstone until %d and not %d' % (over, n.tombs[owner]))
+            n.tombs[owner] = int(over)
+        elif owner in n.tombs and self.backwards:
+            del n.tombs[owner]
+
     def check(self, what, answer, expected):
         self.counts[what + ' ' + str(expected[0] if isinstance(expected, list) else expected)] = \
             self.counts.get(what + ' ' + str(expected[0] if isinstance(expected, list) else expected), 0) + 1
         if expected and isinstance(expected, list) and expected[0] in 'QB' and expected[1] > 0:
-            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and len(answer) == 2:
+            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and self.last_agrees(answer, expected):
                 return
-        if answer != expected:
+        if answer != expected and not (answer[:2] == expected[:2] and self.last_agrees(answer, expected)):
             raise Mismatch('%s answered %r and not %r' % (what, answer, expected))
+
+    def last_agrees(self, answer, expected):
+        """Of a "queued": a token that is not smaller than any given, and smaller than any to be given."""
+        if expected[0] != 'Q':
+            return answer[2:] == expected[2:]
+        return len(answer) == 3 and expected[2] <= answer[2] <= max(expected[2], self.model.us - 1)
 
     def op_acquire(self, name, owner):
         r = self.random
@@ -97,12 +154,12 @@ class Run(Sequence):
             self.kind[name] = r.choice(self.KINDS)
         mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
         permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
+        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4]) + r.choice([0, 8])
         self.attempt += 1
-        args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 300000000])]),
+        args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
-                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES),
+                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + ['hf:inbox:deaf']),
                 r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name, owner) + args)
@@ -110,7 +167,8 @@ class Run(Sequence):
         answer = self.call('acquire', keys_of(name), owner, *wire)
         expected = self.model.acquire(name, owner, *args)
         waiters = self.model.name(name).waiters
-        if answer == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner:
+        if answer[:2] == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner and \
+                self.last_agrees(answer, expected):
             expected = answer  # the dead before it may not have been noticed yet
         self.check('acquire', answer, expected)
 
@@ -223,6 +281,8 @@ class Run(Sequence):
             if not ok:
                 raise Mismatch('%s: %s; %r' % (name, what, state))
 
+        self.follow(n, state, holders, waiters, must)
+        until = self.model.counts_until(name)
         for key, ttl, end in zip(keys_of(name), ttls, (state['exp'], state['wexp'], state['wexp'])):
             if ttl >= 0:
                 must(abs(real + ttl - end) <= 20000, 'the state knows when %s expires (%d)' % (key, real + ttl))
@@ -249,6 +309,25 @@ class Run(Sequence):
         for w in alive:
             must(w.owner.encode() in waiters, 'who waits')
         must(len([k for k in records if k[:1] == b'x']) <= 200, 'tombstones are taken away')
+
+    def follow(self, n, state, holders, waiters, must):
+        """After the clock went back: when somebody looks, what is too far ahead becomes what it can be at most."""
+        now = self.model.now
+        for owner, h in n.holders.items():
+            record = holders.get(b'h' + owner.encode())
+            if record and record[0] != h.deadline:
+                must(record[0] == self.model.most(h) < h.deadline, 'the deadline of %s: %r' % (owner, record))
+                h.deadline = int(record[0])
+        for w in n.waiters:
+            beat = struct.unpack('<d', waiters[w.owner.encode()][:8])[0] if w.owner.encode() in waiters else w.beat
+            if beat != w.beat:
+                must(now == beat < w.beat, 'the heartbeat of %s: %r' % (w.owner, beat))
+                w.beat = int(beat)
+        if any(h[0] < now for h in holders.values()):
+            return  # nobody has looked yet
+        if state['closed'] != n.closed and now <= max(n.closed, state['closed']):
+            must(state['closed'] == self.model.shifted(n), 'closed until %d and not %d' % (state['closed'], n.closed))
+        n.closed = int(state['closed'])
 
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 12 + ['renew'] * 8 + ['adopt'] * 3 +
            ['note'] * 3 + ['break'] * 4 + ['look'] * 3)

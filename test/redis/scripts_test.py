@@ -79,7 +79,7 @@ def tokens_end(case):
         set_last(kind['name'], 2 ** 53 - 1)
         equal(case.release('a', kind['name']), ['R'])
         equal([len(x) for x in case.look(kind['name'])[5:]], [0, 1])
-        equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0]])
+        equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0, 2 ** 53 - 65]])
         equal(case.call('cancel', keys_of(kind['name']), 'b', 0), ['C'])
 
 
@@ -262,6 +262,141 @@ def tokens_near_the_clock(case):
     equal(case.release('c'), ['R'])
 
 
+def dead_before_the_clock_went_back(case):
+    """What is over comes to its end from when somebody looks: nothing lasts longer than it was granted for."""
+    back = 600000
+    for looks in ('try', 'wait', 'beat'):
+        name = 'n ' + looks
+        case.acquire('a', name, ttl=1000, window=500)
+        case.acquire('w', name, window=1500)
+        case.pass_ms(900)
+        case.call('renew', keys_of(name)[:1], 'a', 1000)
+        case.pass_ms(-back)
+        equal(case.look(name)[5][0][7], 1000)
+        if looks == 'beat':
+            equal(case.call('beat', keys_of(name), 'w', 1500)[0][:2], ['Q', 1001])
+        else:
+            equal(case.acquire('b', name, flags=0 if looks == 'try' else 1)[:2],
+                  ['B', 1001] if looks == 'try' else ['Q', 0])
+        case.pass_ms(1000)
+        equal([h[0] for h in case.look(name)[5]], ['a'])
+        case.pass_ms(1)
+        equal(case.acquire('c', name, flags=0)[:2], ['B', 1501])  # granted to w, for its window
+        case.pass_ms(1501)
+        equal(case.acquire('c', name, flags=0)[0], 'G')
+        case.pass_ms(back)
+    # A living holder has all that it was promised: the window where that is the longer one.
+    case.acquire('a', 'm', ttl=100, window=9000)
+    case.acquire('b', 'm', ttl=100, window=9000)
+    case.release('a', 'm')
+    case.pass_ms(-back)
+    equal(case.acquire('c', 'm', flags=0), ['B', 9001])
+    equal(case.call('renew', keys_of('m')[:1], 'b', 20000), [1])
+    equal(case.acquire('c', 'm', flags=0), ['B', 20001])
+    equal(case.acquire('b', 'm', ttl=30000)[3], 30000)
+    case.pass_ms(-back)
+    equal(case.call('cancel', keys_of('m'), 'b', 0)[3], 30000)
+    # A lock delay, a tombstone; a queue of the dead is passed over as one.
+    case.acquire('a', 'd', delay=2000)
+    case.call('break', keys_of('d'), case.look('d')[5][0][1])
+    case.release('x', 'd', tomb=3000)
+    case.pass_ms(-back)
+    equal(case.look('d'), ['L', 0, 1, 0, 2001, [], []])
+    equal(case.acquire('b', 'd', flags=0), ['B', 2001])
+    equal(case.acquire('x', 'd'), ['X'])
+    case.pass_ms(2001)
+    equal(case.acquire('b', 'd')[0], 'G')
+    case.pass_ms(1000)
+    equal(case.acquire('x', 'd', flags=0)[0], 'B')
+    case.acquire('a', 'q', ttl=100)
+    for i in range(5):
+        case.acquire('w%d' % i, 'q', window=500)
+    case.pass_ms(-back)
+    case.acquire('z', 'q', window=5000)
+    case.release('a', 'q')
+    case.pass_ms(501)
+    equal(case.call('beat', keys_of('q'), 'z', 5000)[0][0], 'G')
+
+
+def queued_again_by_a_late_copy(case):
+    """A waiter was granted and passed over, and a late copy of its acquire queues it again: every "queued" says the
+    last token, so that the message of the grant that has ended can be told from one to come."""
+    first = case.acquire('a', tokens=10)[1]
+    equal(case.acquire('b', attempt=2), ['Q', 1001, first + 9])
+    equal(case.acquire('c', window=5000), ['Q', 0, first + 9])
+    equal(case.call('beat', keys_of('n') * 2, 'b', 500, 'c', 5000), [['Q', 1001, first + 9], ['Q', 0, first + 9]])
+    case.release('a')
+    old = case.look()[5][0]
+    equal(old[:2], ['b', first + 10])  # its message is on its way
+    case.pass_ms(501)
+    now = case.call('beat', keys_of('n'), 'c', 5000)[0][1]
+    equal(case.acquire('b', attempt=1), ['Q', 5001, now])
+    equal(case.acquire('b', attempt=1), ['Q', 5001, now])
+    equal(case.call('beat', keys_of('n'), 'b', 500), [['Q', 5001, now]])
+    if not old[1] <= now:
+        raise Mismatch('the old grant looks new')
+    case.release('c')
+    if not case.look()[5][0][1] > now:
+        raise Mismatch('the new grant looks old')
+
+
+def dead_heirs(case):
+    """Nobody listens to their inboxes: they are passed over, and keep their places; nothing is said to them."""
+    listener = case.server.connect()
+    listener('SUBSCRIBE', 'hf:inbox:1')
+
+    def queue(name, **kind):
+        case.acquire('holder', name=name, **kind)
+        for i in range(3):
+            case.acquire('dead%d' % i, name=name, flags=9, inbox='hf:inbox:dead', window=5000, **kind)
+        case.acquire('deaf', name=name, flags=9, inbox='hf:inbox:deaf', window=5000, **kind)
+        case.acquire('alive', name=name, flags=9, window=5000, **kind)
+        case.pass_ms(101)
+
+    for kind in ({}, dict(mode=2, capacity=2, permits=2)):
+        name = 'n%d' % len(kind)
+        queue(name, **kind)
+        case.release('holder', name)
+        answer = case.look(name)
+        equal(([h[0] for h in answer[5]], [w[0] for w in answer[6]]), (['alive'], ['dead0', 'dead1', 'dead2', 'deaf']))
+        equal(text(listener.read())[2].split()[:2], ['G', 'alive'])
+        equal(case.release('alive', name), ['R'])
+        equal(case.look(name)[5], [])  # free, and nobody is there who could be told
+        equal(case.acquire('new', name=name, flags=0, **kind)[0], 'G')
+        # One that speaks is there, deaf or not: its turn comes with that, or like everybody's from then on.
+        equal(case.call('beat', keys_of(name), 'deaf', 5000)[0][0], 'Q')
+        case.pass_ms(101)
+        case.release('new', name)
+        answer = case.look(name)
+        equal(([h[0] for h in answer[5]], [h[5] for h in answer[5]]), (['deaf'], [0]))
+    queue('at once')
+    case.release('holder', 'at once')
+    case.release('alive', 'at once')
+    equal(case.call('beat', keys_of('at once'), 'deaf', 5000)[0][0], 'G')
+    # Where it is not known whether somebody listens, all is as it was.
+    case.acquire('holder', 'cluster')
+    case.acquire('first', 'cluster', inbox='hf:inbox:elsewhere')
+    case.acquire('second', 'cluster', flags=9)
+    case.pass_ms(101)
+    case.release('holder', 'cluster')
+    equal([h[0] for h in case.look('cluster')[5]], ['first'])
+    queue('denied')
+    case.redis('ACL', 'SETUSER', 'blind', 'on', 'nopass', '~*', '&*', '+@all', '-pubsub')
+    case.redis('AUTH', 'blind', '')
+    case.release('holder', 'denied')
+    equal([h[0] for h in case.look('denied')[5]], ['dead0'])
+    case.redis('AUTH', 'default', '')
+    # Not without an end in one call.
+    case.acquire('holder', 'many')
+    for i in range(100):
+        case.acquire('dead%d' % i, 'many', flags=9, inbox='hf:inbox:dead', window=5000)
+    case.acquire('alive', 'many', flags=9, window=5000)
+    case.pass_ms(101)
+    case.release('holder', 'many')
+    equal([h[0] for h in case.look('many')[5]], ['dead64'])
+    listener.close()
+
+
 def token_of_now(case):
     """After a local pass the lease is known by the token that holds now, and by no other of its block."""
     token = case.acquire('a', tokens=10)[1]
@@ -435,8 +570,9 @@ def real_clock(case):
 
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
-         to_the_millisecond, clock_set_back, token_of_now, another_version, cells,
-         cells_end, cells_tell, counters, tokens_near_the_clock, notes_are_made_good, real_clock]
+         to_the_millisecond, clock_set_back, dead_before_the_clock_went_back, queued_again_by_a_late_copy,
+         dead_heirs, token_of_now, another_version, cells, cells_end, cells_tell, counters,
+         tokens_near_the_clock, notes_are_made_good, real_clock]
 
 
 def embedding(code, scripts, server):

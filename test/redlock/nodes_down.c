@@ -266,6 +266,36 @@ static void without_an_intact_majority_it_is_refused(void **state)
     close_hard(store);
 }
 
+/* A waiter that was killed does not keep the name idle for its claim window (10 s here). */
+static void a_dead_heir_is_passed_over(void **state)
+{
+    hf_store *store = open_at(nodes_url("")), *other = open_at(nodes_url(""));
+    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS),
+               waiting = waiting_request("name");
+    hf_lease *lease = take(store, &request);
+    struct attempt attempt;
+    struct peer peer;
+    int64_t given_ms;
+
+    (void)state;
+    aim(nodes_url(""));
+    peer_start(&peer);
+    peer_begin(&peer, 0, &waiting);
+    AWAIT(count_waiters(store, "name") == 1);
+    attempt_start(&attempt, other, &waiting);
+    AWAIT(count_waiters(store, "name") == 2);
+    peer_kill(&peer);
+    nap_ms(
+        500); /* the servers see its connections end, and do not ask for those who spoke just now */
+    given_ms = now_ms();
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&attempt));
+    CHECK(now_ms() - given_ms < 5000);
+    give(attempt.lease);
+    close_store(store);
+    close_store(other);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +304,7 @@ int main(int argc, char **argv)
         NODES_TEST(a_late_acquire_finds_a_tombstone),
         NODES_TEST(a_release_reaches_nodes_that_were_away),
         NODES_TEST(minority_grants_go_at_once),
+        NODES_TEST(a_dead_heir_is_passed_over),
         NODES_TEST(majorities_meet),
         NODES_TEST(a_semaphore_is_never_over_capacity),
         NODES_TEST(restarted_nodes_keep_a_lease),

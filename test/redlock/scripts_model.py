@@ -27,6 +27,7 @@ class Model:
     def __init__(self):
         self.us = 0
         self.sent = []
+        self.heard = set()  # inboxes that somebody listens to
         self.pick = []  # the names that a prune will look at
         self.marker = None  # marker, since
         self.lose()
@@ -44,6 +45,10 @@ class Model:
 
     def name(self, key):
         return self.names.setdefault(key, Name())
+
+    def tell(self, inbox, text):
+        if inbox in self.heard:
+            self.sent.append((inbox, text))
 
     # -- rules
 
@@ -123,19 +128,28 @@ class Model:
         n.holders[want.owner] = h
         return h
 
+    def deaf(self, waiter):
+        return waiter.flags & 8 and self.now > waiter.beat + 100 and waiter.inbox not in self.heard
+
+    def heir(self, n):
+        return next((w for w in self.living(n) if not self.deaf(w)), None)
+
     def promote(self, key, n, proposal):
+        """True: there is room, and those who wait would not hear of it."""
         if self.epoch is None:
             return
         while True:
-            first = next(iter(self.living(n)), None)
+            first = self.heir(n)
+            if not first and self.now > n.closed and self.taken(n) < n.capacity:
+                return True
             if not first or self.now <= n.closed or not self.fits(n, first.permits):
                 return
             h = self.grant(key, n, first, first.window, proposal)
             if not h:
                 return
             n.waiters.remove(first)
-            self.sent.append((first.inbox, 'G %s %d %d %d %d %s' % (first.owner, first.attempt, h.c, h.tokens,
-                                                                    first.window, h.slots)))
+            self.tell(first.inbox, 'G %s %d %d %d %d %s' % (first.owner, first.attempt, h.c, h.tokens, first.window,
+                                                            h.slots))
 
     def enqueue(self, n, w):
         n.waiters.append(w)
@@ -176,7 +190,7 @@ class Model:
         self.expire(n)
         reply = self._acquire(key, n, owner, mode, capacity, flags, proposal, Record(
             owner=owner, attempt=attempt, permits=permits, tokens=tokens, ttl=ttl, delay=delay, window=window,
-            stamp=stamp, start=start, inbox=inbox, label=label, flags=flags & 4, since=self.now, beat=self.now,
+            stamp=stamp, start=start, inbox=inbox, label=label, flags=flags & 12, since=self.now, beat=self.now,
             epoch=epoch))
         self.promote(key, n, proposal)
         self.prune()
@@ -206,15 +220,16 @@ class Model:
                 self.enqueue(n, want)
                 self.promote(key, n, proposal)
                 return self.place(key, n, owner)
+        overtakes = flags & 2 or replaced
         if not replaced:
-            self.promote(key, n, proposal)
+            overtakes = self.promote(key, n, proposal) or overtakes
         if not n.holders and not self.living(n):
             if self.now > n.closed or flags & 1:
                 n.mode, n.capacity = mode, capacity
             n.waiters = []  # whoever died in the queue belonged to the kind before
         elif (mode, capacity) != (n.mode, n.capacity):
             return ['M', n.mode, n.capacity]
-        if self.now > n.closed and self.fits(n, want.permits) and (flags & 2 or replaced or not self.living(n)):
+        if self.now > n.closed and self.fits(n, want.permits) and (overtakes or not self.living(n)):
             h = self.grant(key, n, want, want.ttl, proposal)
             if not h:
                 return ['F']
@@ -258,7 +273,7 @@ class Model:
             if broken:
                 if h.delay:
                     n.closed = max(n.closed, self.now + h.delay)
-                self.sent.append((h.inbox, 'L %s %d %d' % (owner, h.attempt, h.c)))
+                self.tell(h.inbox, 'L %s %d %d' % (owner, h.attempt, h.c))
         elif mine and mine.attempt <= attempt:
             n.waiters.remove(mine)
         if tomb_ms:
@@ -289,7 +304,7 @@ class Model:
         if h and h.attempt == attempt and h.epoch == self.epoch:
             window = min(window, self.max_ttl - h.delay)
             stamp = self.believed(h.stamp, h.since * 1000 + 999)
-            first = next(iter(self.living(n)), None)
+            first = self.heir(n)
             if flags & 1 and first and (flags & 2 or (first.stamp, first.owner) < (stamp, owner)):
                 del n.holders[owner]
                 if flags & 2:
@@ -304,6 +319,7 @@ class Model:
             h.window = max(h.window, window)
             return self.held(h)
         if mine and mine.attempt == attempt and mine.epoch == self.epoch:
+            mine.flags &= 4 if self.deaf(mine) else 12
             mine.beat, mine.window = self.now, min(window, self.max_ttl - mine.delay)
             self.promote(key, n, proposal)
             return self.place(key, n, owner)
@@ -348,9 +364,9 @@ class Model:
         if not n.holders and not waiters and not closed:
             return ['N']
         return ['L', n.mode, n.capacity, closed,
-                sorted([o, h.attempt, h.c, h.tokens, h.permits, h.flags, self.now - h.since, h.deadline - self.now,
+                sorted([o, h.attempt, h.c, h.tokens, h.permits, h.flags & 4, self.now - h.since, h.deadline - self.now,
                         h.ttl, h.delay, h.held, h.tid, h.slots, h.label] for o, h in n.holders.items()),
-                [[w.owner, w.attempt, w.permits, w.flags, self.now - w.since, w.ttl, w.stamp, w.label]
+                [[w.owner, w.attempt, w.permits, w.flags & 4, self.now - w.since, w.ttl, w.stamp, w.label]
                  for w in waiters]]
 
     # -- what the node is part of

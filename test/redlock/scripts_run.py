@@ -101,7 +101,7 @@ def alone_of(m, deadline):
      inbox_len) = struct.unpack('<14dI', rest[:116])
     owner, flags, rest = owner.decode(), int(flags), rest[96:]
     h = dict(deadline=deadline, ttl=ttl, window=window, c=c, held=0, tid=0, tokens=tokens, permits=1, delay=0,
-             since=deadline - ttl, flags=flags & 4, attempt=attempt, stamp=stamp, start=start, limit=limit,
+             since=deadline - ttl, flags=flags & 12, attempt=attempt, stamp=stamp, start=start, limit=limit,
              epoch=rest[20:44], inbox=text(rest[44:44 + inbox_len]), slots='', label=text(rest[44 + inbox_len:]))
     return owner, h
 
@@ -115,6 +115,7 @@ class Run(Sequence):
 
     def __init__(self, server, scripts, seed):
         super().__init__(server, Caller(server, scripts), Model(), seed)
+        self.model.heard = set(self.INBOXES)
         self.attempts = {owner: 1 for owner in self.OWNERS}
         self.number = 0
         self.epochs = [epoch_of(0, 'x')]
@@ -201,7 +202,7 @@ class Run(Sequence):
             self.kind[name] = r.choice(self.KINDS)
         mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
         permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4])
+        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4]) + r.choice([0, 8])
         if r.random() < 0.3:
             self.attempts[owner] += 1
         us = self.model.us
@@ -210,7 +211,8 @@ class Run(Sequence):
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]),
                 r.choice([us, us - r.randrange(100000), us - 200000, us - 100000, us + 50000, 0]),
-                r.randrange(capacity), r.choice(self.INBOXES), r.choice(['', 'some label', 'a\x00\xff\r\n b']))
+                r.randrange(capacity), r.choice(self.INBOXES + ['hf:rl:inbox:deaf']),
+                r.choice(['', 'some label', 'a\x00\xff\r\n b']))
         self.settle(name, owner)
         self.trace.append(('acquire', name) + args)
         answer = self.call('acquire', [CLUSTER] + keys_of(name)[:1], args[0], name, *args[1:])

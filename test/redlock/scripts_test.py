@@ -51,9 +51,9 @@ class Case:
         self.redis('HSET', 'clock', 's', self.us // 1000000, 'u', self.us % 1000000)
 
     def acquire(self, owner, name='n', attempt=1, mode=0, capacity=1, permits=1, flags=1, proposal=0, tokens=1, ttl=1000,
-                delay=0, window=500, stamp=None, start=0, epoch=EPOCH, label='x'):
+                delay=0, window=500, stamp=None, start=0, epoch=EPOCH, label='x', inbox=INBOX):
         return self.call('acquire', [CLUSTER] + keys_of(name)[:1], epoch, name, owner, attempt, mode, capacity, permits, flags,
-                         proposal, tokens, ttl, delay, window, self.us if stamp is None else stamp, start, INBOX, label)
+                         proposal, tokens, ttl, delay, window, self.us if stamp is None else stamp, start, inbox, label)
 
     def write(self, owner, t, name='n', attempt=1, epoch=EPOCH):
         return self.call('write', [CLUSTER] + keys_of(name)[:1], epoch, name, owner, attempt, t)
@@ -547,6 +547,46 @@ def uninitialised(case):
     equal(case.acquire('s', name='stale', epoch=NEXT), 6)
 
 
+def dead_heirs(case):
+    """Nobody listens to their inboxes: they are passed over, and keep their places; nothing is said to them."""
+    listener = case.server.connect()
+    listener('SUBSCRIBE', INBOX)
+
+    def queue(name, **kind):
+        case.acquire('holder', name=name, **kind)
+        for owner in ('dead1', 'dead2', 'deaf'):
+            case.acquire(owner, name=name, flags=9, window=5000, stamp=case.us - 9, inbox='hf:rl:inbox:2', **kind)
+        case.acquire('living', name=name, flags=9, window=5000, **kind)
+        case.pass_ms(101)
+
+    for kind in ({}, dict(mode=2, capacity=2, permits=2)):
+        name = 'n%d' % len(kind)
+        queue(name, **kind)
+        equal(case.release('holder', name), ['R'])
+        equal(case.who(name), (['living'], ['dead1', 'dead2', 'deaf']))
+        equal(case.beat('living', name, flags=1)[0], 'G')  # none of them is one to give way to
+        equal(case.beat('living', name, flags=3)[0], 'G')
+        equal(case.release('living', name), ['R'])
+        equal(case.who(name), ([], ['dead1', 'dead2', 'deaf']))  # free, and nobody is there who could be told
+        answer = case.acquire('new', name=name, flags=0, **kind)
+        equal(answer[0] if kind else answer > 1, 'G' if kind else True)
+        equal(case.beat('deaf', name, window=5000)[0], 'Q')  # one that speaks is there, deaf or not
+        case.pass_ms(101)
+        equal(case.release('new', name), ['R'])
+        equal(case.who(name), (['deaf'], ['dead1', 'dead2']))
+    queue('at once')
+    case.release('holder', 'at once')
+    case.release('living', 'at once')
+    equal(case.beat('deaf', 'at once', window=5000)[0], 'G')
+    case.acquire('holder', 'many')
+    for i in range(70):
+        case.acquire('dead%02d' % i, 'many', flags=9, window=5000, inbox='hf:rl:inbox:2')
+    case.pass_ms(101)
+    case.release('holder', 'many')
+    equal(case.who('many')[0], ['dead64'])  # not without an end in one call
+    listener.close()
+
+
 def clock_set_back(case):
     """Nobody has longer than the longest that he can have had; order and counters stay."""
     for kind in (dict(), dict(delay=1)):  # alone, and with a record of its own
@@ -805,7 +845,7 @@ def rights(case):
     """A user with no more than the commands that README.md says are needed can do everything, and needs each."""
     listed = re.search(r'```\n(\+eval [^`]*)```', open(os.path.join(SCRIPTS, 'README.md')).read())[1].split()
     used = set(re.findall(r"call\('([A-Z]+)'", ''.join(case.scripts.values())))
-    equal(sorted(listed), sorted(['+eval', '+evalsha'] + ['+' + command.lower() for command in used]))
+    equal(sorted(right.split('|')[0] for right in listed), sorted(['+eval', '+evalsha'] + ['+' + command.lower() for command in used]))
     case.redis('ACL', 'SETUSER', 'locks', 'on', 'nopass', '~' + PREFIX + '*', 'resetchannels', '&%sinbox:*' % PREFIX,
                '-@all', *listed)
     case.redis('FLUSHALL')
@@ -835,14 +875,19 @@ def rights(case):
         case.release('d', name)
         case.beat('c', name, flags=1)
         case.release('c', name)
+    case.acquire('a', 'p')
+    case.acquire('b', 'p', flags=9, window=10 ** 6)
+    time.sleep(0.2)
+    case.release('a', 'p')
+    equal(case.who('p'), ([], ['b']))  # nobody listens, and it may see that
     case.call('seal', [CLUSTER], EPOCH, NEXT)
-    run = set(re.findall(r'cmdstat_(\w+):', admin('INFO', 'commandstats').decode()))
+    run = set(re.findall(r'cmdstat_(\w+)[|:]', admin('INFO', 'commandstats').decode()))
     equal({c.lower() for c in used} - run, set())
     case.call.redis.close()
 
 
 CASES = [counters, tokens_end, floors, write_backs, slots, attempts, tombstones, stamps, yielding, messages, to_the_millisecond,
-         max_ttl, epochs, uninitialised, clock_set_back, jumping_clock, alone, few_calls, long_queue, many_at_once, full_server,
+         max_ttl, epochs, uninitialised, dead_heirs, clock_set_back, jumping_clock, alone, few_calls, long_queue, many_at_once, full_server,
          another_version, real_clock, rights]
 SERVER_OWN = [floors, few_calls, real_clock, rights]  # its own clock, or dice
 

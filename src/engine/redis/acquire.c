@@ -22,6 +22,7 @@
 #define FLAG_WAIT     1
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
+#define FLAG_HEARS    8 /* the server that keeps the name has our inbox, too */
 
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
@@ -112,7 +113,8 @@ void hfi_rd_ask(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_command_add_number(command, claim->permits);
     hfi_command_add_number(command, (wait->op->may_wait ? FLAG_WAIT : 0) |
                                         (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                                        (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0));
+                                        (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
+                                        (conn->inbox_up && !conn->slots ? FLAG_HEARS : 0));
     hfi_command_add_number(command, claim->tokens_wanted);
     hfi_command_add_number(command, claim->ttl_ms);
     hfi_command_add_number(command, claim->lock_delay_ms);
@@ -190,8 +192,8 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
         return;
     case 'Q':
         /* The first copy may have been queued, granted and passed over; its message, with this
-         * attempt, may still come, and would be taken for a grant of what stands in line now. It
-         * keeps its place under a new number. */
+         * attempt, may still come. On one server its token tells that (wait->past); after a failover
+         * the other server may know of fewer tokens. It keeps its place under a new number. */
         if (call->copied)
             hfi_rd_ask(conn, wait);
         else

@@ -19,14 +19,20 @@ void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi
                    int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
+    const struct hfi_reply *last = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
     int64_t beat_ms = hfi_rd_window_ms(wait->claim->ttl_ms) / 3;
 
+    if (!next || !last || last->integer < 0) {
+        hfi_rd_odd(conn, wait);
+        return;
+    }
     if (beat_ms < RD_BEAT_MIN_MS)
         beat_ms = RD_BEAT_MIN_MS;
-    if (next && next->integer > 0 && next->integer + EARLY_MS < beat_ms)
+    if (next->integer > 0 && next->integer + EARLY_MS < beat_ms)
         beat_ms = next->integer + EARLY_MS;
     wait->state = RD_WAIT_QUEUED;
     wait->heard_ms = sent_ms;
+    wait->past = (uint64_t)last->integer;
     wait->beat_ms = hfi_now_ms() + beat_ms;
     if (wait->beat_ms < conn->beat_ms)
         conn->beat_ms = wait->beat_ms;

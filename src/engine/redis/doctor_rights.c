@@ -78,6 +78,7 @@ static void judge(const struct hfi_report *r, char *refused)
         hfi_report(
             r, HF_WARNING, "rights",
             "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
+            "PUBSUB a waiter that died keeps the name idle for up to 10 seconds; without "
             "DEL neither cells can be deleted nor a queue whose name was lost; without GET, SET "
             "and INCRBY there are no counters",
             refused);
@@ -91,7 +92,7 @@ static void judge(const struct hfi_report *r, char *refused)
 /* Are those all that locks can do without? */
 static bool is_spare(const char *words)
 {
-    static const char *const spare[] = { "DEL", "PUBLISH", "GET", "SET", "INCRBY" };
+    static const char *const spare[] = { "DEL", "PUBLISH", "PUBSUB", "GET", "SET", "INCRBY" };
 
     while (*words) {
         size_t len = strcspn(words, " "), i = 0;

@@ -7,6 +7,11 @@
  * last enqueue or heartbeat that the server answered with "still waiting". That is earlier
  * than the server's own reading of it, which is no later than the grant: so we may stop
  * early but never late, without knowing when the message was sent.
+ *
+ * That the grant is no earlier than that answer is seen by its token: the answer says which token was the
+ * last one then. The attempt number alone does not show it: the waiter may have been granted
+ * under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
+ * put it in line again; heartbeats do not tell the difference.
  */
 #include "engine/redis/rd.h"
 
@@ -94,8 +99,8 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
         return;
     }
     if (payload[0] != 'G' || !wait || !number(&at, &attempt) || !number(&at, &token) ||
-        !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt || tokens == 0 ||
-        tokens > claim->tokens_wanted)
+        !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt ||
+        token <= wait->past || tokens == 0 || tokens > claim->tokens_wanted)
         return;
     if (!wait->call && wait->state == RD_WAIT_QUEUED &&
         hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {

@@ -111,7 +111,8 @@ struct rd_wait {
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
     int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
-    int64_t beat_ms;  /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
+    uint64_t past; /* the last token of the name then: a grant that is ours now has a larger one */
+    int64_t beat_ms;     /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
     hf_status confirmed; /* CONFIRMING: what the renewal said */
     hf_status stop;      /* HF_OK, or what the op is to end with */
 };

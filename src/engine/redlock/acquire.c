@@ -19,6 +19,7 @@
 #define FLAG_WAIT     1
 #define FLAG_BARGE    2
 #define FLAG_DETACHED 4
+#define FLAG_HEARS    8 /* our inbox is subscribed at every node that is asked */
 
 #define LIMIT_MIN_MS 250 /* how long an attempt waits for answers: a tenth of the ttl, but ... */
 #define LIMIT_MAX_MS 2000
@@ -164,7 +165,15 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     hfi_rl_step(conn, wait);
 }
 
-static void add_request(struct rl_round *round, const struct rl_wait *wait)
+static bool hears(const struct hfi_conn *conn, uint32_t nodes)
+{
+    for (unsigned i = 0; i < conn->n; i++)
+        if (nodes & 1u << i && !conn->nodes[i].inbox_up)
+            return false;
+    return true;
+}
+
+static void add_request(struct rl_round *round, const struct rl_wait *wait, uint32_t nodes)
 {
     struct hfi_conn *conn = round->conn;
     const struct hfi_claim *claim = wait->claim;
@@ -172,7 +181,8 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait)
 
     uint64_t flags = (wait->op->may_wait ? FLAG_WAIT : 0) |
                      (claim->flags & HFI_CLAIM_BARGE ? FLAG_BARGE : 0) |
-                     (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0);
+                     (claim->flags & HFI_CLAIM_DETACHED ? FLAG_DETACHED : 0) |
+                     (hears(conn, nodes) ? FLAG_HEARS : 0);
     const uint64_t numbers[] = {
         round->attempt,
         (uint64_t)claim->mode,
@@ -223,7 +233,7 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
     memcpy(round->owner, wait->claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     round->wanted = still_wanted;
-    add_request(round, wait);
+    add_request(round, wait, nodes);
     wait->hold->sent |= nodes;
     for (unsigned i = 0; i < conn->n; i++)
         if (nodes & 1u << i) {

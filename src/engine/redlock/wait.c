@@ -8,6 +8,12 @@
  * winner, and no further command. Where they differ, nobody may have a majority. Then everybody who holds a
  * part asks the nodes that it holds to give it to an earlier waiter, if there is one there: so the
  * earliest gets all of them. (scripts/README.md, "Yielding".)
+ *
+ * A message may tell of a grant that has ended: a node may have granted to us, passed us over when the window was
+ * over, and put us in line again for a late copy of our acquire. Each node has a line of its own, so the rule is
+ * one for each node: "queued" says the counter of the name there, every grant before that answer has a counter
+ * of at most that, and a message counts only beyond it (`known`). Between an acquire that is sent again and its answer no
+ * message counts. The simulation has the mutant that leaves this out (RL_STALE_MESSAGE in test/sim).
  */
 #include "engine/redlock/rl.h"
 

@@ -13,7 +13,7 @@ local argv = ARGV
 local owner = argv[1]
 local want_mode, want_capacity, permits, flags, tokens = argv[2] + 0, argv[3] + 0, argv[4] + 0, argv[5] + 0, argv[6] + 0
 local ttl, delay, window, attempt, inbox, label = argv[7] + 0, argv[8] + 0, argv[9] + 0, argv[10], argv[11], argv[12]
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
+local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 16 - flags % 4 -- with HEARS
 
 local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 
@@ -22,6 +22,7 @@ local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 if got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] then
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
+    if holders > 0 and last > us + BACK then soon = 0 end -- the clock was set back: not here
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
     local token, count = last + 1, tokens
     if us > token then token = us end
@@ -80,8 +81,8 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
             soon, far, closed, tomb, exp, wexp, sweep))
         if moved then call('PEXPIREAT', name, exp) end
-        if waiters > 1 then return { 'Q', 0 } end
-        return { 'Q', now <= closed and closed - now + 1 or soon - now + 1 }
+        if waiters > 1 then return { 'Q', 0, last } end
+        return { 'Q', now <= closed and closed - now + 1 or soon - now + 1, last }
     end
 end
 
@@ -89,6 +90,7 @@ end
 
 open(got[1])
 expire()
+if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
 
 local function answer(reply)
     if dirty then save() end
@@ -98,7 +100,7 @@ end
 if got[2] then
     local deadline, token, count, own_permits, own_delay, own_ttl = unpack(HOLDER, got[2])
     if now <= deadline then
-        if now + ttl > deadline then deadline = now + ttl end
+        if now + ttl > deadline then deadline, own_ttl = now + ttl, math.max(own_ttl, ttl) end
         extend(owner, got[2], deadline, own_delay, own_ttl)
         promote()
         return answer({ 'G', token, count, deadline - now })
@@ -113,6 +115,7 @@ end
 local mine = waiters > 0 and call('HGET', wkey, owner)
 if mine then
     local beat, w, p, count, t, d, f, since, attempt_len = unpack(WAITER, mine)
+    mine = spoken(mine)
     call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 64) ..
         pack('<I4', #attempt) .. sub(mine, 69, 72) .. attempt .. sub(mine, WAITER_LEN + attempt_len + 1))
     touch_queue(window)
@@ -128,7 +131,7 @@ if mine then
     return answer(still_waiting(owner))
 end
 
-promote()
+barge = promote() or barge -- where all who wait are deaf, nobody is overtaken who is there
 if holders == 0 and waiters > 0 and (mode ~= want_mode or capacity ~= want_capacity) then head() end
 if holders > 0 or waiters > 0 then
     if mode ~= want_mode or capacity ~= want_capacity then

@@ -17,12 +17,13 @@ local function one(owner, window)
     local mine = waiters > 0 and call('HGET', wkey, owner)
     if waiters > 0 then call('LINDEX', qkey, 0) end
     expire()
+    if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
     if got[2] then
-        local deadline, token, tokens, permits, delay, ttl = unpack(HOLDER, got[2])
+        local deadline, token, tokens, permits, delay, ttl, since, flags, own = unpack(HOLDER, got[2])
         if now <= deadline then
             if now + window > deadline then deadline = now + window end
             call('PEXPIREAT', name, exp) -- a write that needs no memory
-            extend(owner, got[2], deadline, delay, ttl)
+            extend(owner, sub(got[2], 1, 64) .. pack('<d', math.max(window, own)) .. sub(got[2], 73), deadline, delay, ttl)
             promote()
             return { 'G', token, tokens, deadline - now }
         end
@@ -32,7 +33,7 @@ local function one(owner, window)
         return { 'N' }
     end
     touch_queue(window, true)
-    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
+    call('HSET', wkey, owner, pack('<dd', now, window) .. sub(spoken(mine), 17))
     promote()
     for i = 1, #fields, 2 do
         if fields[i] == 'h' .. owner then

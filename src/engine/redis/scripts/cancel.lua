@@ -11,6 +11,7 @@ local owner, tomb_ms = ARGV[1], tonumber(ARGV[2])
 local got = call('HMGET', name, 'm', 'h' .. owner)
 open(got[1])
 expire()
+if back and got[2] then got[2] = call('HGET', name, 'h' .. owner) end
 
 local reply = { 'N' }
 if got[2] then

@@ -5,7 +5,7 @@
 
 -- Begin with a name: `state` is its field m.
 local function open(state)
-    dirty, fields = false, {}
+    dirty, fields, back = false, {}, false
     if not state then
         mode, capacity, taken, holders, waiters, last = 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, exp, wexp, sweep = 0, 0, 0, 0, 0, 0, SWEEP
@@ -16,11 +16,23 @@ local function open(state)
     end
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, state)
+    back = last > us + BACK
+    local delay = back and closed > now and call('HGET', name, 'c')
+    local most = delay and now + unpack('<d', delay) or closed
+    if closed > most then closed, dirty = most, true end
+end
+
+-- Write fields of a hash: field, value, ...; however many.
+local function hset(key, list)
+    for i = 1, #list, 1000 do
+        call('HSET', key, spread(list, i, math.min(i + 999, #list)))
+    end
 end
 
 -- Write the state and the holder records, and let the key live long enough. An idle name keeps its
 -- last token for at least SLACK after that token's time has passed.
 local function save()
+    if us - 1 > last then last = us - 1 end -- no token is passed over by that
     local need = last / 1000
     if now > need then need = now end
     if holders == 0 and tomb == 0 then far = 0 end
@@ -33,9 +45,7 @@ local function save()
     fields[#fields + 1] = 'm'
     fields[#fields + 1] = pack(STATE, VERSION, mode, capacity, taken, holders, waiters, last,
         soon, far, closed, tomb, exp, wexp, sweep)
-    for i = 1, #fields, 1000 do
-        call('HSET', name, spread(fields, i, math.min(i + 999, #fields)))
-    end
+    hset(name, fields)
     if moved then call('PEXPIREAT', name, exp) end
 end
 
@@ -54,21 +64,31 @@ end
 
 -- A holder that ended uncleanly at `ended` closes the name for its lock delay.
 local function close(ended, delay)
-    if delay > 0 and ended + delay > closed then closed = ended + delay end
+    if delay > 0 and ended + delay > closed then
+        closed = ended + delay
+        fields[#fields + 1], fields[#fields + 2] = 'c', pack('<d', delay)
+        dirty = true
+    end
 end
 
 -- Take out whoever's time is over. Reads the records only when `soon` or `tomb` says that there may
--- be one, and then learns the true bounds.
+-- be one, or while they may be too far ahead (`back`), and then learns the true bounds. A record that ends later
+-- than it can was written before the clock went back.
 local function expire()
     if waiters > 0 and now > wexp then forget_queue() end
-    if not (holders > 0 and now > soon or tomb > 0 and now > tomb) then return end
-    local all, dead = call('HGETALL', name), {}
-    soon, far, tomb, dirty = 0, 0, 0, true
+    if not (holders > 0 and (back or now > soon) or tomb > 0 and (back or now > tomb)) then return end
+    local all, dead, moved = call('HGETALL', name), {}, {}
+    soon, far, tomb = 0, 0, 0
     for i = 1, #all, 2 do
         local field, record = all[i], all[i + 1]
         local kind = byte(field)
         if kind == 104 then -- h
-            local deadline, token, tokens, permits, delay = unpack(HOLDER, record)
+            local deadline, token, tokens, permits, delay, ttl, since, flags, window = unpack(HOLDER, record)
+            local most = now + math.max(ttl, window)
+            if deadline > most then
+                deadline = most
+                moved[#moved + 1], moved[#moved + 2] = field, pack('<d', deadline) .. sub(record, 9)
+            end
             if now > deadline then
                 dead[#dead + 1] = field
                 taken, holders = taken - permits, holders - 1
@@ -79,6 +99,11 @@ local function expire()
             end
         elseif kind == 120 then -- x
             local over = unpack('<d', record)
+            local most = now + (#record > 8 and unpack('<d', record, 9) or TOMBSTONE)
+            if over > most then
+                over = most
+                moved[#moved + 1], moved[#moved + 2] = field, pack('<d', over) .. sub(record, 9)
+            end
             if now > over then
                 dead[#dead + 1] = field
             else
@@ -88,6 +113,11 @@ local function expire()
         end
     end
     hdel(name, dead)
+    if moved[1] then
+        call('HDEL', name, '') -- a write that needs no memory
+        hset(name, moved)
+    end
+    if not back or dead[1] or moved[1] then dirty = true end
 end
 
 -- The block of tokens that a grant would get: the first, and how many (see AHEAD); nil if none is left.
@@ -135,6 +165,18 @@ local function leave(owner)
     if waiters <= 0 then waiters, wexp, sweep = 0, 0, SWEEP end
 end
 
+-- The clock was set back: whoever waits has spoken now, and has one window for the next time.
+local function hear_all()
+    local all, heard = call('HGETALL', wkey), {}
+    for i = 1, #all, 2 do
+        if unpack('<d', all[i + 1]) > now then
+            heard[#heard + 1], heard[#heard + 2] = all[i], pack('<d', now) .. sub(all[i + 1], 9)
+        end
+    end
+    call('HDEL', wkey, '') -- a write that needs no memory
+    hset(wkey, heard)
+end
+
 -- The first waiter that is alive, and its record; those before it leave.
 local function head()
     while waiters > 0 do
@@ -146,19 +188,64 @@ local function head()
         local record = call('HGET', wkey, owner)
         if record then
             local beat, window = unpack('<dd', record)
+            if beat > now then hear_all() end
             if now <= beat + window then return owner, record end
         end
         leave(owner)
     end
 end
 
+-- Would nobody hear a message to this waiter? Only where that is known: a server that keeps both the name and the
+-- inbox counts its listeners (not in a cluster, where an inbox is at any node; nor without the right to ask).
+local function deaf(record)
+    local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len = unpack(WAITER, record)
+    if flags % 16 < HEARS or now <= beat + FRESH then return false end
+    local inbox_at = WAITER_LEN + attempt_len
+    return redis.pcall('PUBSUB', 'NUMSUB', sub(record, inbox_at + 1, inbox_at + inbox_len))[2] == 0
+end
+
+-- The first waiter that is alive and would hear of a grant, and its record. (The caller, if it waits, has spoken
+-- just now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep the name
+-- for its window. It is passed over and keeps its place: nothing is granted or said to it, so it cannot think that
+-- it holds, wherever it may be connected. (What PUBLISH answers would be too late: a message that reached nobody
+-- here may reach a client at a replica.) If it lives, its next heartbeat is its turn.
+local function heir()
+    local at = 0
+    while at < waiters do
+        local owner = call('LINDEX', qkey, at)
+        if not owner then
+            if at == 0 then forget_queue() end
+            return nil
+        end
+        local record = call('HGET', wkey, owner)
+        local beat, window = 0, 0
+        if record then beat, window = unpack('<dd', record) end
+        if beat > now then hear_all() end
+        if now > beat + window then
+            leave(owner)
+        elseif at == DEAF or not deaf(record) then
+            return owner, record
+        else
+            at = at + 1
+        end
+    end
+end
+
+-- What is left of a waiter's record when it speaks and does not hear: from now on it is granted to in its turn
+-- all the same, and its heartbeats find out. So it loses a turn once at most.
+local function spoken(record)
+    if not deaf(record) then return record end
+    return sub(record, 1, 48) .. pack('<d', unpack('<d', record, 49) % HEARS) .. sub(record, 57)
+end
+
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and is
 -- told on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
+-- Answers true where there is room and none of the waiters would hear of it.
 local function promote()
     while waiters > 0 and now > closed and taken < capacity do
-        local owner, record = head()
-        if not owner then return end
+        local owner, record = heir()
+        if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
             unpack(WAITER, record)
         if permits > capacity - taken then return end
@@ -193,17 +280,19 @@ local function next_change()
     return 0
 end
 
--- What to answer to a waiter: `next` is for the first one only.
+-- What to answer to a waiter: `next` is for the first one only. Every token given so far is at most
+-- `last`, so a grant message with a larger one was made after this answer, to a waiter that was in the
+-- queue at this moment. One with a token up to `last` tells of a grant that was before, and has ended.
 local function still_waiting(owner)
-    if waiters > 1 and head() ~= owner then return { 'Q', 0 } end
-    return { 'Q', next_change() }
+    if waiters > 1 and head() ~= owner then return { 'Q', 0, last } end
+    return { 'Q', next_change(), last }
 end
 
 -- Leave a tombstone: an acquire of this owner that comes late is refused.
 local function bury(owner, ms)
     local over = now + ms
     fields[#fields + 1] = 'x' .. owner
-    fields[#fields + 1] = pack('<d', over)
+    fields[#fields + 1] = pack('<dd', over, ms)
     if tomb == 0 then tomb = over end
     if over > far then far = over end
     dirty = true

@@ -34,8 +34,8 @@ for i = 1, #all, 2 do
             close(deadline, delay)
         else
             permits_taken = permits_taken + permits
-            shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags, age(since),
-                deadline - now, ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
+            shown[#shown + 1] = { sub(all[i], 2), token, first, tokens, permits, flags % HEARS, age(since),
+                math.min(deadline - now, math.max(ttl, window)), ttl, delay, tid, sub(record, HOLDER_LEN + inbox_len + 1) }
         end
     end
 end
@@ -49,7 +49,7 @@ if waiters > 0 then
             local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
                 unpack(WAITER, record)
             if now <= beat + window then
-                queue[#queue + 1] = { order[i], permits, flags, age(since), ttl,
+                queue[#queue + 1] = { order[i], permits, flags % HEARS, age(since), ttl,
                     sub(record, WAITER_LEN + attempt_len + inbox_len + 1) }
             end
         end

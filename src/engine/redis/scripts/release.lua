@@ -38,6 +38,10 @@ if got[1] and byte(got[1]) == VERSION and got[2] and tomb_ms == 0 then
         if record then
             local beat, window, wpermits, wtokens, ttl, wdelay, wflags, since, attempt_len, inbox_len =
                 unpack(WAITER, record)
+            if wflags % 16 >= HEARS and now > beat + FRESH and redis.pcall('PUBSUB', 'NUMSUB', sub(record,
+                WAITER_LEN + attempt_len + 1, WAITER_LEN + attempt_len + inbox_len))[2] == 0 then
+                beat = 0 -- nobody would hear it: see heir()
+            end
             local first = last + 1
             if us > first then first = us end
             if first + wtokens > us + AHEAD then wtokens = math.max(1, us + AHEAD - first) end

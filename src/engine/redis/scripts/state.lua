@@ -12,6 +12,9 @@
 --   last    >= every token ever given, and < us + AHEAD unless the clock went back: a block is made shorter
 --              (of one token at least) where it would end later. So a server that has lost everything gives
 --              larger tokens than before as soon as AHEAD has passed
+--   last     is also at least the clock's reading, in microseconds and less one, at which any deadline, or the
+--            end of a lock delay, was written: last > us + BACK means that the clock was set back since
+--   closed  <= the clock's reading when it was written + the field c, a lock delay
 --   the name's key expires later than now, far, closed, wexp and `last` as a time
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
 --
@@ -31,6 +34,12 @@
 --
 -- Time: milliseconds, rounded down. Something is over when now > its end, so that what was
 -- granted for t ms lasts at least t ms of the server's clock.
+--
+-- A clock that is set back would keep a dead holder's record for as long as it went back. But a deadline is
+-- never further ahead than the longest that its holder was promised, its ttl or its window, from the moment it was
+-- written. So one that is was written before the clock went back, and becomes exactly that, counted from
+-- now on (common.lua: expire): a living holder has all that it was promised, and renews; a dead one
+-- goes then. A clock that went back by a second or less is not noticed, and lengthens a lease by no more.
 
 local spread = unpack
 local call, pack, unpack, sub, byte = redis.call, struct.pack, struct.unpack, string.sub, string.byte
@@ -46,6 +55,11 @@ local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ah
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local DETACHED = 4
+local HEARS = 8 -- a waiter's inbox is at this very server, so that the server knows whether its process is there
+local FRESH = 100 -- milliseconds after a waiter has spoken in which nobody asks whether it is there (1 us a hand-over)
+local DEAF = 64 -- as many waiters that nobody would hear for are passed over in one call
+local BACK = 1000000 -- microseconds: tokens are not so far ahead of the clock by themselves
+local TOMBSTONE = 60000 -- milliseconds: of a tombstone that does not say how long it was meant to last
 
 local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]
@@ -57,5 +71,6 @@ local last -- highest token
 local soon, far, closed -- times; closed: no grants before this is over (lock delay)
 local tomb -- when to look for tombstones that are over; 0: there are none
 local exp, wexp, sweep -- expiry of the name's key and of the queue's; see SWEEP
+local back -- the clock was set back since something of this name was written
 local dirty -- the state must be saved
 local fields -- holder records to be written with it: field, record, ...

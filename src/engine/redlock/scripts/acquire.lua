@@ -64,7 +64,7 @@ if home[1] and home[3] and got[1] and byte(got[1]) == VERSION and not got[2] and
         if stamp > us then stamp = us elseif stamp < us - BELIEVED then stamp = us - BELIEVED end
         if flags % 2 >= 1 and waiters < sweep and (waiters == 0 or now <= wexp) and c < TOKEN_LIMIT and
             call('HSETNX', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay,
-                flags % 8 >= DETACHED and DETACHED or 0, now, attempt, stamp, start, #inbox) ..
+                flags % 16 - flags % 4, now, attempt, stamp, start, #inbox) ..
                 epoch .. inbox .. label) == 1 then
             call('ZADD', qkey, string.format('%.0f', stamp), owner)
             if waiters == 0 or wexp <= now + window then
@@ -95,7 +95,7 @@ n.join(home[1], home[2])
 if epoch ~= node.epoch then return { 'E', node.epoch } end
 if math.max(ttl, window) + delay > node.max_ttl then return { 'T', node.max_ttl } end
 if want_mode == 2 and permits > SLOTS_MAX then error('too many slots for one lease') end
-local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 8 >= 4 and DETACHED or 0
+local wait, barge, detached = flags % 2 >= 1, flags % 4 >= 2, flags % 16 - flags % 4 -- with HEARS
 node.proposal = wanted
 got = n.load(owner, true, got)
 n.set_count(home[3])
@@ -145,7 +145,7 @@ if mine then
     n.leave(owner)
 end
 
-if not replaced then n.promote() end
+if not replaced then barge = n.promote() or barge end -- where all who wait are deaf, nobody is overtaken who is there
 if n.holders == 0 and n.waiters > 0 then n.head() end
 if n.holders == 0 and n.waiters == 0 then
     if now > n.closed or wait then n.mode, n.capacity, n.used = want_mode, want_capacity, '' end

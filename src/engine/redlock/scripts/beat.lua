@@ -25,7 +25,7 @@ node.proposal = ARGV[2] + 0
 
 -- Whether the first waiter comes before this one.
 local function preceded(owner, stamp)
-    local first, record = n.head()
+    local first, record = n.heir()
     if not first then return false end
     local score = unpack('<d', record, 73)
     return score < stamp or score == stamp and first < owner
@@ -45,7 +45,7 @@ local function one(owner, attempt, window, yield, back)
             if window > node.max_ttl - delay then window = node.max_ttl - delay end
             call('PEXPIREAT', n.key, n.exp) -- a write that needs no memory
             stamp = n.believe(stamp, since * 1000 + 999)
-            if yield and (back and n.head() or preceded(owner, stamp)) then
+            if yield and (back and n.heir() or preceded(owner, stamp)) then
                 call('HDEL', n.key, 'h' .. owner)
                 n.vacate(permits, slots)
                 if back then n.promote() end -- before we are in the queue
@@ -69,7 +69,8 @@ local function one(owner, attempt, window, yield, back)
         if own == attempt and sub(mine, WAITER_EPOCH, WAITER_LEN) == node.epoch then
             if window > node.max_ttl - delay then window = node.max_ttl - delay end
             n.touch_queue(window, true)
-            call('HSET', n.wkey, owner, pack('<dd', now, window) .. sub(mine, 17))
+            if n.deaf(mine) then flags = flags % HEARS end -- it is there, and will not be passed over again
+            call('HSET', n.wkey, owner, pack('<dd', now, window) .. sub(mine, 17, 48) .. pack('<d', flags) .. sub(mine, 57))
             n.promote()
             return n.place(owner)
         end

@@ -39,7 +39,7 @@ function n.parse(m)
     local deadline = now + left
     local since = deadline - ttl
     local record = pack(HOLDER, deadline, ttl, window, c, 0, 0, tokens, 1, 0, since,
-        flags % 8 >= DETACHED and DETACHED or 0, attempt, stamp, start, limit, inbox_len, 0) .. sub(m, at + 116)
+        flags % 16 - flags % 4, attempt, stamp, start, limit, inbox_len, 0) .. sub(m, at + 116)
     return owner, record, pack(STATE, VERSION, 0, 1, 1, 1, 0, deadline, deadline, 0, 0, deadline + 2 * SLACK, 0,
         SWEEP, now)
 end
@@ -321,13 +321,47 @@ function n.head()
     end
 end
 
+-- Would nobody hear a message to this waiter? Not known without the right to ask.
+function n.deaf(record)
+    local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
+        unpack(WAITER, record)
+    if flags % 16 < HEARS or now <= beat + FRESH then return false end
+    return redis.pcall('PUBSUB', 'NUMSUB', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len))[2] == 0
+end
+
+-- The first waiter that is alive, of this epoch, and would hear of a grant, and its record. (The caller, if it waits,
+-- has spoken just now, and hears by the answer.) One that would not hear is dead, as a rule, and would keep this
+-- node for its window. It is passed over and keeps its place: nothing is granted or said to it, so
+-- this node's vote cannot be counted by two. If it lives, its next heartbeat is its turn.
+function n.heir()
+    local at = 0
+    while at < n.waiters do
+        local owner = call('ZRANGE', n.qkey, at, at)[1]
+        if not owner then
+            if at == 0 then n.forget_queue() end
+            return nil
+        end
+        local record = call('HGET', n.wkey, owner)
+        local beat, window = 0, 0
+        if record then beat, window = unpack('<dd', record) end
+        if now > beat + window or sub(record, WAITER_EPOCH, WAITER_LEN) ~= node.epoch then
+            n.leave(owner)
+        elseif at == DEAF or not n.deaf(record) then
+            return owner, record
+        else
+            at = at + 1
+        end
+    end
+end
+
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
 -- at, so a writer or a large request is never overtaken here. Each winner gets its window, and is
 -- told on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
+-- Answers true where there is room and none of the waiters would hear of it.
 function n.promote()
     while node.epoch and n.waiters > 0 and now > n.closed and n.taken < n.capacity do
-        local owner, record = n.head()
-        if not owner then return end
+        local owner, record = n.heir()
+        if not owner then return true end
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
             unpack(WAITER, record)
         if permits > n.capacity - n.taken then return end

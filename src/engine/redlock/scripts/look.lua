@@ -41,7 +41,7 @@ for i = 1, #all, 2 do
         if now > deadline then
             n.close(deadline, delay)
         else
-            shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags, age(since),
+            shown[#shown + 1] = { sub(all[i], 2), attempt, c, tokens, permits, flags % HEARS, age(since),
                 math.min(deadline - now, math.max(ttl, window)), ttl, delay, held, tid,
                 n.slots_of(record, inbox_len, slots_len), sub(record, HOLDER_LEN + inbox_len + slots_len + 1) }
         end
@@ -57,7 +57,7 @@ if n.waiters > 0 then
             local beat, window, permits, tokens, ttl, delay, flags, since, attempt, stamp, start, inbox_len =
                 unpack(WAITER, record)
             if now <= beat - back + window then
-                queued[#queued + 1] = { order[i], attempt, permits, flags, age(since - back), ttl, stamp,
+                queued[#queued + 1] = { order[i], attempt, permits, flags % HEARS, age(since - back), ttl, stamp,
                     sub(record, WAITER_LEN + inbox_len + 1) }
             end
         end

@@ -40,6 +40,10 @@ if home[1] and home[3] and got[2] and byte(got[1]) == VERSION and tomb_ms == 0 a
         if record and string.find(home[1], sub(record, WAITER_EPOCH, WAITER_LEN), 2, true) == 2 then
             local beat, window, permits, tokens, ttl, delay, flags, since, its, stamp, start, inbox_len =
                 unpack(WAITER, record)
+            if flags % 16 >= HEARS and now > beat + FRESH and
+                redis.pcall('PUBSUB', 'NUMSUB', sub(record, WAITER_LEN + 1, WAITER_LEN + inbox_len))[2] == 0 then
+                beat = 0 -- nobody would hear it: see heir()
+            end
             local top, floor = unpack('<dd', home[2])
             local proposed, c = ARGV[5] + tokens - 1, unpack('<d', home[3]) + tokens
             if proposed > c and (ARGV[5] + 0 <= us + AHEAD or proposed <= top) then c = proposed end

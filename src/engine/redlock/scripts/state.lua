@@ -53,6 +53,9 @@ local SLACK = 60000 -- keys outlive what is in them by this, and are not set ane
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local SLOTS_MAX = 4096 -- that one lease can have
 local DETACHED = 4
+local HEARS = 8 -- a waiter listened to its inbox here when it asked, so that we know whether its process is there
+local FRESH = 100 -- milliseconds after a waiter has spoken in which nobody asks for that
+local DEAF = 64 -- as many waiters that nobody would hear for are passed over in one call
 
 -- Two tables, because a function that is made anew for every call pays for each variable that it shares
 -- (with 40 of them common.lua costs 11 microseconds a call).
