@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Standard output. A result that nobody could read is a failure: a full disk or
- * a closed pipe must not look like success to the script that asked.
+ * a closed pipe must not look like success to the script that asked. But a closed
+ * pipe is no news for whoever closed it.
  */
 #include "cli.h"
 
@@ -27,7 +28,8 @@ int out_finish(const struct cli *cli)
     if (!error)
         return EXIT_FINE;
 
-    say_error("write error: %s", strerror(error));
+    if (error != EPIPE) /* `| head -1`: the reader has what it wanted, and the code tells a script */
+        say_error("write error: %s", strerror(error));
     return EXIT_OUTPUT;
 }
 

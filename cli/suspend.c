@@ -68,6 +68,8 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
 
     seen = kin_signal(&run->kin, 0, &choice);
     if (seen.moving == 0) {
+        if (seen.alive == 0) /* or /proc does not show it */
+            child_signal(&run->child, SIGSTOP);
         if (stop->group)
             child_take_tty(&run->child);
         signals_stop(stop->number, stop->group);

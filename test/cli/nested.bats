@@ -90,14 +90,54 @@ load helper
     exits 3 timeout 20 holdfast run x -- sh -c 'holdfast run x --max-hold 1s -- sleep 1000; [ $? = 76 ] && exit 3'
 }
 
-@test "the outer run is killed: the inner one ends its command, 76" {
-    begin holdfast run x -- sh -c 'setsid sh -c "holdfast run x -- sh -c \"touch in; exec sleep 1000\"; echo \$? >inner" & while :; do sleep 0.1; done'
+@test "the outer run is killed: the inner one ends its command at once, for the lease has ended; 76" {
+    begin holdfast run x -- sh -c 'setsid sh -c "holdfast run x --kill-after 100s -- sh -c \"trap : TERM; touch in; while :; do sleep 0.05; done\"; echo \$? >inner" & while :; do sleep 0.1; done'
     pid=$!
     eventually test -e in
     kill -KILL $pid
     eventually test -s inner
     [[ $(cat inner) == 76 ]]
     eventually is_free x
+}
+
+# old_outer WORD...: a run around an inner one, as it was before GRANTED had a grace, sends these words
+old_outer() {
+    timeout 60 python3 -c '
+import os, socket, struct, subprocess, sys, time
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+inner = subprocess.Popen(["holdfast", "run", "x", "--kill-after", "100s", "--", "sh", "-c",
+                          "echo $HOLDFAST_TOKEN >token; trap : TERM; touch in; while :; do sleep 0.05; done"],
+                         pass_fds=[theirs.fileno()],
+                         env=dict(os.environ, HOLDFAST_RUN_FD=f"{theirs.fileno()}:{os.fstat(theirs.fileno()).st_ino}"))
+_, fds, _, _ = socket.recv_fds(ours, 8192, 1)
+inner_end = socket.socket(fileno=fds[0])
+inner_end.send(struct.pack("=IIQ", 1, 0, 4711)) # GRANTED, nothing, token
+while not os.path.exists("in"): time.sleep(0.01)
+for word in sys.argv[1:]:
+    inner_end.send(struct.pack("=IIQ", int(word), 0, 0))
+inner_end.close()
+sys.exit(inner.wait())' "$@"
+}
+
+@test "an outer run of an older version: the inner one works, and ends its command early enough for any ttl" {
+    exits 76 old_outer
+    [[ $(cat token) == 4711 ]]
+    rm in
+    exits 76 old_outer 4 # LOST
+}
+
+@test "an inner run of an older version gets its token, and is told of the grace in what it does not read" {
+    exits 0 timeout 20 holdfast run x --kill-after 2s --ttl 60s -- python3 -c '
+import os, socket, struct
+fd = int(os.environ["HOLDFAST_RUN_FD"].split(":")[0])
+location = ("file:" + os.path.realpath("store")).encode()
+for kind in range(8): # the number of a mutex
+    hello = struct.pack("=IIII", 0x48465231, kind, 1, len(location)) + b"x" + location
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    socket.send_fds(socket.socket(fileno=os.dup(fd)), [hello], [theirs.fileno()])
+    word, grace, token = struct.unpack("=IIQ", ours.recv(16))
+    if word == 1: break
+assert (word, grace, token) == (1, 2000, int(os.environ["HOLDFAST_TOKEN"])), (word, grace, token)'
 }
 
 @test "an environment that outlived its run is an ordinary acquire" {

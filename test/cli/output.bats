@@ -13,13 +13,13 @@ load helper
     exits 74 sh -c 'holdfast watch >&-'
 }
 
-@test "a closed pipe: a message and 74, no silent death" {
+@test "a closed pipe: 74, and not a word" {
     exits 74 python3 -c '
 import os, subprocess, sys
 r, w = os.pipe()
 os.close(r)
 sys.exit(subprocess.call(["holdfast", "completion", "bash"], stdout=w))'
-    says "write error: Broken pipe"
+    [[ -z $output ]]
 }
 
 @test "doctor: where, who chose it, findings; the exit code is the worst" {
