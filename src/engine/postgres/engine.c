@@ -58,7 +58,8 @@ static const struct hfi_engine lease = {
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump =
-                  "forward: leases end early, the token fences; back: they last longer",
+                  "forward: leases end early, the token fences; back: a dead holder keeps its "
+                  "name for a ttl more",
               .on_server_loss =
                   "a restart forgets nothing that was committed durably; a standby that "
                   "takes over may lack the last grants unless replication is "
