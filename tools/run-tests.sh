@@ -5,6 +5,8 @@
 # LABELS is a regular expression over whole labels (unit|sim); empty: all. The last line is
 # "N passed, N failed" over all builds. A test that did not run (skipped, not built) has failed, and
 # so has a build in which no test has such a label: nothing may look green because it was not there.
+# Only what a test cannot do on this machine is skipped, if the test says so in words that are listed
+# below: such tests are named, and the last line is "N passed, N failed, N skipped".
 # For the same reason a run called asan or tsan first proves that its sanitizers are on, and has failed
 # otherwise.
 # TEST_JOBS: tests at a time; by default one more than twice the processors, for most of them wait.
@@ -12,7 +14,12 @@ set -u
 
 passed=0
 failed=0
+skipped=0
 summary=()
+skips=()
+
+# After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
+may_skip=('mounts are not permitted here')
 
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export ASAN_OPTIONS="strict_string_checks=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
@@ -27,6 +34,16 @@ fi
 
 declare -A sanitizers=([asan]='address undefined' [tsan]=thread)
 caught=$(dirname "$0")/../test/sanitizers/caught.sh
+
+# Name and reason of every test of a report that did not run.
+skipped_tests() {
+    awk '
+        /<testcase / { match($0, /name="[^"]*"/); name = substr($0, RSTART + 6, RLENGTH - 7); skipped = 0; reason = "" }
+        /<skipped/ { skipped = 1 }
+        /^(.*<system-out>)?SKIPPED: / { reason = $0; sub(/.*SKIPPED: /, "", reason); sub(/<.*/, "", reason) }
+        /<\/testcase>/ { if (skipped) print name "\t" reason }
+    ' "$1" 2>/dev/null
+}
 
 for run in "$@"; do
     IFS=: read -r name dir labels <<<"$run"
@@ -63,13 +80,25 @@ for run in "$@"; do
     total=${total:-0}
     bad=$(($(count failures || true) + $(count disabled || true) + $(count skipped || true) + 0))
     [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
-    good=$((total > bad ? total - bad : 0))
+    left_out=0
+    while IFS=$'\t' read -r test reason; do
+        skips+=("$name $test: ${reason:-it did not run}")
+        for allowed in "${may_skip[@]}"; do
+            [ "$reason" = "$allowed" ] && left_out=$((left_out + 1))
+        done
+    done < <(skipped_tests "$report")
+    bad=$((bad - left_out))
+    good=$((total > bad + left_out ? total - bad - left_out : 0))
     passed=$((passed + good))
     failed=$((failed + bad))
-    summary+=("$(printf '%-8s %4d passed %4d failed %5d s' "$name" "$good" "$bad" $((SECONDS - start)))")
+    skipped=$((skipped + left_out))
+    summary+=("$(printf '%-8s %4d passed %4d failed %4d skipped %5d s' "$name" "$good" "$bad" "$left_out" $((SECONDS - start)))")
 done
 
 echo
 printf '%s\n' "${summary[@]}"
-echo "$passed passed, $failed failed"
+[ ${#skips[@]} -eq 0 ] || printf 'skipped: %s\n' "${skips[@]}"
+closing="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || closing="$closing, $skipped skipped"
+echo "$closing"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

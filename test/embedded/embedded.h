@@ -44,6 +44,13 @@ const char *lease_file(void);
 /* Overwrite bytes of a file of the store. */
 void scribble(const char *file, off_t at, const void *bytes, size_t len);
 
+/* A case that mounts something: it is skipped where nobody may. embedded_result(), of what
+ * cmocka_run_group_tests() said, is what main() returns then: SKIPPED_STATUS and the reason if some case
+ * was skipped and none failed. */
+#define SKIPPED_STATUS 77
+void need_mounts(void);
+int embedded_result(int failed);
+
 /* ---- actors ----------------------------------------------------------------------- */
 
 /* What an actor is asked, and what it answers. Plain data: both cross a socket. */

@@ -355,6 +355,7 @@ static void read_only_file_system(void **state)
 
     (void)state;
     need_root();
+    need_mounts();
     assert_int_equal(mkdir(place, 0755), 0);
     other = actor_start_raw();
     OK(actor_do(other, do_make_read_only, (struct ask){ 0 }));
@@ -392,6 +393,7 @@ static void fuse(void **state)
 
     (void)state;
     need_root();
+    need_mounts();
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         skip();
     snprintf(behind, sizeof behind, "%s.behind", place);
@@ -427,5 +429,5 @@ int main(void)
         TEST(fuse),
     };
 
-    return cmocka_run_group_tests_name("users", tests, NULL, NULL);
+    return embedded_result(cmocka_run_group_tests_name("users", tests, NULL, NULL));
 }
