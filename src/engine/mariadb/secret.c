@@ -52,7 +52,7 @@ hf_status hfi_ma_take_secret(struct hfi_url *url, char **password, hf_error *err
 {
     const char *file = hfi_url_take(url, "password_file");
     const char *name = hfi_url_take(url, "password_env");
-    const char *value = name ? getenv(name) : NULL;
+    const char *value = name ? secure_getenv(name) : NULL;
 
     if (!file && !name)
         return HF_OK;

@@ -320,7 +320,7 @@ static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_e
     if (file) {
         status = read_secret(url, file, &conf->password, err);
     } else {
-        value = getenv(name);
+        value = secure_getenv(name);
         conf->password = value ? hfi_strdup(value) : NULL;
         if (value && !conf->password)
             return hfi_error_memory(err);

@@ -177,7 +177,7 @@ static hf_status set_defaults(struct pg_conf *conf, hf_error *err)
         if (!get(conf, table[i][0]))
             status = set(conf, table[i][0], table[i][1], err);
     if (status == HF_OK && conf->hosts > 1 && !get(conf, "target_session_attrs") &&
-        !getenv("PGTARGETSESSIONATTRS"))
+        !secure_getenv("PGTARGETSESSIONATTRS"))
         status = set(conf, "target_session_attrs", "read-write", err);
     return status;
 }

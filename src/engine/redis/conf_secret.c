@@ -41,7 +41,7 @@ hf_status hfi_conf_secret(struct hfi_url *url, const char *what, char **secret, 
     if (!name)
         return HF_OK;
 
-    value = getenv(name);
+    value = secure_getenv(name);
     if (!value || !*value)
         return hfi_conf_wrong_param(url, env_key, HF_CONFIG,
                                     "names a variable that the environment does not have", err);

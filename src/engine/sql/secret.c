@@ -54,7 +54,7 @@ hf_status hfi_sq_secret(struct hfi_url *url, bool has_one, char **ret_secret, hf
         return wrong(url, key, HF_CONFIG, "names a second password", err);
     if (file)
         return read_file(url, file, ret_secret, err);
-    value = getenv(name);
+    value = secure_getenv(name);
     if (!value || !*value)
         return wrong(url, key, HF_CONFIG, "names a variable that is not set", err);
     *ret_secret = hfi_strdup(value);
