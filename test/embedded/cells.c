@@ -154,17 +154,30 @@ static void swapped_by_version_and_durable(void **unused)
     engine->close(conn);
 }
 
-/* Byte by byte as it was written before a record could have an end. */
+static void put_old(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *record, size_t len)
+{
+    uint64_t hash[2];
+    MDB_val key = { .mv_size = sizeof hash, .mv_data = hash };
+    MDB_val value = { .mv_size = len, .mv_data = (void *)(uintptr_t)record };
+
+    hfi_hash128(name, strlen(name), hash);
+    assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
+}
+
+/* Byte by byte as it was written before a record could have an end or a checksum. The first write gives all of them
+ * a checksum. */
 static void an_old_store_is_read(void **unused)
 {
     static const unsigned char record[] = { 41, 0,   0,   0,   0,   0,   0,   0,   5,
                                             0,  's', 't', 'o', 'c', 'k', 'o', 'l', 'd' };
+    static const unsigned char other[] = { 40, 0, 0, 0, 0, 0, 0, 0, 5, 0, 'o', 't', 'h', 'e', 'r' };
     struct hfi_conn *conn = open_at(url);
     uint64_t hash[2], version = 41;
     MDB_val key, value;
     struct hfi_op op;
     MDB_txn *txn;
     MDB_dbi dbi;
+    unsigned char changed[sizeof other + 4];
     MDB_env *env;
 
     (void)unused;
@@ -173,10 +186,16 @@ static void an_old_store_is_read(void **unused)
     key = (MDB_val){ .mv_size = 1, .mv_data = "v" };
     value = (MDB_val){ .mv_size = sizeof version, .mv_data = &version };
     assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
-    hfi_hash128("stock", 5, hash);
-    key = (MDB_val){ .mv_size = sizeof hash, .mv_data = hash };
-    value = (MDB_val){ .mv_size = sizeof record, .mv_data = (void *)(uintptr_t)record };
-    assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
+    put_old(txn, dbi, "stock", record, sizeof record);
+    put_old(txn, dbi, "other", other, sizeof other);
+    for (unsigned i = 0; i < 500; i++) { /* so many that pages are split when they grow */
+        unsigned char many[32] = { 1, 0, 0, 0, 0, 0, 0, 0, 7, 0 };
+        char name[16];
+
+        snprintf(name, sizeof name, "many%03u", i);
+        memcpy(many + 10, name, 7);
+        put_old(txn, dbi, name, many, sizeof many);
+    }
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
 
@@ -186,14 +205,24 @@ static void an_old_store_is_read(void **unused)
     expect_bytes(conn, "new", 42);
     engine->close(conn);
 
-    /* And one without an end is written as it always was: an older library can read it. */
+    /* All have a checksum now, also those that nobody wrote. */
+    assert_int_equal(count_records(), 503);
     env = open_file(&txn, &dbi);
+    hfi_hash128("other", 5, hash);
+    key = (MDB_val){ .mv_size = sizeof hash, .mv_data = hash };
     assert_int_equal(mdb_get(txn, dbi, &key, &value), 0);
-    assert_int_equal(value.mv_size, sizeof record);
-    assert_memory_equal((char *)value.mv_data + 8, record + 8, 7);
-    assert_memory_equal((char *)value.mv_data + 15, "new", 3);
-    mdb_txn_abort(txn);
+    assert_int_equal(value.mv_size, sizeof other + 4);
+    ((unsigned char *)memcpy(changed, value.mv_data, sizeof changed))[sizeof changed - 1] ^= 1;
+    value.mv_data = changed;
+    assert_int_equal(mdb_put(txn, dbi, &key, &value, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
+    conn = open_at(url);
+    expect_bytes(conn, "new", 42);
+    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "many250", 0, NULL, 0), HF_OK);
+    hfi_free(op.u.cell.ret_bytes);
+    assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "other", 0, NULL, 0), HF_CORRUPT);
+    engine->close(conn);
 }
 
 /* Who meets one that is past its end removes it before he says so: a clock that is set back later

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -337,6 +338,46 @@ static void not_a_directory(void **state)
     print_message("  %s\n", answer.text);
 }
 
+/* ---- the default ------------------------------------------------------------------------ */
+
+/* Of the user whose rights a set-user-ID program has, and not of its caller, in whose home it would make things. */
+static void default_of_the_effective_user(void **state)
+{
+    struct passwd *nobody;
+    struct lm_where where;
+    char home[256];
+
+    (void)state;
+    need_root();
+    nobody = getpwuid(ALICE);
+    assert_non_null(nobody);
+    snprintf(home, sizeof home, "%s/.local/state/holdfast", nobody->pw_dir);
+    assert_int_equal(seteuid(ALICE), 0);
+    assert_int_equal(hfi_lm_default(in_place("no-such-file"), &where, NULL), HF_OK);
+    assert_int_equal(seteuid(0), 0);
+    assert_string_equal(where.path, home);
+    assert_true(where.by_default && !where.shared);
+    hfi_lm_where_done(&where);
+    assert_int_equal(access(place, F_OK), -1); /* to know it is not to make it */
+}
+
+static int32_t old_pid;
+
+static void the_default_of_before(void **state)
+{
+    struct actor *actor;
+
+    (void)state;
+    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_NONE);
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_NONE);
+    actor = actor_start();
+    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_LIVE);
+    assert_int_equal(old_pid, actor->pid);
+    actor_quit(actor);
+    AWAIT(hfi_lm_old_default(place, &old_pid) == LM_OLD_IDLE);
+}
+
 /* ---- file systems ------------------------------------------------------------------------- */
 
 /* In a mount namespace of its own the place becomes read-only. */
@@ -424,6 +465,8 @@ int main(void)
         TEST(only_a_group_is_known),
         TEST(parent_that_cannot_be_written),
         TEST(not_a_directory),
+        TEST(default_of_the_effective_user),
+        TEST(the_default_of_before),
         TEST(read_only_file_system),
         TEST(network_file_systems),
         TEST(fuse),

@@ -61,6 +61,28 @@ static void check_place(struct lm_depot *d, const struct report *r)
             "remove it, or go on with it by a line in " LM_SITE_FILE " (holdfast-engines(7))");
 }
 
+static void check_cells(struct lm_depot *d, const struct report *r)
+{
+    struct lm_cells_report report;
+    hf_error err = { .status = HF_OK };
+    hf_status status =
+        hfi_lm_cells_report(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), &report, &err);
+
+    if (status == HF_NOT_FOUND)
+        return;
+    if (status != HF_OK)
+        say(r, HF_BAD, "cells", "%s", err.text);
+    else if (report.damaged)
+        say(r, HF_BAD, "cells", "%llu of %llu in cells.mdb are damaged, the first is '%s'",
+            (unsigned long long)report.damaged, (unsigned long long)report.cells, report.first);
+    else if (!report.sealed && report.cells)
+        say(r, HF_WARNING, "cells",
+            "%llu, of a version without checksums: the next write gives them some",
+            (unsigned long long)report.cells);
+    else
+        say(r, HF_FINE, "cells", "%llu, all are sound", (unsigned long long)report.cells);
+}
+
 struct walk {
     uint64_t names, holders, waiters, records;
 };
@@ -151,6 +173,8 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     if (d->header->closed_ms > hfi_now_ms())
         say(&r, HF_BAD, "leases", "after a rebuild nothing is granted for another %lld s",
             (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);
+
+    check_cells(d, &r);
 
     status = hfi_lm_tokens_open(d, &limit, err);
     if (status != HF_OK)

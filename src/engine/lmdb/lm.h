@@ -90,10 +90,12 @@ struct lm_depot {
     MDB_dbi dbi;
     uint32_t epoch; /* of env */
     size_t map_size;
-    const char *pages; /* where LMDB has it; see sound.c */
-    jmp_buf damaged;
-    MDB_env *cells; /* opened on first use, under `local` */
+    const char *pages;     /* where LMDB has it; see sound.c */
+    jmp_buf damaged;       /* under header->mutex */
+    jmp_buf cells_damaged; /* under header->cells_mutex */
+    MDB_env *cells;        /* opened on first use, under `local` */
     MDB_dbi cells_dbi;
+    uint64_t cells_txn; /* the last transaction that we saw in it */
 
     struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
     uint64_t claim_count;
@@ -284,7 +286,8 @@ MDB_assert_func hfi_lm_sound_assert;
  * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
  * in there, and this returns a second time. Nothing may be held then that is not in the depot.
  */
-#define LM_GUARD(depot) (_setjmp((depot)->damaged) == 0)
+#define LM_GUARD(depot)       (_setjmp((depot)->damaged) == 0)
+#define LM_CELLS_GUARD(depot) (_setjmp((depot)->cells_damaged) == 0)
 
 /* ---- records.c: reading and writing records --------------------------------- */
 
@@ -421,6 +424,18 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
 void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_lm_cells_close(struct lm_depot *d);
+struct lm_cells_report {
+    uint64_t cells, damaged;
+    bool sealed;     /* they have checksums */
+    char first[600]; /* a damaged one, as far as its name can be read */
+};
+hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm_cells_report *ret,
+                              hf_error *err);
+/* cells_sound.c */
+#define HFI_LM_CELLS_MAP ((size_t)1 << 30)
+bool hfi_lm_cells_sound_file(int fd);
+bool hfi_lm_cells_sound(int fd, bool write, uint64_t *seen);
+bool hfi_lm_cells_sound_way(int fd, const unsigned char hash[LM_KEY_NAME], bool *ret_few);
 /* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
 hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
                            uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);

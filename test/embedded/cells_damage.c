@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Single bytes of cells.mdb are changed, thousands of times: while nobody has the file open, and under a process that
+ * uses it. Whatever is changed, a cell that is read has the value that was written, or the answer is HF_CORRUPT;
+ * none is silently another, none silently gone, and nobody dies of it.
+ *
+ * CELLS_CHANGES and CELLS_SEED choose how many and which; the test prints both.
+ */
+#include "embedded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CELLS   64
+#define PAGE    4096
+#define CHANGES 600 /* while closed; a third as many in use */
+
+enum { FINE, REFUSED, WRONG, GONE, ODD, ENDS }; /* exit codes of a child, the worst that it saw */
+
+struct counts {
+    unsigned fine, refused, wrong, gone, odd, signals;
+};
+
+static unsigned seed;
+static unsigned char *good; /* the file, sound */
+static size_t good_len;
+
+static unsigned changes(void)
+{
+    const char *text = getenv("CELLS_CHANGES");
+
+    return text ? (unsigned)atoi(text) : CHANGES;
+}
+
+/* Small ones, and some that need pages of their own. Every fourth has an end that does not come. */
+static size_t value_of(int i, char bytes[3 * PAGE])
+{
+    size_t len = i % 16 == 5 ? 2 * PAGE + 100 : (size_t)(8 + i * 5 % 90);
+
+    for (size_t k = 0; k < len; k++)
+        bytes[k] = (char)('a' + (k + (size_t)i) % 26);
+    return len;
+}
+
+static void name_of(int i, char name[16])
+{
+    snprintf(name, 16, "cell-%d", i);
+}
+
+static void do_fill(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    char name[16], bytes[3 * PAGE];
+    hf_error err = { 0 };
+
+    (void)ask;
+    for (int i = 0; i < CELLS + 8 && answer->status == HF_OK; i++) {
+        size_t len = value_of(i, bytes);
+
+        name_of(i, name);
+        answer->status =
+            hf_cell_put(self->store, name, 0, bytes, len, i % 4 ? 0 : 86400000, NULL, &err);
+    }
+    for (int i = CELLS; i < CELLS + 8; i++) { /* so that there are free pages */
+        hf_cell cell = HF_CELL_INIT;
+
+        name_of(i, name);
+        if (hf_cell_get(self->store, name, 0, &cell, NULL) == HF_OK)
+            hf_cell_delete(self->store, name, 0, cell.version, NULL);
+        hf_cell_free(&cell);
+    }
+}
+
+static void make_good(void)
+{
+    struct actor *actor = actor_start();
+    FILE *file;
+    struct stat st;
+
+    OK(actor_do(actor, do_fill, (struct ask){ 0 }));
+    actor_quit(actor);
+    file = fopen(in_place("cells.mdb"), "rb");
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &st), 0);
+    free(good);
+    good_len = (size_t)st.st_size;
+    good = malloc(good_len);
+    assert_int_equal(fread(good, 1, good_len, file), good_len);
+    fclose(file);
+}
+
+static void restore(int fd)
+{
+    assert_int_equal(ftruncate(fd, (off_t)good_len), 0);
+    assert_int_equal(pwrite(fd, good, good_len, 0), (ssize_t)good_len);
+}
+
+/* ---- the child ----------------------------------------------------------------------------- */
+
+static int worse(int one, int two)
+{
+    return one > two ? one : two;
+}
+
+/* Read them all; `put`: that one was written anew. */
+static int read_all(hf_store *store, int put)
+{
+    char name[16], bytes[3 * PAGE];
+    int worst = FINE;
+
+    for (int i = 0; i < CELLS; i++) {
+        hf_cell cell = HF_CELL_INIT;
+        size_t len = value_of(i, bytes);
+        hf_status status;
+
+        name_of(i, name);
+        status = hf_cell_get(store, name, 0, &cell, NULL);
+        if (status == HF_OK) {
+            bool same = cell.len == len && memcmp(cell.bytes, bytes, len) == 0;
+            bool newer = i == put && cell.len == 3 && memcmp(cell.bytes, "new", 3) == 0;
+
+            worst = worse(worst, same || newer ? FINE : WRONG);
+        } else {
+            worst = worse(worst, status == HF_CORRUPT     ? REFUSED
+                                 : status == HF_NOT_FOUND ? GONE
+                                                          : ODD);
+        }
+        hf_cell_free(&cell);
+    }
+    return worst;
+}
+
+static int use(hf_store *store, unsigned turn)
+{
+    int put = (int)(turn % CELLS), worst = read_all(store, -1);
+    char name[16];
+    hf_status status;
+
+    name_of(put, name);
+    status = hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL);
+    worst = worse(worst, status == HF_OK ? FINE : status == HF_CORRUPT ? REFUSED : ODD);
+    return worse(worst, read_all(store, put));
+}
+
+static pid_t begin_child(void)
+{
+    static const int deadly[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+    const struct rlimit no_core = { 0, 0 };
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++)
+            signal(deadly[i], SIG_DFL); /* which cmocka catches */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setrlimit(RLIMIT_CORE, &no_core);
+        alarm(LIMIT_MS / 1000);
+    }
+    return pid;
+}
+
+static void count(struct counts *counts, pid_t pid, const char *what, size_t at, unsigned char now)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status))
+        counts->signals++;
+    else if (WEXITSTATUS(status) == WRONG)
+        counts->wrong++;
+    else if (WEXITSTATUS(status) == GONE)
+        counts->gone++;
+    else if (WEXITSTATUS(status) == REFUSED)
+        counts->refused++;
+    else if (WEXITSTATUS(status) != FINE)
+        counts->odd++;
+    else
+        counts->fine++;
+    if (WIFSIGNALED(status) || WEXITSTATUS(status) > REFUSED)
+        print_message("  %s, byte %zu (page %zu, %zu) %02x -> %02x: %s %d\n", what, at, at / PAGE,
+                      at % PAGE, good[at], now, WIFSIGNALED(status) ? "signal" : "code",
+                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Half of them among the first bytes of a page, where LMDB keeps what it trusts. */
+static size_t choose(void)
+{
+    size_t page = (size_t)rand_r(&seed) % (good_len / PAGE);
+    size_t within = rand_r(&seed) % 2 ? (size_t)rand_r(&seed) % 160 : (size_t)rand_r(&seed) % PAGE;
+
+    return page * PAGE + within;
+}
+
+static unsigned char change(size_t at)
+{
+    return rand_r(&seed) % 2 ? (unsigned char)(good[at] ^ 1u << rand_r(&seed) % 8)
+                             : (unsigned char)(good[at] + 1 + rand_r(&seed) % 255);
+}
+
+static void report(const char *what, const struct counts *c, unsigned tried)
+{
+    print_message("  %s: %u changes: %u without effect, %u refused, %u wrong values, %u said to be "
+                  "gone, %u odd answers, "
+                  "%u ended by a signal\n",
+                  what, tried, c->fine, c->refused, c->wrong, c->gone, c->odd, c->signals);
+    assert_int_equal(c->wrong + c->gone + c->odd + c->signals, 0);
+    assert_int_equal(c->fine + c->refused, tried);
+    assert_true(c->refused > 0 && c->fine > 0);
+}
+
+static void begin(void)
+{
+    seed = getenv("CELLS_SEED") ? (unsigned)atoi(getenv("CELLS_SEED")) : 1;
+    print_message("  seed %u\n", seed);
+    make_good();
+}
+
+/* ---- cases ------------------------------------------------------------------------------------ */
+
+static void changed_while_closed(void **state)
+{
+    struct counts counts = { 0 };
+    int fd;
+
+    (void)state;
+    begin();
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (unsigned i = 0; i < changes(); i++) {
+        size_t at = choose();
+        unsigned char now = change(at);
+        pid_t pid;
+
+        restore(fd);
+        assert_int_equal(pwrite(fd, &now, 1, (off_t)at), 1);
+        pid = begin_child();
+        if (pid == 0) {
+            hf_store *store;
+
+            if (hf_open(place_url, NULL, &store, NULL) != HF_OK)
+                _exit(ODD);
+            _exit(use(store, i));
+        }
+        count(&counts, pid, "closed", at, now);
+    }
+    close(fd);
+    report("closed", &counts, changes());
+}
+
+/* The child has it open and mapped, and has read and written. */
+static void changed_in_use(void **state)
+{
+    struct counts counts = { 0 };
+    unsigned rounds = changes() / 3;
+    int fd;
+
+    (void)state;
+    begin();
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (unsigned i = 0; i < rounds; i++) {
+        size_t at = choose();
+        unsigned char now = change(at);
+        int ready[2], go[2];
+        pid_t pid;
+        char byte;
+
+        restore(fd);
+        assert_true(pipe(ready) == 0 && pipe(go) == 0);
+        pid = begin_child();
+        if (pid == 0) {
+            hf_store *store;
+
+            if (hf_open(place_url, NULL, &store, NULL) != HF_OK || read_all(store, -1) != FINE)
+                _exit(ENDS);
+            (void)!write(ready[1], "", 1);
+            (void)!read(go[0], &byte, 1);
+            _exit(use(store, i));
+        }
+        close(ready[1]);
+        close(go[0]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        assert_int_equal(pwrite(fd, &now, 1, (off_t)at), 1);
+        assert_int_equal(write(go[1], "", 1), 1);
+        close(ready[0]);
+        close(go[1]);
+        count(&counts, pid, "in use", at, now);
+    }
+    close(fd);
+    report("in use", &counts, rounds);
+}
+
+static int last_level;
+static char last_text[HF_ERROR_TEXT_MAX];
+
+static void on_finding(hf_level level, const char *topic, const char *text, void *arg)
+{
+    (void)arg;
+    if (strcmp(topic, "cells") == 0) {
+        last_level = (int)level;
+        snprintf(last_text, sizeof last_text, "%s", text);
+    }
+}
+
+static void do_doctor(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    (void)ask;
+    answer->status = hf_doctor(self->store, on_finding, NULL, NULL);
+    answer->number = last_level;
+    snprintf(answer->text, sizeof answer->text, "%s", last_text);
+}
+
+static void do_get(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    hf_cell cell = HF_CELL_INIT;
+    hf_error err = { 0 };
+
+    answer->status = hf_cell_get(self->store, ask->name, 0, &cell, &err);
+    memcpy(answer->text, err.text, sizeof answer->text);
+    hf_cell_free(&cell);
+}
+
+/* One byte of one value: that cell is refused by name, the others are as they were, and the doctor says which. */
+static void damage_is_named(void **state)
+{
+    static const char word[] = "cell-7";
+    struct ask seven = { .name = "cell-7" }, eight = { .name = "cell-8" };
+    struct answer answer;
+    size_t at = 0;
+    int fd;
+
+    (void)state;
+    begin();
+    assert_int_equal(actor_do(actor_start(), do_doctor, (struct ask){ 0 }).number, HF_FINE);
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i + sizeof word < good_len; i++)
+        if (memcmp(good + i, word, sizeof word - 1) == 0 && good[i + sizeof word - 1] != '0')
+            at = i + sizeof word + 3;
+    assert_true(at > 0);
+    assert_int_equal(pwrite(fd, "J", 1, (off_t)at), 1);
+    close(fd);
+    answer = actor_do(actor_start(), do_get, seven);
+    assert_int_equal(answer.status, HF_CORRUPT);
+    print_message("  %s\n", answer.text);
+    assert_non_null(strstr(answer.text, "cell-7"));
+    assert_non_null(strstr(answer.text, "cells.mdb"));
+    OK(actor_do(actor_start(), do_get, eight));
+    answer = actor_do(actor_start(), do_doctor, (struct ask){ 0 });
+    assert_int_equal(answer.number, HF_BAD);
+    print_message("  %s\n", answer.text);
+    assert_non_null(strstr(answer.text, "cell-7"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(changed_while_closed),
+        TEST(changed_in_use),
+        TEST(damage_is_named),
+    };
+
+    return cmocka_run_group_tests_name("cells_damage", tests, NULL, NULL);
+}
