@@ -136,14 +136,22 @@ static void read_all(struct processes *all)
         qsort(all->items, all->count, sizeof *all->items, by_pid);
 }
 
+/* Field `number` of a line of proc(5), the third of which is the first in `text`. */
+static unsigned long long field(const char *text, int number)
+{
+    for (int i = 3; i < number && text; i++)
+        text = strchr(text + 1, ' ');
+    return text ? strtoull(text + 1, NULL, 10) : 0;
+}
+
 /* "4711 (any (name) at all) S parent group ...": see proc(5). */
 static bool read_process(const char *pid, struct process *ret_process)
 {
     char path[64], text[STAT_MAX];
     const char *at;
     char state;
-    int parent, group, session, threads, fd;
     ssize_t len;
+    int fd;
 
     snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -154,20 +162,22 @@ static bool read_process(const char *pid, struct process *ret_process)
     if (len <= 0)
         return false;
     text[len] = 0;
-
-    *ret_process = (struct process){ .pid = (pid_t)atol(pid) };
     at = strrchr(text, ')');
-    if (!at ||
-        sscanf(at + 1,
-               " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
-               &state, &parent, &group, &session, &threads, &ret_process->began) != 6)
+    if (!at || at[1] != ' ' || !at[2])
         return false;
-    ret_process->parent = parent;
-    ret_process->group = group;
-    ret_process->session = session;
-    /* The first thread of a process may end before the others: then it looks like a zombie. */
-    ret_process->ended = state == 'X' || (state == 'Z' && threads <= 1);
-    ret_process->stopped = state == 'T' || state == 't';
+
+    at++; /* at the space before the third field */
+    state = at[1];
+    *ret_process = (struct process){
+        .pid = (pid_t)strtol(pid, NULL, 10),
+        .parent = (pid_t)field(at, 4),
+        .group = (pid_t)field(at, 5),
+        .session = (pid_t)field(at, 6),
+        .began = field(at, 22),
+        /* The first thread of a process may end before the others: then it looks like a zombie. */
+        .ended = state == 'X' || (state == 'Z' && field(at, 20) <= 1),
+        .stopped = state == 'T' || state == 't',
+    };
     return true;
 }
 

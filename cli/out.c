@@ -28,7 +28,8 @@ int out_finish(const struct cli *cli)
     if (!error)
         return EXIT_FINE;
 
-    if (error != EPIPE) /* `| head -1`: the reader has what it wanted, and the code tells a script */
+    /* `| head -1`: the reader has what it wanted, and the code tells a script. */
+    if (error != EPIPE)
         say_error("write error: %s", strerror(error));
     return EXIT_OUTPUT;
 }

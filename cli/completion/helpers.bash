@@ -2,13 +2,14 @@
 #
 # A name is any bytes, chosen by anybody who may use the store. Nothing below expands or evaluates one: names
 # are compared, and quoted by printf %q.
+# shellcheck shell=bash disable=SC2034,SC2154 # what is local to _holdfast() is set and read here
 
 # typed: the words before the cursor as they were typed, quotes and all, for readline's own division breaks
 # names at each ':', '=' and '@'. word: the last of them, which may be empty, or the value in --option=value.
 # prev: the word before it. head: what of `word` readline leaves alone; it replaces what is behind the last break.
 _holdfast_read() {
-  local line=${COMP_LINE:0:COMP_POINT} cur=${COMP_WORDS[COMP_CWORD]} c quote= i
-  typed=() word=
+  local line=${COMP_LINE:0:COMP_POINT} cur=${COMP_WORDS[COMP_CWORD]} c quote='' i
+  typed=() word=''
   for ((i = 0; i < ${#line}; i++)); do
     c=${line:i:1}
     if [[ $quote == "'" ]]; then
@@ -62,7 +63,7 @@ _holdfast_names() {
       ;;
     \"*)
       [[ $name == *[[:cntrl:]!]* ]] && continue
-      form=${name//\\/'\\'}
+      form=${name//\\/"\\\\"}
       form=${form//\"/'\"'}
       form=${form//\$/'\$'}
       form=${form//\`/'\`'}
@@ -83,7 +84,7 @@ _holdfast_names() {
 # The tokens of the name that was typed, which is looked for among the names. Tokens are digits; a label, which
 # may be any text, has a backslash before each of its quotes.
 _holdfast_tokens() {
-  local name form i wanted=
+  local name form i wanted=''
   for ((i = 1; i < ${#typed[@]} - 1; i++)); do
     case ${typed[i]} in
     -S | --store | --color | --token) ((++i)) ;;
