@@ -28,9 +28,9 @@ static void await_beat(void)
 {
     const char *until = leases_db->kind == DB_POSTGRES
                             ? "SELECT c.until FROM hfl_clients c JOIN hfl_waiters w ON "
-                              "w.client = c.client WHERE w.name = 'warm'"
+                              "w.client = c.client WHERE w.name = 'warm' ORDER BY w.seq"
                             : "SELECT c.until FROM hfl_clients c JOIN hfl_claims w ON "
-                              "w.client = c.client WHERE w.name = 'warm'";
+                              "w.client = c.client WHERE w.name = 'warm' ORDER BY w.ticket";
     long long last = db_do(leases_db, "%s", until);
 
     AWAIT(db_do(leases_db, "%s", until) != last);
@@ -81,6 +81,7 @@ static void message_of_a_lapsed_grant(void **state)
     AWAIT(count_waiters(direct, "lapsed") == 2);
 
     await_beat();
+    nap_ms(300); /* until it has its answer; the next beat is still far away */
     proxy_block(proxy, PROXY_UP, true);
     proxy_block(proxy, PROXY_DOWN, true);
     give(lease); /* to `late`, which does not hear of it */
@@ -101,6 +102,42 @@ static void message_of_a_lapsed_grant(void **state)
     give(other);
     EXPECT(HF_OK, attempt_join(&keeper));
     give(keeper.lease);
+    close_store(store);
+    close_store(next);
+    close_store(direct);
+    proxy_stop(proxy);
+}
+
+/* News of a grant that come when it is over do not end the wait, also if the window is as long as the ttl. */
+static void news_that_come_too_late(void **state)
+{
+    struct proxy *proxy = proxy_start(leases_db->port);
+    hf_store *direct = leases_open(""), *next = leases_open("");
+    hf_store *store = open_behind(proxy, "&window=3s&op_timeout=30s&connections=1");
+    hf_request request = waiting_request("warm"), patient;
+    struct attempt late, heir;
+    hf_lease *lease;
+
+    (void)state;
+    request.ttl_ms = 3000;
+    patient = request;
+    patient.ttl_ms = LIMIT_MS;
+    lease = take(direct, &patient);
+    attempt_start(&late, store, &request);
+    AWAIT(count_waiters(direct, "warm") == 1);
+    attempt_start(&heir, next, &patient);
+    AWAIT(count_waiters(direct, "warm") == 2);
+    proxy_block(proxy, PROXY_DOWN, true);
+    await_beat(); /* "still waiting", which it hears together with the grant */
+    proxy_block(proxy, PROXY_UP, true);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&heir));
+    proxy_heal(proxy);
+    AWAIT(count_waiters(direct, "warm") == 1 || late.ended); /* it asks again */
+    CHECK(!late.ended);
+    give(heir.lease);
+    EXPECT(HF_OK, attempt_join(&late));
+    give(late.lease);
     close_store(store);
     close_store(next);
     close_store(direct);
@@ -174,6 +211,35 @@ static void dead_heirs_are_passed_over(void **state)
     close_store(store);
 }
 
+/* The holder is dead, and so is the first in the queue, of which that is not known yet: whoever finds the name overdue looks
+ * after it. By the functions alone: such a wait would take a window, and be no shorter than a test may expect. */
+static void the_second_looks_after_an_overdue_name(void **state)
+{
+    static const char insert[] =
+        "INSERT INTO hfl_waiters (owner, name, client, permits, tokens, span, ttl, delay, flags, "
+        "since) VALUES ('%s', 'overdue', %d, 1, 1, 60000, 60000, 0, 0, 0)";
+    static const char beat[] =
+        "SELECT ms FROM hfl_beat_1(12, 60000, ARRAY['overdue'::bytea], ARRAY['second'::bytea])";
+    hf_store *store;
+
+    (void)state;
+    if (leases_db->kind != DB_POSTGRES)
+        return;
+    store = leases_open("");
+    db_do(leases_db, "INSERT INTO hfl_clients VALUES (11, hfl_us_1() + 60000000)");
+    db_do(leases_db, "INSERT INTO hfl_names (name, capacity, taken, holders, waiters, owner, ttl, "
+                     "soon) VALUES ('overdue', 1, 1, 1, 2, 'dead', 60000, hfl_us_1() + 50000000)");
+    db_do(leases_db, insert, "first", 11);
+    db_do(leases_db, insert, "second", 12);
+    CHECK(db_do(leases_db, "%s", beat) == 0); /* the first does it */
+    db_do(leases_db, "UPDATE hfl_names SET soon = hfl_us_1() - 1500000 WHERE name = 'overdue'");
+    CHECK(db_do(leases_db, "%s", beat) > 0);
+    db_do(leases_db, "DELETE FROM hfl_waiters WHERE name = 'overdue'");
+    db_do(leases_db, "DELETE FROM hfl_names WHERE name = 'overdue'");
+    db_do(leases_db, "DELETE FROM hfl_clients WHERE client IN (11, 12)");
+    close_store(store);
+}
+
 /* The first in the queue lives, but its connections are gone when its turn comes: it loses its place, does not believe that
  * it holds, and asks again when the server can be reached. */
 static void an_heir_that_reconnects(void **state)
@@ -216,7 +282,9 @@ static void an_heir_that_reconnects(void **state)
 
 const struct CMUnitTest leases_heir_cases[] = {
     cmocka_unit_test(message_of_a_lapsed_grant),
+    cmocka_unit_test(news_that_come_too_late),
     cmocka_unit_test(dead_heirs_are_passed_over),
+    cmocka_unit_test(the_second_looks_after_an_overdue_name),
     cmocka_unit_test(an_heir_that_reconnects),
 };
 const size_t leases_heir_count = sizeof leases_heir_cases / sizeof *leases_heir_cases;

@@ -336,7 +336,7 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
 
 /* ---- granted --------------------------------------------------------------------------------------------- */
 
-/* Too short for who asked: the whole ttl, before anybody hears of it. */
+/* Too short for who asked, or over already: the whole ttl, before anybody hears of it. */
 static enum step confirm(struct attempt *a, hf_status *ret_status)
 {
     struct hfi_claim *c = a->claim;
@@ -367,6 +367,7 @@ static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, 
                             int64_t lasts_ms, hf_status *ret_status)
 {
     struct hfi_claim *c = a->claim;
+    int64_t left_ms = from_ms + lasts_ms - hfi_now_ms();
 
     if (token == 0 || tokens == 0 || tokens > c->tokens_wanted) {
         *ret_status = hfi_error_set(&a->error, HF_UNKNOWN, 0, "an odd grant");
@@ -376,7 +377,8 @@ static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, 
     c->tokens = tokens;
     c->granted_ttl_ms = lasts_ms > 0 ? lasts_ms : 1; /* 0 would mean: no end */
     c->sent_ms = from_ms;
-    if (lasts_ms < c->ttl_ms && from_ms + lasts_ms - hfi_now_ms() < 2 * c->min_valid_ms)
+    if ((lasts_ms < c->ttl_ms && left_ms < 2 * c->min_valid_ms) ||
+        (a->in_store && left_ms < lasts_ms / 4)) /* the news were late */
         return confirm(a, ret_status);
     *ret_status = HF_OK;
     return GRANTED;

@@ -26,18 +26,19 @@ BEGIN
         o_token := 0;
         o_tokens := 0;
         ms := 0;
-        SELECT x.seq, y.last INTO mine, o_token FROM @waiters x JOIN @names y ON y.name = x.name
-        WHERE x.owner = p_owners[i];
+        SELECT x.seq INTO mine FROM @waiters x WHERE x.owner = p_owners[i];
         IF FOUND THEN
             verdict := 'Q';
+            SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
+            o_token := n.last;
             t := @us_1();
-            IF mine = (SELECT x.seq FROM @waiters x JOIN @clients c ON c.client = x.client AND c.until >= t
-                WHERE x.name = p_names[i] ORDER BY x.seq LIMIT 1) THEN
-                SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
+            -- Who is the first that lives looks after the name; if it does not, whoever finds it overdue does.
+            IF greatest(n.closed, CASE WHEN n.holders > 0 THEN n.soon ELSE 0 END) + 1000000 < t
+                OR mine = (SELECT x.seq FROM @waiters x JOIN @clients c ON c.client = x.client AND c.until >= t
+                    WHERE x.name = p_names[i] ORDER BY x.seq LIMIT 1) THEN
                 ms := greatest(@next_1(n, t), 1);
             END IF;
         ELSE
-            o_token := 0;
             SELECT * INTO n FROM @names x WHERE x.name = p_names[i];
             t := @us_1();
             IF n.owner = p_owners[i] AND n.soon >= t THEN
