@@ -19,7 +19,7 @@ summary=()
 skips=()
 
 # After "SKIPPED: " on a line of its own, by a test that ends with its SKIP_RETURN_CODE.
-may_skip=('mounts are not permitted here')
+may_skip=('mounts are not permitted here' 'PID namespaces are not permitted here' 'only root can become other users')
 
 export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 export ASAN_OPTIONS="strict_string_checks=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"

@@ -52,7 +52,14 @@ int place_setup(void **state)
     return 0;
 }
 
-static bool without_mounts; /* some case was skipped for that */
+static const char *skipped_for; /* why some case was skipped; the first reason */
+
+void skip_for(const char *why)
+{
+    if (!skipped_for)
+        skipped_for = why;
+    skip();
+}
 
 /* May a process have a namespace in which it mounts? Not without the right to, nor in a chroot. */
 static bool may_mount(void)
@@ -69,17 +76,15 @@ static bool may_mount(void)
 
 void need_mounts(void)
 {
-    if (may_mount())
-        return;
-    without_mounts = true;
-    skip();
+    if (!may_mount())
+        skip_for("mounts are not permitted here");
 }
 
 int embedded_result(int failed)
 {
-    if (failed || !without_mounts)
+    if (failed || !skipped_for)
         return failed;
-    printf("SKIPPED: mounts are not permitted here\n"); /* tools/run-tests.sh knows these words */
+    printf("SKIPPED: %s\n", skipped_for);
     return SKIPPED_STATUS;
 }
 

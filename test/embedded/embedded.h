@@ -44,10 +44,11 @@ const char *lease_file(void);
 /* Overwrite bytes of a file of the store. */
 void scribble(const char *file, off_t at, const void *bytes, size_t len);
 
-/* A case that mounts something: it is skipped where nobody may. embedded_result(), of what
- * cmocka_run_group_tests() said, is what main() returns then: SKIPPED_STATUS and the reason if some case
- * was skipped and none failed. */
+/* A case that this machine does not permit is skipped, for a reason that tools/run-tests.sh knows; need_mounts(): a case
+ * that mounts something. embedded_result(), of what cmocka_run_group_tests() said, is what main() returns then:
+ * SKIPPED_STATUS and the reason if some case was skipped so and none failed. */
 #define SKIPPED_STATUS 77
+void skip_for(const char *why);
 void need_mounts(void);
 int embedded_result(int failed);
 

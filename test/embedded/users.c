@@ -64,7 +64,7 @@ static void make_place(mode_t mode, uid_t uid, gid_t gid)
 static void need_root(void)
 {
     if (geteuid() != 0)
-        skip();
+        skip_for("only root can become other users");
 }
 
 static void with_group(void)

@@ -43,12 +43,13 @@ static bool shows(const char *where, const struct hfi_url *url)
     bool shown;
     char *secret;
 
-    /* A short one may stand elsewhere by chance; one with escapes may not be found as it stands. */
+    /* A short one may stand elsewhere by chance; one with escapes may not be found as it stands; one that is in
+     * the URL twice may be shown at its other place. */
     if (!at || !colon || colon > at || at - colon < 8 || memchr(colon, '%', (size_t)(at - colon)) ||
         memchr(from, '/', (size_t)(at - from)))
         return false;
     secret = fuzz_text(colon + 1, (size_t)(at - colon - 1));
-    shown = strstr(where, secret) && !strstr(at + 1, secret) && !strstr(url->scheme, secret);
+    shown = strstr(where, secret) && !strstr(strstr(url->text, secret) + 1, secret);
     free(secret);
     return shown;
 }
