@@ -119,6 +119,7 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     # All in a mount namespace of its own, where /etc/holdfast and /var/lib are empty and root's home is ours.
     cat >inside <<'END'
 set -eux
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 mkdir -p "$dir/etc/holdfast" "$dir/home"
 cp -a /etc/passwd /etc/group /etc/nsswitch.conf "$dir/etc/"
 cp -aL /etc/ld.so.cache "$dir/etc/" || true

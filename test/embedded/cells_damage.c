@@ -295,6 +295,93 @@ static void changed_in_use(void **state)
     report("in use", &counts, rounds);
 }
 
+/* As LMDB 0.9 has them: offsets in a meta page, and in a page with one node. */
+enum {
+    PAGE_SIZE_AT = 40,
+    FREE_ROOT_AT = 80,
+    MAIN_DEPTH_AT = 94,
+    MAIN_ROOT_AT = 128,
+    LAST_PAGE_AT = 136,
+    TXN_AT = 144
+};
+
+static uint64_t number_at(size_t at)
+{
+    uint64_t number;
+
+    memcpy(&number, good + at, sizeof number);
+    return number;
+}
+
+/* Where the list of free pages begins in the file: how many, then each. */
+static size_t free_list_at(size_t meta)
+{
+    size_t page = (size_t)number_at(meta + FREE_ROOT_AT) * PAGE;
+    uint16_t node;
+
+    memcpy(&node, good + page + 16, sizeof node);
+    return page + node + 8 + 8; /* its header, its key */
+}
+
+/* What LMDB believes and acts on: division by a page size of 0, pages that are not there, a page that is in use handed out
+ * as free, an old state for the newest. All are refused, and nothing is written. */
+static void what_lmdb_would_trust(void **state)
+{
+    size_t newest, list;
+    struct {
+        const char *what;
+        size_t at;
+        uint64_t value;
+        size_t len;
+    } edits[9];
+    size_t edit_count = 0;
+    int fd;
+
+    (void)state;
+    begin();
+    newest = number_at(TXN_AT) > number_at(PAGE + TXN_AT) ? 0 : PAGE;
+    list = free_list_at(newest);
+    assert_true(number_at(list) > 0 && number_at(list) < good_len / PAGE);
+#define EDIT(...) \
+    memcpy(&edits[edit_count++], &(__typeof__(edits[0])){ __VA_ARGS__ }, sizeof edits[0])
+    EDIT("page size 0", newest + PAGE_SIZE_AT, 0, 4);
+    EDIT("page size 0, the older meta page", PAGE - newest + PAGE_SIZE_AT, 0, 4);
+    EDIT("root behind the end", newest + MAIN_ROOT_AT, 1u << 20, 8);
+    EDIT("root of the free pages behind the end", newest + FREE_ROOT_AT, 1u << 20, 8);
+    EDIT("too deep", newest + MAIN_DEPTH_AT, 9, 2);
+    EDIT("last page behind the map", newest + LAST_PAGE_AT, UINT64_C(1) << 40, 8);
+    EDIT("the older state", PAGE - newest + TXN_AT, 1u << 20, 8);
+    EDIT("more free pages than there are", list, UINT64_C(1) << 40, 8);
+    EDIT("a page in use among the free ones", list + 8, number_at(newest + MAIN_ROOT_AT), 8);
+#undef EDIT
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < edit_count; i++) {
+        static unsigned char now[64 * PAGE], then[64 * PAGE];
+        struct counts counts = { 0 };
+        pid_t pid;
+
+        restore(fd);
+        assert_int_equal(pwrite(fd, &edits[i].value, edits[i].len, (off_t)edits[i].at),
+                         (ssize_t)edits[i].len);
+        assert_true(good_len <= sizeof now);
+        assert_int_equal(pread(fd, now, good_len, 0), (ssize_t)good_len);
+        pid = begin_child();
+        if (pid == 0) {
+            hf_store *store;
+
+            if (hf_open(place_url, NULL, &store, NULL) != HF_OK)
+                _exit(ODD);
+            _exit(use(store, 1));
+        }
+        count(&counts, pid, edits[i].what, edits[i].at, 0);
+        print_message("  %s\n", edits[i].what);
+        assert_int_equal(counts.refused, 1);
+        assert_int_equal(pread(fd, then, good_len, 0), (ssize_t)good_len);
+        assert_memory_equal(now, then, good_len);
+    }
+    close(fd);
+}
+
 static int last_level;
 static char last_text[HF_ERROR_TEXT_MAX];
 
@@ -361,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(changed_while_closed),
         TEST(changed_in_use),
+        TEST(what_lmdb_would_trust),
         TEST(damage_is_named),
     };
 

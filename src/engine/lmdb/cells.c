@@ -4,12 +4,6 @@
  * own: an fsync of a cell stalls no lock. Versions come from one counter, so that a cell
  * which was deleted and made again never shows an old version.
  *
- * A record is: version (8 bytes), length of the name (2), a checksum of key and record (4), the name, the bytes. With
- * the bit HAS_END in the length, which no name needs, the end of its ttl (8 bytes, milliseconds since 1970) comes
- * before the name. The bit HAS_SUM says that there is a checksum. Stores of before have none: they can be read, and
- * the first write gives one to all their records. The counter of versions says which kind of store it is, and
- * a record of the other kind is damage.
- *
  * A ttl ends by the wall clock, which all processes of the machine share and which goes on
  * while it is switched off. A record that is past its end counts as absent, and whoever
  * meets it removes it before he says so: a clock that is set back brings nothing back that
@@ -21,7 +15,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
-#include "util/hash.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -32,21 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VERSION_KEY "v" /* shorter than any hash */
-#define HAS_END     0x8000u
-#define HAS_SUM     0x4000u
-#define HEAD        10 /* version and length */
-#define SUM         4
 #define SWEEP_LOOKS 4 /* records that a write looks at */
-
-/* A record, as it lies in LMDB's pages. */
-struct found {
-    uint64_t version; /* 0: there is none */
-    int64_t end_ms;   /* HFI_NEVER: none */
-    const unsigned char *name;
-    uint16_t name_len;
-    MDB_val bytes;
-};
 
 /* A write, and whom to wake after it. */
 struct change {
@@ -190,130 +169,27 @@ static int run(struct lm_depot *d, bool write, cells_body *body, void *arg)
 
 /* ---- records ------------------------------------------------------------------------ */
 
-static uint32_t checksum(const void *key, const unsigned char *at, size_t len)
-{
-    uint64_t words[2], folded;
-    uint32_t head = hfi_checksum(at, HEAD);
-
-    memcpy(words, key, sizeof words);
-    folded = words[0] ^ words[1];
-    return hfi_checksum(at + HEAD + SUM, len - HEAD - SUM) ^ (head << 1 | head >> 31) ^
-           (uint32_t)folded ^ (uint32_t)(folded >> 32);
-}
-
-/* `sealed`: of a store whose records have checksums. If that is wrong, the rest of *ret is what it would be. */
-static int parse(const MDB_val *key, const MDB_val *value, bool sealed, struct found *ret)
-{
-    const unsigned char *at = value->mv_data;
-    size_t head = HEAD + (sealed ? SUM : 0);
-    uint16_t len;
-    uint32_t sum;
-
-    *ret = (struct found){ .end_ms = HFI_NEVER };
-    if (key->mv_size != LM_KEY_NAME || value->mv_size < head)
-        return LM_E_CORRUPT;
-    memcpy(&ret->version, at, 8);
-    memcpy(&len, at + 8, 2);
-    if (len & HAS_END) {
-        if (value->mv_size < head + 8)
-            return LM_E_CORRUPT;
-        memcpy(&ret->end_ms, at + head, 8);
-        head += 8;
-    }
-    len &= (uint16_t)~HAS_END;
-    if (sealed != ((len & HAS_SUM) != 0))
-        return LM_E_CORRUPT;
-    len &= (uint16_t)~HAS_SUM;
-    if (len == 0 || len > HF_NAME_MAX || ret->version == 0 || value->mv_size < head + len)
-        return LM_E_CORRUPT;
-    ret->name_len = len;
-    ret->name = at + head;
-    ret->bytes.mv_data = (void *)(uintptr_t)(at + head + len);
-    ret->bytes.mv_size = value->mv_size - head - len;
-    if (!sealed)
-        return 0;
-    memcpy(&sum, at + HEAD, SUM);
-    return sum == checksum(key->mv_data, at, value->mv_size) ? 0 : LM_E_CORRUPT;
-}
-
-/* The counter of versions; 0: the store is empty. *ret_sealed: its records have checksums, as it has. */
-static int counter_get(MDB_txn *txn, MDB_dbi dbi, uint64_t *ret_version, bool *ret_sealed)
-{
-    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY },
-            value;
-    MDB_stat stat;
-    uint32_t sum;
-    int rc = mdb_get(txn, dbi, &key, &value);
-
-    *ret_version = 0;
-    *ret_sealed = true;
-    if (rc == MDB_NOTFOUND) {
-        rc = mdb_stat(txn, dbi, &stat);
-        return rc != 0 || stat.ms_entries == 0 ? rc : LM_E_CORRUPT;
-    }
-    if (rc != 0)
-        return rc;
-    *ret_sealed = value.mv_size == sizeof *ret_version + SUM;
-    if (value.mv_size != sizeof *ret_version && !*ret_sealed)
-        return LM_E_CORRUPT;
-    memcpy(ret_version, value.mv_data, sizeof *ret_version);
-    if (*ret_sealed) {
-        memcpy(&sum, (const char *)value.mv_data + sizeof *ret_version, SUM);
-        if (sum != hfi_checksum(ret_version, sizeof *ret_version))
-            return LM_E_CORRUPT;
-    }
-    return 0;
-}
-
-static int counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
-{
-    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY };
-    unsigned char bytes[sizeof version + SUM];
-    MDB_val value = { .mv_size = sizeof bytes, .mv_data = bytes };
-    uint32_t sum = hfi_checksum(&version, sizeof version);
-
-    memcpy(bytes, &version, sizeof version);
-    memcpy(bytes + sizeof version, &sum, SUM);
-    return mdb_put(txn, dbi, &key, &value, 0);
-}
-
-/* It is not there. Is it really? A key that was changed is still beside where it should be: so all must be sound. */
-static int check_absent(MDB_txn *txn, MDB_dbi dbi, bool sealed)
-{
-    struct found found;
-    MDB_val key, value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbi, &cursor);
-
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-        if (key.mv_size != sizeof VERSION_KEY - 1 &&
-            (rc = parse(&key, &value, sealed, &found)) != 0)
-            break;
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
 /* The record of this name; version 0: there is none. */
-static int get(struct lm_depot *d, MDB_txn *txn, const struct hfi_name *name, struct found *ret)
+static int get(struct lm_depot *d, MDB_txn *txn, const struct hfi_name *name, struct lm_found *ret)
 {
     MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)name->hash }, value;
     bool sealed, few = false;
     uint64_t counter;
     int fd, rc = mdb_env_get_fd(d->cells, &fd);
 
-    *ret = (struct found){ .end_ms = HFI_NEVER };
+    *ret = (struct lm_found){ .end_ms = HFI_NEVER };
     if (rc == 0 && !hfi_lm_cells_sound_way(fd, (const unsigned char *)name->hash, &few))
         rc = LM_E_CORRUPT;
     if (rc == 0)
-        rc = counter_get(txn, d->cells_dbi, &counter, &sealed);
+        rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &sealed);
     if (rc != 0)
         return rc;
     rc = mdb_get(txn, d->cells_dbi, &key, &value);
     if (rc != 0)
-        return rc != MDB_NOTFOUND ? rc : few ? check_absent(txn, d->cells_dbi, sealed) : 0;
-    rc = parse(&key, &value, sealed, ret);
+        return rc != MDB_NOTFOUND ? rc
+               : few              ? hfi_lm_cell_check_absent(txn, d->cells_dbi, sealed)
+                                  : 0;
+    rc = hfi_lm_cell_parse(&key, &value, sealed, ret);
     if (rc != 0)
         return rc;
     if (ret->name_len != name->len || memcmp(ret->name, name->bytes, name->len) != 0)
@@ -328,88 +204,23 @@ static int del(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name)
     return mdb_del(txn, dbi, &key, NULL);
 }
 
-static int put_record(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2], const struct found *record)
-{
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
-    bool ends = record->end_ms != HFI_NEVER;
-    size_t head = HEAD + SUM + (ends ? 8 : 0);
-    uint16_t len = (uint16_t)(record->name_len | HAS_SUM | (ends ? HAS_END : 0));
-    unsigned char *at;
-    uint32_t sum;
-    int rc;
-
-    value = (MDB_val){ .mv_size = head + record->name_len + record->bytes.mv_size };
-    rc = mdb_put(txn, dbi, &key, &value, MDB_RESERVE);
-    if (rc != 0)
-        return rc;
-    at = value.mv_data;
-    memcpy(at, &record->version, 8);
-    memcpy(at + 8, &len, 2);
-    if (ends)
-        memcpy(at + HEAD + SUM, &record->end_ms, 8);
-    memcpy(at + head, record->name, record->name_len);
-    if (record->bytes.mv_size)
-        memcpy(at + head + record->name_len, record->bytes.mv_data, record->bytes.mv_size);
-    sum = checksum(hash, at, value.mv_size);
-    memcpy(at + HEAD, &sum, SUM);
-    return 0;
-}
-
-/* A store of before there were checksums: every record gets one, in the transaction of the first write. */
-static int seal_all(MDB_txn *txn, MDB_dbi dbi)
-{
-    unsigned char at[LM_KEY_NAME] = { 0 };
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = at }, value;
-    struct found found;
-    MDB_cursor *cursor;
-    uint64_t hash[2];
-    int rc = mdb_cursor_open(txn, dbi, &cursor);
-
-    if (rc != 0)
-        return rc;
-    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-    while (rc == 0) {
-        if (key.mv_size == LM_KEY_NAME) {
-            MDB_val copy = { .mv_size = value.mv_size, .mv_data = hfi_malloc(value.mv_size) };
-
-            /* A copy: LMDB's pages move under a write. */
-            rc = copy.mv_data ? 0 : ENOMEM;
-            if (rc == 0) {
-                memcpy(copy.mv_data, value.mv_data, value.mv_size);
-                memcpy(hash, key.mv_data, sizeof hash);
-                rc = parse(&key, &copy, false, &found);
-            }
-            if (rc == 0)
-                rc = put_record(txn, dbi, hash, &found);
-            hfi_free(copy.mv_data);
-            key = (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = hash };
-            if (rc == 0)
-                rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY);
-        }
-        if (rc == 0)
-            rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
 static int put(MDB_txn *txn, MDB_dbi dbi, struct hfi_op *op, int64_t now_ms)
 {
     const struct hfi_name *name = &op->u.cell.name;
-    struct found record = { .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
-                            .name = name->bytes,
-                            .name_len = (uint16_t)name->len,
-                            .bytes = { .mv_size = op->u.cell.len,
-                                       .mv_data = (void *)(uintptr_t)op->u.cell.bytes } };
+    struct lm_found record = { .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
+                               .name = name->bytes,
+                               .name_len = (uint16_t)name->len,
+                               .bytes = { .mv_size = op->u.cell.len,
+                                          .mv_data = (void *)(uintptr_t)op->u.cell.bytes } };
     bool sealed;
-    int rc = counter_get(txn, dbi, &record.version, &sealed);
+    int rc = hfi_lm_cell_counter_get(txn, dbi, &record.version, &sealed);
 
     if (rc == 0 && !sealed)
-        rc = seal_all(txn, dbi);
+        rc = hfi_lm_cell_seal_all(txn, dbi);
     if (rc == 0)
-        rc = counter_put(txn, dbi, ++record.version);
+        rc = hfi_lm_cell_counter_put(txn, dbi, ++record.version);
     if (rc == 0)
-        rc = put_record(txn, dbi, name->hash, &record);
+        rc = hfi_lm_cell_put(txn, dbi, name->hash, &record);
     if (rc == 0)
         op->u.cell.ret_version = record.version;
     return rc;
@@ -426,11 +237,11 @@ static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, int64_
 {
     uint64_t *at = d->header->cells_sweep;
     MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = at }, value;
-    struct found found;
+    struct lm_found found;
     MDB_cursor *cursor;
     uint64_t hash, counter;
     bool sealed;
-    int rc = counter_get(txn, d->cells_dbi, &counter, &sealed);
+    int rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &sealed);
 
     if (rc == 0)
         rc = mdb_cursor_open(txn, d->cells_dbi, &cursor);
@@ -438,7 +249,7 @@ static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, int64_
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (int i = 0; rc == 0 && i < SWEEP_LOOKS; i++) {
-        if (parse(&key, &value, sealed, &found) == 0 && found.end_ms <= now_ms) {
+        if (hfi_lm_cell_parse(&key, &value, sealed, &found) == 0 && found.end_ms <= now_ms) {
             memcpy(&hash, key.mv_data, sizeof hash);
             will_change(d, change, hash);
             rc = mdb_cursor_del(cursor, 0);
@@ -473,10 +284,10 @@ static int remove_ended(struct lm_depot *d, const struct hfi_name *name)
 
 struct look {
     const struct hfi_name *name;
-    hf_status (*take)(const struct found *found,
+    hf_status (*take)(const struct lm_found *found,
                       struct hfi_op *op); /* while it can be read; may be NULL */
     struct hfi_op *op;
-    struct found *found;
+    struct lm_found *found;
     hf_status status;
     bool ended;
 };
@@ -500,20 +311,20 @@ static hf_status look(struct lm_depot *d, struct look *l, int64_t deadline_ms, h
     hf_status status = enter(d, deadline_ms, err);
     int rc;
 
-    *l->found = (struct found){ .end_ms = HFI_NEVER };
+    *l->found = (struct lm_found){ .end_ms = HFI_NEVER };
     if (status != HF_OK)
         return status;
     rc = run(d, false, look_body, l);
     if (rc == 0 && l->ended) {
         rc = remove_ended(d, l->name);
-        *l->found = (struct found){ .end_ms = HFI_NEVER };
+        *l->found = (struct lm_found){ .end_ms = HFI_NEVER };
     }
     status = rc == 0 ? l->status : failed(d, rc, err);
     hfi_lm_unlock_cells(d);
     return status;
 }
 
-static hf_status copy_out(const struct found *found, struct hfi_op *op)
+static hf_status copy_out(const struct lm_found *found, struct hfi_op *op)
 {
     size_t len = found->bytes.mv_size;
     int64_t left_ms = found->end_ms == HFI_NEVER ? -1 : found->end_ms - wall_ms();
@@ -530,7 +341,7 @@ static hf_status copy_out(const struct found *found, struct hfi_op *op)
 
 void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct found found;
+    struct lm_found found;
     struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
     hf_status status = look(conn->depot, &l, op->deadline_ms, &op->error);
 
@@ -542,7 +353,7 @@ void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
                            uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
 {
-    struct found found;
+    struct lm_found found;
     struct look l = { .name = name, .found = &found };
     hf_status status = look(d, &l, deadline_ms, err);
 
@@ -567,7 +378,7 @@ static int swap_body(struct lm_depot *d, MDB_txn *txn, void *arg)
     struct swap *s = arg;
     struct hfi_op *op = s->op;
     int64_t now_ms = wall_ms();
-    struct found found;
+    struct lm_found found;
     int rc = get(d, txn, &op->u.cell.name, &found);
 
     if (rc == 0 && found.version && found.end_ms <= now_ms) {
@@ -616,21 +427,21 @@ void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 static int count_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 {
     struct lm_cells_report *report = arg;
-    struct found found;
+    struct lm_found found;
     MDB_val key, value;
     MDB_cursor *cursor;
     uint64_t counter;
-    int rc = counter_get(txn, d->cells_dbi, &counter, &report->sealed);
+    int rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &report->sealed);
 
     if (rc == 0)
         rc = mdb_cursor_open(txn, d->cells_dbi, &cursor);
     if (rc != 0)
         return rc;
     while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        if (key.mv_size == sizeof VERSION_KEY - 1)
+        if (key.mv_size == LM_CELL_COUNTER_LEN)
             continue;
         report->cells++;
-        if (parse(&key, &value, report->sealed, &found) == 0)
+        if (hfi_lm_cell_parse(&key, &value, report->sealed, &found) == 0)
             continue;
         if (report->damaged++ == 0)
             hfi_quote_name(found.name, found.name_len, report->first, sizeof report->first);

@@ -431,6 +431,24 @@ struct lm_cells_report {
 };
 hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm_cells_report *ret,
                               hf_error *err);
+/* cell_records.c */
+#define LM_CELL_COUNTER_LEN 1 /* of the counter's key: shorter than any hash */
+/* A record, as it lies in LMDB's pages. */
+struct lm_found {
+    uint64_t version; /* 0: there is none */
+    int64_t end_ms;   /* HFI_NEVER: none */
+    const unsigned char *name;
+    uint16_t name_len;
+    MDB_val bytes;
+};
+/* `sealed`: of a store whose records have checksums. If that is wrong, the rest of *ret is what it would be. */
+int hfi_lm_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lm_found *ret);
+int hfi_lm_cell_counter_get(MDB_txn *txn, MDB_dbi dbi, uint64_t *ret_version, bool *ret_sealed);
+int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version);
+int hfi_lm_cell_check_absent(MDB_txn *txn, MDB_dbi dbi, bool sealed);
+int hfi_lm_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
+                    const struct lm_found *record);
+int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
 /* cells_sound.c */
 #define HFI_LM_CELLS_MAP ((size_t)1 << 30)
 bool hfi_lm_cells_sound_file(int fd);
