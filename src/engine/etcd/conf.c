@@ -288,7 +288,8 @@ static hf_status read_secret(const struct hfi_url *url, const char *key, const c
 static hf_status parse_user(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
 {
     const char *user = hfi_url_take(url, "user"), *file = hfi_url_take(url, "password_file");
-    const char *name = hfi_url_take(url, "password_env"), *value = name ? secure_getenv(name) : NULL;
+    const char *name = hfi_url_take(url, "password_env"),
+               *value = name ? secure_getenv(name) : NULL;
     hf_status status = HF_OK;
 
     if (user && conf->user)
