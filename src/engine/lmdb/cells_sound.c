@@ -62,8 +62,9 @@ struct key {
 struct audit {
     int fd;
     uint64_t last_page;
-    unsigned char *seen; /* a bit for each page; NULL: not counted */
-    bool numbers;        /* the tree of free pages */
+    unsigned char *seen;    /* a bit for each page; NULL: not counted */
+    bool numbers;           /* the tree of free pages */
+    const struct key *only; /* values with pages of their own: of this key alone; NULL: of all */
     struct tree found;
     struct key last, floor; /* the key before; no key may be below */
 };
@@ -236,6 +237,8 @@ static bool leaf_node_sound(struct audit *a, const char *bytes, int at)
         return data + size <= LM_PAGE && (!a->numbers || free_list_sound(a, bytes + data, size));
     if (data + sizeof number > LM_PAGE)
         return false;
+    if (a->only && compare(a, a->only, &key) != 0)
+        return true;
     memcpy(&number, bytes + data, sizeof number);
     return big_sound(a, number, size, &big) &&
            (!a->numbers || big_free_list_sound(a, number, size));
@@ -351,7 +354,7 @@ bool hfi_lm_cells_sound_way(int fd, const unsigned char hash[LM_KEY_NAME], bool 
     memcpy(wanted.bytes, hash, LM_KEY_NAME);
     number = meta.main.root;
     for (int level = meta.main.depth; level > 0 && number != UINT64_MAX; level--) {
-        struct audit a = { .fd = fd, .last_page = meta.last_page };
+        struct audit a = { .fd = fd, .last_page = meta.last_page, .only = &wanted };
         char bytes[LM_PAGE];
         struct page page;
         struct node node;
