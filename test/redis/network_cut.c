@@ -182,11 +182,128 @@ static void cut_message(void **state)
     is_free_again("n", 0);
 }
 
+/* ---- notes of local passes ----------------------------------------------------------------------- */
+
+static uint64_t token_shown(const char *name)
+{
+    hf_view *view = NULL;
+    uint64_t token = 0;
+
+    EXPECT(HF_OK, hf_inspect(other, name, 0, 0, &view, &contract_error));
+    if (view->count == 1 && view->entries[0].holder_count == 1)
+        token = view->entries[0].holders[0].token;
+    hf_view_free(view);
+    return token;
+}
+
+/* A pass whose note is lost on the way is known to the store all the same, soon or with the next renewal:
+ * break ends the lease by the token that holds now, and by no other. */
+static void lost_note(int64_t ttl_ms)
+{
+    hf_request request = with_ttl(waiting_request("n"), ttl_ms);
+    struct attempt first, next;
+    hf_lease *lease = take(store, &request);
+    uint64_t old, token;
+
+    attempt_start(&first, store, &request);
+    attempt_settled(&first);
+    attempt_start(&next, store, &request);
+    attempt_settled(&next);
+    give(lease);
+    EXPECT(HF_OK, attempt_join(&first));
+    old = hf_token(first.lease);
+    AWAIT(token_shown("n") == old);
+    proxy_block(proxy, PROXY_UP, true);
+    give(first.lease); /* here, without the store */
+    EXPECT(HF_OK, attempt_join(&next));
+    token = hf_token(next.lease);
+    CHECK(token == old + 1);
+    AWAIT(proxy_held(proxy, PROXY_UP) > 0);
+    proxy_cut(proxy);
+    proxy_heal(proxy);
+    AWAIT(token_shown("n") == token);
+    EXPECT(HF_NOT_FOUND, hf_break(other, "n", 1, old, &contract_error));
+    CHECK(hf_lease_state(next.lease) != HF_STATE_LOST);
+    CHECK(count_holders(other, "n") == 1);
+    EXPECT(HF_OK, hf_break(other, "n", 1, token, &contract_error));
+    await_lost(next.lease);
+    EXPECT(HF_LOST, hf_release(next.lease, &contract_error));
+}
+
+static void cut_note(void **state)
+{
+    (void)state;
+    lost_note(LONG_MS); /* no renewal comes before the test is over */
+}
+
+static void cut_note_with_renewals(void **state)
+{
+    (void)state;
+    lost_note(3000);
+}
+
+/* ---- released, or lost before? ------------------------------------------------------------------- */
+
+struct releasing {
+    hf_lease *lease;
+    hf_status status;
+};
+
+static void *release_it(void *arg)
+{
+    struct releasing *r = arg;
+
+    r->status = hf_release(r->lease, &contract_error);
+    return NULL;
+}
+
+/* A release is cut off and sent again; the store does not have the lease then. Was it the first copy, or was the
+ * lease lost before? Nobody can tell, so nobody says OK. */
+static void released_or_lost(bool broken, const char *query)
+{
+    hf_store *deaf = open_at(proxy_url(proxy, query));
+    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    struct releasing releasing = { .lease = take(deaf, &request) };
+    pthread_t thread;
+
+    proxy_choose(proxy, PROXY_PUSH);
+    proxy_block(proxy, PROXY_DOWN, true); /* it does not hear that it was broken */
+    proxy_choose(proxy, PROXY_CALLS);
+    proxy_block(proxy, broken ? PROXY_UP : PROXY_DOWN, true);
+    pthread_create(&thread, NULL, release_it, &releasing);
+    AWAIT(proxy_held(proxy, broken ? PROXY_UP : PROXY_DOWN) > 0);
+    if (broken)
+        server_do(server, "DEL n hf:{n}"); /* or hf_break(), or a failover */
+    CHECK(server_do(server, "EXISTS n hf:{n}") == 0 || count_holders(other, "n") == 0);
+    proxy_cut(proxy);
+    proxy_heal(proxy);
+    pthread_join(thread, NULL);
+    EXPECT(HF_UNKNOWN, releasing.status);
+    AWAIT(hf_close(deaf, 0) == HF_OK); /* it settles by itself */
+}
+
+static void released_twice(void **state)
+{
+    (void)state;
+    released_or_lost(false, "?op_timeout=20s&ping=1m");
+    released_or_lost(false, "?op_timeout=20s&ping=1m&wire=plain");
+}
+
+static void released_after_the_loss(void **state)
+{
+    (void)state;
+    released_or_lost(true, "?op_timeout=20s&ping=1m");
+    released_or_lost(true, "?op_timeout=20s&ping=1m&wire=redisson");
+}
+
 int network_cut(void)
 {
     const struct CMUnitTest tests[] = {
-        NET(cut_acquire), NET(cut_release), NET(cut_renew),
-        NET(cut_inspect), NET(cut_wait),    NET(cut_message),
+        NET(cut_acquire),    NET(cut_release),
+        NET(cut_renew),      NET(cut_inspect),
+        NET(cut_wait),       NET(cut_message),
+        NET(cut_note),       NET(cut_note_with_renewals),
+        NET(released_twice), NET(released_after_the_loss),
     };
 
     return BED_RUN(tests);

@@ -134,14 +134,242 @@ static void lock_without_an_end(void **state)
     close_store(repairing);
 }
 
+/* ---- one name among many ----------------------------------------------------------------------- */
+
+/*
+ * Renewals and heartbeats of many names travel in one command. A name that cannot be renewed is a matter of its own
+ * lease: the others stay HELD, and are never even AT_RISK.
+ */
+#define GOOD 3 /* leases beside the one whose key is spoilt */
+
+static hf_lease *hold_for(const char *name, int64_t ttl_ms)
+{
+    hf_request request = with_ttl(mutex_request(name), ttl_ms);
+
+    return take(store, &request);
+}
+
+/* Spoil the key of "bad" while it is held together with others: it alone is lost, and not before its time. */
+static void spoils_one(void (*spoil)(void), hf_status said, const char *word)
+{
+    static const char *const names[GOOD] = { "a", "b", "c" };
+    hf_lease *good[GOOD], *bad = hold_for("bad", 2000);
+    bool was_at_risk = false;
+    int64_t from_ms = now_ms(), lost_ms;
+
+    for (int i = 0; i < GOOD; i++)
+        good[i] = hold_for(names[i], 2000);
+    spoil();
+    EXPECT(said, hf_renew(bad, 0, &contract_error));
+    if (!strstr(contract_error.text, word))
+        fail_msg("no %s in: %s", word, contract_error.text);
+    while (hf_lease_state(bad) != HF_STATE_LOST) {
+        was_at_risk |= hf_lease_state(bad) == HF_STATE_AT_RISK;
+        nap_ms(5);
+    }
+    lost_ms = now_ms();
+    CHECK(was_at_risk);
+    CHECK(lost_ms - from_ms > 1500); /* what its last renewal gave it */
+    /* One more of their ttls: without renewals they would be lost by then. */
+    while (now_ms() < lost_ms + 2500) {
+        for (int i = 0; i < GOOD; i++)
+            if (hf_lease_state(good[i]) != HF_STATE_HELD)
+                fail_msg("%s: lost together with another", names[i]);
+        nap_ms(5);
+    }
+    EXPECT(HF_LOST, hf_release(bad, &contract_error));
+    for (int i = 0; i < GOOD; i++)
+        give(good[i]);
+}
+
+static void overwrite(void)
+{
+    server_do(server, "SET hf:{bad} stray");
+}
+
+static void one_key_of_another_kind(void **state)
+{
+    (void)state;
+    spoils_one(overwrite, HF_MISMATCH, "WRONGTYPE");
+}
+
+/* The state of a name is its field m, whose first byte is the version. */
+static void write_state(const char *name, unsigned char version, size_t len)
+{
+    unsigned char state[128] = { version };
+
+    CHECK(len <= sizeof state);
+    server_do(server, "HSET hf:{%s} m %b", name, (const void *)state, len);
+}
+
+static void upgrade(void)
+{
+    write_state("bad", 4, 105);
+}
+
+/* Another version of Holdfast has rewritten it. */
+static void one_of_another_version(void **state)
+{
+    (void)state;
+    spoils_one(upgrade, HF_VERSION, "another version");
+}
+
+static void forbid(void)
+{
+    server_do(server, "ACL SETUSER app resetkeys ~hf:{a}* ~hf:{b}* ~hf:{c}*");
+}
+
+/* The rights of our user to one key are taken away. */
+static int setup_user(void **state)
+{
+    char url[128];
+
+    bed_setup(state);
+    server_do(server, "ACL SETUSER app on >sesame +@all ~* &*");
+    snprintf(url, sizeof url, "redis://app:sesame@127.0.0.1:%u", (unsigned)server->port);
+    store = open_at(url);
+    return 0;
+}
+
+static void one_without_rights(void **state)
+{
+    (void)state;
+    spoils_one(forbid, HF_DENIED, "NOPERM");
+}
+
+static void one_foreign_without_rights(void **state)
+{
+    hf_store *native = store;
+    char url[128];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://app:sesame@127.0.0.1:%u?wire=plain", (unsigned)server->port);
+    store = open_at(url);
+    server_do(server, "ACL SETUSER app resetkeys ~a ~b ~c ~bad");
+    {
+        hf_lease *bad = hold_for("bad", 2000), *good = hold_for("a", 2000);
+        int64_t until_ms;
+
+        server_do(server, "ACL SETUSER app resetkeys ~a ~b ~c");
+        await_lost(bad);
+        for (until_ms = now_ms() + 2500; now_ms() < until_ms; nap_ms(5))
+            CHECK(hf_lease_state(good) == HF_STATE_HELD);
+        EXPECT(HF_LOST, hf_release(bad, &contract_error));
+        give(good);
+    }
+    close_hard(store);
+    store = native;
+}
+
+/* ---- waiters: the same ------------------------------------------------------------------------- */
+
+/* A waiter whose name cannot be read any more does not take the places of others from them. */
+static void spoils_one_waiter(void (*spoil)(void))
+{
+    hf_store *holders = open_direct();
+    hf_request bad = with_ttl(waiting_request("bad"), 1000),
+               good = with_ttl(waiting_request("a"), 1000);
+    hf_lease *held[2];
+    struct attempt waits[2];
+    int64_t from_ms;
+
+    bad.ttl_ms = 60000;
+    held[0] = take(holders, &bad);
+    good.ttl_ms = 60000;
+    held[1] = take(holders, &good);
+    bad.ttl_ms = good.ttl_ms = 1000;
+    attempt_start(&waits[1], store, &good);
+    AWAIT(count_waiters(holders, "a") == 1);
+    attempt_start(&waits[0], store, &bad); /* the newest is the first of a heartbeat */
+    AWAIT(count_waiters(holders, "bad") == 1);
+    spoil();
+    /* Beyond its window (3 s) a waiter without heartbeats has lost its place. */
+    for (from_ms = now_ms(); now_ms() < from_ms + 5500; nap_ms(50))
+        if (count_waiters(holders, "a") != 1)
+            fail_msg("its place is lost after %lld ms", (long long)(now_ms() - from_ms));
+    give(held[1]);
+    EXPECT(HF_OK, attempt_join(&waits[1]));
+    give(waits[1].lease);
+    EXPECT(HF_UNKNOWN, attempt_join(&waits[0])); /* it may have been granted; and it ends */
+    hf_release(held[0], NULL);
+    close_hard(holders);
+}
+
+static void one_waiter_of_another_kind(void **state)
+{
+    (void)state;
+    spoils_one_waiter(overwrite);
+}
+
+static void one_waiter_of_another_version(void **state)
+{
+    (void)state;
+    spoils_one_waiter(upgrade);
+}
+
+static void one_waiter_without_rights(void **state)
+{
+    (void)state;
+    spoils_one_waiter(forbid);
+}
+
+/* ---- another version ----------------------------------------------------------------------------- */
+
+/* However long the state is that another version has left: no call takes it for ours, or for damage. */
+static void names_of_another_version(void **state)
+{
+    static const struct {
+        unsigned char version;
+        size_t len;
+    } forms[] = { { 2, 62 }, { 3, 17 }, { 4, 105 }, { 0, 105 } };
+    hf_request request = mutex_request("n");
+    hf_lease *lease;
+    hf_view *view;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        for (int wait = 0; wait < 2; wait++) {
+            server_do(server, "DEL hf:{n}");
+            write_state("n", forms[i].version, forms[i].len);
+            request.wait_ms = wait ? LIMIT_MS : 0;
+            EXPECT(HF_VERSION, hf_acquire(store, &request, &lease, &contract_error));
+            CHECK(strstr(contract_error.text, "another version of Holdfast"));
+        }
+        EXPECT(HF_VERSION, hf_inspect(store, "n", 1, 0, &view, &contract_error));
+        EXPECT(HF_VERSION, hf_break(store, "n", 1, 1, &contract_error));
+        /* And a lease of ours whose name was rewritten under us. */
+        server_do(server, "DEL hf:{n}");
+        request.wait_ms = 0;
+        lease = take(store, &request);
+        write_state("n", forms[i].version, forms[i].len);
+        EXPECT(HF_VERSION, hf_renew(lease, 0, &contract_error));
+        CHECK(hf_lease_state(lease) != HF_STATE_LOST);
+        EXPECT(HF_VERSION, hf_release(lease, &contract_error));
+    }
+    server_do(server, "DEL hf:{n}");
+}
+
 #define REFUSAL(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define AS_USER(f) cmocka_unit_test_setup_teardown(f, setup_user, teardown)
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        REFUSAL(out_of_memory),    REFUSAL(out_of_memory_while_held), REFUSAL(too_few_replicas),
-        REFUSAL(cannot_save),      REFUSAL(became_a_replica),         REFUSAL(key_of_another_kind),
+        REFUSAL(out_of_memory),
+        REFUSAL(out_of_memory_while_held),
+        REFUSAL(too_few_replicas),
+        REFUSAL(cannot_save),
+        REFUSAL(became_a_replica),
+        REFUSAL(key_of_another_kind),
         TEST(lock_without_an_end),
+        REFUSAL(one_key_of_another_kind),
+        REFUSAL(one_of_another_version),
+        AS_USER(one_without_rights),
+        AS_USER(one_foreign_without_rights),
+        REFUSAL(one_waiter_of_another_kind),
+        REFUSAL(one_waiter_of_another_version),
+        AS_USER(one_waiter_without_rights),
+        REFUSAL(names_of_another_version),
     };
 
     bed_main(argc, argv);

@@ -4,6 +4,8 @@ The permit rules once more, in the plainest way: lists that are searched, no cou
 Times are in ms (`now`) and microseconds (`us`) of one clock, which the test moves.
 """
 
+AHEAD = 1000  # microseconds: no block of tokens ends so far ahead of the clock
+
 
 class Record:
     def __init__(self, **fields):
@@ -56,13 +58,20 @@ class Model:
                 if h.delay:
                     n.closed = max(n.closed, h.deadline + h.delay)
 
-    def grant(self, n, owner, want, duration):
+    def block(self, n, tokens):
+        """The first token of a block, and how many it has: it does not run ahead of the clock."""
         token = max(n.last + 1, self.us)
-        if token + want.tokens > 2 ** 53:
+        tokens = max(1, min(tokens, self.us + AHEAD - token))
+        return (token, tokens) if token + tokens <= 2 ** 53 else None
+
+    def grant(self, n, owner, want, duration):
+        block = self.block(n, want.tokens)
+        if not block:
             return None
-        n.last = token + want.tokens - 1
+        token, tokens = block
+        n.last = token + tokens - 1
         n.holders[owner] = h = Record(
-            deadline=self.now + duration, first=token, tokens=want.tokens, permits=want.permits, delay=want.delay,
+            deadline=self.now + duration, first=token, tokens=tokens, permits=want.permits, delay=want.delay,
             ttl=want.ttl, since=self.now, flags=want.flags, window=want.window, token=token, tid=0,
             label=want.label, inbox=want.inbox)
         assert self.taken(n) <= n.capacity, 'the model itself'
@@ -127,7 +136,7 @@ class Model:
             return ['G', h.first, h.tokens, ttl] if h else ['F']
         if not flags & 1:
             return ['B', self.next(n)]
-        if max(n.last + 1, self.us) + tokens > 2 ** 53:
+        if not self.block(n, tokens):
             return ['F']
         n.waiters.append(want)
         return self.place(n, owner)
@@ -177,13 +186,18 @@ class Model:
         self.promote(n)
         return self.place(n, owner) if mine else ['N']
 
-    def renew(self, key, owner, ttl):
+    def renew(self, key, owner, ttl, token, tid):
         n = self.name(key)
         self.expire(n)
         if owner not in n.holders:
             return 0
         n.holders[owner].deadline, n.holders[owner].ttl = self.now + ttl, ttl
+        self._hold_now(n.holders[owner], token, tid)
         return 1
+
+    def _hold_now(self, h, token, tid):
+        if h.token < token < h.first + h.tokens:
+            h.token, h.tid = token, tid
 
     def adopt(self, key, owner, token, ttl):
         n = self.name(key)
@@ -198,9 +212,8 @@ class Model:
     def note(self, key, owner, token, tid):
         n = self.name(key)
         self.expire(n)
-        h = n.holders.get(owner)
-        if h and h.first <= token < h.first + h.tokens:
-            h.token, h.tid = token, tid
+        if owner in n.holders:
+            self._hold_now(n.holders[owner], token, tid)
 
     def break_(self, key, token):
         n = self.name(key)

@@ -148,12 +148,13 @@ class Run(Sequence):
             self.check('beat', answer, self.model.beat(k, o, w))
 
     def op_renew(self, name, owner):
-        items = [(name, owner, self.random.choice([1, 30, 100, 1000]))]
-        if self.random.random() < 0.5:
-            items += [(k, o, self.random.choice([30, 100, h.ttl])) for k, n in self.model.names.items()
-                      for o, h in n.holders.items()]
+        r = self.random
+        items = [(name, owner, r.choice([1, 30, 100, 1000]), r.choice([0, r.randrange(1, 2 ** 53)]), 7)]
+        if r.random() < 0.5:
+            items += [(k, o, r.choice([30, 100, h.ttl]), r.choice([0, h.first, h.token + 1, h.first + h.tokens]), 8)
+                      for k, n in self.model.names.items() for o, h in n.holders.items()]
         self.trace.append(('renew', items))
-        answers = self.call('renew', [keys_of(k)[0] for k, o, t in items], *[x for k, o, t in items for x in (o, t)])
+        answers = self.call('renew', [keys_of(item[0])[0] for item in items], *[x for item in items for x in item[1:]])
         for item, answer in zip(items, answers):
             self.check('renew', answer, self.model.renew(*item))
 

@@ -18,8 +18,10 @@ import sys
 import time
 
 import resp
+import scripts_alone
 import scripts_foreign
 from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs, text
+from scripts_model import AHEAD
 from scripts_run import PREFIX, SCRIPTS, SLACK, STATE, Caller, Run, keys_of
 
 
@@ -28,6 +30,7 @@ class Case:
 
     def __init__(self, server, scripts, clock=True):
         self.server = server
+        self.scripts = scripts
         self.call = Caller(server, scripts, clock)
         self.redis = self.call.redis
         self.redis('FLUSHALL')
@@ -64,9 +67,8 @@ def tokens_end(case):
 
     case.acquire('a')
     case.release('a')
-    set_last('n', 2 ** 53 - 65)
-    equal(case.acquire('a', tokens=65), ['F'])
-    equal(case.acquire('a', tokens=64), ['G', 2 ** 53 - 64, 64, 1000])
+    set_last('n', 2 ** 53 - 2)
+    equal(case.acquire('a', tokens=65), ['G', 2 ** 53 - 1, 1, 1000])
     equal(case.acquire('b', tokens=1), ['F'])
     equal(case.acquire('b', tokens=1, flags=0), ['B', 1001])
     equal(case.release('a'), ['R'])
@@ -74,7 +76,7 @@ def tokens_end(case):
     for kind in (dict(name='n1'), dict(name='n2', mode=2, capacity=2, permits=2)):  # who waits already
         case.acquire('a', **kind)
         case.acquire('b', tokens=65, **kind)
-        set_last(kind['name'], 2 ** 53 - 65)
+        set_last(kind['name'], 2 ** 53 - 1)
         equal(case.release('a', kind['name']), ['R'])
         equal([len(x) for x in case.look(kind['name'])[5:]], [0, 1])
         equal(case.call('beat', keys_of(kind['name']), 'b', 500), [['Q', 0]])
@@ -151,7 +153,7 @@ def full_server(case):
         equal(case.redis('HGETALL', keys_of('n')[0]), before)
         equal(case.redis('EXISTS', *keys_of('new')), 0)
         equal(case.call('beat', keys_of('n'), 'b', 500)[0][0], 'Q')
-        equal(case.call('renew', keys_of('n')[:1] + keys_of('m')[:1], 'a', 6000, 'a', 6000), [1, 1])
+        equal(case.call('renew', keys_of('n')[:1] + keys_of('m')[:1], 'a', 6000, 0, 0, 'a', 6000, 0, 0), [1, 1])
         equal(case.call('adopt', keys_of('n')[:1], 'a', token, 0)[0], 'A')
         equal(case.release('a', tomb=100), ['R'])
         equal(case.call('cancel', keys_of('n'), 'b', 100)[0], 'G')
@@ -187,7 +189,7 @@ def to_the_millisecond(case):
         case.redis('DEL', *keys_of('n'))
         token = case.acquire('a', flags=5, ttl=100)[1]
         case.pass_ms(100 + over)
-        calls = [('adopt', [keys_of('n')[:1], 'a', token, 0], 'A'), ('renew', [keys_of('n')[:1], 'a', 0], 1),
+        calls = [('adopt', [keys_of('n')[:1], 'a', token, 0], 'A'), ('renew', [keys_of('n')[:1], 'a', 0, 0, 0], 1),
                  ('cancel', [keys_of('n'), 'a', 0], 'G'), ('break', [keys_of('n'), token], 'R')]
         record = case.redis('HGETALL', keys_of('n')[0])
         for script, args, good in calls:
@@ -220,6 +222,46 @@ def clock_set_back(case):
         raise Mismatch('the counter may be forgotten before its time has come')
 
 
+def tokens_near_the_clock(case):
+    """Tokens do not run away from the clock, whatever blocks are asked for and however fast: after a loss of all data they
+    go on above all before, as soon as AHEAD has passed."""
+    queue = dict(mode=2, capacity=2, permits=2)  # by the rules, and not by the common case of a mutex
+    for kind in (dict(), queue):
+        highest = 0
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        for i in range(300):
+            case.us += 3
+            case.pass_ms(0)
+            if i % 3 == 2:  # handed over, and queued again
+                case.acquire('w%d' % i, tokens=1000, **kind)
+                case.release('a')
+                answer = case.call('beat', keys_of('n'), 'w%d' % i, 500)[0]
+                case.release('w%d' % i)
+            else:
+                answer = case.acquire('a', tokens=1000, **kind)
+                if i % 3 == 0:
+                    case.release('a')
+            equal(answer[0], 'G')
+            if not (answer[1] > highest and answer[2] >= 1):
+                raise Mismatch('%r after %d' % (answer, highest))
+            highest = answer[1] + answer[2] - 1
+            if highest >= case.us + AHEAD:
+                raise Mismatch('%d microseconds ahead of the clock' % (highest - case.us))
+        case.redis('FLUSHALL')
+        case.us += AHEAD
+        case.pass_ms(0)
+        answer = case.acquire('b', tokens=1000, **kind)
+        if answer[1] <= highest:
+            raise Mismatch('%d after %d' % (answer[1], highest))
+        equal(answer[2], AHEAD)
+    # A clock that went back: one by one above the last.
+    case.release('b')
+    case.pass_ms(-3600000)
+    equal(case.acquire('c', tokens=1000, **queue)[1:3], [answer[1] + AHEAD, 1])
+    equal(case.release('c'), ['R'])
+
+
 def token_of_now(case):
     """After a local pass the lease is known by the token that holds now, and by no other of its block."""
     token = case.acquire('a', tokens=10)[1]
@@ -231,10 +273,36 @@ def token_of_now(case):
     case.call('note', key, 'a', token + 9, 7)
     equal(case.look()[5][0][1:4], [token + 9, token, 10])
     equal(case.look()[5][0][10], 7)
+    case.call('note', key, 'a', token + 5, 8)  # late: never back
+    equal(case.call('renew', key, 'a', 1000, token + 5, 8), [1])
+    equal(case.call('renew', key, 'a', 1000, 0, 0), [1])
+    equal([case.look()[5][0][i] for i in (1, 10)], [token + 9, 7])
     for other in (token, token + 1, token + 8, token + 10):
         equal(case.call('break', keys_of('n'), other), ['N'])
     equal(case.call('break', keys_of('n'), token + 9), ['R'])
     equal(case.look(), ['N'])
+
+
+def notes_are_made_good(case):
+    """A note that was lost travels with the next renewal; and a note is taken by a full server too."""
+    for script in ('renew', 'note'):
+        token = case.acquire('a', tokens=10)[1]
+        case.redis('CONFIG', 'SET', 'maxmemory', 1)
+        try:
+            for beyond in (token + 10, token - 1):
+                case.call('renew', keys_of('n')[:1], 'a', 1000, beyond, 7)
+            equal(case.look()[5][0][1], token)
+            if script == 'renew':
+                equal(case.call('renew', keys_of('n')[:1], 'a', 1000, token + 3, 7), [1])
+            else:
+                equal(case.call('note', keys_of('n')[:1], 'a', token + 3, 7), ['D'])
+        finally:
+            case.redis('CONFIG', 'SET', 'maxmemory', 0)
+        equal(case.look()[5][0][1:4] + case.look()[5][0][10:11], [token + 3, token, 10, 7])
+        equal(case.call('break', keys_of('n'), token), ['N'])
+        equal(len(case.look()[5]), 1)
+        equal(case.call('break', keys_of('n'), token + 3), ['R'])
+        case.pass_ms(1)
 
 
 def another_version(case):
@@ -359,7 +427,7 @@ def real_clock(case):
     end = case.redis('TIME')
     if int(end[0]) * 1000000 + int(end[1]) - token < 60000:
         raise Mismatch('b was let in before a was over')
-    equal(case.call('renew', keys_of('n')[:1], 'a', 1000), [0])
+    equal(case.call('renew', keys_of('n')[:1], 'a', 1000, 0, 0), [0])
     equal(case.release('a'), ['N'])
     ttl = case.redis('PTTL', keys_of('n')[0])
     if not 100000 < ttl <= 100000 + 2 * SLACK:
@@ -368,7 +436,7 @@ def real_clock(case):
 
 CASES = [tokens_end, long_queue, many_at_once, tombstones_go, full_server, no_right_to_publish,
          to_the_millisecond, clock_set_back, token_of_now, another_version, cells,
-         cells_end, cells_tell, counters, real_clock]
+         cells_end, cells_tell, counters, tokens_near_the_clock, notes_are_made_good, real_clock]
 
 
 def embedding(code, scripts, server):
@@ -388,7 +456,7 @@ def main():
     server = resp.Server()
     try:
         embedding(code, scripts, server)
-        for case in CASES:
+        for case in CASES + scripts_alone.CASES:
             try:
                 case(Case(server, scripts, case is not real_clock))
             except Exception:

@@ -296,11 +296,6 @@ static void add_key(struct rd_call *call, const struct hfi_name *name)
     hfi_rd_add_keys(call, name, false);
 }
 
-static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
-{
-    hfi_rd_add_owner(call, claim->owner);
-}
-
 const struct rd_way hfi_rd_native = {
     .acquire = hfi_rd_ask,
     .cancel = cancel_native,
@@ -310,6 +305,6 @@ const struct rd_way hfi_rd_native = {
     .brk = hfi_rd_break,
     .inspect = hfi_rd_inspect,
     .add_key = add_key,
-    .add_owner = add_owner,
+    .add_renewal = hfi_rd_add_renewal,
     .slot = hfi_rd_name_slot,
 };

@@ -76,30 +76,23 @@ static bool beats_now(const struct rd_wait *wait, int64_t now_ms)
             (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= RD_BEAT_MIN_MS));
 }
 
-/* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
- * slot that are not far. */
-static void send_beat(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
+static void beat_later(struct hfi_conn *conn, struct rd_wait *wait)
 {
-    struct rd_wait *batch[RD_BATCH], *wait = from;
-    struct beat *beat;
-    struct rd_call *call;
-    uint32_t count = 0, far = 0;
+    wait->beat_ms = hfi_now_ms() + RD_BEAT_MIN_MS;
+    if (wait->beat_ms < conn->beat_ms)
+        conn->beat_ms = wait->beat_ms;
+}
 
-    for (; wait && count < RD_BATCH && far < RD_BATCH; wait = wait->next) {
-        if (wait->slot != from->slot)
-            far++;
-        if (!beats_now(wait, now_ms) || wait->slot != from->slot)
-            continue;
-        batch[count++] = wait;
-        wait->beat_ms = HFI_NEVER;
-    }
+static void send_beat(struct hfi_conn *conn, struct rd_wait *const batch[], uint32_t count)
+{
+    struct beat *beat = hfi_malloc(sizeof *beat);
+    struct rd_call *call =
+        beat ? hfi_rd_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
 
-    beat = hfi_malloc(sizeof *beat);
-    call = beat ? hfi_rd_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
     if (!call) {
         hfi_free(beat);
         for (uint32_t i = 0; i < count; i++)
-            batch[i]->beat_ms = now_ms + RD_BEAT_MIN_MS;
+            beat_later(conn, batch[i]);
         return;
     }
     call->data = beat;
@@ -116,6 +109,24 @@ static void send_beat(struct hfi_conn *conn, struct rd_wait *from, int64_t now_m
     hfi_rd_call_send(call);
 }
 
+/* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
+ * slot that are not far. */
+static void beat_from(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
+{
+    struct rd_wait *batch[RD_BATCH], *wait = from;
+    uint32_t count = 0, far = 0;
+
+    for (; wait && count < RD_BATCH && far < RD_BATCH; wait = wait->next) {
+        if (wait->slot != from->slot)
+            far++;
+        if (!beats_now(wait, now_ms) || wait->slot != from->slot)
+            continue;
+        batch[count++] = wait;
+        wait->beat_ms = HFI_NEVER;
+    }
+    send_beat(conn, batch, count);
+}
+
 static void beat_all(struct hfi_conn *conn, int64_t now_ms)
 {
     struct rd_wait *wait = conn->waits;
@@ -127,13 +138,37 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         return;
     for (wait = conn->waits; wait; wait = wait->next)
         if (beats_now(wait, now_ms))
-            send_beat(conn, wait, now_ms);
+            beat_from(conn, wait, now_ms);
+}
+
+/*
+ * The server cannot, or will not, look at this name (another type of key, another version, no rights). That may
+ * pass, as long as our place is ours; after the window it is not, and whoever waits hears why, as it would from an acquire.
+ */
+static void beat_failed(struct hfi_conn *conn, struct rd_wait *wait, const hf_error *err)
+{
+    int64_t window_ms = hfi_rd_window_ms(wait->claim->ttl_ms);
+
+    if (err->status == HF_UNAVAILABLE || err->status == HF_FULL ||
+        hfi_now_ms() <= wait->heard_ms + window_ms) {
+        beat_later(conn, wait);
+        return;
+    }
+    wait->stop = err->status;
+    conn->way->cancel(conn, wait);
 }
 
 /* What the server says to one waiter's heartbeat. */
 static void beaten_one(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
                        int64_t sent_ms)
 {
+    hf_error err;
+
+    if (reply->type == HFI_REPLY_ERROR) {
+        (void)hfi_reply_status(reply, &err);
+        beat_failed(conn, wait, &err);
+        return;
+    }
     switch (hfi_rd_letter(reply)) {
     case 'Q':
         hfi_rd_queued(conn, wait, reply, sent_ms);
@@ -151,26 +186,53 @@ static void beaten_one(struct hfi_conn *conn, struct rd_wait *wait, const struct
     }
 }
 
+/* One of those that the heartbeat was for, if it still waits as it did then. */
+static struct rd_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
+{
+    struct hfi_claim *claim = hfi_rd_claim_find(conn, beat->owners[i]);
+    struct rd_wait *wait = claim ? claim->engine[RD_CLAIM_WAIT] : NULL;
+
+    return wait && wait->state == RD_WAIT_QUEUED && wait->attempt == beat->attempts[i] ? wait
+                                                                                       : NULL;
+}
+
+/* The rights to one key are missing: the server has not begun with any of them. In halves, until it is
+ * one that is refused. */
+static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
+{
+    struct rd_wait *batch[RD_BATCH];
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < beat->count; i++)
+        if ((batch[count] = still_there(conn, beat, i)))
+            count++;
+    if (count > 1)
+        send_beat(conn, batch, count / 2);
+    if (count > 0)
+        send_beat(conn, batch + count / 2, count - count / 2);
+}
+
 static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                    const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct beat *beat = call->data;
+    struct rd_wait *wait;
 
-    (void)err;
+    if (outcome == RD_REFUSED && err->status == HF_DENIED && beat->count > 1) {
+        beat_halves(conn, beat);
+        hfi_free(beat);
+        return;
+    }
     for (size_t i = 0; i < beat->count; i++) {
-        struct hfi_claim *claim = hfi_rd_claim_find(conn, beat->owners[i]);
-        struct rd_wait *wait = claim ? claim->engine[RD_CLAIM_WAIT] : NULL;
-
-        if (!wait || wait->state != RD_WAIT_QUEUED || wait->attempt != beat->attempts[i])
+        if (!(wait = still_there(conn, beat, i)))
             continue;
-        if (outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count) {
+        if (outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
             beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
-        } else {
-            wait->beat_ms = hfi_now_ms() + RD_BEAT_MIN_MS;
-            if (wait->beat_ms < conn->beat_ms)
-                conn->beat_ms = wait->beat_ms;
-        }
+        else if (outcome == RD_REFUSED)
+            beat_failed(conn, wait, err);
+        else
+            beat_later(conn, wait);
     }
     hfi_free(beat);
 }

@@ -220,6 +220,21 @@ char hfi_rd_letter(const struct hfi_reply *reply)
     return first && first->len == 1 ? first->text[0] : 0;
 }
 
+/* Was it lost before? If an earlier copy of the release may have been executed, nobody can tell that from its being
+ * given back. Core asks once more, and that answer settles it. */
+void hfi_rd_finish_gone(struct rd_call *call)
+{
+    hf_error err;
+
+    hfi_error_set(&err, HF_UNKNOWN, 0,
+                  "the connection broke, and the lease is not there any more: it was released, or "
+                  "lost before");
+    if (call->was_sent)
+        hfi_rd_finish(call->conn, call->op, HF_UNKNOWN, &err);
+    else
+        hfi_rd_finish(call->conn, call->op, HF_LOST, NULL);
+}
+
 void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply)
 {
     hf_error err;

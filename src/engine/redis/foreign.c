@@ -61,6 +61,12 @@ static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
     hfi_command_add(&call->command, field, FIELD_LEN);
 }
 
+static void add_renewal(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+{
+    add_owner(call, claim);
+    hfi_command_add_number(&call->command, ttl_ms);
+}
+
 /* Redisson's channel for a name; its length. */
 static size_t channel_of(const struct hfi_name *name, char ret_channel[CHANNEL_MAX])
 {
@@ -262,10 +268,10 @@ static void released(struct rd_call *call, enum rd_outcome outcome, const struct
 
     if (outcome != RD_ANSWERED)
         hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
-    else if (letter == 'R' || (letter == 'N' && call->was_sent))
+    else if (letter == 'R')
         hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
-        hfi_rd_finish(call->conn, call->op, HF_LOST, NULL);
+        hfi_rd_finish_gone(call);
     else
         hfi_rd_finish_odd(call->conn, call->op, reply);
 }
@@ -341,7 +347,8 @@ static void refuse(struct hfi_conn *conn, struct hfi_op *op)
 
 #define FOREIGN                                                                           \
     .acquire = ask, .cancel = cancel, .heard = heard, .release = release, .renew = renew, \
-    .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key, .add_owner = add_owner
+    .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key,                 \
+    .add_renewal = add_renewal
 
 const struct rd_way hfi_rd_plain = { FOREIGN };
 const struct rd_way hfi_rd_redisson = { FOREIGN };

@@ -212,8 +212,7 @@ static void confirm(struct hfi_conn *conn, struct rd_wait *wait)
     call->data = wait;
     call->synced = behind != NULL;
     hfi_rd_add_keys(call, &wait->claim->name, false);
-    hfi_rd_add_owner(call, wait->claim->owner);
-    hfi_command_add_number(&call->command, wait->claim->ttl_ms);
+    hfi_rd_add_renewal(call, wait->claim, wait->claim->ttl_ms);
     hfi_rd_call_send(call);
     if (behind) {
         behind->data = wait;

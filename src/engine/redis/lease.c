@@ -18,10 +18,10 @@ static void released(struct rd_call *call, enum rd_outcome outcome, const struct
 
     if (outcome != RD_ANSWERED)
         hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
-    else if (letter == 'R' || (letter == 'N' && call->was_sent))
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL); /* it may have been the first copy */
+    else if (letter == 'R')
+        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
-        hfi_rd_finish(call->conn, call->op, HF_LOST, NULL);
+        hfi_rd_finish_gone(call);
     else
         hfi_rd_finish_odd(call->conn, call->op, reply);
 }
@@ -55,6 +55,13 @@ void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- renew ---------------------------------------------------------------------------- */
 
+/*
+ * Each lease is judged alone: what the server says of one name is the status of that lease. Two things could make
+ * one name a matter of all that travel with it: a script that stops there (it does not: each.lua), and rights to
+ * keys, which the server looks at before it begins with a script. A share that is refused for those has not
+ * been executed: it is sent again in halves, until what is refused is the name itself.
+ */
+
 /* One command's share of a renewal. */
 struct share {
     uint32_t count;
@@ -71,25 +78,42 @@ static void end_share(struct hfi_conn *conn, struct hfi_op *op)
         hfi_rd_finish(conn, op, HF_OK, NULL);
 }
 
+/* What the server answered of one lease. Of the last that failed, op->error has the server's words. */
+static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_reply *answer,
+                  int64_t sent_ms)
+{
+    if (answer && answer->type == HFI_REPLY_INTEGER && answer->integer == 1) {
+        item->status = HF_OK;
+        item->claim->granted_ttl_ms = item->ttl_ms;
+        item->claim->sent_ms = sent_ms;
+    } else if (answer && answer->type == HFI_REPLY_INTEGER) {
+        item->status = HF_LOST;
+    } else if (answer && answer->type == HFI_REPLY_ERROR) {
+        item->status = hfi_reply_status(answer, &op->error);
+    } else {
+        item->status = HF_UNKNOWN;
+    }
+}
+
+static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
+                  const struct hfi_script *script);
+
 static void renewed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                     const hf_error *err)
 {
     struct share *share = call->data;
+    bool listed = outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST;
 
-    for (uint32_t i = 0; i < share->count; i++) {
-        struct hfi_renewal *item = share->items[i];
-        const struct hfi_reply *answer =
-            outcome == RD_ANSWERED ? hfi_reply_at(reply, i, HFI_REPLY_INTEGER) : NULL;
-
-        if (!answer) {
-            item->status = outcome == RD_ANSWERED ? HF_UNKNOWN : hfi_rd_status(outcome, err);
-        } else if (answer->integer == 1) {
-            item->status = HF_OK;
-            item->claim->granted_ttl_ms = item->ttl_ms;
-            item->claim->sent_ms = call->sent.sent_ms;
-        } else {
-            item->status = HF_LOST;
-        }
+    if (outcome != RD_REFUSED || err->status != HF_DENIED ||
+        !split(call->conn, call->op, share, call->command.script)) {
+        for (uint32_t i = 0; i < share->count; i++)
+            if (outcome == RD_ANSWERED)
+                judge(call->op, share->items[i],
+                      listed && i < reply->count ? &reply->items[i] : NULL, call->sent.sent_ms);
+            else
+                share->items[i]->status = hfi_rd_status(outcome, err);
+        if (outcome != RD_ANSWERED && share->count > 0 && err)
+            call->op->error = *err;
     }
     if (call->synced)
         return; /* the WAIT behind it ends the share */
@@ -136,10 +160,8 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     call->hasty = true; /* core asks again soon; meanwhile the holder is told that it is AT_RISK */
     for (uint32_t i = 0; i < share->count; i++)
         conn->way->add_key(call, &share->items[i]->claim->name);
-    for (uint32_t i = 0; i < share->count; i++) {
-        conn->way->add_owner(call, share->items[i]->claim);
-        hfi_command_add_number(&call->command, share->items[i]->ttl_ms);
-    }
+    for (uint32_t i = 0; i < share->count; i++)
+        conn->way->add_renewal(call, share->items[i]->claim, share->items[i]->ttl_ms);
     if (op->deadline_ms != HFI_NEVER && op->deadline_ms < hfi_now_ms() + conn->conf->op_ms)
         call->give_up_ms = op->deadline_ms;
     if (behind) {
@@ -151,6 +173,29 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
     hfi_rd_call_send(call);
     if (behind)
         hfi_rd_call_send(behind); /* its answer is always the second */
+}
+
+/* Send the halves of a share that was refused, and not executed, by themselves; nothing is left in it then. false: there
+ * are no halves, or no memory for them. */
+static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
+                  const struct hfi_script *script)
+{
+    uint32_t half = share->count / 2;
+    struct share *first = half ? hfi_malloc(sizeof *first) : NULL;
+    struct share *second = first ? hfi_malloc(sizeof *second) : NULL;
+
+    if (!second) {
+        hfi_free(first);
+        return false;
+    }
+    *first = (struct share){ .count = half, .slot = share->slot };
+    *second = (struct share){ .count = share->count - half, .slot = share->slot };
+    memcpy(first->items, share->items, half * sizeof *share->items);
+    memcpy(second->items, share->items + half, second->count * sizeof *share->items);
+    share->count = 0;
+    send_share(conn, op, first, script);
+    send_share(conn, op, second, script);
+    return true;
 }
 
 struct placed {
@@ -213,6 +258,14 @@ void hfi_rd_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_
         send_share(conn, op, share, script);
     hfi_free(placed);
     end_share(conn, op);
+}
+
+void hfi_rd_add_renewal(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+{
+    hfi_rd_add_owner(call, claim->owner);
+    hfi_command_add_number(&call->command, ttl_ms);
+    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[RD_CLAIM_TOKEN]);
+    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[RD_CLAIM_TID]);
 }
 
 void hfi_rd_renew(struct hfi_conn *conn, struct hfi_op *op)
@@ -303,8 +356,26 @@ void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op)
 /*
  * Passes are many, and only `show` and `break` want to know of them: the store is told a moment
  * later, of the newest only, many claims in one command; and before our own inspect or
- * break, which travel on the same line behind it.
+ * break, which travel on the same line behind it. A note that was not answered is put back; and every
+ * renewal has the same with it, so that no pass stays unknown for longer than that.
  */
+static void push_note(struct hfi_conn *conn, struct hfi_claim *claim)
+{
+    if (claim->engine[RD_CLAIM_NOTED])
+        return;
+    claim->engine[RD_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
+    conn->noted = claim;
+}
+
+/* Notes leave at `at_ms`, if not before. The answer: whoever drives must look at the time again. */
+static bool hasten_notes(struct hfi_conn *conn, int64_t at_ms)
+{
+    if (conn->note_ms <= at_ms)
+        return false;
+    conn->note_ms = at_ms;
+    return true;
+}
+
 void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
     bool sooner = false;
@@ -313,56 +384,87 @@ void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t toke
     if ((uintptr_t)claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_LISTED) { /* else it is being released */
         claim->engine[RD_CLAIM_TOKEN] = (void *)(uintptr_t)token;
         claim->engine[RD_CLAIM_TID] = (void *)(uintptr_t)tid;
-        if (!claim->engine[RD_CLAIM_NOTED]) {
-            claim->engine[RD_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
-            conn->noted = claim;
-        }
-        if (conn->note_ms == HFI_NEVER) {
-            conn->note_ms = hfi_now_ms() + RD_NOTE_MS;
-            sooner = true;
-        }
+        push_note(conn, claim);
+        sooner = hasten_notes(conn, hfi_now_ms() + RD_NOTE_MS);
     }
     hfi_pump_slip(&conn->pump, sooner);
 }
 
-/* Nobody waits for the answer: a note that is lost is followed by another. */
+/* Whose notes are under way. */
+struct notes {
+    uint32_t count;
+    unsigned char owners[][HFI_OWNER_LEN];
+};
+
+/* What the server may not have got is put back. What it refused for another reason than that it cannot now goes with
+ * the next renewal, which says why. */
 static void noted(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
                   const hf_error *err)
 {
-    (void)call;
-    (void)outcome;
+    struct hfi_conn *conn = call->conn;
+    struct notes *notes = call->data;
+    bool again = outcome != RD_ANSWERED && !conn->closing &&
+                 (outcome != RD_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
+
     (void)reply;
-    (void)err;
+    for (uint32_t i = 0; again && notes && i < notes->count; i++) {
+        struct hfi_claim *claim = hfi_rd_claim_find(conn, notes->owners[i]);
+
+        if (claim)
+            push_note(conn, claim);
+    }
+    if (conn->noted)
+        (void)hasten_notes(conn, hfi_now_ms() + RD_NOTE_AGAIN_MS);
+    hfi_free(notes);
 }
 
-static struct hfi_claim *pop_note(struct hfi_conn *conn)
+static struct hfi_claim *pop_note(struct hfi_claim **list)
 {
-    struct hfi_claim *claim = conn->noted;
+    struct hfi_claim *claim = *list;
 
     if (!claim)
         return NULL;
-    conn->noted = claim->engine[RD_CLAIM_NOTED] == claim ? NULL : claim->engine[RD_CLAIM_NOTED];
+    *list = claim->engine[RD_CLAIM_NOTED] == claim ? NULL : claim->engine[RD_CLAIM_NOTED];
     claim->engine[RD_CLAIM_NOTED] = NULL;
     return claim;
 }
 
+/* Not now: no memory. */
+static void put_back(struct hfi_conn *conn, struct hfi_claim *const claims[], uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        push_note(conn, claims[i]);
+    if (count)
+        (void)hasten_notes(conn, hfi_now_ms() + RD_NOTE_AGAIN_MS);
+}
+
 void hfi_rd_notes_send(struct hfi_conn *conn)
 {
-    struct hfi_claim *batch[RD_BATCH];
+    struct hfi_claim *list = conn->noted, *batch[RD_BATCH];
     struct rd_call *call;
+    struct notes *notes;
     uint32_t count;
 
+    conn->noted = NULL; /* what fails at once is put back there, for later */
     conn->note_ms = HFI_NEVER;
     do {
         for (count = 0; count < (conn->slots ? 1 : RD_BATCH); count++)
-            if (!(batch[count] = pop_note(conn)))
+            if (!(batch[count] = pop_note(&list)))
                 break;
         call = count ? hfi_rd_call_new(conn, &hfi_script_note, count, noted, NULL) : NULL;
-        if (!call)
+        if (!call) {
+            put_back(conn, batch, count);
             continue;
+        }
+        notes = hfi_malloc(sizeof *notes + count * sizeof *notes->owners);
+        if (notes)
+            notes->count = count;
+        call->data = notes; /* without memory they are not put back: the renewal has them */
         for (uint32_t i = 0; i < count; i++)
             hfi_rd_add_keys(call, &batch[i]->name, false);
         for (uint32_t i = 0; i < count; i++) {
+            if (notes)
+                memcpy(notes->owners[i], batch[i]->owner, HFI_OWNER_LEN);
             hfi_rd_add_owner(call, batch[i]->owner);
             hfi_command_add_number(&call->command,
                                    (int64_t)(uintptr_t)batch[i]->engine[RD_CLAIM_TOKEN]);

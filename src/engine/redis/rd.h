@@ -43,6 +43,7 @@
 #define RD_BEAT_MIN_MS   1000  /* no waiter beats more often */
 #define RD_BATCH         256   /* names in one renewal or heartbeat */
 #define RD_NOTE_MS       20    /* how late the store hears of a local pass */
+#define RD_NOTE_AGAIN_MS 1000  /* ... and when it is told again, if it was not */
 #define RD_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
 #define RD_HOPS_MAX      8     /* redirections of one command */
 #define RD_TRIES_SLOWER  5     /* after a refusal that may pass, pauses grow so many times */
@@ -206,9 +207,9 @@ struct rd_way {
     void (*adopt)(struct hfi_conn *conn, struct hfi_op *op);
     void (*brk)(struct hfi_conn *conn, struct hfi_op *op);
     void (*inspect)(struct hfi_conn *conn, struct hfi_op *op);
-    /* One key and one owner of a batched renewal. */
+    /* The key and the arguments of one lease in a renewal. */
     void (*add_key)(struct rd_call *call, const struct hfi_name *name);
-    void (*add_owner)(struct rd_call *call, const struct hfi_claim *claim);
+    void (*add_renewal)(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
     /* A name's slot in a cluster; NULL: names do not share a command. */
     uint32_t (*slot)(const struct hfi_conn *conn, const struct hfi_name *name);
 };
@@ -321,6 +322,8 @@ void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner);
 hf_status hfi_rd_status(enum rd_outcome outcome, const hf_error *err);
 /* The letter of a scripted reply; 0: it is not one of ours. */
 char hfi_rd_letter(const struct hfi_reply *reply);
+/* The answer to a release: it is not there. */
+void hfi_rd_finish_gone(struct rd_call *call);
 /* HF_CORRUPT: an answer that no script of ours gives. */
 void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
 
@@ -366,6 +369,8 @@ void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void hfi_rd_notes_send(struct hfi_conn *conn);
+/* Owner, ttl, and which token holds now: the arguments of the native renewal. */
+void hfi_rd_add_renewal(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
 
 void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);

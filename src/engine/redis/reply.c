@@ -51,7 +51,8 @@ static const struct {
     { "unknown subcommand", HF_VERSION },
     { "Unknown subcommand", HF_VERSION },
     { "wrong number of arguments", HF_VERSION },
-    { "Unknown Redis command", HF_VERSION }, /* the same, when a script calls */
+    { "Unknown Redis command", HF_VERSION },          /* the same, when a script calls */
+    { "by another version of Holdfast", HF_VERSION }, /* our scripts: said before they write */
     { "Wrong number of args", HF_VERSION },
     { "The user executing the script can't", HF_DENIED }, /* NOPERM, likewise */
     { "max number of clients", HF_UNAVAILABLE },

@@ -47,6 +47,7 @@ bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "NO
  *   OOM                              HF_FULL
  *   WRONGTYPE                        HF_MISMATCH (a key of another kind is in the way)
  *   unknown command, wrong arity     HF_VERSION
+ *   by another version of Holdfast   HF_VERSION (a script of ours, of a name's state)
  *   INCRBY: overflow, not a number   HF_OVERFLOW, HF_MISMATCH
  *   else                             HF_CORRUPT
  * `ret_outcome_known`: the server certainly did not do it (all but a script that failed half way).

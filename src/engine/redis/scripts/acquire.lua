@@ -19,17 +19,18 @@ local got = call('HMGET', name, 'm', 'h' .. owner, 'x' .. owner)
 
 -- The common case first, as the rules below would decide it: the name is known, nobody waits or is
 -- dead, the kind is right, it fits.
-if got[1] and not got[2] and not got[3] then
+if got[1] and byte(got[1]) == VERSION and not got[2] and not got[3] then
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
     if holders == 0 then mode, capacity, soon = want_mode, want_capacity, now + ttl end
-    local token = last + 1
+    local token, count = last + 1, tokens
     if us > token then token = us end
-    if version == VERSION and waiters == 0 and mode == want_mode and capacity == want_capacity and
+    if token + count > us + AHEAD then count = math.max(1, us + AHEAD - token) end
+    if waiters == 0 and mode == want_mode and capacity == want_capacity and
         permits <= capacity - taken and now <= soon and now > closed and (tomb == 0 or now <= tomb) and
-        token <= TOKEN_LIMIT - tokens then
+        token <= TOKEN_LIMIT - count then
         local deadline = now + ttl
-        last = token + tokens - 1
+        last = token + count - 1
         if deadline < soon then soon = deadline end
         if deadline + delay > far then far = deadline + delay end
         local need, moved = far, false
@@ -38,9 +39,9 @@ if got[1] and not got[2] and not got[3] then
         if exp < need or exp > need + 10 * SLACK then exp, moved = math.ceil(need + SLACK), true end
         call('HSET', name, 'm', pack(STATE, VERSION, mode, capacity, taken + permits, holders + 1, 0, last,
             soon, far, closed, tomb, exp, wexp, sweep), 'h' .. owner, pack(HOLDER, deadline, token,
-            tokens, permits, delay, ttl, now, detached, window, token, 0, #inbox) .. inbox .. label)
+            count, permits, delay, ttl, now, detached, window, token, 0, #inbox) .. inbox .. label)
         if moved then call('PEXPIREAT', name, exp) end
-        return { 'G', token, tokens, ttl }
+        return { 'G', token, count, ttl }
     end
 end
 
@@ -53,16 +54,22 @@ if full and not wait and waiters == 0 then
 end
 if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
     last < TOKEN_LIMIT - tokens and us <= TOKEN_LIMIT - tokens then
-    if call('HSETNX', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
-        #attempt, #inbox) .. attempt .. inbox .. label) == 1 then
-        call('RPUSH', qkey, owner)
+    local record = pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now, #attempt, #inbox) ..
+        attempt .. inbox .. label
+    if call('HSETNX', wkey, owner, record) == 1 then
         waiters = waiters + 1
+        if call('RPUSH', qkey, owner) ~= waiters then -- a key of the name was evicted: see below
+            call('DEL', wkey, qkey)
+            call('HSET', wkey, owner, record)
+            call('RPUSH', qkey, owner)
+            waiters = 1
+        end
         local need = far
         if wexp <= now + window or waiters == 1 then
             wexp = math.ceil(now + window + SLACK)
-            call('PEXPIREAT', wkey, wexp)
             call('PEXPIREAT', qkey, wexp)
         end
+        call('PEXPIREAT', wkey, wexp) -- always: it may be a new one
         if last / 1000 > need then need = last / 1000 end
         if now > need then need = now end
         if closed > need then need = closed end
@@ -113,8 +120,8 @@ if mine then
     if fields[1] then -- perhaps it was us
         for i = 1, #fields, 2 do
             if fields[i] == 'h' .. owner then
-                local deadline, token = unpack(HOLDER, fields[i + 1])
-                return answer({ 'G', token, count, deadline - now })
+                local deadline, token, given = unpack(HOLDER, fields[i + 1])
+                return answer({ 'G', token, given, deadline - now })
             end
         end
     end
@@ -132,14 +139,14 @@ elseif now > closed or wait then
 end
 
 if now > closed and permits <= capacity - taken and (barge or waiters == 0) then
-    local token = take_tokens(tokens)
+    local token, count = take_tokens(tokens)
     if not token then return answer({ 'F' }) end
-    hold(owner, token, tokens, permits, delay, ttl, ttl, window, detached, inbox, label)
+    hold(owner, token, count, permits, delay, ttl, ttl, window, detached, inbox, label)
     save()
-    return { 'G', token, tokens, ttl }
+    return { 'G', token, count, ttl }
 end
 if not wait then return answer({ 'B', next_change() }) end
-if math.max(last + 1, us) > TOKEN_LIMIT - tokens then return answer({ 'F' }) end
+if not next_tokens(tokens) then return answer({ 'F' }) end
 
 -- The end of the queue. A long one is first searched for the dead, who would otherwise stay until
 -- it is their turn.
@@ -152,11 +159,18 @@ if waiters >= sweep then
     for i = 1, #dead do leave(dead[i]) end
     sweep = math.max(SWEEP, 2 * waiters)
 end
-call('RPUSH', qkey, owner)
+-- A list that is not as long as the queue is one of which a key was evicted by itself (a server that may evict:
+-- doctor warns of it). Nobody knows any more who stood there in which order: a new queue begins, and the others, whose
+-- heartbeats are answered N, stand in line anew. So nobody waits in a queue that has lost it, and no key of ours
+-- stays without an expiry.
+if call('RPUSH', qkey, owner) ~= waiters + 1 then
+    forget_queue()
+    call('RPUSH', qkey, owner)
+end
 call('HSET', wkey, owner, pack(WAITER, now, window, permits, tokens, ttl, delay, detached, now,
     #attempt, #inbox) .. attempt .. inbox .. label)
 waiters = waiters + 1
-touch_queue(window)
+touch_queue(window, true)
 local reply = still_waiting(owner)
 save()
 return reply

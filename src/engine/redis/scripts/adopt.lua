@@ -10,10 +10,10 @@ local owner, token, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local got = call('HMGET', name, 'm', 'h' .. owner)
 if not (got[1] and got[2]) then return { 'N' } end
+open(got[1])
 local deadline, first, tokens, permits, delay, own_ttl, since, flags = unpack(HOLDER, got[2])
 if now > deadline or first ~= token or flags % 8 < DETACHED then return { 'N' } end
 if ttl == 0 then ttl = own_ttl end
-open(got[1])
 call('PEXPIREAT', name, exp) -- a write that needs no memory
 extend(owner, got[2], now + ttl, delay, ttl)
 save()

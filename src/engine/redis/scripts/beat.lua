@@ -3,15 +3,19 @@
 -- Heartbeats of waiters, of many names at once. Each is first refreshed, then its name's promotion
 -- is run again: a message that was lost, a holder that died, a name that has opened are found here
 -- at the latest. A waiter that the server has forgotten is told so (N) and queues anew.
+--
+-- A name that fails leaves nothing half done (each.lua): the types of all three keys and the version are asked
+-- for before the first write. (A damaged record stops this script half way, as it would any other.)
 
 -- include: state
 -- include: common
-
-local replies = {}
+-- include: each
 
 local function one(owner, window)
     local got = call('HMGET', name, 'm', 'h' .. owner)
     open(got[1])
+    local mine = waiters > 0 and call('HGET', wkey, owner)
+    if waiters > 0 then call('LINDEX', qkey, 0) end
     expire()
     if got[2] then
         local deadline, token, tokens, permits, delay, ttl = unpack(HOLDER, got[2])
@@ -23,8 +27,7 @@ local function one(owner, window)
             return { 'G', token, tokens, deadline - now }
         end
     end
-    local mine = waiters > 0 and call('HGET', wkey, owner)
-    if not mine then
+    if not mine or waiters == 0 then
         promote()
         return { 'N' }
     end
@@ -40,9 +43,9 @@ local function one(owner, window)
     return still_waiting(owner)
 end
 
-for i = 1, #KEYS / 3 do
+return each(#KEYS / 3, function(i)
     name, wkey, qkey = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
-    replies[i] = one(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
+    local reply = one(ARGV[2 * i - 1], tonumber(ARGV[2 * i]))
     if dirty then save() end
-end
-return replies
+    return reply
+end)

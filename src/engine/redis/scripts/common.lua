@@ -90,13 +90,19 @@ local function expire()
     hdel(name, dead)
 end
 
--- The first of a block of tokens, or nil if none is left.
-local function take_tokens(count)
+-- The block of tokens that a grant would get: the first, and how many (see AHEAD); nil if none is left.
+local function next_tokens(count)
     local first = last + 1
     if us > first then first = us end
+    if first + count > us + AHEAD then count = math.max(1, us + AHEAD - first) end
     if first > TOKEN_LIMIT - count then return nil end
-    last = first + count - 1
-    return first
+    return first, count
+end
+
+local function take_tokens(count)
+    local first, given = next_tokens(count)
+    if first then last = first + given - 1 end
+    return first, given
 end
 
 -- Add a holder. The caller has seen that it fits, and that `token` begins its block.
@@ -156,15 +162,15 @@ local function promote()
         local beat, window, permits, tokens, ttl, delay, flags, since, attempt_len, inbox_len =
             unpack(WAITER, record)
         if permits > capacity - taken then return end
-        local token = take_tokens(tokens)
+        local token, count = take_tokens(tokens)
         if not token then return end
         local inbox_at = WAITER_LEN + attempt_len
         local inbox = sub(record, inbox_at + 1, inbox_at + inbox_len)
         leave(owner)
-        hold(owner, token, tokens, permits, delay, ttl, window, window, flags, inbox,
+        hold(owner, token, count, permits, delay, ttl, window, window, flags, inbox,
             sub(record, inbox_at + inbox_len + 1))
         redis.pcall('PUBLISH', inbox, string.format('G %s %s %.0f %.0f %.0f', owner,
-            sub(record, WAITER_LEN + 1, inbox_at), token, tokens, window))
+            sub(record, WAITER_LEN + 1, inbox_at), token, count, window))
     end
 end
 

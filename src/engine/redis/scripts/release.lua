@@ -12,7 +12,7 @@ local owner, tomb_ms = ARGV[1], ARGV[2] + 0
 local got = call('HMGET', name, 'm', 'h' .. owner)
 
 -- The common case first, as the rules below would decide it: it holds, and nobody waits.
-if got[1] and got[2] and tomb_ms == 0 then
+if got[1] and byte(got[1]) == VERSION and got[2] and tomb_ms == 0 then
     version, mode, capacity, taken, holders, waiters, last, soon, far, closed, tomb, exp,
         wexp, sweep = unpack(STATE, got[1])
     local deadline, token, tokens, permits = unpack(HOLDER, got[2])
@@ -40,6 +40,7 @@ if got[1] and got[2] and tomb_ms == 0 then
                 unpack(WAITER, record)
             local first = last + 1
             if us > first then first = us end
+            if first + wtokens > us + AHEAD then wtokens = math.max(1, us + AHEAD - first) end
             if now <= beat + window and first <= TOKEN_LIMIT - wtokens then
                 local at = WAITER_LEN + attempt_len
                 local inbox = sub(record, at + 1, at + inbox_len)

@@ -9,7 +9,9 @@
 --   soon    <= the deadline of every holder record: nobody is dead while now <= soon
 --   far     >= deadline + lock delay of every holder record, and the end of every tombstone
 --   waiters  = members of the queue = records in the waiter hash
---   last    >= every token ever given
+--   last    >= every token ever given, and < us + AHEAD unless the clock went back: a block is made shorter
+--              (of one token at least) where it would end later. So a server that has lost everything gives
+--              larger tokens than before as soon as AHEAD has passed
 --   the name's key expires later than now, far, closed, wexp and `last` as a time
 --   both keys of the queue expire at wexp, later than every waiter's heartbeat + window
 --
@@ -40,6 +42,7 @@ local WAITER = '<ddddddddI4I4' -- then: attempt, inbox, label
 local WAITER_LEN = 72
 local VERSION = 1
 local TOKEN_LIMIT = 9007199254740992
+local AHEAD = 1000 -- a block of tokens ends less than this many microseconds ahead of the server's clock
 local SLACK = 60000 -- keys outlive what is in them by this, and are not set anew for every call
 local SWEEP = 64 -- a queue of so many is searched for dead waiters, and again when it has doubled
 local DETACHED = 4

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""
+Cases of scripts_test.py: names that are judged each by itself in one call, names of another version, and queues of
+which the server has evicted a part.
+"""
+import resp
+from scripts_bed import Mismatch, equal
+from scripts_run import SLACK, Caller, keys_of
+
+SPOILT = ('kind', 'version', 'thin', 'short')
+
+
+def spoil(case, name, how):
+    """What somebody else may have done to the key of a name that `a` holds."""
+    key = keys_of(name)[0]
+    if how == 'kind':
+        case.redis('DEL', key)
+        case.redis('SET', key, 'not ours')
+    elif how == 'version':
+        case.redis('HSET', key, 'm', b'\x04' + bytes(104))
+    elif how == 'thin':
+        case.redis('HSET', key, 'm', b'\x03' + bytes(16))
+    else:  # damage
+        case.redis('HSET', key, 'ha', b'x')
+
+
+WORDS = {'kind': 'WRONGTYPE ', 'version': 'ERR this name was written by another version of Holdfast',
+         'thin': 'ERR this name was written by another version of Holdfast', 'short': 'data string too short'}
+
+
+def everything(case):
+    """All that is in the server, with every expiry, but for the clock."""
+    found = {}
+    for key in sorted(case.redis('KEYS', '*')):
+        if key != b'clock':
+            kind = case.redis('TYPE', key)
+            found[key] = (case.redis('DUMP', key), case.redis('PEXPIRETIME', key), kind)
+    return found
+
+
+def is_error(answer, words):
+    if not isinstance(answer, resp.Error) or words not in str(answer):
+        raise Mismatch('%r and not %r' % (answer, words))
+
+
+def renewed_alone(case):
+    """One bad key of a renewal is its own affair, wherever it stands in the call, and is not touched."""
+    for how in SPOILT:
+        for place in range(3):
+            case.redis('FLUSHALL')
+            case.pass_ms(0)
+            names = ['x', 'y', 'z']
+            for name in names:
+                case.acquire('a', name=name, ttl=1000)
+            spoil(case, names[place], how)
+            before = everything(case)
+            case.pass_ms(500)
+            answers = case.call('renew', [keys_of(n)[0] for n in names], *['a', 1000, 0, 0] * 3)
+            is_error(answers[place], WORDS[how])
+            equal([a for i, a in enumerate(answers) if i != place], [1, 1])
+            key = keys_of(names[place])[0].encode()
+            equal(everything(case)[key], before[key])
+            case.pass_ms(600)  # the old ends are past
+            equal([case.look(n)[5][0][7] for i, n in enumerate(names) if i != place], [400, 400])
+
+
+def beats_alone(case):
+    """The same of heartbeats: of any of the three keys, also where somebody has died meanwhile."""
+    spoilers = [lambda: spoil(case, 'y', 'kind'), lambda: spoil(case, 'y', 'version'), lambda: spoil(case, 'y', 'thin')]
+    for key, other in ((1, ['SET']), (2, ['SET'])):
+        spoilers.append(lambda key=key: (case.redis('DEL', keys_of('y')[key]),
+                                         case.redis('SET', keys_of('y')[key], 'x')))
+    for spoiler in spoilers:
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        for name in 'xyz':
+            case.acquire('a', name=name, ttl=100, delay=300)
+            case.acquire('b', name=name, window=10000)
+        spoiler()
+        before = everything(case)
+        case.pass_ms(200)  # a is dead
+        answers = case.call('beat', [k for n in 'yxz' for k in keys_of(n)], *['b', 10000] * 3)
+        if not isinstance(answers[0], resp.Error):
+            raise Mismatch('%r for a spoilt name' % answers[0])
+        equal([a[0] for a in answers[1:]], ['Q', 'Q'])
+        after = everything(case)
+        for key in keys_of('y'):
+            equal(after.get(key.encode()), before.get(key.encode()))
+
+
+def notes_alone(case):
+    for how in SPOILT[:3]:
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        tokens = {name: case.acquire('a', name=name, tokens=10)[1] for name in 'xyz'}
+        spoil(case, 'x', how)
+        before = everything(case)[keys_of('x')[0].encode()]
+        equal(case.call('note', [keys_of(n)[0] for n in 'xyz'],
+                        *[v for n in 'xyz' for v in ('a', tokens[n] + 1, 7)]), ['D'])
+        equal(everything(case)[keys_of('x')[0].encode()], before)
+        equal([case.look(n)[5][0][1] - tokens[n] for n in 'yz'], [1, 1])
+
+
+def server_refuses(case):
+    """What the server says of itself is for the whole call: the client looks for another server then."""
+    for name in 'xy':
+        case.acquire('a', name=name)
+    spoil(case, 'x', 'version')
+    case.redis('REPLICAOF', '127.0.0.1', '1')
+    try:
+        for script, keys, args in (('renew', [keys_of(n)[0] for n in 'xy'], ['a', 1000, 0, 0] * 2),
+                                   ('beat', keys_of('x') + keys_of('y'), ['a', 500] * 2)):
+            try:
+                answer = case.call(script, keys, *args)
+                raise Mismatch('a replica answered %r' % answer)
+            except resp.Error as error:
+                if 'READONLY' not in str(error):
+                    raise
+    finally:
+        case.redis('REPLICAOF', 'NO', 'ONE')
+
+
+def two_versions(case):
+    """A rolling upgrade: clients of two versions on one server. Each refuses the other's names, and nobody's lease
+    ends by it."""
+    other = Caller(case.server, {name: source.replace('local VERSION = 1\n', 'local VERSION = 2\n')
+                                 for name, source in case.scripts.items()}, True)
+    case.acquire('a', name='old', ttl=1000)
+    case.acquire('w', name='old', window=10000)
+    ask = lambda call, name, owner: call('acquire', keys_of(name), owner, 0, 1, 1, 1, 1, 1000, 0, 500, 1, 'i', 'x')
+    equal(ask(other, 'new', 'n')[0], 'G')
+    calls = [('acquire', [0, 1, 1, 1, 1, 1000, 0, 500, 1, 'i', 'x']), ('acquire', [0, 1, 1, 0, 1, 1000, 0, 500, 1, 'i', 'x']),
+             ('release', [0]), ('release', [100]), ('cancel', [0])]
+    for _ in range(5):
+        case.pass_ms(600)
+        for call, name, owner in ((other, 'old', 'a'), (other, 'old', 'n'), (case.call, 'new', 'n'), (case.call, 'new', 'a')):
+            before = everything(case)
+            for script, args in calls:
+                try:
+                    answer = call(script, keys_of(name), owner, *args)
+                    raise Mismatch('%s of another version answered %r' % (script, answer))
+                except resp.Error as error:
+                    if 'by another version of Holdfast' not in str(error):
+                        raise
+            for args in ([], [1]):
+                try:
+                    answer = call('break' if args else 'look', keys_of(name), *args)
+                    raise Mismatch('%r' % answer)
+                except resp.Error as error:
+                    if 'by another version of Holdfast' not in str(error):
+                        raise
+            equal(everything(case), before)
+        # In one call with names of the other version: whoever holds goes on.
+        keys = [keys_of('old')[0], keys_of('new')[0]]
+        equal(case.call('renew', keys, *['a', 1000, 0, 0] * 2), [1, 0])
+        equal(other('renew', keys, *['n', 1000, 0, 0] * 2), [0, 1])
+        answers = case.call('beat', keys_of('new') + keys_of('old'), *['w', 10000] * 2)
+        is_error(answers[0], 'another version')
+        equal(answers[1][0], 'Q')
+    equal(case.release('a', 'old'), ['R'])
+    equal(case.look('old')[5][0][0], 'w')
+    equal(other('release', keys_of('new'), 'n', 0), ['R'])
+
+
+def evicted(case):
+    """A server that may evict takes one key of a queue: nobody is stuck for it, and no key stays for ever."""
+    for kind in (dict(), dict(mode=2, capacity=2, permits=2)):
+        for gone in (1, 2):
+            for ask in (1, 0):  # a newcomer, or nobody, finds it first
+                case.redis('FLUSHALL')
+                case.pass_ms(0)
+                case.acquire('a', ttl=10 ** 6, **kind)
+                for owner in 'bcd':
+                    case.acquire(owner, window=50000, **kind)
+                case.redis('DEL', keys_of('n')[gone])
+                if ask:
+                    equal(case.acquire('e', window=5000, **kind)[0], 'Q')
+                for key in keys_of('n')[1:]:
+                    if case.redis('PTTL', key) == -1:
+                        raise Mismatch('%s does not expire' % key)
+                equal(case.release('a'), ['R'])
+                waiting, got = set('bcde' if ask else 'bcd'), []
+                for _ in range(20):  # as clients do: a heartbeat, and in line again if it was forgotten
+                    for owner in sorted(waiting):
+                        answer = case.call('beat', keys_of('n'), owner, 50000)[0]
+                        if answer == ['N']:
+                            answer = case.acquire(owner, window=50000, **kind)
+                        if answer[0] == 'G':
+                            got.append(owner)
+                            waiting.remove(owner)
+                            equal(case.release(owner), ['R'])
+                equal(sorted(got), sorted('bcde' if ask else 'bcd'))
+                case.pass_ms(20 * SLACK)
+                equal(case.acquire('z', flags=0, **kind)[0], 'G')
+
+
+CASES = [renewed_alone, beats_alone, notes_alone, server_refuses, two_versions, evicted]
