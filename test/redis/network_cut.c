@@ -47,7 +47,7 @@ static void step_renew(void)
     EXPECT(HF_BUSY, probe(other, &trying));
     AWAIT(hf_renew(held, 0, NULL) == HF_OK);
     AWAIT(hf_lease_state(held) == HF_STATE_HELD);
-    give(held);
+    step_release(); /* the cut may come as late as this */
 }
 
 static void step_inspect(void)
@@ -61,7 +61,7 @@ static void step_inspect(void)
         CHECK(view->count == 1 && view->entries[0].holder_count == 1);
     hf_view_free(view);
     AWAIT(hf_renew(held, 0, NULL) == HF_OK);
-    give(held);
+    step_release();
 }
 
 static void prepare(bool with_held)
