@@ -121,12 +121,177 @@ static void no_cells(void **state)
     close_store(store);
 }
 
+/* ---- one name among many ------------------------------------------------------------------------- */
+
+static hf_store *open_as_user(void)
+{
+    char url[256];
+
+    for (unsigned i = 0; i < NODES; i++)
+        server_do(nodes[i], "ACL SETUSER app on >sesame +@all ~* &*");
+    snprintf(url, sizeof url, "redlock://app:sesame@%s", nodes_url("") + strlen("redlock://"));
+    return open_at(url);
+}
+
+static void overwrite(struct server *node)
+{
+    server_do(node, "DEL hf:rl:{bad}");
+    server_do(node, "SET hf:rl:{bad} stray");
+}
+
+static void upgrade(struct server *node)
+{
+    server_do(node, "DEL hf:rl:{bad}");
+    server_do(node, "HSET hf:rl:{bad} m %b", "\4 of another version", (size_t)20);
+}
+
+static void forbid(struct server *node)
+{
+    server_do(node, "ACL SETUSER app resetkeys ~hf:rl:cluster ~hf:rl:{a}* ~hf:rl:{b}*");
+}
+
+/* Leases that are renewed in one command with one whose key was spoilt, everywhere: that one alone is lost. */
+static void spoils_one(void (*spoil)(struct server *node), hf_status said)
+{
+    hf_store *store = open_as_user();
+    hf_request bad = with_ttl(mutex_request("bad"), 2000), a = with_ttl(mutex_request("a"), 2000),
+               b = with_ttl(mutex_request("b"), 2000);
+    hf_lease *leases[3] = { take(store, &bad), take(store, &a), take(store, &b) };
+    int64_t until_ms;
+
+    for (unsigned i = 0; i < NODES; i++)
+        spoil(nodes[i]);
+    EXPECT(said, hf_renew(leases[0], 0, &contract_error));
+    await_lost(leases[0]);
+    for (until_ms = now_ms() + 2500; now_ms() < until_ms; nap_ms(5))
+        if (hf_lease_state(leases[1]) != HF_STATE_HELD ||
+            hf_lease_state(leases[2]) != HF_STATE_HELD)
+            fail_msg("lost together with another");
+    give(leases[1]);
+    give(leases[2]);
+    hf_release(leases[0], NULL);
+    close_hard(store);
+}
+
+static void one_of_another_kind(void **state)
+{
+    (void)state;
+    spoils_one(overwrite, HF_MISMATCH);
+}
+
+static void one_of_another_version(void **state)
+{
+    (void)state;
+    spoils_one(upgrade, HF_VERSION);
+}
+
+static void one_without_rights(void **state)
+{
+    (void)state;
+    spoils_one(forbid, HF_DENIED);
+}
+
+/* The same of waiters: heartbeats of the others are heard. */
+static void one_waiter_without_rights(void **state)
+{
+    hf_store *holders = open_at(nodes_url("")), *store = open_as_user();
+    hf_request bad = with_ttl(waiting_request("bad"), 30000),
+               a = with_ttl(waiting_request("a"), 30000);
+    hf_lease *held[2] = { take(holders, &bad), take(holders, &a) };
+    struct attempt waits[2];
+    int64_t until_ms;
+
+    (void)state;
+    bad.wait_ms = 8000;
+    bad.ttl_ms = a.ttl_ms = 1000;
+    attempt_start(&waits[1], store, &a);
+    AWAIT(count_waiters(holders, "a") == 1);
+    attempt_start(&waits[0], store, &bad);
+    AWAIT(count_waiters(holders, "bad") == 1);
+    for (unsigned i = 0; i < NODES; i++)
+        forbid(nodes[i]);
+    for (until_ms = now_ms() + 5500; now_ms() < until_ms; nap_ms(20))
+        if (count_waiters(holders, "a") != 1)
+            fail_msg("its place is lost");
+    give(held[1]);
+    EXPECT(HF_OK, attempt_join(&waits[1]));
+    give(waits[1].lease);
+    CHECK(attempt_join(&waits[0]) != HF_OK);
+    give(held[0]);
+    close_hard(store);
+    close_hard(holders);
+}
+
+/* ---- blocks of tokens --------------------------------------------------------------------------- */
+
+struct hammer {
+    hf_store *store;
+    int64_t until_ms;
+    uint64_t turns, lowest, highest;
+    pthread_t thread;
+};
+
+static void *hammer_run(void *arg)
+{
+    struct hammer *h = arg;
+    hf_request request = waiting_request("n");
+
+    while (now_ms() < h->until_ms) {
+        hf_lease *lease = take(h->store, &request);
+        uint64_t token = hf_token(lease);
+
+        h->turns++;
+        h->lowest = !h->lowest || token < h->lowest ? token : h->lowest;
+        h->highest = token > h->highest ? token : h->highest;
+        give(lease);
+    }
+    return NULL;
+}
+
+/* A name whose tokens are far ahead of the clock: they go on one by one, and not by blocks. */
+static void tokens_wait_for_the_clock(void **state)
+{
+    hf_store *stores[2] = { open_at(nodes_url("?cohort=1000")),
+                            open_at(nodes_url("?cohort=1000")) };
+    hf_request request = mutex_request("n");
+    struct hammer hammers[4];
+    uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;
+    double s[2] = { 0, 0 };
+
+    (void)state;
+    EXPECT(HF_OK, probe(stores[0], &request));
+    s[0] = (double)gets_free(stores[0], "n", 0) + 1e9; /* a quarter of an hour */
+    for (unsigned i = 0; i < NODES; i++)
+        server_do(nodes[i], "HSET hf:rl:cluster nn %b s %b", (void *)s, sizeof s[0], (void *)s,
+                  sizeof s);
+    for (int i = 0; i < 4; i++) {
+        hammers[i] = (struct hammer){ .store = stores[i % 2], .until_ms = now_ms() + 1500 };
+        pthread_create(&hammers[i].thread, NULL, hammer_run, &hammers[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(hammers[i].thread, NULL);
+        turns += hammers[i].turns;
+        lowest = hammers[i].lowest < lowest ? hammers[i].lowest : lowest;
+        highest = hammers[i].highest > highest ? hammers[i].highest : highest;
+    }
+    CHECK(lowest > (uint64_t)s[0]);
+    /* An attempt that finds another ahead of it may take one and give it back. */
+    if (highest - lowest > 10 * turns + 2 * 1001)
+        fail_msg("%llu tokens for %llu turns", (unsigned long long)(highest - lowest),
+                 (unsigned long long)turns);
+    close_store(stores[0]);
+    close_store(stores[1]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NODES_TEST(too_few_or_even),         NODES_TEST(one_node_twice),
-        NODES_TEST(longer_than_max_ttl),     NODES_TEST(renewed_for_too_long),
-        NODES_TEST(another_number_of_nodes), NODES_TEST(no_cells),
+        NODES_TEST(too_few_or_even),           NODES_TEST(one_node_twice),
+        NODES_TEST(longer_than_max_ttl),       NODES_TEST(renewed_for_too_long),
+        NODES_TEST(another_number_of_nodes),   NODES_TEST(no_cells),
+        NODES_TEST(one_of_another_kind),       NODES_TEST(one_of_another_version),
+        NODES_TEST(one_without_rights),        NODES_TEST(one_waiter_without_rights),
+        NODES_TEST(tokens_wait_for_the_clock),
     };
 
     bed_main(argc, argv);

@@ -309,14 +309,19 @@ class Model:
             return self.place(key, n, owner)
         return ['N']
 
-    def renew(self, key, owner, attempt, ttl):
+    def renew(self, key, owner, attempt, ttl, token, tid):
         n = self.name(key)
         self.expire(n)
         h = n.holders.get(owner)
         if not h or h.attempt != attempt or ttl + h.delay > h.limit:
             return 0
         h.deadline, h.ttl = self.now + ttl, ttl
+        self.hold_now(h, token, tid)
         return h.c
+
+    def hold_now(self, h, token, tid):
+        if token > h.held:
+            h.held, h.tid = token, tid
 
     def adopt(self, key, owner, ttl):
         n = self.name(key)
@@ -333,7 +338,7 @@ class Model:
         self.expire(n)
         h = n.holders.get(owner)
         if h:
-            h.held, h.tid = token, tid
+            self.hold_now(h, token, tid)
 
     def look(self, key):
         n = self.name(key)

@@ -285,7 +285,7 @@ class Run(Sequence):
         if r.random() < 0.5:
             items += [(k, o, r.choice([30, 100, h.ttl])) for k, n in self.model.names.items()
                       for o, h in n.holders.items()]
-        items = [(k, o, self.attempt_of(k, o), t) for k, o, t in items]
+        items = [(k, o, self.attempt_of(k, o), t, r.choice([0, r.randrange(2 ** 53)]), 42) for k, o, t in items]
         self.trace.append(('renew', items))
         answers = self.call('renew', [keys_of(i[0])[0] for i in items], *[x for i in items for x in i[1:]])
         for item, answer in zip(items, answers):

@@ -21,6 +21,7 @@ import scripts_run  # first: it makes resp and scripts_bed be found
 from scripts_run import (CLUSTER, PREFIX, SCRIPTS, SLACK, STATE, STATE_LEN, Caller, Run, epoch_of, keys_of, ours, wire)
 
 import resp
+import scripts_alone
 from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs
 
 EPOCH = epoch_of(1, 'e')
@@ -66,8 +67,8 @@ class Case:
     def beat(self, owner, name='n', attempt=1, window=500, flags=0, proposal=0, epoch=EPOCH):
         return self.call('beat', [CLUSTER] + keys_of(name)[:1], epoch, proposal, name, owner, attempt, window, flags)[0]
 
-    def renew(self, owner, ttl=1000, name='n', attempt=1):
-        return self.call('renew', keys_of(name)[:1], owner, attempt, ttl)[0]
+    def renew(self, owner, ttl=1000, name='n', attempt=1, token=0, tid=0):
+        return self.call('renew', keys_of(name)[:1], owner, attempt, ttl, token, tid)[0]
 
     def adopt(self, owner, ttl=0, name='n'):
         return self.call('adopt', keys_of(name)[:1], owner, ttl)
@@ -732,7 +733,7 @@ def full_server(case):
         equal([case.redis('HGETALL', key) for key in (keys_of('n')[0], keys_of('m1')[0], CLUSTER)], before)
         equal(case.redis('EXISTS', *(keys_of('new') + keys_of('new2'))), 0)
         equal(case.beat('b')[0], 'Q')
-        equal(case.call('renew', keys_of('n')[:1] + keys_of('m1')[:1], 'a', 1, 6000, 'a', 1, 6000), [1, 1])
+        equal(case.call('renew', keys_of('n')[:1] + keys_of('m1')[:1], 'a', 1, 6000, 0, 0, 'a', 1, 6000, 0, 0), [1, 1])
         equal(case.beat('a', 'm2')[0], 'G')
         equal(case.broken('a', 'm3', tomb=100), ['R'])
         equal(case.release('a', 'm4', tomb=100), ['R'])
@@ -753,7 +754,7 @@ def full_server(case):
 def another_version(case):
     case.acquire('a', mode=2, capacity=2)
     case.redis('HSET', keys_of('n')[0], 'm', b'\x03' + bytes(112))
-    for call in (lambda: case.acquire('a'), lambda: case.release('a'), lambda: case.look(), lambda: case.renew('a')):
+    for call in (lambda: case.acquire('a'), lambda: case.release('a'), lambda: case.look()):
         fails('another version', call)
     case.redis('DEL', keys_of('n')[0])
     case.redis('SET', keys_of('n')[0], 'not ours')
@@ -866,7 +867,7 @@ def main():
     server = resp.Server()
     try:
         embedding(code, scripts, server)
-        for case in CASES:
+        for case in CASES + scripts_alone.CASES:
             if options.case in (None, case.__name__):
                 try:
                     case(Case(server, dice if case is floors else scripts if case in SERVER_OWN else changed))

@@ -90,6 +90,11 @@ void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op)
     wait->hold = hold;
     wait->due_ms = HFI_NEVER;
     wait->stamp = hfi_rl_proposal(conn);
+    /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
+     * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
+     * adds one block at most to what is allowed. */
+    if (conn->last_token > wait->stamp + RL_AHEAD_US)
+        claim->tokens_wanted = 1;
     if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;

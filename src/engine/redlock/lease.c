@@ -176,11 +176,13 @@ void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
 struct renewal {
     struct hfi_renewal *items; /* the op's: not touched once round->op is NULL */
     size_t count, left;        /* `left` are undecided */
+    bool denied;               /* a node refused all of it: rights to one of the keys are missing */
     struct {
         unsigned char owner[HFI_OWNER_LEN];
         int64_t ttl_ms;
         uint8_t yes, no;
         bool decided;
+        hf_status why; /* a node said this of it instead */
     } tally[];
 };
 
@@ -216,11 +218,33 @@ static void decide_renewal(struct rl_round *round, struct renewal *renewal, size
         item->status = HF_LOST;
         break;
     case HFI_TALLY_UNKNOWN:
-        item->status = round->asked & hfi_rl_nodes_up(conn) ? HF_UNKNOWN : HF_UNAVAILABLE;
+        item->status = renewal->tally[index].why != HF_OK     ? renewal->tally[index].why
+                       : round->asked & hfi_rl_nodes_up(conn) ? HF_UNKNOWN
+                                                              : HF_UNAVAILABLE;
         break;
     }
     renewal->tally[index].decided = true;
     renewal->left--;
+}
+
+static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
+                       size_t count);
+
+/* Each lease is judged alone. Scripts see to that, but rights to keys are looked at before they begin: if too few nodes have
+ * renewed some of these for that reason, then one name must not cost the others theirs. */
+static void renew_halves(struct hfi_conn *conn, struct hfi_op *op, const struct renewal *renewal)
+{
+    size_t half = renewal->count / 2;
+    bool fine = true;
+
+    for (size_t i = 0; i < renewal->count; i++)
+        fine = fine && (renewal->items[i].status == HF_OK || renewal->items[i].status == HF_LOST ||
+                        renewal->items[i].status == HF_INVALID);
+    if (fine)
+        return;
+    op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] + 2);
+    renew_some(conn, op, renewal->items, half);
+    renew_some(conn, op, renewal->items + half, renewal->count - half);
 }
 
 static void decide_renewals(struct rl_round *round)
@@ -237,6 +261,8 @@ static void decide_renewals(struct rl_round *round)
     if (renewal->left)
         return;
     round->op = NULL;
+    if (renewal->denied && renewal->count > 1)
+        renew_halves(round->conn, op, renewal);
     rounds = (intptr_t)op->engine[RL_OP_LEFT] - 1;
     op->engine[RL_OP_LEFT] = (void *)rounds;
     if (rounds == 0)
@@ -248,14 +274,19 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
 {
     struct renewal *renewal = round->data;
 
-    (void)err;
+    renewal->denied |= outcome == RL_REFUSED && err->status == HF_DENIED;
     for (size_t i = 0; outcome == RL_MAYBE && i < renewal->count; i++)
         hfi_rl_renewal_late(hfi_rl_hold_find(round->conn, renewal->tally[i].owner),
                             renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
+    for (size_t i = 0; outcome == RL_REFUSED && i < renewal->count; i++)
+        renewal->tally[i].why = err->status;
+    if (outcome == RL_REFUSED)
+        round->op->error = *err;
     for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
         const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
+        const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
         struct rl_hold *hold = hfi_rl_hold_of(renewal->items[i].claim);
 
         /* A node that holds for us with another counter may have granted it after somebody else had won and
@@ -265,6 +296,8 @@ static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outco
             hold->counts |= 1u << node;
         } else if (answer) {
             renewal->tally[i].no++;
+        } else if (problem) {
+            renewal->tally[i].why = hfi_reply_status(problem, &round->op->error);
         }
     }
     if (!round->sending)
@@ -277,18 +310,24 @@ static void fail_renewals(struct hfi_renewal *items, size_t count, hf_status sta
         items[i].status = status;
 }
 
+/* The token that holds now goes with it: a note of a local pass may have been lost. */
+void hfi_rl_add_renewal(struct rl_round *round, const struct hfi_claim *claim, int64_t ttl_ms)
+{
+    const struct rl_hold *hold = hfi_rl_hold_of(claim);
+
+    hfi_rl_add_owner(round, claim->owner);
+    hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
+    hfi_command_add_number(&round->command, ttl_ms);
+    hfi_command_add_number(&round->command, hold ? (int64_t)hold->token_now : 0);
+    hfi_command_add_number(&round->command, hold ? hold->tid : 0);
+}
+
 static void add_renewals(struct rl_round *round, const struct hfi_renewal *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         hfi_rl_add_name(round, &items[i].claim->name);
-    for (size_t i = 0; i < count; i++) {
-        const struct hfi_claim *claim = items[i].claim;
-        const struct rl_hold *hold = hfi_rl_hold_of(claim);
-
-        hfi_rl_add_owner(round, claim->owner);
-        hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
-        hfi_command_add_number(&round->command, items[i].ttl_ms);
-    }
+    for (size_t i = 0; i < count; i++)
+        hfi_rl_add_renewal(round, items[i].claim, items[i].ttl_ms);
 }
 
 /* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that

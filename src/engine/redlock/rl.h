@@ -35,14 +35,15 @@
 #define RL_MAX_TTL_LEAST 3000
 #define RL_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
 #define RL_WINDOW_MAX_MS 10000
-#define RL_BATCH         256  /* names in one renewal or heartbeat */
-#define RL_NOTE_MS       20   /* how late the nodes hear of a local pass */
-#define RL_SILENT_MS     200  /* a node that owes an answer for so long gets no new acquires */
-#define RL_FLIGHT_MAX    4096 /* what a silent node may owe; beyond it gets nothing at all */
-#define RL_DEBTS_MAX     4096 /* releases kept for a node that cannot be reached */
-#define RL_CANCEL_MS     1000 /* who gives up waits no longer to hear that it is forgotten */
-#define RL_TRY_MS        4    /* what failed half way is tried again after about so long */
-#define RL_SLOTS_MAX     4096 /* permits of one lease of a semaphore */
+#define RL_BATCH         256      /* names in one renewal or heartbeat */
+#define RL_AHEAD_US      10000000 /* tokens that are so far ahead of our clock are given one by one */
+#define RL_NOTE_MS       20       /* how late the nodes hear of a local pass */
+#define RL_SILENT_MS     200      /* a node that owes an answer for so long gets no new acquires */
+#define RL_FLIGHT_MAX    4096     /* what a silent node may owe; beyond it gets nothing at all */
+#define RL_DEBTS_MAX     4096     /* releases kept for a node that cannot be reached */
+#define RL_CANCEL_MS     1000     /* who gives up waits no longer to hear that it is forgotten */
+#define RL_TRY_MS        4        /* what failed half way is tried again after about so long */
+#define RL_SLOTS_MAX     4096     /* permits of one lease of a semaphore */
 #define RL_SCRIPTS_MAX   24
 #define RL_BUCKETS       1024
 #define RL_KEY_MAX       (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
@@ -222,6 +223,7 @@ struct hfi_conn {
     struct rl_hold *noted;
     int64_t note_ms;
     uint64_t last_proposal;
+    uint64_t last_token; /* the highest that we were ever granted */
     const char *location;
 };
 
@@ -353,6 +355,8 @@ void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op);
 void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms);
 void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op);
 /* true: a note is due sooner than anything was. */
+/* The arguments of one lease in a renewal, behind all keys. */
+void hfi_rl_add_renewal(struct rl_round *round, const struct hfi_claim *claim, int64_t ttl_ms);
 bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void hfi_rl_notes_send(struct hfi_conn *conn);
 /* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is owed. */

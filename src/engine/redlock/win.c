@@ -26,6 +26,8 @@ void hfi_rl_win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
 
     claim->token = out->token - claim->tokens_wanted + 1;
     claim->tokens = claim->tokens_wanted;
+    if (out->token > conn->last_token)
+        conn->last_token = out->token;
     claim->granted_ttl_ms = out->held_ms;
     claim->sent_ms = out->sent_ms;
     hold->choice = out->choice;
@@ -128,9 +130,7 @@ static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
     hfi_rl_add_name(round, &claim->name);
-    hfi_rl_add_owner(round, claim->owner);
-    hfi_command_add_number(&round->command, (int64_t)round->attempt);
-    hfi_command_add_number(&round->command, claim->ttl_ms);
+    hfi_rl_add_renewal(round, claim, claim->ttl_ms);
     hfi_rl_round_send(round, wait->hold->sent);
 }
 

@@ -2,7 +2,8 @@
 #
 # cmake -DDIR=<here> -DOUT=<file> [-DPREFIX=<prefix>] -P embed.cmake: the scripts as C, `const struct
 # hfi_script hfi_script_<name>` (or <prefix><name>: two engines may be in one program) for each
-# <name>.lua but the parts, which replace a line "-- include: state".
+# <name>.lua but the parts, which replace a line "-- include: state". The part `each` is one for both engines: the one beside
+# this file.
 #
 # What is embedded (and sent with EVAL) has no comment lines, no indentation and no empty lines. So a
 # script must not have a string that goes over several lines.
@@ -14,12 +15,14 @@ if(NOT DEFINED PREFIX)
   set(PREFIX hfi_script_)
 endif()
 set(parts)
-foreach(part clock state common each foreign node)
+foreach(part clock state common foreign node)
   if(EXISTS ${DIR}/${part}.lua)
     list(APPEND parts ${part})
     file(READ ${DIR}/${part}.lua ${part})
   endif()
 endforeach()
+list(APPEND parts each)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/each.lua each)
 
 set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/redis/scripts.h\"\n\n")
 string(APPEND code "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n")

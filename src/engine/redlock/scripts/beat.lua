@@ -8,10 +8,14 @@
 -- Yielding: the asker holds here, but not at a majority. It goes back only behind one whose stamp is
 -- earlier, and nodes mostly agree on stamps: so of several that hold a part each, one yields to nobody. Where they
 -- do not agree, somebody must step back although he is the first: flag 2.
+--
+-- A name that fails leaves nothing half done (each.lua): the types of all three keys and the version are asked
+-- for before the first write. (A damaged record stops this script half way, as it would any other.)
 
 -- include: clock
 -- include: state
 -- include: common
+-- include: each
 
 local home = call('HMGET', ckey, 'm', 's')
 if not home[1] then return { 'U' } end
@@ -28,6 +32,8 @@ local function preceded(owner, stamp)
 end
 
 local function one(owner, attempt, window, yield, back)
+    call('HGET', n.wkey, owner)
+    call('ZRANGE', n.qkey, 0, 0)
     local got = n.load(owner)
     n.expire()
     if got[2] then
@@ -72,12 +78,11 @@ local function one(owner, attempt, window, yield, back)
     return { 'N' }
 end
 
-local replies = {}
-for i = 1, #KEYS - 1 do
+return each(#KEYS - 1, function(i)
     n.key, n.wkey, n.qkey = KEYS[i + 1], KEYS[i + 1] .. ':w', KEYS[i + 1] .. ':q'
     local at = 5 * i - 2
     n.id = ARGV[at]
-    replies[i] = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)
+    local reply = one(ARGV[at + 1], ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 4] % 2 >= 1, ARGV[at + 4] % 4 >= 2)
     if n.dirty then n.save() end
-end
-return replies
+    return reply
+end)
