@@ -191,37 +191,6 @@ static void one_without_rights(void **state)
     spoils_one(forbid, HF_DENIED);
 }
 
-/* The same of waiters: heartbeats of the others are heard. */
-static void one_waiter_without_rights(void **state)
-{
-    hf_store *holders = open_at(nodes_url("")), *store = open_as_user();
-    hf_request bad = with_ttl(waiting_request("bad"), 30000),
-               a = with_ttl(waiting_request("a"), 30000);
-    hf_lease *held[2] = { take(holders, &bad), take(holders, &a) };
-    struct attempt waits[2];
-    int64_t until_ms;
-
-    (void)state;
-    bad.wait_ms = 8000;
-    bad.ttl_ms = a.ttl_ms = 1000;
-    attempt_start(&waits[1], store, &a);
-    AWAIT(count_waiters(holders, "a") == 1);
-    attempt_start(&waits[0], store, &bad);
-    AWAIT(count_waiters(holders, "bad") == 1);
-    for (unsigned i = 0; i < NODES; i++)
-        forbid(nodes[i]);
-    for (until_ms = now_ms() + 5500; now_ms() < until_ms; nap_ms(20))
-        if (count_waiters(holders, "a") != 1)
-            fail_msg("its place is lost");
-    give(held[1]);
-    EXPECT(HF_OK, attempt_join(&waits[1]));
-    give(waits[1].lease);
-    CHECK(attempt_join(&waits[0]) != HF_OK);
-    give(held[0]);
-    close_hard(store);
-    close_hard(holders);
-}
-
 /* ---- blocks of tokens --------------------------------------------------------------------------- */
 
 struct hammer {
@@ -286,12 +255,11 @@ static void tokens_wait_for_the_clock(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        NODES_TEST(too_few_or_even),           NODES_TEST(one_node_twice),
-        NODES_TEST(longer_than_max_ttl),       NODES_TEST(renewed_for_too_long),
-        NODES_TEST(another_number_of_nodes),   NODES_TEST(no_cells),
-        NODES_TEST(one_of_another_kind),       NODES_TEST(one_of_another_version),
-        NODES_TEST(one_without_rights),        NODES_TEST(one_waiter_without_rights),
-        NODES_TEST(tokens_wait_for_the_clock),
+        NODES_TEST(too_few_or_even),         NODES_TEST(one_node_twice),
+        NODES_TEST(longer_than_max_ttl),     NODES_TEST(renewed_for_too_long),
+        NODES_TEST(another_number_of_nodes), NODES_TEST(no_cells),
+        NODES_TEST(one_of_another_kind),     NODES_TEST(one_of_another_version),
+        NODES_TEST(one_without_rights),      NODES_TEST(tokens_wait_for_the_clock),
     };
 
     bed_main(argc, argv);

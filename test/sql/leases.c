@@ -548,7 +548,7 @@ static void least_rights(void **state)
 
 int main(int argc, char **argv)
 {
-    static struct CMUnitTest cases[32] = {
+    static struct CMUnitTest cases[40] = {
         cmocka_unit_test(first_use_by_many),
         cmocka_unit_test(without_the_tables),
         cmocka_unit_test(tables_taken_away),
@@ -577,6 +577,8 @@ int main(int argc, char **argv)
     count += leases_fault_count;
     memcpy(cases + count, leases_clock_cases, leases_clock_count * sizeof *cases);
     count += leases_clock_count;
+    memcpy(cases + count, leases_token_cases, leases_token_count * sizeof *cases);
+    count += leases_token_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

@@ -25,7 +25,7 @@ void leases_gets_free(const char *name);
 void leases_clock_begin(void);
 void leases_clock_end(void);
 
-extern const struct CMUnitTest leases_fault_cases[], leases_clock_cases[];
-extern const size_t leases_fault_count, leases_clock_count;
+extern const struct CMUnitTest leases_fault_cases[], leases_clock_cases[], leases_token_cases[];
+extern const size_t leases_fault_count, leases_clock_count, leases_token_count;
 
 #endif

@@ -27,18 +27,24 @@ static void released(struct ec_call *call, enum ec_outcome outcome, json_t *repl
 {
     struct hfi_op *op = call->op;
     struct ec_lease *lease = hfi_ec_claim_lease(op->claim);
+    bool there = json_is_true(json_object_get(reply, "succeeded"));
+    hf_error gone;
 
     if (outcome != EC_ANSWERED) {
         hfi_ec_finish(call->conn, op, hfi_ec_status(outcome, err), err); /* core comes again */
         return;
     }
+    if (!there && call->maybe) { /* nobody can tell; core asks once more, and that settles it */
+        hfi_error_set(&gone, HF_UNKNOWN, 0,
+                      "the connection broke, and the lease is not there any more: it was "
+                      "released, or lost before");
+        hfi_ec_finish(call->conn, op, HF_UNKNOWN, &gone);
+        return;
+    }
     hfi_ec_claim_set_lease(op->claim, NULL);
     hfi_ec_place_drop(call->conn, op->claim);
     hfi_ec_lease_drop(call->conn, lease);
-    if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
-        hfi_ec_finish(call->conn, op, HF_OK, NULL); /* it may have been the first copy */
-    else
-        hfi_ec_finish(call->conn, op, HF_LOST, NULL);
+    hfi_ec_finish(call->conn, op, there ? HF_OK : HF_LOST, NULL);
 }
 
 static void send_release(struct hfi_conn *conn, struct hfi_op *op, uint64_t token)

@@ -196,6 +196,8 @@ static void make_statement(struct sq_link *link, enum sq_call call, const struct
 /* ---- the common case -------------------------------------------------------------------------------- */
 
 #define TOKEN_LIMIT "9007199254740992"
+#define AHEAD \
+    "1000" /* as in sql/acquire.sql, which makes shorter blocks where this is not enough */
 
 static void add_set(struct ma_link *native, const char *column, const struct sq_value *value)
 {
@@ -236,6 +238,7 @@ static void make_direct(struct sq_link *link, enum sq_call call, const struct sq
                  "x_holds=x_token,x_tid=0,holders=1 WHERE holders=0 AND waiters=0 AND closed<" NOW
                  " AND token<" TOKEN_LIMIT);
         add_set(native, "-", &params[8]);
+        add_set(native, " AND token<" NOW "+" AHEAD "-", &params[8]);
     }
     add_set(native, " AND name=", &params[0]);
 }

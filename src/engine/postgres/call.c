@@ -50,17 +50,19 @@ static const struct {
  * statement came, which is early if it had to wait for the row: then the lease ends early, and is counted from
  * its send, which was earlier still.
  */
-#define NOW "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
-#define ACQUIRE_HEAD                                                                          \
-    "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"        \
-    " last = greatest(x.last + 1, " NOW ") + $9 - 1, soon = " NOW " + $7 * 1000, owner = $2," \
-    " client = $12, token = greatest(x.last + 1, " NOW "), tokens = $9,"                      \
-    " current = greatest(x.last + 1, " NOW "), tid = 0, ttl = $7, delay = $8, flags = $6,"    \
-    " since = " NOW ", label = $13"                                                           \
-    " WHERE x.name = $1 AND $4 = $5 AND x.holders = 0 AND x.waiters = 0 AND x.closed < " NOW  \
-    " AND greatest(x.last + 1, " NOW ") < 9007199254740992 - $9"                              \
-    " RETURNING 'G'::text AS verdict, x.token, x.tokens, $7 AS ms)"                           \
-    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                \
+#define NOW   "(date_part('epoch', statement_timestamp()) * 1000000)::int8"
+#define FIRST "greatest(x.last + 1, " NOW ")"
+#define BLOCK "least($9, greatest(1, " NOW " + 1000 - " FIRST "))" /* as sql/10_tables.sql has it */
+#define ACQUIRE_HEAD                                                                         \
+    "WITH fast AS (UPDATE %s x SET mode = $3, capacity = $4, taken = $4, holders = 1,"       \
+    " last = " FIRST " + " BLOCK " - 1, soon = " NOW " + $7 * 1000, owner = $2,"             \
+    " client = $12, token = " FIRST ", tokens = " BLOCK ","                                  \
+    " current = " FIRST ", tid = 0, ttl = $7, delay = $8, flags = $6,"                       \
+    " since = " NOW ", label = $13"                                                          \
+    " WHERE x.name = $1 AND $4 = $5 AND x.holders = 0 AND x.waiters = 0 AND x.closed < " NOW \
+    " AND " FIRST " < 9007199254740992 - $9"                                                 \
+    " RETURNING 'G'::text AS verdict, x.token, x.tokens, $7 AS ms)"                          \
+    " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"               \
     " (SELECT 1 FROM fast)) g, LATERAL %s("
 #define RELEASE_HEAD                                                                            \
     "WITH fast AS (UPDATE %s x SET owner = NULL, taken = 0, holders = 0 WHERE x.name = $1"      \

@@ -278,21 +278,6 @@ static void beat_answer(struct hfi_conn *conn, struct rl_wait *wait, unsigned no
     }
 }
 
-/* Rights to one of the keys are missing, and the node has not begun with any: in halves, until it is the one. */
-static void beat_halves(struct hfi_conn *conn, unsigned node, const struct batch *batch)
-{
-    struct rl_wait *some[RL_BATCH];
-    size_t count = 0;
-
-    for (size_t i = 0; i < batch->count; i++)
-        if ((some[count] = hfi_rl_wait_find(conn, batch->items[i].owner, batch->items[i].attempt)))
-            count++;
-    if (count > 1)
-        send_batch(conn, node, some, count / 2);
-    if (count > 0)
-        send_batch(conn, node, some + count / 2, count - count / 2);
-}
-
 static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
@@ -300,10 +285,7 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
     struct batch *batch = round->data;
     char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
 
-    if (outcome == RL_REFUSED && err->status == HF_DENIED && batch->count > 1) {
-        beat_halves(conn, node, batch);
-        goto done; /* a batch of several is for one node */
-    }
+    (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
         hfi_rl_no_vote(&conn->nodes[node]);
     for (size_t i = 0; i < batch->count; i++) {
@@ -330,7 +312,6 @@ static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcom
         if (!round->sending)
             hfi_rl_step(conn, wait);
     }
-done:
     if (!round->open) {
         hfi_free(batch);
         round->data = NULL;

@@ -207,7 +207,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
                (c->flags & HFI_CLAIM_DETACHED ? SQ_FLAG_DETACHED : 0)),
         sq_int(c->ttl_ms),
         sq_int(c->lock_delay_ms),
-        sq_int(c->tokens_wanted),
+        sq_int(c->tokens_wanted < SQ_BLOCK_MAX ? c->tokens_wanted : SQ_BLOCK_MAX),
         sq_int(0),
         sq_int(a->wait.window_ms),
         sq_int(a->conn->client),

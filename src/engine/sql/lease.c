@@ -110,8 +110,12 @@ static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err
     }
     letter = hfi_sq_letter(&r.rows, 0, 0);
     hfi_sq_rows_free(&r.rows);
-    if (letter == 'R' || (letter == 'L' && r.copied))
-        return HF_OK; /* it may have been the first copy */
+    if (letter == 'R')
+        return HF_OK;
+    if (letter == 'L' && r.copied) /* core asks once more, and that settles it */
+        return hfi_error_set(err, HF_UNKNOWN, 0,
+                             "the connection broke, and the lease is not there any more: it was "
+                             "released, or lost before");
     return letter == 'L' ? HF_LOST : HF_UNKNOWN;
 }
 
@@ -305,7 +309,7 @@ void hfi_sq_break(struct hfi_conn *conn, struct hfi_op *op)
     hf_status status;
     char letter;
 
-    hfi_sq_notes_send(conn, NULL, op->deadline_ms);
+    (void)hfi_sq_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = hfi_sq_call(conn, &r);
     if (status != HF_OK) {
         hfi_sq_finish(op, status, &r.trouble.error);
@@ -354,7 +358,8 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms);
+static hf_status send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                            hf_error *err);
 
 static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
 {
@@ -377,20 +382,46 @@ static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
     return count;
 }
 
-/* One sender at a time: who looks must find what another has just taken along, and of two notes of one
- * claim the newer one must come last. */
-void hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms)
+/* The server may not have heard of these passes: with the next notes, as far as they are still held. Or else break would go
+ * by a token that has ended. */
+static void put_back(struct hfi_conn *conn, const struct pass *passes, uint32_t count)
 {
-    pthread_mutex_lock(&conn->note_lock);
-    send_notes(conn, link, deadline_ms);
-    pthread_mutex_unlock(&conn->note_lock);
+    pthread_mutex_lock(&conn->lock);
+    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[SQ_CLAIM_NEXT]) {
+        struct sq_note *note = claim->engine[SQ_CLAIM_STATE];
+
+        for (uint32_t i = 0; note && !note->queued && i < count; i++)
+            if (memcmp(passes[i].owner, claim->owner, HFI_OWNER_LEN) == 0) {
+                note->next = conn->notes;
+                conn->notes = note;
+                note->queued = true;
+            }
+    }
+    if (conn->notes)
+        hfi_sq_bell_note(conn);
+    pthread_mutex_unlock(&conn->lock);
 }
 
-static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms)
+/* One sender at a time: who looks must find what another has just taken along, and of two notes of one
+ * claim the newer one must come last. */
+hf_status hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                            hf_error *err)
+{
+    hf_status status;
+
+    pthread_mutex_lock(&conn->note_lock);
+    status = send_notes(conn, link, deadline_ms, err);
+    pthread_mutex_unlock(&conn->note_lock);
+    return status;
+}
+
+static hf_status send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                            hf_error *err)
 {
     struct sq_request r = { .call = SQ_NOTE, .deadline_ms = deadline_ms, .link = link };
     struct sq_value *params;
     struct pass *passes;
+    hf_status status, result = HF_OK;
     uint32_t count;
     bool any;
 
@@ -398,7 +429,7 @@ static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t dead
     any = conn->notes != NULL;
     pthread_mutex_unlock(&conn->lock);
     if (!any)
-        return;
+        return HF_OK;
     passes = hfi_calloc(NOTE_BATCH, sizeof *passes);
     params = hfi_calloc(4 * NOTE_BATCH, sizeof *params);
     while (passes && params && (count = take_notes(conn, passes)) > 0) {
@@ -411,9 +442,17 @@ static void send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t dead
         }
         r.params = params;
         r.count = 4 * count;
-        if (hfi_sq_call(conn, &r) == HF_OK)
+        status = hfi_sq_call(conn, &r);
+        if (status == HF_OK) {
             hfi_sq_rows_free(&r.rows);
+        } else if (status == HF_UNAVAILABLE || status == HF_UNKNOWN) {
+            put_back(conn, passes, count);
+            *err = r.trouble.error;
+            result = status;
+            break;
+        }
     }
     hfi_free(passes);
     hfi_free(params);
+    return result;
 }

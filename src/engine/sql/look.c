@@ -99,7 +99,8 @@ void hfi_sq_inspect(struct hfi_conn *conn, struct hfi_op *op)
     };
     hf_status status;
 
-    hfi_sq_notes_send(conn, NULL, op->deadline_ms); /* what we know ourselves must be in it */
+    /* What we know ourselves must be in it. */
+    (void)hfi_sq_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
     status = hfi_sq_call(conn, &r);
     if (status != HF_OK) {
         hfi_sq_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);

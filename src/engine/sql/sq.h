@@ -266,7 +266,9 @@ struct sq_conf {
 
 /* ---- one open store --------------------------------------------------------------------------------- */
 
-#define SQ_TTL_MS     30000
+#define SQ_TTL_MS 30000
+#define SQ_BLOCK_MAX \
+    1000 /* tokens: no block ends so many microseconds ahead of the server's clock (sql/00_tables.sql, sql/10_tables.sql) */
 #define SQ_MIN_TTL_MS 1000
 #define SQ_GUARD_MS   2
 #define SQ_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */

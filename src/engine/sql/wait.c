@@ -548,6 +548,15 @@ static bool notes_due(struct hfi_conn *conn)
     return due;
 }
 
+/* Notes that could not be sent on our own link: it is lost. */
+static hf_status notes(struct hfi_conn *conn, hf_error *err)
+{
+    hf_status status =
+        hfi_sq_notes_send(conn, own_link(conn), hfi_now_ms() + conn->conf.op_ms, err);
+
+    return own_link(conn) ? status : HF_OK;
+}
+
 /* Whoever waits for a cell has missed what was said while nobody listened. */
 static void look_at_cells(struct hfi_conn *conn)
 {
@@ -587,7 +596,7 @@ static hf_status serve(struct hfi_conn *conn, struct roll *roll, hf_error *err)
         if (status == HF_OK)
             status = pokes(conn, err);
         if (status == HF_OK && notes_due(conn))
-            hfi_sq_notes_send(conn, own_link(conn), hfi_now_ms() + conn->conf.op_ms);
+            status = notes(conn, err);
     }
     return status;
 }

@@ -69,6 +69,8 @@ int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms);
 void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim);
 void hfi_sq_held_remove(struct hfi_conn *conn, struct hfi_claim *claim);
 /* Tell the server what was passed on locally. On `link`, or one of the pool. */
-void hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms);
+/* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
+hf_status hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+                            hf_error *err);
 
 #endif

@@ -11,7 +11,8 @@
 --   holders = how many these are; waiters = claims in state W
 --   soon   <= the end of every claim in state G or H
 --   head   <= the ticket of every claim in state W; tickets rise: first come, first served
---   token  >= every token ever given
+--   token  >= every token ever given, and less than 1000 microseconds ahead of the clock unless that went back: a block
+--             of tokens is made shorter (of one at least) where it would end later
 --
 -- claims: W waits; G granted by hand-over and not renewed yet: the bell tells its client; H held; L was broken,
 -- its client is to be told.

@@ -31,7 +31,8 @@ acquire: BEGIN
         x_ttl = p_ttl, x_since = v_us, x_until = v_us + p_ttl * 1000, x_delay = p_delay, x_tokens = p_tokens, x_client = p_client,
         x_label = p_label, x_token = GREATEST(token + 1, v_us), token = x_token + p_tokens - 1, x_holds = x_token,
         x_tid = 0, holders = 1
-      WHERE name = p_name AND holders = 0 AND waiters = 0 AND closed < v_us AND token < 9007199254740992 - p_tokens;
+      WHERE name = p_name AND holders = 0 AND waiters = 0 AND closed < v_us AND token < 9007199254740992 - p_tokens
+        AND token < v_us + 1000 - p_tokens;
     IF ROW_COUNT() > 0 THEN
       SELECT x_token INTO v_first FROM `~names` WHERE name = p_name AND x_owner = p_owner;
       IF NOT v_none THEN
@@ -92,6 +93,7 @@ acquire: BEGIN
 
   IF v_state = '' AND v_closed < v_us AND p_permits <= v_capacity - v_taken AND (v_waiters = 0 OR p_flags & 1) THEN
     SET v_first = GREATEST(v_token + 1, v_us);
+    SET p_tokens = LEAST(p_tokens, GREATEST(1, v_us + 1000 - v_first));
     IF v_first > 9007199254740992 - p_tokens THEN
       COMMIT;
       CALL `~ring`(v_rings);

@@ -65,6 +65,7 @@ settle: BEGIN
         SET v_waiters = v_waiters - 1, v_head = v_ticket + 1, v_changed = TRUE;
       ELSE
         SET v_first = GREATEST(v_token + 1, v_us);
+        SET v_tokens = LEAST(v_tokens, GREATEST(1, v_us + 1000 - v_first));
         IF v_closed >= v_us OR v_permits > v_capacity - v_taken OR v_first > 9007199254740992 - v_tokens THEN
           IF v_changed THEN
             UPDATE `~names` SET taken = v_taken, holders = v_holders, waiters = v_waiters, token = v_token,
@@ -72,7 +73,7 @@ settle: BEGIN
           END IF;
           LEAVE settle;
         END IF;
-        UPDATE `~claims` SET state = 'G', token = v_first, holds = v_first, since = v_us,
+        UPDATE `~claims` SET state = 'G', token = v_first, tokens = v_tokens, holds = v_first, since = v_us,
           until = v_us + v_window * 1000 WHERE name = p_name AND ticket = v_ticket;
         SET v_soon = IF(v_holders > (v_x_owner <> ''), LEAST(v_soon, v_us + v_window * 1000), v_us + v_window * 1000),
           v_taken = v_taken + v_permits, v_holders = v_holders + 1, v_waiters = v_waiters - 1,

@@ -11,7 +11,8 @@
 --   taken    = sum of the permits of the holders
 --   soon    <= the end of every holder (of the one in the row: its end)
 --   waiters  = rows in `waiters`, all with seq > head
---   last    >= every token ever given
+--   last    >= every token ever given, and less than 1000 microseconds ahead of the clock unless that went back: a
+--              block of tokens is made shorter (of one at least) where it would end later
 --
 -- Times are of the server's clock, in microseconds since 1970. Something is over when now > its end.
 CREATE TABLE IF NOT EXISTS @names (

@@ -69,10 +69,10 @@ BEGIN
     IF o_token > 9007199254740992 - p_tokens THEN
         verdict := 'F';
     ELSIF t > n.closed AND p_permits <= n.capacity - n.taken AND (p_flags & 1 = 1 OR n.waiters = 0) THEN
-        n.last := o_token + p_tokens - 1;
-        n := @hold_1(n, t, p_owner, p_client, p_permits, o_token, p_tokens, p_ttl, p_ttl, p_delay, p_flags, p_label);
+        o_tokens := least(p_tokens, greatest(1, t + 1000 - o_token));
+        n.last := o_token + o_tokens - 1;
+        n := @hold_1(n, t, p_owner, p_client, p_permits, o_token, o_tokens, p_ttl, p_ttl, p_delay, p_flags, p_label);
         verdict := 'G';
-        o_tokens := p_tokens;
         ms := p_ttl;
     ELSIF p_wait = 0 THEN
         verdict := 'B';
