@@ -278,10 +278,12 @@ HF_API hf_status hf_acquire(hf_store *store, const hf_request *request, hf_lease
 /*
  * End a lease (one hold of it). HF_OK: given back. HF_LOST: it was lost before;
  * nobody else's lease was touched. HF_UNKNOWN, HF_UNAVAILABLE: the store could
- * not be told; the library goes on trying in the background. In every case but
- * HF_FORKED the handle has ended (when the hold count reached 0). HF_INVALID: it
- * had ended before. Of a lost lease it returns only after its on_lost callback
- * has: what the callback uses may be freed then. (Not within that callback.)
+ * not be told; the library goes on trying in the background. HF_UNKNOWN also: the
+ * connection broke, and the lease is gone; it was given back, or lost before. In
+ * every case but HF_FORKED the handle has ended (when the hold count reached 0).
+ * HF_INVALID: it had ended before. Of a lost lease it returns only after its
+ * on_lost callback has: what the callback uses may be freed then. (Not within
+ * that callback.)
  */
 HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
 
