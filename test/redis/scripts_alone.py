@@ -162,23 +162,66 @@ def two_versions(case):
     equal(other('release', keys_of('new'), 'n', 0), ['R'])
 
 
+def another_version(case):
+    """Whatever form another version has given a state: no script takes it for ours, or for damage, or touches it."""
+    for state in (b'\x02' + bytes(61), b'\x03' + bytes(16), b'\x04' + bytes(104), b'\x00', b''):
+        case.redis('FLUSHALL')
+        case.pass_ms(0)
+        token = case.acquire('a', flags=5)[1]
+        case.redis('HSET', keys_of('n')[0], 'm', state)
+        before = everything(case)
+        for call in (lambda: case.acquire('a'), lambda: case.acquire('b'), lambda: case.acquire('b', flags=0),
+                     lambda: case.release('a'), lambda: case.release('a', tomb=9), lambda: case.release('b'),
+                     lambda: case.call('cancel', keys_of('n'), 'a', 0), lambda: case.look(),
+                     lambda: case.call('break', keys_of('n'), token),
+                     lambda: case.call('adopt', keys_of('n')[:1], 'a', token, 0)):
+            try:
+                raise Mismatch('%r for %r' % (call(), state))
+            except resp.Error as error:
+                is_error(error, 'by another version of Holdfast')
+        is_error(case.call('renew', keys_of('n')[:1], 'a', 1000, 0, 0)[0], 'by another version of Holdfast')
+        is_error(case.call('beat', keys_of('n'), 'a', 1000)[0], 'by another version of Holdfast')
+        equal(case.call('note', keys_of('n')[:1], 'a', token, 1), ['D'])
+        equal(everything(case), before)
+
+
+def late_heartbeat(case):
+    """A queue whose time is over is gone, also for the heartbeat of one that is in it."""
+    case.acquire('a', ttl=10 ** 9)
+    case.acquire('b')
+    case.pass_ms(500 + SLACK + 1)
+    equal(case.call('beat', keys_of('n'), 'b', 500), [['N']])
+    equal(case.redis('EXISTS', *keys_of('n')[1:]), 0)
+
+
 def evicted(case):
     """A server that may evict takes one key of a queue: nobody is stuck for it, and no key stays for ever."""
-    for kind in (dict(), dict(mode=2, capacity=2, permits=2)):
+    # By the common case; by the rules; by the rules while nobody may be granted (a lock delay).
+    for kind in (dict(), dict(mode=2, capacity=3, permits=2), dict(delay=1000)):
         for gone in (1, 2):
             for ask in (1, 0):  # a newcomer, or nobody, finds it first
                 case.redis('FLUSHALL')
                 case.pass_ms(0)
-                case.acquire('a', ttl=10 ** 6, **kind)
+                token = case.acquire('a', ttl=10 ** 6, **kind)[1]
+                if 'delay' in kind:
+                    equal(case.call('break', keys_of('n'), token), ['R'])
                 for owner in 'bcd':
                     case.acquire(owner, window=50000, **kind)
                 case.redis('DEL', keys_of('n')[gone])
                 if ask:
                     equal(case.acquire('e', window=5000, **kind)[0], 'Q')
+                    for owner in 'bcd':  # told at once: newcomers could keep the list from ever being empty
+                        equal(case.call('beat', keys_of('n'), owner, 50000), [['N']])
+                        equal(case.acquire(owner, window=50000, **kind)[0], 'Q')
+                    if gone == 2:
+                        equal([w[0] for w in case.look()[6]], list('ebcd'))
                 for key in keys_of('n')[1:]:
                     if case.redis('PTTL', key) == -1:
                         raise Mismatch('%s does not expire' % key)
-                equal(case.release('a'), ['R'])
+                if 'delay' in kind:
+                    case.pass_ms(1001)
+                else:
+                    equal(case.release('a'), ['R'])
                 waiting, got = set('bcde' if ask else 'bcd'), []
                 for _ in range(20):  # as clients do: a heartbeat, and in line again if it was forgotten
                     for owner in sorted(waiting):
@@ -194,4 +237,4 @@ def evicted(case):
                 equal(case.acquire('z', flags=0, **kind)[0], 'G')
 
 
-CASES = [renewed_alone, beats_alone, notes_alone, server_refuses, two_versions, evicted]
+CASES = [renewed_alone, beats_alone, notes_alone, server_refuses, two_versions, another_version, late_heartbeat, evicted]
