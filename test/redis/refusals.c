@@ -278,6 +278,7 @@ static void spoils_one_waiter(void (*spoil)(void))
     good.ttl_ms = 60000;
     held[1] = take(holders, &good);
     bad.ttl_ms = good.ttl_ms = 1000;
+    bad.wait_ms = HF_FOREVER; /* and yet it ends */
     attempt_start(&waits[1], store, &good);
     AWAIT(count_waiters(holders, "a") == 1);
     attempt_start(&waits[0], store, &bad); /* the newest is the first of a heartbeat */
@@ -290,7 +291,8 @@ static void spoils_one_waiter(void (*spoil)(void))
     give(held[1]);
     EXPECT(HF_OK, attempt_join(&waits[1]));
     give(waits[1].lease);
-    EXPECT(HF_UNKNOWN, attempt_join(&waits[0])); /* it may have been granted; and it ends */
+    AWAIT(waits[0].ended);
+    EXPECT(HF_UNKNOWN, attempt_join(&waits[0])); /* it may have been granted */
     hf_release(held[0], NULL);
     close_hard(holders);
 }
