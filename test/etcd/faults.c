@@ -346,6 +346,39 @@ static void cut_anywhere(void **state)
     close_hard(other);
 }
 
+struct releasing {
+    hf_lease *lease;
+    hf_status status;
+};
+
+static void *release_it(void *arg)
+{
+    struct releasing *r = arg;
+
+    r->status = hf_release(r->lease, &contract_error);
+    return NULL;
+}
+
+/* The answer to a release is cut off, and it is sent again: the lease is gone. That was the first copy, or somebody
+ * before it; nobody says OK. */
+static void released_or_lost(void **state)
+{
+    hf_store *store = open_through("");
+    hf_request request = with_ttl(mutex_request("n"), 60000);
+    struct releasing releasing = { .lease = take(store, &request) };
+    pthread_t thread;
+
+    (void)state;
+    proxy_block(proxy, PROXY_DOWN, true);
+    pthread_create(&thread, NULL, release_it, &releasing);
+    AWAIT(count_keys("locks") == 0);
+    proxy_cut(proxy);
+    proxy_heal(proxy);
+    pthread_join(thread, NULL);
+    EXPECT(HF_UNKNOWN, releasing.status);
+    AWAIT(hf_close(store, 0) == HF_OK); /* it settles by itself */
+}
+
 static void vanish(enum proxy_way way)
 {
     hf_store *store = open_through(IMPATIENT), *other = open_with("");
@@ -481,6 +514,7 @@ int main(int argc, char **argv)
         TEST(compacted_while_waiting),
         TEST(compacted_break_is_found),
         TEST(break_is_told_after_a_cut),
+        TEST(released_or_lost),
         TEST(cut_anywhere),
         TEST(requests_vanish),
         TEST(replies_vanish),

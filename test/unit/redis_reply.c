@@ -45,6 +45,14 @@ static void every_code(void **state)
         { "ERR Unknown subcommand or wrong number of arguments for 'x'", HF_VERSION, NULL },
         { "ERR wrong number of arguments for 'auth' command", HF_VERSION, NULL },
         { "ERR Unknown Redis command called from script script: 6b1b", HF_VERSION, NULL },
+        { "ERR this name was written by another version of Holdfast", HF_VERSION, NULL },
+        { "ERR user_script:9: this name was written by another version of Holdfast script: 6b1b, "
+          "on "
+          "@user_script:9.",
+          HF_VERSION, NULL },
+        { "ERR Error running script (call to f_6b1b): @user_script:9: user_script:9: this node was "
+          "set up by another version of Holdfast",
+          HF_VERSION, "user_script:9: this node was set up by another version of Holdfast" },
         { "ERR increment or decrement would overflow", HF_OVERFLOW, NULL },
         { "ERR value is not an integer or out of range", HF_MISMATCH, NULL },
         { "ERR something else", HF_CORRUPT, NULL },
