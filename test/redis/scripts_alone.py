@@ -150,7 +150,7 @@ def two_versions(case):
                     if 'by another version of Holdfast' not in str(error):
                         raise
             equal(everything(case), before)
-        # In one call with names of the other version: whoever holds goes on.
+        # In one call with names of the other version: the holder of each goes on.
         keys = [keys_of('old')[0], keys_of('new')[0]]
         equal(case.call('renew', keys, *['a', 1000, 0, 0] * 2), [1, 0])
         equal(other('renew', keys, *['n', 1000, 0, 0] * 2), [0, 1])

@@ -149,7 +149,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
 
 /*
  * The server cannot, or will not, look at this name (another type of key, another version, no rights). That may
- * pass, as long as our place is ours; after the window it is not, and whoever waits hears why, as it would from an acquire.
+ * pass, as long as our place is ours; after the window it is not, and the call that waits is told why, as an acquire would be.
  */
 static void beat_failed(struct hfi_conn *conn, struct rd_wait *wait, const hf_error *err)
 {
