@@ -8,6 +8,7 @@
 #include "store.h"
 
 #include "secret.h"
+#include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,12 @@ static int choose(const struct cli *cli, const char *spec, struct cli_store *sto
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
 static void note_password_envs(struct cli_store *store, const char *url);
 static char *url_of_path(const char *path);
+static hf_status reach(const struct cli *cli, const char *url, struct cli_store *store,
+                       hf_error *err);
+
+#define OPEN_MS 5000 /* the library's own limit */
+
+static int64_t spent_ms; /* in reaching a store */
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
@@ -29,7 +36,7 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     if (code != EXIT_FINE)
         return code;
 
-    status = hf_open(url, NULL, &store.store, &err);
+    status = reach(cli, url, &store, &err);
     if (url)
         explicit_bzero(url, strlen(url));
     free(url);
@@ -55,6 +62,38 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
     }
     *ret_store = store;
     return EXIT_FINE;
+}
+
+/* -n: a server that is away is an answer. -w D: opening it is a part of the waiting. */
+static hf_status reach(const struct cli *cli, const char *url, struct cli_store *store,
+                       hf_error *err)
+{
+    const struct args *args = &cli->args;
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    struct connecting *connecting = connecting_begin(cli, store->for_child ? store->for_child : "");
+    int64_t begun_ms = hfi_now_ms();
+    hf_status status;
+
+    options.open_wait_ms = args->open_ms                              ? args->open_ms
+                           : args->wait_ms && args->wait_ms < OPEN_MS ? args->wait_ms
+                                                                      : OPEN_MS;
+    if (args->nonblock)
+        options.flags = HF_OPEN_ONCE;
+    status = hf_open(url, &options, &store->store, err);
+    connecting_end(connecting);
+    spent_ms += hfi_now_ms() - begun_ms;
+    return status;
+}
+
+int64_t store_wait_ms(const struct cli *cli)
+{
+    const struct args *args = &cli->args;
+
+    if (args->nonblock)
+        return 0;
+    if (!args->wait_ms)
+        return HF_FOREVER;
+    return args->wait_ms > spent_ms ? args->wait_ms - spent_ms : 1; /* it is open: one last try */
 }
 
 int store_url(const struct cli *cli, const char *spec, char **ret_url)

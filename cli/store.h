@@ -23,10 +23,19 @@ struct cli_store {
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
+/* How long a verb may wait, by -n and -w: what it took to open a store is taken off. */
+int64_t store_wait_ms(const struct cli *cli);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
 /* Close it and leave behind a detached lease, for whoever has its handle. */
 void store_leave(struct cli_store *store);
+
+/* ---- connecting.c ------------------------------------------------------------ */
+
+/* From now on a line on the terminal says that `to` is being opened, if it takes a moment and somebody looks. Both
+ * may be given, and return, NULL. */
+struct connecting *connecting_begin(const struct cli *cli, const char *to);
+void connecting_end(struct connecting *connecting);
 
 /* ---- config.c -------------------------------------------------------------- */
 

@@ -127,8 +127,12 @@ typedef struct hf_open_options {
     size_t size;
     int64_t open_wait_ms; /* give up opening after this; 0: 5000 */
     const char *label;    /* for people: who we are; copied; NULL: host, pid, user, program */
-    uint64_t reserved[6];
+    uint64_t flags;       /* HF_OPEN_* */
+    uint64_t reserved[5];
 } hf_open_options;
+/* A server that cannot be reached is not tried again and again until open_wait_ms is over, as one that is just being
+ * started deserves: each of its addresses is tried once. One that takes a connection and is silent has its time. */
+#define HF_OPEN_ONCE 1u
 /* clang-format off */
 #define HF_OPEN_OPTIONS_INIT { .size = sizeof(hf_open_options) }
 /* clang-format on */

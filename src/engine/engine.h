@@ -216,6 +216,8 @@ struct hfi_host {
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
     int64_t open_deadline_ms;
+    bool
+        open_once; /* while it is being opened: what cannot be reached is tried once, and that is the answer */
 };
 
 enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };
