@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define WHOLE (128 * 1024) /* more than any of the scripts has */
+
 #define NAMES "holdfast ls -1 2>/dev/null"
 
 typedef void each_option(const struct verb *verb, const struct option_def *option);
@@ -325,8 +327,10 @@ static void print_fish(void)
 
 int verb_completion(struct cli *cli)
 {
+    static char whole[WHOLE];
     const char *shell = cli->args.name;
 
+    setvbuf(stdout, whole, _IOFBF, sizeof whole); /* one write: if it fails, why is still known */
     if (!shell)
         return usage_error(cli, "which shell: bash, zsh or fish?");
     if (strcmp(shell, "bash") == 0)

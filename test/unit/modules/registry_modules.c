@@ -92,7 +92,7 @@ static void wrong_modules_are_refused(void **state)
         hf_status status;
         const char *says;
     } cases[] = {
-        { "etcd", HF_VERSION, "engine 'etcd' is of another build: interface 2, we need 1" },
+        { "etcd", HF_VERSION, "engine 'etcd' is of another build: interface 3, we need 2" },
         { "zk", HF_VERSION, "the module of engine 'zookeeper' holds another" },
         { "memcached", HF_UNSUPPORTED, "hfi_engine_entry" },
         { "postgres", HF_UNSUPPORTED, "hfi_there_is_no_such_function" },
