@@ -44,10 +44,10 @@ s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(16); print(s.getsockname
     begin holdfast -S "redis+unix://$dir/server" run x -- sleep 60
     held() { [ "$(holdfast -S "redis+unix://$dir/server" ls -1)" = x ]; }
     eventually held
-    begin sh -c 'sleep 2; ln -s server late'
-    took holdfast -S "redis+unix://$dir/late" run -w 4s x -- true
+    begin sh -c 'sleep 3; ln -s server late'
+    took holdfast -S "redis+unix://$dir/late" run -w 6s x -- true
     [ "$status" -eq 75 ]
-    ((ms >= 3900 && ms < 5500)) # it was 6 s
+    ((ms >= 5900 && ms < 8500)) # it was 9 s
 }
 
 @test "--open-timeout: a silent server is waited for so long, with -n too" {

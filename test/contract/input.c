@@ -146,6 +146,10 @@ static void bad_options(void **state)
     options.open_wait_ms = HF_MS_MAX + 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     options.open_wait_ms = 0;
+    options.flags = HF_OPEN_ONCE << 1;
+    EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
+    CHECK(strstr(contract_error.text, "flags") != NULL);
+    options.flags = 0;
     options.size = 3;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "size") != NULL);
