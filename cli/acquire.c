@@ -63,7 +63,7 @@ hf_request acquire_request(const struct cli *cli)
         request.capacity = (uint32_t)args->slots;
     if (args->permits >= 0)
         request.permits = (uint32_t)args->permits;
-    request.wait_ms = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
+    request.wait_ms = store_wait_ms(cli);
     request.ttl_ms = args->ttl_ms;
     request.max_hold_ms = args->max_hold_ms;
     request.label = args->label;

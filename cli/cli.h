@@ -70,7 +70,7 @@ struct args {
 
     bool nonblock, shared, exclusive, names_only, names_raw, force, forget, look, delete;
     bool observe, again, down, await, remove, sql;
-    int64_t wait_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
+    int64_t wait_ms, open_ms, ttl_ms, min_hold_ms, max_hold_ms, kill_after_ms, mark_ms;
     int64_t busy_exit, slots, permits, status_fd, for_pid, token, burst, parties, count;
     int on_lost, algorithm;
     const char *label, *rate, *who, *group;

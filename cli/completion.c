@@ -33,6 +33,7 @@ static enum offer offer_of(const struct option_def *option)
         return OFFER_TOKENS;
     return strcmp(option->name, "store") == 0 ? OFFER_STORES : OFFER_NOTHING;
 }
+#define WHOLE (128 * 1024) /* more than any of the scripts has */
 
 typedef void each_option(const struct verb *verb, const struct option_def *option);
 
@@ -379,8 +380,10 @@ static void print_profile(const char *name)
 
 int verb_completion(struct cli *cli)
 {
+    static char whole[WHOLE];
     const char *shell = cli->args.name;
 
+    setvbuf(stdout, whole, _IOFBF, sizeof whole); /* one write: if it fails, why is still known */
     if (!shell)
         return usage_error(cli, "which shell: bash, zsh or fish?");
     if (strcmp(shell, "bash") == 0)

@@ -56,6 +56,7 @@ int verb_limit(struct cli *cli)
         code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
         return code;
+    limit.wait_ms = store_wait_ms(cli);
     if (cli->args.look)
         return look(cli, &store, &limit);
     if (!signals_open(&signals)) {
@@ -134,7 +135,6 @@ static int check(struct cli *cli, hf_limit *limit)
     limit->algorithm = (hf_algorithm)args->algorithm;
     limit->burst = args->burst >= 0 ? (uint32_t)args->burst : 0;
     limit->permits = args->permits >= 0 ? (uint32_t)args->permits : 0;
-    limit->wait_ms = args->nonblock ? 0 : args->wait_ms ? args->wait_ms : HF_FOREVER;
     return EXIT_FINE;
 }
 

@@ -20,7 +20,7 @@ const char *party_who(const struct cli *cli)
 
 int64_t party_wait_ms(const struct cli *cli)
 {
-    return cli->args.nonblock ? 0 : cli->args.wait_ms ? cli->args.wait_ms : HF_FOREVER;
+    return store_wait_ms(cli);
 }
 
 int party_failure(const struct cli *cli, const hf_error *err, const struct signal_event *ended_by)

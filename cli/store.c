@@ -8,6 +8,7 @@
 #include "store.h"
 
 #include "secret.h"
+#include "util/clock.h"
 #include "within.h"
 
 #include <limits.h>
@@ -27,6 +28,10 @@ static char *url_of_location(const char *location);
 static void note_absent(struct cli_store *store, const char *url, const hf_error *err);
 static void wipe_environment(const struct cli_store *store);
 
+#define OPEN_MS 5000 /* the library's own limit */
+
+static int64_t spent_ms; /* in reaching a store */
+
 /* A store that is made because of a misspelt URL is no lock: so whoever makes one says so. A server says nothing of
  * the kind, and an embedded store is asked for first without making it. */
 static hf_status open_or_make(const char *url, const hf_open_options *options, hf_store **ret_store,
@@ -45,7 +50,27 @@ static hf_status open_or_make(const char *url, const hf_open_options *options, h
     return hf_open(url, options, ret_store, err);
 }
 
-static int open_with(const struct cli *cli, const char *spec, const hf_open_options *options,
+/* -n: a server that is away is an answer. -w D: opening it is a part of the waiting. */
+static hf_status reach(const struct cli *cli, const char *url, uint64_t flags,
+                       struct cli_store *store, bool *ret_made, hf_error *err)
+{
+    const struct args *args = &cli->args;
+    hf_open_options options = HF_OPEN_OPTIONS_INIT;
+    struct connecting *connecting = connecting_begin(cli, store->for_child ? store->for_child : "");
+    int64_t begun_ms = hfi_now_ms();
+    hf_status status;
+
+    options.open_wait_ms = args->open_ms                              ? args->open_ms
+                           : args->wait_ms && args->wait_ms < OPEN_MS ? args->wait_ms
+                                                                      : OPEN_MS;
+    options.flags = flags | (args->nonblock ? HF_OPEN_ONCE : 0);
+    status = open_or_make(url, &options, &store->store, ret_made, err);
+    connecting_end(connecting);
+    spent_ms += hfi_now_ms() - begun_ms;
+    return status;
+}
+
+static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
                      struct cli_store *ret_store)
 {
     struct cli_store store = { .info.size = sizeof store.info };
@@ -64,8 +89,8 @@ static int open_with(const struct cli *cli, const char *spec, const hf_open_opti
         return code;
     }
 
-    status = open_or_make(url, options, &store.store, &made, &err);
-    if (status == HF_NOT_FOUND && options->flags & HF_OPEN_EXISTING)
+    status = reach(cli, url, flags, &store, &made, &err);
+    if (status == HF_NOT_FOUND && flags & HF_OPEN_EXISTING)
         note_absent(&store, url, &err);
     if (url)
         explicit_bzero(url, strlen(url));
@@ -115,17 +140,12 @@ static void wipe_environment(const struct cli_store *store)
 
 int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
-    const hf_open_options options = HF_OPEN_OPTIONS_INIT;
-
-    return open_with(cli, spec, &options, ret_store);
+    return open_with(cli, spec, 0, ret_store);
 }
 
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
-    hf_open_options options = HF_OPEN_OPTIONS_INIT;
-
-    options.flags = HF_OPEN_EXISTING;
-    return open_with(cli, spec, &options, ret_store);
+    return open_with(cli, spec, HF_OPEN_EXISTING, ret_store);
 }
 
 /* Does the list `words` ("redis rediss") have the scheme of `url`? */
@@ -150,6 +170,17 @@ static void note_absent(struct cli_store *store, const char *url, const hf_error
     for (size_t i = 0; hf_engine_at(i, &info) == HF_OK; i++)
         if (has_scheme(info.schemes, url ? url : "file:"))
             store->info.engine = info.name;
+}
+
+int64_t store_wait_ms(const struct cli *cli)
+{
+    const struct args *args = &cli->args;
+
+    if (args->nonblock)
+        return 0;
+    if (!args->wait_ms)
+        return HF_FOREVER;
+    return args->wait_ms > spent_ms ? args->wait_ms - spent_ms : 1; /* it is open: one last try */
 }
 
 int store_url(const struct cli *cli, const char *spec, char **ret_url)

@@ -31,12 +31,21 @@ int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_st
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
 /* "file:PATH", PATH escaped as a URL needs it; free it. */
 char *url_of_path(const char *path, bool shared);
+/* How long a verb may wait, by -n and -w: what it took to open a store is taken off. */
+int64_t store_wait_ms(const struct cli *cli);
 /* Close it, whatever is still held. Accepts one that was never opened. */
 void store_close(struct cli_store *store);
 /* Likewise, and wait for the store no longer than that. false: it is not closed yet, see within(). */
 bool store_close_within(struct cli_store *store, int64_t limit_ms);
 /* Close it and leave behind a detached lease, for whoever has its handle. */
 void store_leave(struct cli_store *store);
+
+/* ---- connecting.c ------------------------------------------------------------ */
+
+/* From now on a line on the terminal says that `to` is being opened, if it takes a moment and somebody looks. Both
+ * may be given, and return, NULL. */
+struct connecting *connecting_begin(const struct cli *cli, const char *to);
+void connecting_end(struct connecting *connecting);
 
 /* ---- config.c -------------------------------------------------------------- */
 

@@ -73,6 +73,8 @@
 const struct option_def global_options[] = {
     SECRET('S', "store", "URL|PROFILE", store,
            "which store (else HOLDFAST_STORE, the config file, the embedded default)"),
+    DURATION(0, "open-timeout", open_ms,
+             "give up reaching the store after D (default 5s, or -w if that is less)"),
     FLAG(0, "json", json, "print JSON; 64-bit numbers are strings"),
     FLAG('q', "quiet", quiet, "say nothing but errors"),
     FLAG('v', "verbose", verbose, "say more: the store in use, the token, how long it took"),

@@ -45,6 +45,7 @@ int main(int argc, char **argv)
     long expected = 1;
     int status;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS);
     expect(values != MAP_FAILED, "shared memory");
     store = open_store(argc, argv);
     must(hf_latch_set(store, "example/done", 0, PARTIES, &err), &err);

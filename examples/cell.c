@@ -139,8 +139,10 @@ static void many_buyers(int argc, char **argv, hf_store *store)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS);
+    store = open_store(argc, argv);
     naive(store);
     with_versions(store);
     many_buyers(argc, argv, store);

@@ -31,12 +31,14 @@ static void work(hf_store *store)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     int64_t value;
     hf_status status;
     hf_error err;
     int ended;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS);
+    store = open_store(argc, argv);
     must(hf_counter_delete(store, NUMBERS, 0, &err), &err); /* it is 0 then */
     must(hf_counter_set(store, AT_WORK, 0, PROCESSES, &err), &err);
     for (int i = 0; i < PROCESSES; i++) {

@@ -76,9 +76,11 @@ static int run_both(hf_store *store, void *(*run)(void *))
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     int deadlocks;
 
+    needs(url_of(argc, argv), HF_CAP_WAITERS | HF_CAP_TOKEN);
+    store = open_store(argc, argv);
     pthread_barrier_init(&both_have_one, NULL, 2);
     deadlocks = run_both(store, one_by_one);
     printf("one by one, in opposite orders: %d deadlock\n", deadlocks);

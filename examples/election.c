@@ -67,11 +67,13 @@ static void see(hf_store *store, hf_leader **seen, const char *address)
 
 int main(int argc, char **argv)
 {
-    pid_t first = start(argc, argv, "10.0.0.1:80"), second;
+    pid_t first, second;
     hf_leader *seen = NULL;
     hf_store *store;
     int status;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS | HF_CAP_TTL);
+    first = start(argc, argv, "10.0.0.1:80");
     store = open_store(argc, argv);
     see(store, &seen, "10.0.0.1:80");
     close_store(store); /* handles do not survive a fork */

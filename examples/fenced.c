@@ -108,13 +108,15 @@ static int paused_writer(int argc, char **argv, struct resource *resource)
 int main(int argc, char **argv)
 {
     struct resource *resource = make_resource();
-    pid_t child = fork(); /* before any store is open: handles do not survive a fork */
+    pid_t child;
     hf_store *store;
     hf_lease *lease;
     uint64_t token;
     hf_error err;
     int status;
 
+    needs(url_of(argc, argv), HF_CAP_TOKEN | HF_CAP_TTL);
+    child = fork(); /* before any store is open: handles do not survive a fork */
     expect(child >= 0, "a child");
     if (child == 0)
         return paused_writer(argc, argv, resource);

@@ -84,7 +84,7 @@ static int paused_depositor(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    pid_t child = fork(); /* before any store is open: handles do not survive a fork */
+    pid_t child;
     hf_store *store, *bank;
     hf_lease *lease;
     void *found;
@@ -92,6 +92,8 @@ int main(int argc, char **argv)
     hf_error err;
     int status;
 
+    needs(url_of(argc, argv), HF_CAP_TOKEN | HF_CAP_TTL | HF_CAP_CELLS);
+    child = fork(); /* before any store is open: handles do not survive a fork */
     expect(child >= 0, "a child");
     if (child == 0)
         return paused_depositor(argc, argv);

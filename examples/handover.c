@@ -42,11 +42,13 @@ int main(int argc, char **argv)
     int pipe_fds[2], status;
     pid_t child;
 
+    needs(url_of(argc, argv), HF_CAP_DETACHED);
     expect(pipe(pipe_fds) == 0, "a pipe");
     child = fork(); /* before any store is open */
     expect(child >= 0, "a child");
     if (child == 0)
         return first_process(argc, argv, pipe_fds[1]);
+    close(pipe_fds[1]); /* so that we see its end, whatever becomes of the child */
     expect(read(pipe_fds[0], handle, sizeof handle) == (ssize_t)sizeof handle, "the handle");
     expect(waitpid(child, &status, 0) == child && status == 0, "the child ended");
 

@@ -63,7 +63,7 @@ static size_t look(hf_store *store, const char *pattern, size_t *ret_names)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     hf_request request = by("alice, 120 pages", 0);
     size_t names = 0, waiters = 0;
     uint64_t seq = 0;
@@ -71,6 +71,8 @@ int main(int argc, char **argv)
     hf_lease *lease;
     hf_error err;
 
+    needs(url_of(argc, argv), HF_CAP_INSPECT | HF_CAP_WAITERS);
+    store = open_store(argc, argv);
     must(hf_acquire(store, &request, &lease, &err), &err);
     expect(pthread_create(&thread, NULL, wait_for_it, store) == 0, "a thread");
 

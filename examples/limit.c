@@ -80,10 +80,12 @@ static void show(const char *what, const int64_t at_us[CALLS])
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     int64_t at_us[CALLS];
     int seen = 0;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS | HF_CAP_CLOCK);
+    store = open_store(argc, argv);
     printf("%d calls in %d ms are allowed\n", RATE, PER_MS);
     for (int try = 0; try < TRIES && seen <= RATE; try++) {
         call(store, HF_LIMIT_FIXED, try, at_us);

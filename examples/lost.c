@@ -57,10 +57,13 @@ static void end(hf_lease *lease)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
-    hf_lease *lease = take(store, "broken", 0);
+    hf_store *store;
+    hf_lease *lease;
     hf_error err;
 
+    needs(url_of(argc, argv), HF_CAP_BREAK | HF_CAP_TOKEN | HF_CAP_TTL);
+    store = open_store(argc, argv);
+    lease = take(store, "broken", 0);
     must(hf_break(store, "example/lost", 0, hf_token(lease), &err), &err);
     work_until_lost(lease);
     end(lease);

@@ -465,6 +465,7 @@ int main(int argc, char **argv)
         else
             url = argv[i];
     }
+    needs(url, HF_CAP_CELLS);
     for (int way = 0; way < WAYS; way++)
         results[way] = run_way(url, (enum way)way, ms);
     print_table(results);

@@ -12,12 +12,14 @@
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     hf_request request = HF_REQUEST_INIT;
     uint64_t before = 0;
     hf_lease *lease;
     hf_error err;
 
+    needs(url_of(argc, argv), HF_CAP_TOKEN);
+    store = open_store(argc, argv);
     request.name = "example/mutex";
     request.wait_ms = HF_FOREVER; /* 0, the default, would try once */
 

@@ -56,8 +56,10 @@ static pid_t start(int argc, char **argv, int crash)
 int main(int argc, char **argv)
 {
     int status, did = 0;
-    pid_t child = start(argc, argv, 1);
+    pid_t child;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS | HF_CAP_TTL);
+    child = start(argc, argv, 1);
     expect(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "the first one crashed");
     for (int i = 0; i < PROCESSES; i++)
         start(argc, argv, 0);

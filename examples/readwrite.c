@@ -41,9 +41,11 @@ static void leave(hf_lease *lease, const char *who)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     hf_lease *first, *second, *writer;
 
+    needs(url_of(argc, argv), HF_CAP_SHARED);
+    store = open_store(argc, argv);
     expect(take(store, ADA, HF_SHARED, 0, &first) == HF_OK, "a reader comes in");
     expect(take(store, BOB, HF_SHARED, 0, &second) == HF_OK, "and another one");
     expect(take(store, EVE, HF_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");

@@ -49,12 +49,14 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-    hf_store *store = open_store(argc, argv);
+    hf_store *store;
     hf_request request = permit_of(LIMIT), other = permit_of(LIMIT + 1);
     pthread_t threads[WORKERS];
     hf_lease *lease, *refused;
     hf_error err;
 
+    needs(url_of(argc, argv), HF_CAP_SEMAPHORE);
+    store = open_store(argc, argv);
     for (int i = 0; i < WORKERS; i++)
         expect(pthread_create(&threads[i], NULL, work, store) == 0, "a thread");
     for (int i = 0; i < WORKERS; i++)

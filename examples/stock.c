@@ -282,18 +282,19 @@ static void sell_fenced(const char *url, struct shop *shop)
 
 int main(int argc, char **argv)
 {
-    struct shop shop = { .store = open_store(argc, argv) };
+    struct shop shop = { .store = NULL };
     const char *url = argc > 1 ? argv[1] : getenv("HOLDFAST_STORE");
     hf_store_info info = { .size = sizeof info };
     char row_url[URL_MAX];
     long lost = 0;
 
+    needs(url_of(argc, argv), HF_CAP_CELLS);
+    shop.store = open_store(argc, argv);
     shop.locks = shop.store;
     shop.tally =
         mmap(NULL, sizeof *shop.tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     expect(shop.tally != MAP_FAILED, "memory");
     expect(hf_info(shop.store, &info) == HF_OK, "hf_info()");
-    expect(info.caps & HF_CAP_CELLS, "a store with cells");
 
     printf("%d in stock, %d buyers, %d each\n\n%-32s %6s %6s %6s %8s\n", STOCK, BUYERS, EACH, "",
            "sold", "left", "lost", "again");

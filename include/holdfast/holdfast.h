@@ -137,9 +137,13 @@ typedef struct hf_open_options {
 /* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet. hf_open()
  * says so, or the first call that looks, where a server can be reached without one: hf_doctor() still reports on it. */
 #define HF_OPEN_EXISTING 1u
+/* Each address of the server is tried once. Without this flag a server that refuses connections, as one that is just
+ * being started does, is tried again until open_wait_ms is over. A server that accepts a connection and is silent has
+ * open_wait_ms in both cases. */
+#define HF_OPEN_ONCE 2u
 
 /*
- * Open the store at `url`: "file:", "file:/path", later "redis://...". NULL or
+ * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). NULL or
  * "" is the default embedded store, which belongs to one user and does not depend
  * on the environment: what /etc/holdfast/store says, else ~/.local/state/holdfast by
  * the passwd entry of the effective user. An embedded store that somebody else may

@@ -45,8 +45,8 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_MS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(uint64_t)HF_OPEN_EXISTING)
-        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits");
+    if (whole.flags & ~(uint64_t)(HF_OPEN_EXISTING | HF_OPEN_ONCE))
+        return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
 
     hfi_ok(err);
     return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
@@ -73,7 +73,9 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         set_label(store->label, options->label);
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
         store->host.existing = options->flags & HF_OPEN_EXISTING;
+        store->host.open_once = options->flags & HF_OPEN_ONCE;
         status = open_engine(store, &url, err);
+        store->host.open_once = false;
     } else if (status == HF_OK) {
         status = hfi_error_memory(err);
     }

@@ -239,6 +239,8 @@ struct hfi_host {
     /* HF_OPEN_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
      * yet at LOCATION", from open(), or from the ops of a conn whose doctor() can report without one. */
     bool existing;
+    /* HF_OPEN_ONCE, while it is being opened: an address that cannot be reached is tried once. */
+    bool open_once;
 };
 
 enum hfi_drive { HFI_INLINE, HFI_EVENT, HFI_BLOCKING };

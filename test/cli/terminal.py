@@ -406,6 +406,18 @@ def wait_line():
     first.wait()
 
 
+def connecting_line():
+    """A server that is away: the terminal says what is waited for, and is clean again in the end."""
+    t = Terminal("holdfast", "-S", "redis://ada:secret@127.0.0.1:1", "run", "-w", "2s", "x", "--", "true")
+    t.expect("connecting to redis://")
+    assert t.status() == 69
+    t.expect("Connection refused")
+    assert "secret" not in t.seen
+    t = Terminal("holdfast", "-q", "-S", "redis://127.0.0.1:1", "run", "-w", "1s", "x", "--", "true")
+    assert t.status() == 69
+    assert "connecting" not in t.seen, t.seen
+
+
 def wait_line_quiet():
     """With -q there is no line."""
     holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])

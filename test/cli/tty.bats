@@ -91,3 +91,7 @@ scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
 @test "with -q there is no line" {
     scenario wait_line_quiet
 }
+
+@test "a line says what is being connected to, and goes again" {
+    scenario connecting_line
+}

@@ -146,7 +146,7 @@ static void bad_options(void **state)
     options.open_wait_ms = HF_MS_MAX + 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     options.open_wait_ms = 0;
-    options.flags = (uint64_t)HF_OPEN_EXISTING << 1;
+    options.flags = (uint64_t)HF_OPEN_ONCE << 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "flags") != NULL);
     options.flags = 0;

@@ -293,10 +293,12 @@ static int64_t pause_ms(const struct ec_call *call)
 /* It was not served. Again, if that does no harm and there is time. */
 static void fail(struct ec_call *call, hf_error *err)
 {
+    struct hfi_conn *conn = call->conn;
     int64_t now_ms = hfi_now_ms(), wait_ms = pause_ms(call);
 
-    hfi_ec_host_failed(call->conn, call->host);
+    hfi_ec_host_failed(conn, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
+        (conn->host->open_once && call->tries >= conn->conf->host_count) ||
         now_ms + wait_ms >= call->until_ms)
         end(call, call->maybe ? EC_MAYBE : EC_UNSENT, NULL, err);
     else
@@ -379,6 +381,16 @@ static void answered(struct ec_call *call)
     json_decref(whole);
 }
 
+/* "Couldn't connect" is not all: the system has said why. */
+static const char *why(CURL *easy, CURLcode result)
+{
+    long error = 0;
+
+    if (result == CURLE_COULDNT_CONNECT)
+        (void)curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &error);
+    return error ? strerror((int)error) : curl_easy_strerror(result);
+}
+
 void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
 {
     struct hfi_conn *conn = call->conn;
@@ -396,7 +408,7 @@ void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
     call->maybe = call->maybe || call->copies > 0;
     conn->failures++;
     hfi_error_set(&err, hfi_ec_curl_status(result), (int)result, "%s: %s",
-                  conn->conf->hosts[call->host].shown, curl_easy_strerror(result));
+                  conn->conf->hosts[call->host].shown, why(call->easy, result));
     fail(call, &err);
 }
 

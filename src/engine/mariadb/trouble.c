@@ -10,6 +10,7 @@
 
 #include <errmsg.h>
 #include <mysqld_error.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum kind { K_OTHER, K_AGAIN, K_TABLE, K_DENIED, K_CONFIG, K_AWAY, K_FULL, K_MAYBE };
@@ -90,6 +91,22 @@ static hf_status status_of(enum kind kind)
     }
 }
 
+/* The library says "Can't connect to server on 'host' (111)": which address, and what 111 is. */
+static void say_unreachable(const struct ma_conf *conf, unsigned number, const char *text,
+                            hf_error *err)
+{
+    const char *brackets = strrchr(text, '(');
+    int error = brackets ? atoi(brackets + 1) : 0;
+
+    if (conf->socket)
+        hfi_error_set(err, HF_UNAVAILABLE, (int)number, "%s: %s", conf->socket,
+                      error > 0 ? strerror(error) : text);
+    else
+        hfi_error_set(err, HF_UNAVAILABLE, (int)number, "%s:%u: %s",
+                      conf->host ? conf->host : "localhost", conf->port ? conf->port : MYSQL_PORT,
+                      error > 0 ? strerror(error) : text);
+}
+
 enum sq_outcome hfi_ma_trouble(struct sq_link *link, bool sent, struct sq_trouble *trouble)
 {
     struct ma_link *native = link->native;
@@ -108,6 +125,8 @@ enum sq_outcome hfi_ma_trouble(struct sq_link *link, bool sent, struct sq_troubl
     hfi_error_set(&trouble->error, trouble->status, (int)number, "%s%s",
                   mysql_error(&native->mysql),
                   number == 1665 ? ": set binlog_format to ROW or MIXED" : "");
+    if (number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR)
+        say_unreachable(link->conn->native, number, mysql_error(&native->mysql), &trouble->error);
     if (!library && kind != K_MAYBE)
         return SQ_REFUSED;
     hfi_ma_cut(link);

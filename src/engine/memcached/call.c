@@ -324,7 +324,8 @@ hf_status hfi_mc_net_open(struct hfi_conn *conn, hf_error *err)
     if (!conn->link)
         return hfi_error_memory(err);
     while (conn->link->state != MC_LINK_UP && hfi_now_ms() < until_ms &&
-           (conn->why.status == HF_OK || conn->why.status == HF_UNAVAILABLE))
+           (conn->why.status == HF_OK ||
+            (conn->why.status == HF_UNAVAILABLE && !conn->host->open_once)))
         hfi_mc_drive(conn, until_ms);
     if (conn->link->state == MC_LINK_UP)
         return HF_OK;

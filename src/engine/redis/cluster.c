@@ -116,7 +116,7 @@ static const hf_error *cluster_why(const struct hfi_conn *conn, bool hopeless)
 
         if (!node->link)
             continue;
-        if (hopeless && !is_hard(&node->why))
+        if (hopeless && !hfi_rd_is_final(conn, &node->why))
             return NULL;
         if (node->why.status != HF_OK && (!why || is_hard(&node->why)))
             why = &node->why;

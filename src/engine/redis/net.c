@@ -30,7 +30,7 @@ static const hf_error *single_why(const struct hfi_conn *conn, bool hopeless)
     const struct rd_node *both[2] = { conn->nodes[0], &conn->inbox };
 
     for (int i = 0; i < 2; i++)
-        if (both[i]->why.status != HF_OK && (!hopeless || both[i]->why.status != HF_UNAVAILABLE))
+        if (hopeless ? hfi_rd_is_final(conn, &both[i]->why) : both[i]->why.status != HF_OK)
             return &both[i]->why;
     return NULL;
 }

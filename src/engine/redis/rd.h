@@ -248,6 +248,12 @@ struct rd_topology {
 };
 extern const struct rd_topology hfi_rd_single, hfi_rd_sentinel, hfi_rd_cluster;
 
+/* Opening: is this why a server cannot be used, and waiting will not mend it, or nobody wants to wait? */
+static inline bool hfi_rd_is_final(const struct hfi_conn *conn, const hf_error *why)
+{
+    return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->pump.host->open_once);
+}
+
 hf_status hfi_rd_net_open(struct hfi_conn *conn,
                           hf_error *err); /* blocks until host->open_deadline_ms */
 void hfi_rd_net_close(struct hfi_conn *conn);

@@ -153,7 +153,7 @@ static const hf_error *sentinel_why(const struct hfi_conn *conn, bool hopeless)
 
         if (member->learnt)
             continue;
-        if (hopeless && !is_hard(&member->why))
+        if (hopeless && !hfi_rd_is_final(conn, &member->why))
             return NULL;
         if (member->why.status != HF_OK && (!why || (is_hard(&member->why) && !is_hard(why))))
             why = &member->why;

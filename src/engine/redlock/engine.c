@@ -160,12 +160,14 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
     unsigned bad = 0;
     const hf_error *first = NULL;
 
-    if (conn->stuck.status != HF_OK && (!hopeless || conn->stuck.status != HF_UNAVAILABLE))
+    bool passing = hopeless && !conn->pump.host->open_once; /* what is away may come */
+
+    if (conn->stuck.status != HF_OK && (!passing || conn->stuck.status != HF_UNAVAILABLE))
         return &conn->stuck;
     for (unsigned i = 0; i < conn->n; i++) {
         const hf_error *why = &conn->nodes[i].why;
 
-        if (why->status == HF_OK || (hopeless && why->status == HF_UNAVAILABLE))
+        if (why->status == HF_OK || (passing && why->status == HF_UNAVAILABLE))
             continue;
         if (!first || first->status == HF_UNAVAILABLE)
             first = why;

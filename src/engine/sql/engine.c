@@ -87,7 +87,7 @@ static hf_status reach(struct hfi_conn *conn, hf_error *err)
         until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
     for (;;) {
         status = reach_once(conn, until_ms, err);
-        if ((status != HF_UNAVAILABLE && status != HF_UNKNOWN) ||
+        if ((status != HF_UNAVAILABLE && status != HF_UNKNOWN) || conn->host->open_once ||
             hfi_now_ms() + REACH_PAUSE_MS >= until_ms)
             break;
         nanosleep(&pause, NULL);

@@ -10,11 +10,17 @@
 #include "util/clock.h"
 #include "util/error.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ADDRESSES_MAX 8 /* of one name */
 #define TEXT_MAX      (ADDRESSES_MAX * (NI_MAXHOST + 8))
@@ -163,4 +169,64 @@ hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **re
     }
     *ret_hosts = hosts;
     return HF_OK;
+}
+
+/* ---- are they there? ---------------------------------------------------------------------------- */
+
+/* Begin to connect; 0: it may become a connection, and *ret_fd is it. */
+static int dial(const char *host, size_t len, int *ret_fd)
+{
+    struct sockaddr_in four = { .sin_family = AF_INET };
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
+    const char *colon = memrchr(host, ':', len);
+    char address[NI_MAXHOST];
+    bool is_six;
+    int rc;
+
+    snprintf(address, sizeof address, "%.*s", colon ? (int)(colon - host) : (int)len, host);
+    is_six = inet_pton(AF_INET6, address, &six.sin6_addr) == 1;
+    if (!colon || (!is_six && inet_pton(AF_INET, address, &four.sin_addr) != 1))
+        return EAFNOSUPPORT;
+    four.sin_port = six.sin6_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
+    *ret_fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*ret_fd < 0)
+        return errno;
+    rc = is_six ? connect(*ret_fd, (struct sockaddr *)&six, sizeof six)
+                : connect(*ret_fd, (struct sockaddr *)&four, sizeof four);
+    return rc == 0 || errno == EINPROGRESS ? 0 : errno;
+}
+
+/* Why there is no connection to it; 0: there is, or nobody says no in time. */
+static int knock(const char *host, size_t len, int64_t until_ms)
+{
+    int fd = -1, error = dial(host, len, &fd);
+    struct pollfd polled = { .fd = fd, .events = POLLOUT };
+    int64_t left_ms = until_ms - hfi_now_ms();
+    socklen_t size = sizeof error;
+
+    if (error == 0 && poll(&polled, 1, left_ms > 0 ? (int)left_ms : 0) > 0)
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+bool hfi_zk_refused(const char *hosts, int64_t until_ms, hf_error *err)
+{
+    const char *at = hosts;
+    int first = 0;
+
+    while (*at) {
+        size_t len = strcspn(at, ",");
+        int error = knock(at, len, until_ms);
+
+        if (error == 0)
+            return false;
+        if (!first)
+            first = error;
+        at += len + (at[len] == ',');
+    }
+    hfi_error_set(err, HF_UNAVAILABLE, first, "%.*s: %s", (int)strcspn(hosts, ","), hosts,
+                  strerror(first));
+    return first != 0;
 }

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define DIAL_PARTS  6 /* a connection attempt may take this part of the timeout ... */
+#define DIAL_PARTS  6   /* a connection attempt may take this part of the timeout ... */
+#define EXPLAIN_MS  200 /* to find out why a store could not be opened */
 #define DIAL_MIN_MS 1000
 
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *context);
@@ -223,12 +224,16 @@ hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err)
     if (status != HF_OK)
         return status;
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
+    if (conn->host->open_once && hfi_zk_refused(conn->hosts, until_ms, err))
+        return HF_UNAVAILABLE;
     pthread_mutex_lock(&conn->lock);
     status = new_handle(conn, err);
     pthread_mutex_unlock(&conn->lock);
     while (status == HF_OK && !conn->connected && !conn->denied) {
-        if (hfi_now_ms() >= until_ms)
-            return hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
+        if (hfi_now_ms() >= until_ms) /* the library does not say why */
+            return hfi_zk_refused(conn->hosts, hfi_now_ms() + EXPLAIN_MS, err)
+                       ? HF_UNAVAILABLE
+                       : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
         hfi_zk_turn(conn, until_ms);
     }
     if (status == HF_OK && conn->denied)

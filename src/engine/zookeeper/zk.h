@@ -222,6 +222,9 @@ void hfi_zk_library_unlock(void);
 
 /* ---- resolve.c */
 /* "host:port,host:port" for the library. By until_ms at the latest. Free with hfi_free(). */
+/* Do all of these addresses ("address:port,...") refuse a connection? Waits for their answers until until_ms. true: err
+ * says so, of the first. */
+bool hfi_zk_refused(const char *hosts, int64_t until_ms, hf_error *err);
 hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts,
                          hf_error *err);
 
