@@ -40,6 +40,29 @@ for name in "TERM INT HUP QUIT USR1 USR2 ALRM".split():
 PY
 }
 
+@test "a command that has left its process group gets signals, too" {
+    begin holdfast run x -- python3 -c '
+import os, signal, time
+child = os.fork()
+if child == 0: # a group of the same session to move into
+    while True: time.sleep(1)
+os.setpgid(child, child)
+def end(*_):
+    os.kill(child, signal.SIGKILL)
+    os._exit(42)
+signal.signal(signal.SIGTERM, end)
+os.setpgid(0, child)
+open("ready", "w")
+while True: time.sleep(1)'
+    pid=$!
+    eventually test -e ready
+    kill -TERM $pid
+    eventually is_gone $pid
+    status=0
+    wait $pid || status=$?
+    [[ $status == 42 ]]
+}
+
 @test "a signal while waiting leaves the queue at once" {
     hold x
     for signal in TERM HUP USR1; do

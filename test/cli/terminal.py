@@ -315,7 +315,7 @@ def ctrl_s_waiting():
     """A run that waits under Ctrl-S starts its command when it gets the lock."""
     holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])
     until(lambda: not is_free("x"), "not held")
-    t = Terminal("holdfast", "-v", "run", "x", "--", "sh", "-c", "echo yes >started; sleep 1000")
+    t = Terminal("holdfast", "-v", "run", "x", "--", "sh", "-c", "echo yes >started; exec sleep 1000")
     t.expect("waiting for 'x'")
     stop_output(t)
     time.sleep(1.2)  # the line is drawn once a second
