@@ -266,96 +266,6 @@ static void without_an_intact_majority_it_is_refused(void **state)
     close_hard(store);
 }
 
-/* When the only waiter last spoke to this node, by its clock; 0: the node knows of none. */
-static double last_beat(unsigned node)
-{
-    redisReply *reply = server_ask(nodes[node], "HVALS hf:rl:{name}:w");
-    double at_ms = 0;
-
-    if (reply->elements == 1)
-        memcpy(&at_ms, reply->element[0]->str, sizeof at_ms);
-    freeReplyObject(reply);
-    return at_ms;
-}
-
-static void await_beats(unsigned node, int count)
-{
-    for (double at_ms = last_beat(node); count > 0; count--, at_ms = last_beat(node))
-        AWAIT(last_beat(node) > at_ms);
-}
-
-/* The node forgets the waiter, which asks anew: that copy stays on the way, and another one is queued. */
-static void leave_a_copy_behind(struct client *client, unsigned node)
-{
-    struct proxy *line = client->lines[node];
-
-    proxy_choose(line, PROXY_CALLS);
-    proxy_block(line, PROXY_DOWN, true);
-    server_do(nodes[node], "DEL hf:rl:{name}:w hf:rl:{name}:q");
-    AWAIT(proxy_held(line, PROXY_DOWN) > 0); /* a heartbeat: it is not known */
-    proxy_block(line, PROXY_UP, true);
-    proxy_block(line, PROXY_DOWN, false);
-    AWAIT(proxy_held(line, PROXY_UP) > 0);
-    proxy_cut_late(line);
-    proxy_block(line, PROXY_UP, false);
-    AWAIT(last_beat(node) > 0);
-}
-
-/* As test/redis/network_late.c has it for one server: at a majority the waiter was granted unheard and passed over, late
- * copies of its acquire queue it again, and then the messages of the grants that have lapsed come. */
-static void old_messages_are_no_votes(void **state)
-{
-    struct client client;
-    hf_store *other = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS),
-               doomed = waiting_request("name"),
-               waiting = with_ttl(waiting_request("name"), LIMIT_MS);
-    hf_lease *lease = take(other, &request), *his;
-    struct attempt attempt;
-
-    (void)state;
-    client_open(&client, "?op_timeout=1m&ping=1m");
-    doomed.ttl_ms = 1000;
-    attempt_start(&attempt, client.store, &doomed);
-    for (unsigned i = 0; i < NODES; i++)
-        AWAIT(last_beat(i) > 0);
-    for (unsigned i = 0; i < MAJORITY; i++)
-        leave_a_copy_behind(&client, i);
-    await_beats(MAJORITY - 1, 1); /* its acquire was answered; heartbeats go to all nodes at once */
-    for (unsigned i = 0; i < NODES; i++) {
-        proxy_choose(client.lines[i], PROXY_CALLS);
-        proxy_block(client.lines[i], PROXY_UP, true);
-        proxy_choose(client.lines[i], PROXY_PUSH);
-        proxy_block(client.lines[i], PROXY_DOWN, true);
-    }
-    give(lease);
-    his = take(other, &waiting); /* after the window of the waiter, which heard nothing */
-    for (unsigned i = 0; i < MAJORITY; i++) {
-        proxy_deliver(client.lines[i]);
-        CHECK(last_beat(i) > 0); /* the late copy */
-    }
-    for (unsigned i = 0; i < NODES; i++) {
-        proxy_choose(client.lines[i], PROXY_CALLS);
-        proxy_block(client.lines[i], PROXY_UP, false);
-    }
-    await_beats(0, 3);
-    for (unsigned i = 0; i < NODES; i++) {
-        proxy_choose(client.lines[i], PROXY_PUSH);
-        CHECK(proxy_held(client.lines[i], PROXY_DOWN) > 0);
-        proxy_block(client.lines[i], PROXY_DOWN, false);
-    }
-    nap_ms(700);
-    if (attempt.lease)
-        fail_msg("two hold it: tokens %llu and, by old messages, %llu",
-                 (unsigned long long)hf_token(his), (unsigned long long)hf_token(attempt.lease));
-    CHECK(hf_lease_state(his) == HF_STATE_HELD);
-    give(his);
-    EXPECT(HF_OK, attempt_join(&attempt));
-    hf_release(attempt.lease, NULL);
-    client_close(&client);
-    close_store(other);
-}
-
 /* A waiter that was killed does not keep the name idle for its claim window (10 s here). */
 static void a_dead_heir_is_passed_over(void **state)
 {
@@ -394,7 +304,6 @@ int main(int argc, char **argv)
         NODES_TEST(a_late_acquire_finds_a_tombstone),
         NODES_TEST(a_release_reaches_nodes_that_were_away),
         NODES_TEST(minority_grants_go_at_once),
-        NODES_TEST(old_messages_are_no_votes),
         NODES_TEST(a_dead_heir_is_passed_over),
         NODES_TEST(majorities_meet),
         NODES_TEST(a_semaphore_is_never_over_capacity),
