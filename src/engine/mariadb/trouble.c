@@ -96,7 +96,7 @@ static void say_unreachable(const struct ma_conf *conf, unsigned number, const c
                             hf_error *err)
 {
     const char *brackets = strrchr(text, '(');
-    int error = brackets ? atoi(brackets + 1) : 0;
+    int error = brackets ? (int)strtol(brackets + 1, NULL, 10) : 0;
 
     if (conf->socket)
         hfi_error_set(err, HF_UNAVAILABLE, (int)number, "%s: %s", conf->socket,
