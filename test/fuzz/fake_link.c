@@ -84,16 +84,18 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
 
     (void)epoll_fd;
     MUST(link);
-    *link = (struct hfi_link){ .next = links,
-                               .conf = conf,
-                               .address = address,
-                               .owner = owner,
-                               .data = data,
-                               .subscriber = subscriber,
-                               .server = { .major = 7,
-                                           .is_cluster = conf->way == HFI_WAY_CLUSTER,
-                                           .version = "7.0.0",
-                                           .run_id = "r" } };
+    *link = (struct hfi_link){
+        .next = links,
+        .conf = conf,
+        .address = address,
+        .owner = owner,
+        .data = data,
+        .subscriber = subscriber,
+        .server = { .major = 7, .is_cluster = conf->way == HFI_WAY_CLUSTER, .version = "7.0.0" }
+    };
+    /* Each address is a server of its own. */
+    snprintf(link->server.run_id, sizeof link->server.run_id, "%s", address->shown);
+    snprintf(link->server.replid, sizeof link->server.replid, "%s", address->shown);
     link->last = &link->first;
     links = link;
     return link;

@@ -16,6 +16,7 @@
 #define OPS_MAX   12
 #define CLAIMS    4
 #define TURNS_MAX 2000
+#define TURNS_FEW 8
 #define TURN_MS   20
 #define CANCEL_AT 40 /* turns after which what still waits is told to end */
 
@@ -260,8 +261,8 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
             if (!fill(&jobs[count], engine, waits, what))
                 continue;
             engine->submit(conn, &jobs[count++].op);
-            if (what & 1)
-                turn(engine, conn);
+            for (unsigned turns = what & 1 ? TURNS_FEW : 0; turns > 0; turns--)
+                turn(engine, conn); /* else the next one comes while it is under way */
         }
         end_all(engine, conn, count);
         for (size_t i = 0; i < count; i++)
