@@ -17,7 +17,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define SHARED "?shared=group" /* as the library says it of a store, and as a URL has it */
+#define BUILT_IN    "the built-in default"
+#define OLD_DEFAULT "/var/lib/holdfast" /* of all users, until version 0.1 */
+#define SHARED      "?shared=group"     /* as the library says it of a store, and as a URL has it */
 
 static int choose(const struct cli *cli, const char *spec, struct cli_store *store, char **ret_url);
 static int from_profile(const char *name, struct cli_store *store, char **ret_url);
@@ -114,6 +116,10 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
     }
     say_more(cli, "store %s (engine %s), from %s", shown(store.info.location), store.info.engine,
              store.source);
+    if (strcmp(store.source, BUILT_IN) == 0 && access(OLD_DEFAULT "/store", F_OK) == 0 &&
+        strncmp(store.info.location, "file:" OLD_DEFAULT, strlen("file:" OLD_DEFAULT)) != 0)
+        say_more(cli, "there is another store in " OLD_DEFAULT
+                      ", the default of an older version; see holdfast-engines(7)");
     if (made)
         say(cli, "new store made: %s", shown(store.info.location));
 
@@ -344,7 +350,7 @@ static int from_profile(const char *name, struct cli_store *store, char **ret_ur
     if (code != EXIT_FINE)
         return code;
     if (!profile.url) {
-        snprintf(store->source, sizeof store->source, "the built-in default");
+        snprintf(store->source, sizeof store->source, BUILT_IN);
         return EXIT_FINE;
     }
 

@@ -149,6 +149,8 @@ holdfast -S "$mine" run -n x -- true
 kill -KILL $!
 wait || true
 holdfast run -n x -- true
+holdfast -v run -n x -- true 2>err
+grep -q 'another store in /var/lib/holdfast' err
 code=0; holdfast doctor >found || code=$?
 grep 'default: an older version' found
 [ "$code" -ge 1 ]

@@ -341,7 +341,7 @@ static hf_status copy_out(const struct lm_found *found, struct hfi_op *op)
 
 void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lm_found found;
+    struct lm_found found = { .version = 0 };
     struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
     hf_status status = look(conn->depot, &l, op->deadline_ms, &op->error);
 
@@ -353,7 +353,7 @@ void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
                            uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
 {
-    struct lm_found found;
+    struct lm_found found = { .version = 0 };
     struct look l = { .name = name, .found = &found };
     hf_status status = look(d, &l, deadline_ms, err);
 

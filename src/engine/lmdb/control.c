@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -68,22 +69,23 @@ void hfi_lm_control_close(struct lm_depot *d)
     d->control_fd = d->live_fd = d->store_fd = -1;
 }
 
-/* Who has this file flock(2)ed, as far as the kernel tells us; 0: it does not. For people only. */
+/* Who has this file flock(2)ed, as far as the kernel tells us; 0: it does not. For people only. Lines are
+ * "1: FLOCK  ADVISORY  WRITE 4711 08:01:12345 0 EOF". */
 static long flock_holder(int fd)
 {
     FILE *locks = fopen("/proc/locks", "re");
-    unsigned long inode;
     char line[256];
     struct stat st;
-    long pid, found = 0;
+    long found = 0;
 
     if (!locks)
         return 0;
-    if (fstat(fd, &st) == 0)
-        while (!found && fgets(line, sizeof line, locks))
-            if (sscanf(line, "%*d: FLOCK %*s %*s %ld %*x:%*x:%lu", &pid, &inode) == 2 &&
-                inode == (unsigned long)st.st_ino)
-                found = pid;
+    while (!found && fstat(fd, &st) == 0 && fgets(line, sizeof line, locks)) {
+        const char *pid = strstr(line, " WRITE "), *inode = strrchr(line, ':');
+
+        if (pid && inode && strstr(line, " FLOCK ") && strtoull(inode + 1, NULL, 10) == st.st_ino)
+            found = strtol(pid + strlen(" WRITE "), NULL, 10);
+    }
     fclose(locks);
     return found;
 }
