@@ -32,7 +32,10 @@ int64_t hfi_valid_until(int64_t sent_ms, int64_t ttl_ms, int64_t guard_ms)
 {
     /* Count from the send, not the reply: the server cannot have started its timer
      * before we sent, so we may stop early but never late. Drift is rounded up. */
-    int64_t drift_ms = (ttl_ms * HFI_DRIFT_PERCENT + 99) / 100;
+    int64_t drift_ms;
+
+    ttl_ms = hfi_told_ms(ttl_ms);
+    drift_ms = (ttl_ms * HFI_DRIFT_PERCENT + 99) / 100;
 
     return sent_ms + ttl_ms - drift_ms - guard_ms;
 }

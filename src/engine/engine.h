@@ -42,6 +42,16 @@
 #define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
 #define HFI_NEVER       INT64_MAX
 
+/* A duration that a server says: never negative, nor longer than any that we take. Every engine does this where it decodes
+ * it: what is made of it later is sums and products. */
+static inline int64_t hfi_told_ms(int64_t ms)
+{
+    return ms < 0 ? 0 : ms > HF_MS_MAX ? HF_MS_MAX : ms;
+}
+
+#define HFI_TOLD_S_MAX \
+    ((int64_t)(HFI_TOKEN_LIMIT / 1000000)) /* seconds since 1970, of a server's clock */
+
 struct hfi_conn; /* the engine's own: one open store */
 struct hfi_url;  /* core/url.h */
 

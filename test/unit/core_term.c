@@ -265,9 +265,28 @@ static void worth_having(void **state)
     assert_true(hfi_term_worth(&endless, HF_MS_MAX, T0));
 }
 
+/* What a server says may be any number: nothing overflows (UBSan looks), and nothing lasts longer than ten years. */
+static void extreme_ttls(void **state)
+{
+    static const int64_t told[] = {
+        INT64_MIN,     INT64_MIN + 1, -1,       0, 1, HF_MS_MAX - 1, HF_MS_MAX, HF_MS_MAX + 1,
+        INT64_MAX / 2, INT64_MAX - 1, INT64_MAX
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(told); i++) {
+        int64_t until_ms = hfi_valid_until(1000000, told[i], 100);
+
+        assert_true(until_ms >= 1000000 - 100);
+        assert_true(until_ms <= 1000000 + HF_MS_MAX);
+        assert_true(hfi_told_ms(told[i]) >= 0 && hfi_told_ms(told[i]) <= HF_MS_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extreme_ttls),
         cmocka_unit_test(lost_is_for_ever),
         cmocka_unit_test(validity_counts_from_the_send),
         cmocka_unit_test(no_ttl_never_ends),

@@ -23,7 +23,7 @@ static void ttl_read(struct ec_call *call, enum ec_outcome outcome, json_t *repl
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
-    int64_t left_s = hfi_ec_number(reply, "TTL");
+    int64_t left_ms = hfi_ec_seconds_ms(reply, "TTL");
 
     if (outcome != EC_ANSWERED) {
         forget_bytes(op);
@@ -31,7 +31,7 @@ static void ttl_read(struct ec_call *call, enum ec_outcome outcome, json_t *repl
                       outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err), err);
         return;
     }
-    op->u.cell.ret_ttl_ms = left_s > 0 ? left_s * 1000 : 1; /* it ends just now */
+    op->u.cell.ret_ttl_ms = left_ms > 0 ? left_ms : 1; /* it ends just now */
     hfi_ec_finish(call->conn, op, HF_OK, NULL);
 }
 

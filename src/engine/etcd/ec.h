@@ -349,6 +349,8 @@ void hfi_ec_add_login(struct ec_text *body, const struct ec_conf *conf);
 
 /* Numbers of etcd's JSON are strings, and absent when 0. */
 int64_t hfi_ec_number(const json_t *object, const char *key);
+/* Seconds (a ttl) as milliseconds, within 0 and HF_MS_MAX whatever the server says. */
+int64_t hfi_ec_seconds_ms(const json_t *object, const char *key);
 int64_t hfi_ec_revision(const json_t *reply); /* of its header */
 int64_t hfi_ec_term(const json_t *reply);
 /* Response number `index` of a transaction, by its kind ("response_range"); NULL: it is none. */

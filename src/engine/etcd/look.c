@@ -172,7 +172,7 @@ static void lives(struct ec_call *call, enum ec_outcome outcome, json_t *reply, 
 
     (void)err;
     if (outcome == EC_ANSWERED && life)
-        life->left_ms = hfi_ec_number(reply, "TTL") * 1000;
+        life->left_ms = hfi_ec_seconds_ms(reply, "TTL");
     if (--search->asking == 0)
         emit(search);
 }

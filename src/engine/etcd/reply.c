@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t hfi_ec_seconds_ms(const json_t *object, const char *key)
+{
+    int64_t seconds = hfi_ec_number(object, key);
+
+    return hfi_told_ms(seconds > HF_MS_MAX / 1000 ? HF_MS_MAX : seconds < 0 ? 0 : seconds * 1000);
+}
+
 int64_t hfi_ec_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -191,13 +191,13 @@ static void granted(struct ec_call *call, enum ec_outcome outcome, json_t *reply
 {
     struct hfi_conn *conn = call->conn;
     struct ec_lease *lease = call->data;
-    int64_t id = hfi_ec_number(reply, "ID"), ttl_s = hfi_ec_number(reply, "TTL");
+    int64_t id = hfi_ec_number(reply, "ID"), ttl_ms = hfi_ec_seconds_ms(reply, "TTL");
     hf_error odd;
 
     lease->busy = false;
-    if (outcome == EC_ANSWERED && id != 0 && ttl_s > 0) {
+    if (outcome == EC_ANSWERED && id != 0 && ttl_ms > 0) {
         lease->id = id;
-        lease->granted_ms = ttl_s * 1000;
+        lease->granted_ms = ttl_ms;
         lease->base_ms = call->sent_ms;
         lease->keep_ms = lease->base_ms + lease->granted_ms / 3;
         lease->state = EC_LEASE_LIVE;
@@ -304,7 +304,7 @@ static void kept(struct ec_call *call, enum ec_outcome outcome, json_t *reply, c
         return;
     }
     lease->sent_ms = call->sent_ms;
-    lease->heard_ms = hfi_ec_number(reply, "TTL") * 1000;
+    lease->heard_ms = hfi_ec_seconds_ms(reply, "TTL");
     lease->term = hfi_ec_term(reply);
     next = hfi_ec_call_new(conn, "/v3/kv/range", confirmed, NULL);
     if (!next) {

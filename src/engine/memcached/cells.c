@@ -71,7 +71,8 @@ static void cell_read(struct mc_call *call, enum mc_outcome outcome,
         memcpy(op->u.cell.ret_bytes, cell.bytes, cell.len);
         op->u.cell.ret_len = cell.len;
         op->u.cell.ret_version = cell.version;
-        op->u.cell.ret_ttl_ms = reply->has_ttl && reply->ttl_s >= 0 ? reply->ttl_s * 1000 : -1;
+        op->u.cell.ret_ttl_ms =
+            reply->has_ttl && reply->ttl_s >= 0 ? hfi_told_ms(reply->ttl_s * 1000) : -1;
     }
     hfi_mc_finish(call->conn, op, status, &err);
 }

@@ -23,7 +23,7 @@ void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi
 
     if (beat_ms < RD_BEAT_MIN_MS)
         beat_ms = RD_BEAT_MIN_MS;
-    if (next && next->integer > 0 && next->integer + EARLY_MS < beat_ms)
+    if (next && next->integer > 0 && next->integer < beat_ms - EARLY_MS)
         beat_ms = next->integer + EARLY_MS;
     wait->state = RD_WAIT_QUEUED;
     wait->heard_ms = sent_ms;

@@ -38,7 +38,7 @@ static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struc
     memcpy(op->u.cell.ret_bytes, bytes->text, bytes->len);
     op->u.cell.ret_len = bytes->len;
     op->u.cell.ret_version = (uint64_t)version->integer;
-    op->u.cell.ret_ttl_ms = left->integer;
+    op->u.cell.ret_ttl_ms = left->integer < 0 ? -1 : hfi_told_ms(left->integer);
     hfi_rd_finish(call->conn, op, HF_OK, NULL);
 }
 
@@ -111,7 +111,7 @@ static void time_told(struct rd_call *call, enum rd_outcome outcome, const struc
     }
     if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||
         !number_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &us) || us >= 1000000 ||
-        seconds > INT64_MAX / 1000000 - 1) {
+        seconds >= HFI_TOLD_S_MAX) {
         hfi_rd_finish_odd(call->conn, call->op, reply);
         return;
     }

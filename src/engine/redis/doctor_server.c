@@ -6,6 +6,7 @@
  */
 #include "engine/redis/doctor.h"
 
+#include "engine/engine.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -144,9 +145,10 @@ static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const
 static bool is_good_replica(const char *line, long long master_offset)
 {
     const char *offset = strstr(line, "offset="), *lag = strstr(line, "lag=");
+    long long at = offset ? strtoll(offset + 7, NULL, 10) : -1;
 
     return strstr(line, "state=online") && lag && strtoll(lag + 4, NULL, 10) < LAG_FAR_S &&
-           offset && master_offset - strtoll(offset + 7, NULL, 10) < BEHIND_FAR;
+           at >= 0 && master_offset >= 0 && master_offset - at < BEHIND_FAR;
 }
 
 static void check_replication(const struct hfi_report *r, const char *info)
@@ -390,7 +392,7 @@ static bool ask_clock(struct hfi_ask *ask, int64_t *ret_ahead_us, int64_t *ret_e
         us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
     }
     hfi_free(text);
-    if (s <= 0)
+    if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000)
         return false;
     *ret_ahead_us = s * 1000000 + us - (before_us + after_us) / 2;
     *ret_error_us = (after_us - before_us + 1) / 2;

@@ -213,7 +213,7 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
     } else if (letter == 'G' && time && time->integer > 0) {
         wait->claim->token = 0;
         wait->claim->tokens = 1;
-        wait->claim->granted_ttl_ms = time->integer;
+        wait->claim->granted_ttl_ms = hfi_told_ms(time->integer);
         wait->claim->sent_ms = call->sent.sent_ms;
         end(conn, wait, HF_OK, NULL);
     } else if (letter == 'M') {
@@ -225,7 +225,7 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
         else if (!wait->op->may_wait)
             end(conn, wait, HF_BUSY, NULL);
         else
-            rest(conn, wait, time->integer);
+            rest(conn, wait, hfi_told_ms(time->integer));
     } else {
         wait->unsure = true;
         end(conn, wait, HF_UNKNOWN, NULL);

@@ -14,6 +14,7 @@
 #include "util/error.h"
 #include "util/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 static void confirm(struct hfi_conn *conn, struct rd_wait *wait);
@@ -41,10 +42,12 @@ bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
     const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
 
-    if (!token || !tokens || !ttl || token->integer <= 0 || tokens->integer <= 0 ||
+    if (!token || !tokens || !ttl || token->integer <= 0 ||
+        token->integer >= (int64_t)HFI_TOKEN_LIMIT || tokens->integer <= 0 ||
         tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
         return false;
-    grant(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer, ttl->integer, from_ms);
+    grant(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer,
+          hfi_told_ms(ttl->integer), from_ms);
     return true;
 }
 
@@ -59,16 +62,17 @@ void hfi_rd_odd(struct hfi_conn *conn, struct rd_wait *wait)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* The next number of a message, and beyond it; false: there is none. */
-static bool number(const char **at, uint64_t *ret_value)
+/* The next number of a message, at most `max`, and beyond it; false: there is none. */
+static bool number(const char **at, uint64_t max, uint64_t *ret_value)
 {
     char *end;
 
     if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
         return false;
+    errno = 0;
     *ret_value = strtoull(*at + 1, &end, 10);
     *at = end;
-    return true;
+    return errno == 0 && *ret_value <= max;
 }
 
 /* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
@@ -88,13 +92,14 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
     if (!claim)
         return;
     wait = claim->engine[RD_CLAIM_WAIT];
-    if (payload[0] == 'L' && !wait && number(&at, &token) && token >= claim->token &&
-        token < claim->token + claim->tokens) {
+    if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
+        token >= claim->token && token < claim->token + claim->tokens) {
         hfi_pump_lost(&conn->pump, claim, "it was broken");
         return;
     }
-    if (payload[0] != 'G' || !wait || !number(&at, &attempt) || !number(&at, &token) ||
-        !number(&at, &tokens) || !number(&at, &window) || attempt != wait->attempt || tokens == 0 ||
+    if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
+        !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
+        !number(&at, HF_MS_MAX, &window) || attempt != wait->attempt || tokens == 0 ||
         tokens > claim->tokens_wanted)
         return;
     if (!wait->call && wait->state == RD_WAIT_QUEUED &&

@@ -227,6 +227,8 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
 {
     struct hfi_conn *conn = call->conn;
     struct hfi_claim *claim = call->op->claim;
+    static const int64_t most[6] = { HFI_MODE_SEMAPHORE,           UINT32_MAX, UINT32_MAX,
+                                     (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX, INT64_MAX };
     int64_t fields[6];
 
     if (outcome != RD_ANSWERED) {
@@ -240,7 +242,7 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
     for (size_t i = 0; i < 6; i++) {
         const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
 
-        if (hfi_rd_letter(reply) != 'A' || !item || item->integer < 0) {
+        if (hfi_rd_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
             hfi_rd_finish_odd(conn, call->op, reply);
             return;
         }
@@ -251,7 +253,7 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
     claim->permits = (uint32_t)fields[2];
     claim->token = (uint64_t)fields[3];
     claim->tokens = (uint32_t)fields[4];
-    claim->granted_ttl_ms = fields[5];
+    claim->granted_ttl_ms = hfi_told_ms(fields[5]);
     claim->sent_ms = call->sent.sent_ms;
     hfi_rd_claim_add(conn, claim);
     hfi_rd_finish(conn, call->op, HF_OK, NULL);

@@ -43,6 +43,10 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
     answer->left = numbers[1]->integer;
     answer->refill_us = numbers[2]->integer;
     answer->at_us = numbers[3]->integer;
+    for (size_t i = 0; i < 4; i++) /* what is counted in a script are doubles */
+        if (numbers[i]->integer < -(int64_t)HFI_TOKEN_LIMIT ||
+            numbers[i]->integer > (int64_t)HFI_TOKEN_LIMIT)
+            return false;
     return answer->wait_us >= 0 && answer->wait_us <= HFI_LIMIT_PARTS_MAX;
 }
 

@@ -86,8 +86,8 @@ static bool emit_holder(struct hfi_sink *sink, const struct hfi_reply *item)
                          .first = (uint64_t)number(item, 2),
                          .permits = (uint32_t)number(item, 4),
                          .detached = number(item, 5) & 4 ? 1 : 0,
-                         .age_ms = number(item, 6),
-                         .ttl_ms = number(item, 7),
+                         .age_ms = hfi_told_ms(number(item, 6)),
+                         .ttl_ms = hfi_told_ms(number(item, 7)),
                          .tid = number(item, 10),
                          .label = text(item, 11) };
 
@@ -100,7 +100,7 @@ static bool emit_waiter(struct hfi_sink *sink, const struct hfi_reply *item, uin
     hf_waiter waiter = { .position = position,
                          .permits = (uint32_t)number(item, 1),
                          .kind = HF_MUTEX,
-                         .age_ms = number(item, 3),
+                         .age_ms = hfi_told_ms(number(item, 3)),
                          .label = text(item, 5) };
 
     if (mode == HFI_MODE_SEMAPHORE)
@@ -124,7 +124,7 @@ static bool emit(struct hfi_sink *sink, const unsigned char *name, uint32_t len,
                                                           : HF_MUTEX,
                        .capacity = (uint32_t)number(reply, 2),
                        .taken = (uint32_t)number(reply, 3),
-                       .closed_ms = number(reply, 4) };
+                       .closed_ms = hfi_told_ms(number(reply, 4)) };
     bool ok = sink->entry(sink, &entry);
 
     for (size_t i = 0; ok && holders && i < holders->count; i++)

@@ -317,10 +317,11 @@ bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_rep
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
     if (!counter || !tokens || !ms || !slots || ms->integer <= 0 ||
-        tokens->integer != wait->claim->tokens_wanted || counter->integer < tokens->integer)
+        tokens->integer != wait->claim->tokens_wanted || counter->integer < tokens->integer ||
+        counter->integer >= (int64_t)HFI_TOKEN_LIMIT)
         return false;
     hfi_ballot_granted(&wait->ballot, node, (uint64_t)counter->integer,
-                       hfi_rl_choice(slots->text, slots->len), sent_ms, ms->integer);
+                       hfi_rl_choice(slots->text, slots->len), sent_ms, hfi_told_ms(ms->integer));
     return true;
 }
 
@@ -331,7 +332,8 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     enum hfi_vote vote = HFI_VOTE_OTHER;
     char letter = hfi_rl_letter(reply);
 
-    if (reply->type == HFI_REPLY_INTEGER && reply->integer >= wait->claim->tokens_wanted) {
+    if (reply->type == HFI_REPLY_INTEGER && reply->integer >= wait->claim->tokens_wanted &&
+        reply->integer < (int64_t)HFI_TOKEN_LIMIT) {
         hfi_ballot_granted(&wait->ballot, node, (uint64_t)reply->integer, 0, round->sent_ms,
                            wait->claim->ttl_ms);
         return;

@@ -25,11 +25,15 @@ static void adoption_over(struct rl_round *round)
 
 static bool take_adoption(struct adoption *adoption, unsigned node, const struct hfi_reply *reply)
 {
+    static const int64_t most[9] = {
+        0,          HFI_MODE_SEMAPHORE, UINT32_MAX, UINT32_MAX, (int64_t)HFI_TOKEN_LIMIT - 1,
+        UINT32_MAX, INT64_MAX,          HF_MS_MAX,  HF_MS_MAX
+    };
     const struct hfi_reply *number[9], *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
 
     for (size_t i = 1; i <= 8; i++) {
         number[i] = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
-        if (!number[i] || number[i]->integer < 0)
+        if (!number[i] || number[i]->integer < 0 || number[i]->integer > most[i])
             return false;
     }
     if (!slots)

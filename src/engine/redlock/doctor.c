@@ -231,7 +231,7 @@ static void ask_clock(struct doctor *d, unsigned node, struct hfi_ask *ask)
             us = *line == '\n' ? strtoll(line + 1, NULL, 10) : 0;
         }
         hfi_free(text);
-        if (s <= 0) {
+        if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000) {
             say(d, err.status == HF_DENIED ? HF_WARNING : HF_BAD, "clock", "TIME: %s",
                 err.status == HF_DENIED ? NOT_ALLOWED : err.text);
             return;

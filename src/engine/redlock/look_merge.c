@@ -67,9 +67,9 @@ static bool take_holder(struct rl_view *view, unsigned node, const struct hfi_re
     record->tokens = (uint64_t)number(item, 3);
     record->permits = (uint32_t)number(item, 4);
     record->detached = (number(item, 5) & 4) != 0;
-    record->age_ms = number(item, 6);
-    record->left_ms = number(item, 7);
-    record->ttl_ms = number(item, 8);
+    record->age_ms = hfi_told_ms(number(item, 6));
+    record->left_ms = hfi_told_ms(number(item, 7));
+    record->ttl_ms = hfi_told_ms(number(item, 8));
     record->held = (uint64_t)number(item, 10);
     record->tid = number(item, 11);
     record->choice = hfi_rl_choice(slots->text, slots->len);
@@ -84,8 +84,8 @@ static bool take_waiter(struct rl_view *view, unsigned node, const struct hfi_re
     if (!record)
         return false;
     record->permits = (uint32_t)number(item, 2);
-    record->age_ms = number(item, 4);
-    record->ttl_ms = number(item, 5);
+    record->age_ms = hfi_told_ms(number(item, 4));
+    record->ttl_ms = hfi_told_ms(number(item, 5));
     record->stamp = (uint64_t)number(item, 6);
     return true;
 }
@@ -110,7 +110,7 @@ bool hfi_rl_view_take(struct rl_view *view, unsigned node, const struct hfi_repl
         said->busy = true;
         said->mode = number(reply, 1);
         said->capacity = number(reply, 2);
-        said->closed_ms = number(reply, 3);
+        said->closed_ms = hfi_told_ms(number(reply, 3));
     }
     return true;
 }

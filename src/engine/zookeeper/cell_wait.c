@@ -170,7 +170,11 @@ static void clock_told(struct zk_call *call, const struct zk_reply *reply)
     struct hfi_op *op = call->data;
     hf_error err;
 
-    if (reply->rc == ZOK) {
+    if (reply->rc == ZOK &&
+        (reply->stat->mtime < 0 || reply->stat->mtime / 1000 >= HFI_TOLD_S_MAX)) {
+        hfi_error_set(&err, HF_CORRUPT, 0, "a time that no server has");
+        hfi_zk_finish(call->conn, op, HF_CORRUPT, &err);
+    } else if (reply->rc == ZOK) {
         op->u.time.ret_us = reply->stat->mtime * 1000;
         hfi_zk_finish(call->conn, op, HF_OK, NULL);
     } else {

@@ -266,7 +266,7 @@ static void parse_data(struct seen *seen, const char *data, int len)
     label = strchr(text, '\n');
     if (strncmp(text, "1 ", 2) != 0 || !label)
         return;
-    seen->timeout_ms = strtoll(text + 2, NULL, 10);
+    seen->timeout_ms = hfi_told_ms(strtoll(text + 2, NULL, 10));
     snprintf(seen->label, sizeof seen->label, "%s", label + 1);
 }
 
@@ -331,7 +331,8 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     ok = sink->entry(sink, &entry);
     for (size_t i = 0; ok && i < count; i++) {
         const struct seen *seen = seen_of(view, &members[i]);
-        int64_t age_ms = now_ms > seen->made_ms ? now_ms - seen->made_ms : 0;
+        int64_t age_ms =
+            seen->made_ms >= 0 && now_ms > seen->made_ms ? hfi_told_ms(now_ms - seen->made_ms) : 0;
         hf_holder holder = { .token = seen->czxid,
                              .first = seen->czxid,
                              .permits = members[i].permits,
