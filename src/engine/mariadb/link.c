@@ -19,7 +19,9 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +35,13 @@ static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error 
 
 /* ---- open --------------------------------------------------------------------------------------- */
 
+/* The library loads code from where these say, also for a caller who has fewer rights than the program (setuid). */
+static bool is_led_astray(void)
+{
+    return getauxval(AT_SECURE) && (getenv("LIBMYSQL_PLUGINS") || getenv("LIBMYSQL_PLUGIN_DIR") ||
+                                    getenv("MARIADB_PLUGIN_DIR"));
+}
+
 hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
                       hf_error *err)
 {
@@ -40,6 +49,14 @@ hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
     struct ma_link *native = link ? hfi_calloc(1, sizeof *native) : NULL;
     hf_status status;
 
+    if (native && is_led_astray()) {
+        hfi_free(native);
+        hfi_free(link);
+        return hfi_error_set(
+            err, HF_DENIED, 0,
+            "the environment names plugins of libmariadb, and this program has more "
+            "rights than its caller");
+    }
     if (!native || !mysql_init(&native->mysql)) {
         hfi_free(native);
         hfi_free(link);

@@ -255,7 +255,8 @@ static bool stat_is(const struct hfi_mc_reply *reply, const char *name, uint64_t
     size_t len = strlen(name);
 
     return reply->len > len + 1 && memcmp(reply->text, name, len) == 0 && reply->text[len] == ' ' &&
-           hfi_mc_number(reply->text + len + 1, reply->len - len - 1, INT32_MAX * UINT64_C(1000), ret_value);
+           hfi_mc_number(reply->text + len + 1, reply->len - len - 1, INT32_MAX * UINT64_C(1000),
+                         ret_value);
 }
 
 static void take_stat(struct mc_link *link, const struct hfi_mc_reply *reply)
