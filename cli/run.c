@@ -22,10 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_MS   250  /* between two tries to write what the end of the command means */
-#define RELEASE_MS 5000 /* at the end: how long the store may take to give the lease back */
-#define UNSETTLED_MS \
-    300 /* likewise for a lease that is lost, or a store that did not answer before */
+#define AGAIN_MS     250  /* between two tries to write what the end of the command means */
+#define RELEASE_MS   5000 /* at the end: how long the store may take to give the lease back */
+#define UNSETTLED_MS 300  /* likewise if the lease is lost, or the store has not answered */
 
 static int check(const struct cli *cli);
 static int run_all(struct run *run);
