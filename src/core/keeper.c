@@ -119,17 +119,35 @@ static void wait_a_little(struct hfi_store *store)
     nanosleep(&pause, NULL);
 }
 
+/*
+ * Until when are claims settled? What may not begin yet (a lost lease whose lock_delay must run) has its time
+ * counted from then: so each claim has been tried before it is given up.
+ */
+static int64_t settle_until(const struct hfi_keeper *keeper, int64_t begin_ms)
+{
+    int64_t until_ms = begin_ms + HFI_CLOSE_WAIT_MS;
+
+    for (struct hfi_list *node = keeper->settling.next; node != &keeper->settling;
+         node = node->next) {
+        const struct hfi_lease *lease = hfi_container(node, struct hfi_lease, settling);
+
+        if (lease->settle_tries == 0 && lease->settle_ms + HFI_CLOSE_WAIT_MS > until_ms)
+            until_ms = lease->settle_ms + HFI_CLOSE_WAIT_MS;
+    }
+    return until_ms;
+}
+
 void hfi_keeper_stop(struct hfi_store *store)
 {
     struct hfi_keeper *keeper = &store->keeper;
-    int64_t begin_ms = hfi_now_ms();
-    int64_t settle_ms = begin_ms + HFI_CLOSE_WAIT_MS;
+    int64_t begin_ms = hfi_now_ms(), settle_ms;
     int64_t busy_ms = begin_ms + HFI_CALL_LIMIT_MS + HFI_GRACE_MS;
     bool running;
 
     /* Ops that are under way must end before the engine is closed, and they do in bounded
      * time; new attempts at settling are made only for a while. */
     pthread_mutex_lock(&keeper->lock);
+    settle_ms = settle_until(keeper, begin_ms);
     while ((!hfi_list_empty(&keeper->settling) && hfi_now_ms() < settle_ms) ||
            (keeper->busy > 0 && hfi_now_ms() < busy_ms)) {
         if (!keeper->running)
