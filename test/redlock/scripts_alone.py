@@ -99,4 +99,28 @@ def notes_travel(case):
         equal(dumps(case, 'x'), before)
 
 
-CASES = [renewed_alone, beats_alone, notes_travel]
+def said_after_it_is_stored(case):
+    """The state is damaged (a slot that nobody has), and a script stops at its second grant: nobody was told of a vote
+    that is not stored."""
+    listener = case.server.connect()
+    listener('SUBSCRIBE', 'hf:rl:inbox:3')
+    kind = dict(mode=2, capacity=2)
+    for end in (case.release, case.broken):
+        begin(case)
+        case.acquire('a', permits=2, **kind)
+        for owner in 'bc':
+            case.acquire(owner, window=5000, inbox='hf:rl:inbox:3', **kind)
+        key = keys_of('n')[0]
+        case.redis('HSET', key, 'm', case.redis('HGET', key, 'm') + b',01')
+        try:
+            raise Mismatch('%r' % end('a'))
+        except resp.Error as error:
+            is_error(error, 'slots and permits do not agree')
+        listener.socket.sendall(listener.pack(['PING']))
+        equal(listener.read()[0], b'pong')
+        case.pass_ms(5001)
+        equal(case.acquire('e', flags=0, permits=2, **kind)[0], 'G')
+    listener.close()
+
+
+CASES = [renewed_alone, beats_alone, notes_travel, said_after_it_is_stored]

@@ -5,7 +5,7 @@
 
 -- Begin with a name: `state` is its field m.
 local function open(state)
-    dirty, fields, back = false, {}, false
+    dirty, fields, said, back = false, {}, {}, false
     if not state then
         mode, capacity, taken, holders, waiters, last = 0, 0, 0, 0, 0, 0
         soon, far, closed, tomb, exp, wexp, sweep = 0, 0, 0, 0, 0, 0, SWEEP
@@ -30,7 +30,8 @@ local function hset(key, list)
 end
 
 -- Write the state and the holder records, and let the key live long enough. An idle name keeps its
--- last token for at least SLACK after that token's time has passed.
+-- last token for at least SLACK after that token's time has passed. Those that were granted to are told behind
+-- it: a script that fails before has told nobody of a grant that is not stored.
 local function save()
     if us - 1 > last then last = us - 1 end -- no token is passed over by that
     local need = last / 1000
@@ -47,6 +48,7 @@ local function save()
         soon, far, closed, tomb, exp, wexp, sweep)
     hset(name, fields)
     if moved then call('PEXPIREAT', name, exp) end
+    for i = 1, #said, 2 do redis.pcall('PUBLISH', said[i], said[i + 1]) end
 end
 
 -- Delete fields of a hash, however many.
@@ -72,13 +74,13 @@ local function close(ended, delay)
 end
 
 -- Take out whoever's time is over. Reads the records only when `soon` or `tomb` says that there may
--- be one, or while they may be too far ahead (`back`), and then learns the true bounds. A record that ends later
--- than it can was written before the clock went back.
+-- be one, or while they may be too far ahead (`back`), and then learns the true bounds, and counts anew. A record that
+-- ends later than it can was written before the clock went back.
 local function expire()
     if waiters > 0 and now > wexp then forget_queue() end
     if not (holders > 0 and (back or now > soon) or tomb > 0 and (back or now > tomb)) then return end
     local all, dead, moved = call('HGETALL', name), {}, {}
-    soon, far, tomb = 0, 0, 0
+    soon, far, tomb, taken, holders = 0, 0, 0, 0, 0
     for i = 1, #all, 2 do
         local field, record = all[i], all[i + 1]
         local kind = byte(field)
@@ -91,9 +93,9 @@ local function expire()
             end
             if now > deadline then
                 dead[#dead + 1] = field
-                taken, holders = taken - permits, holders - 1
                 close(deadline, delay)
             else
+                taken, holders = taken + permits, holders + 1
                 if soon == 0 or deadline < soon then soon = deadline end
                 if deadline + delay > far then far = deadline + delay end
             end
@@ -239,8 +241,8 @@ local function spoken(record)
 end
 
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
--- at, so a writer or a large request is never overtaken here. Each winner gets its window, and is
--- told on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
+-- at, so a writer or a large request is never overtaken here. Each winner gets its window, and save() tells
+-- it on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
 -- Answers true where there is room and none of the waiters would hear of it.
 local function promote()
     while waiters > 0 and now > closed and taken < capacity do
@@ -256,8 +258,9 @@ local function promote()
         leave(owner)
         hold(owner, token, count, permits, delay, ttl, window, window, flags, inbox,
             sub(record, inbox_at + inbox_len + 1))
-        redis.pcall('PUBLISH', inbox, string.format('G %s %s %.0f %.0f %.0f', owner,
-            sub(record, WAITER_LEN + 1, inbox_at), token, count, window))
+        said[#said + 1] = inbox
+        said[#said + 1] = string.format('G %s %s %.0f %.0f %.0f', owner, sub(record, WAITER_LEN + 1, inbox_at), token,
+            count, window)
     end
 end
 

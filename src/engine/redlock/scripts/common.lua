@@ -13,7 +13,7 @@ end
 
 -- Begin with a name: `state` is its field m.
 function n.open(state)
-    n.dirty, n.fields, n.won, n.count, n.counted = false, {}, {}, nil, false
+    n.dirty, n.fields, n.won, n.said, n.count, n.counted = false, {}, {}, {}, nil, false
     if not state then
         n.mode, n.capacity, n.taken, n.holders, n.waiters = 0, 0, 0, 0, 0
         n.soon, n.far, n.closed, n.tomb, n.exp, n.wexp, n.sweep, n.seen, n.used = 0, 0, 0, 0, 0, 0, SWEEP, 0, ''
@@ -99,7 +99,8 @@ function n.save_count()
 end
 
 -- Write the state and the records, and let the key live long enough. A name of which nothing counts any
--- more is deleted: its counter is elsewhere.
+-- more is deleted: its counter is elsewhere. Those that were granted to are told behind it: a script that fails
+-- before has told nobody of a grant that is not stored.
 function n.save()
     if n.counted then n.save_count() end
     if n.holders == 0 and n.tomb == 0 then n.far = 0 end
@@ -122,6 +123,7 @@ function n.save()
         call('HSET', n.key, spread(n.fields, i, math.min(i + 999, #n.fields)))
     end
     if moved then call('PEXPIREAT', n.key, n.exp) end
+    for i = 1, #n.said, 2 do redis.pcall('PUBLISH', n.said[i], n.said[i + 1]) end
 end
 
 -- Delete fields of a hash, however many.
@@ -355,8 +357,8 @@ function n.heir()
 end
 
 -- Grant to the first waiters in order, as long as the first one fits: nobody behind it is looked
--- at, so a writer or a large request is never overtaken here. Each winner gets its window, and is
--- told on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
+-- at, so a writer or a large request is never overtaken here. Each winner gets its window, and save() tells
+-- it on its inbox; a message that cannot be sent is one that is lost, and heartbeats make up for it.
 -- Answers true where there is room and none of the waiters would hear of it.
 function n.promote()
     while node.epoch and n.waiters > 0 and now > n.closed and n.taken < n.capacity do
@@ -372,8 +374,8 @@ function n.promote()
         local slots = n.hold(owner, window, ttl, window, c, tokens, permits, delay, flags, attempt, stamp, start,
             inbox, sub(record, WAITER_LEN + inbox_len + 1))
         n.won[owner] = { 'G', c, tokens, window, slots }
-        redis.pcall('PUBLISH', inbox, string.format('G %s %.0f %.0f %.0f %.0f %s', owner, attempt, c, tokens,
-            window, slots))
+        n.said[#n.said + 1] = inbox
+        n.said[#n.said + 1] = string.format('G %s %.0f %.0f %.0f %.0f %s', owner, attempt, c, tokens, window, slots)
     end
 end
 
