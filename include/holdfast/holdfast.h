@@ -134,8 +134,9 @@ typedef struct hf_open_options {
 #define HF_OPEN_OPTIONS_INIT { .size = sizeof(hf_open_options) }
 /* clang-format on */
 
-/* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet. hf_open()
- * says so, or the first call that looks, where a server can be reached without one: hf_doctor() still reports on it. */
+/* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet; HF_VERSION: the
+ * routines in a database are of an older version. hf_open() says so, or the first call that looks, where a server can be
+ * reached without them: hf_doctor() still reports on it. */
 #define HF_OPEN_EXISTING 1u
 /* Each address of the server is tried once. Without this flag a server that refuses connections, as one that is just
  * being started does, is tried again until open_wait_ms is over. A server that accepts a connection and is silent has

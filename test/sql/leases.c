@@ -581,6 +581,8 @@ int main(int argc, char **argv)
     count += leases_clock_count;
     memcpy(cases + count, leases_token_cases, leases_token_count * sizeof *cases);
     count += leases_token_count;
+    memcpy(cases + count, leases_upgrade_cases, leases_upgrade_count * sizeof *cases);
+    count += leases_upgrade_count;
     failed = _cmocka_run_group_tests("leases", cases, count, NULL, NULL);
     db_free(leases_db);
     leases_clock_end();

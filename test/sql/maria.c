@@ -460,7 +460,8 @@ static void printed_sql(void **state)
              "mariadb --no-defaults --init-command=\"SET SESSION sql_mode = "
              "'SIMULTANEOUS_ASSIGNMENT,ANSI_QUOTES'\" -u root -S '%s' test <'%s'",
              db->socket, path);
-    CHECK(system(command) == 0); /* NOLINT(cert-env33-c): our own words */
+    for (int i = 0; i < 2; i++)      /* also if an older version is there */
+        CHECK(system(command) == 0); /* NOLINT(cert-env33-c): our own words */
     EXPECT(HF_OK, try_open(other, &store));
     give(take(store, &request));
     close_store(store);

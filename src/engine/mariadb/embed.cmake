@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
 # cmake -DDIR=<here>/sql -DOUT=<file> -P embed.cmake: the statements as C, `hfi_ma_schema_text`, in the order of
-# their files. A file is one statement; those that begin with 0 have several. @NOW@ is the server's clock. Comments and
-# indentation are left out, so no literal may go over several lines or have "--" in it.
+# their files. A file is one statement; those that begin with 0 have several. @NOW@ is the server's clock, @ROUTINES@ the
+# version of the procedures (ma.h). Comments and indentation are left out, so no literal may go over several lines or have
+# "--" in it. A procedure that is there is replaced, in one step; MySQL cannot do that, and keeps it (zz_routines.sql).
 
 cmake_minimum_required(VERSION 3.20)
+file(STRINGS ${DIR}/../ma.h routines REGEX "define MA_ROUTINES")
+string(REGEX MATCH "[0-9]+" routines "${routines}")
+set(create "CREATE /*M!100103 OR REPLACE */ PROCEDURE /*!80029 IF NOT EXISTS */")
 file(GLOB files ${DIR}/*.sql)
 list(SORT files)
 set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/mariadb/ma.h\"\n\n")
@@ -19,6 +23,8 @@ foreach(file ${files})
   string(REGEX REPLACE "^\n" "" text "${text}")
   string(REGEX REPLACE "\n$" "" text "${text}")
   string(REPLACE "@NOW@" "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)" text "${text}")
+  string(REPLACE "@ROUTINES@" "${routines}" text "${text}")
+  string(REGEX REPLACE "^CREATE PROCEDURE" "${create}" text "${text}")
   string(REPLACE "\\" "\\\\" text "${text}")
   string(REPLACE "\"" "\\\"" text "${text}")
   if(name MATCHES "^0")

@@ -102,7 +102,7 @@ static void print_one(hf_level level, const char *topic, const char *text, void 
     size_t room = strlen(text) + 64;
     char *whole;
 
-    if (strncmp(text, "CREATE PROCEDURE", strlen("CREATE PROCEDURE")) != 0) {
+    if (!strstr(text, "\nBEGIN") && !strstr(text, ": BEGIN")) {
         p->finding(level, topic, text, p->arg);
         return;
     }

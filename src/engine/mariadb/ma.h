@@ -31,7 +31,8 @@
 
 #include <mysql.h>
 
-#define MA_VERSION  1 /* of the schema */
+#define MA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
+#define MA_ROUTINES 2 /* of what procedures do: raised with every change of sql/ *.sql */
 #define MA_NAME_MAX 64
 
 enum ma_tls { MA_TLS_ASIS, MA_TLS_OFF, MA_TLS_ON, MA_TLS_VERIFY };
@@ -113,7 +114,8 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
                            struct sq_message *ret_message, hf_error *err);
 
 /* schema.c */
-hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+                       hf_error *err);
 bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 extern const char *const hfi_ma_schema_text[]; /* made of sql/ *.sql */
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The schema: sql/ *.sql, `~` becoming the prefix. Each statement makes something only if it is not there, so all of
- * it may be run again; a user lock lets one client at a time make it. The row that tells its version comes last: who
- * finds it finds all.
+ * The schema: sql/ *.sql, `~` becoming the prefix. Each statement makes a table only if it is not there, and replaces a
+ * procedure, so all of it may be run again; a user lock lets one client at a time make it. The row that tells its version comes
+ * last: who finds it finds all.
+ *
+ * Procedures of an older version are replaced, so that all clients, also those of the older version, call the same ones: their
+ * parameters and answers are the same (MA_VERSION). A row of its own says what they do (MA_ROUTINES).
  */
 #include "engine/mariadb/ma.h"
 
@@ -49,32 +52,35 @@ bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sq
 
 /* Is it all there, in tables that have transactions? And is SYSDATE() a clock? (--sysdate-is-now freezes it while a
  * statement waits for a lock; then a window would begin too early.) */
-hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+                       hf_error *err)
 {
     struct sq_trouble trouble;
     struct sq_rows rows;
     const char *prefix = link->conn->conf.prefix;
     enum sq_outcome outcome;
     hf_status status = HF_OK;
-    char sql[1024];
+    char sql[1280];
 
+    *ret_found = SQ_FOUND_NONE;
     snprintf(sql, sizeof sql,
              "SELECT number, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "
              "DATABASE()"
              " AND TABLE_NAME IN ('%snames','%sclaims','%sclients','%scells','%swatches','%smeta')"
              " AND ENGINE <> 'InnoDB') + 0, (SYSDATE(6) = NOW(6)) + SLEEP(0.001) * 0"
-             " + (SYSDATE(6) = NOW(6)) FROM `%smeta` WHERE item = 'schema'",
-             prefix, prefix, prefix, prefix, prefix, prefix, prefix);
+             " + (SYSDATE(6) = NOW(6)),"
+             " COALESCE((SELECT number FROM `%smeta` WHERE item = 'routines'), 1) + 0"
+             " FROM `%smeta` WHERE item = 'schema'",
+             prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix);
     outcome = hfi_ma_text(link, sql, deadline_ms, &rows, &trouble);
-    if (outcome != SQ_DONE) {
-        if (err)
-            hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
-        return outcome == SQ_REFUSED && trouble.no_table ? HF_NOT_FOUND : trouble.status;
-    }
-    if (!hfi_sq_fits(&rows, "iii", 0, 1))
-        status = hfi_sq_odd(link, "are the tables there", &rows, err);
-    else if (rows.count == 0)
-        status = HF_NOT_FOUND;
+    if (outcome == SQ_REFUSED && trouble.no_table)
+        return HF_OK;
+    if (outcome != SQ_DONE)
+        return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
+    if (!hfi_sq_fits(&rows, "iiii", 0, 1))
+        return hfi_sq_odd(link, "are the tables there", &rows, err);
+    if (rows.count == 0)
+        ; /* somebody is about to make it, or was */
     else if (hfi_sq_int(&rows, 0, 0) != MA_VERSION)
         status = hfi_error_set(
             err, HF_VERSION, 0,
@@ -86,6 +92,8 @@ hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
     else if (hfi_sq_int(&rows, 0, 2) == 2)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the server runs with sysdate-is-now: SYSDATE() is no clock");
+    else
+        *ret_found = hfi_sq_int(&rows, 0, 3) < MA_ROUTINES ? SQ_FOUND_OLD : SQ_FOUND_ALL;
     hfi_sq_rows_free(&rows);
     return status;
 }

@@ -21,6 +21,7 @@
 
 #include <libpq-fe.h>
 
+#define PG_VERSION      2 /* of the functions: raised with every change of sql/ *.sql */
 #define PG_HOSTS_MAX    16
 #define PG_KEYWORDS_MAX 64
 
@@ -70,7 +71,8 @@ hf_status hfi_pg_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq
 hf_status hfi_pg_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
                            struct sq_message *ret_message, hf_error *err);
 
-hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+                       hf_error *err);
 bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
 hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);

@@ -3,6 +3,9 @@
  * The schema: sql/ *.sql in the order of their names, `@names` and the like becoming "schema"."holdfast_names".
  * All of it is made in one transaction, and of things that may be there already; a lock of this
  * database that belongs to the transaction lets one client make them, and the others find them.
+ *
+ * Functions of an older version are replaced, so that all clients, also those of the older version, call the same
+ * ones: their parameters and answers are the same. The last function carries the version as its comment.
  */
 #include "engine/postgres/pg.h"
 
@@ -41,6 +44,8 @@ static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
             snprintf(name, sizeof name, "%s", conn->conf.prefix);
         else if (strcmp(what, "schema") == 0)
             snprintf(name, sizeof name, "\"%s\"", conn->conf.schema);
+        else if (strcmp(what, "version") == 0)
+            snprintf(name, sizeof name, "%d", PG_VERSION);
         else
             hfi_pg_name(conn, what, name, sizeof name);
         len = strlen(name);
@@ -75,20 +80,26 @@ bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sq
     return ok;
 }
 
-/* The last function that is made: if it is there, all were made. Tables, and what goes with them if one is
+/* The comment of the last function that is made tells the version of all of them. Tables, and what goes with them if one is
  * dropped, may have been taken away since. */
-hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+                       hf_error *err)
 {
     static const char *const tables[] = { "names", "holders",  "waiters",   "clients",
                                           "cells", "watchers", "lock_rows", "lock_names" };
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
-    char name[PG_NAME_MAX], sql[10 * (PG_NAME_MAX + 64)];
+    char name[PG_NAME_MAX], sql[12 * (PG_NAME_MAX + 64)];
     int len;
     hf_status status;
 
+    hfi_pg_name(link->conn, "names", name, sizeof name);
+    len = snprintf(sql, sizeof sql, "SELECT CASE WHEN to_regclass('%s') IS NULL THEN 'N'", name);
     hfi_pg_name(link->conn, "token_1", name, sizeof name);
-    len = snprintf(sql, sizeof sql, "SELECT to_regprocedure('%s(bytea,int8)') IS NOT NULL", name);
+    len += snprintf(sql + len, sizeof sql - (size_t)len,
+                    " WHEN substring(obj_description(to_regprocedure('%s(bytea,int8)'), 'pg_proc')"
+                    " from '^version ([0-9]{1,9})$')::int >= %d",
+                    name, PG_VERSION);
     hfi_pg_name(link->conn, "turn_1", name, sizeof name);
     len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regproc('%s') IS NOT NULL", name);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -96,14 +107,17 @@ hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, hf_error *err)
         len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regclass('%s') IS NOT NULL",
                         name);
     }
+    snprintf(sql + len, sizeof sql - (size_t)len, " THEN 'A' ELSE 'O' END");
     status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     if (!hfi_sq_fits(&rows, "l", 1, 1))
         return hfi_sq_odd(link, "are the tables there", &rows, err);
-    status = hfi_sq_letter(&rows, 0, 0) == 't' ? HF_OK : HF_NOT_FOUND;
+    *ret_found = hfi_sq_letter(&rows, 0, 0) == 'A'   ? SQ_FOUND_ALL
+                 : hfi_sq_letter(&rows, 0, 0) == 'O' ? SQ_FOUND_OLD
+                                                     : SQ_FOUND_NONE;
     hfi_sq_rows_free(&rows);
-    return status;
+    return HF_OK;
 }
 
 /*

@@ -204,7 +204,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
         sq_int(c->capacity),
         sq_int(c->permits),
         sq_int((c->flags & HFI_CLAIM_BARGE ? SQ_FLAG_BARGE : 0) |
-               (c->flags & HFI_CLAIM_DETACHED ? SQ_FLAG_DETACHED : 0)),
+               (c->flags & HFI_CLAIM_DETACHED ? SQ_FLAG_DETACHED : 0) | SQ_FLAG_LISTENS),
         sq_int(c->ttl_ms),
         sq_int(c->lock_delay_ms),
         sq_int(c->tokens_wanted < SQ_BLOCK_MAX ? c->tokens_wanted : SQ_BLOCK_MAX),

@@ -55,28 +55,37 @@ static void check_clock(struct hfi_conn *conn, const struct report *r, int64_t d
         say(r, HF_FINE, "clock", "the server's clock agrees with ours");
 }
 
+#define MAKES_THEM ", or the SQL that `holdfast doctor --sql URL` prints"
+
+static const char *const tables_text[] = {
+    [SQ_FOUND_NONE] = "%s%s%s... are not created yet: the first lock creates them" MAKES_THEM,
+    [SQ_FOUND_OLD] = "%s%s%s... are of an older version, or some are missing: the first lock makes "
+                     "them anew" MAKES_THEM,
+    [SQ_FOUND_ALL] = "%s%s%s... are there",
+};
+
 hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct report r = { finding, arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
     struct sq_link *link;
+    enum sq_found found = SQ_FOUND_ALL;
     hf_status status = hfi_sq_take(conn, deadline_ms, &link, err);
-    bool made = status != HF_NOT_FOUND || !conn->host->existing;
 
-    if (!made)
+    if ((status == HF_NOT_FOUND || status == HF_VERSION) && conn->host->existing) {
         status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
+        if (status == HF_OK &&
+            (status = conn->driver->probe(link, deadline_ms, &found, err)) != HF_OK)
+            hfi_sq_give(link);
+    }
     if (status != HF_OK)
         return status;
-    say(&r, made ? HF_FINE : HF_WARNING, "tables",
-        made ? "%s%s%s... are there"
-             : "%s%s%s... are not created yet: the first lock creates them, or the SQL that "
-               "`holdfast "
-               "doctor --sql URL` prints",
+    say(&r, found == SQ_FOUND_ALL ? HF_FINE : HF_WARNING, "tables", tables_text[found],
         conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
     if (conn->driver->doctor)
         status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
     hfi_sq_give(link);
-    if (status == HF_OK && made) /* a routine of ours reads it */
+    if (status == HF_OK && found == SQ_FOUND_ALL) /* a routine of ours reads it */
         check_clock(conn, &r, deadline_ms);
     return status;
 }

@@ -65,7 +65,7 @@ static hf_status reach_once(struct hfi_conn *conn, int64_t until_ms, hf_error *e
     struct sq_link *link;
     hf_status status = hfi_sq_take(conn, until_ms, &link, err);
 
-    if (status == HF_NOT_FOUND &&
+    if ((status == HF_NOT_FOUND || status == HF_VERSION) &&
         conn->host->existing) /* each op says so; doctor needs no tables */
         status = hfi_sq_take_raw(conn, until_ms, &link, err);
     if (status != HF_OK)

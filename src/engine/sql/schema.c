@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tables and routines: made on first use, or (create=off, HF_OPEN_EXISTING) only looked for. Many clients may come to an
- * empty database at once: the driver's `lock` lets one of them make it, and the others find it made.
+ * empty database at once: the driver's `lock` lets one of them make it, and the others find it made. Routines of an older
+ * version are replaced in the same way.
  */
 #include "engine/sql/sq.h"
 
@@ -33,17 +34,14 @@ static hf_status make(struct sq_link *link, bool missing, int64_t deadline_ms, h
 {
     const struct sq_driver *driver = link->conn->driver;
     struct making m = { .link = link, .deadline_ms = deadline_ms };
-    bool made = false;
+    enum sq_found found = SQ_FOUND_NONE;
     hf_status status;
 
     status = run(&m, driver->lock);
-    if (status == HF_OK) {
-        status = driver->probe(link, deadline_ms, err); /* somebody may have been faster */
-        made = status == HF_OK && !missing;
-        if (status == HF_NOT_FOUND)
-            status = HF_OK;
-    }
-    if (status == HF_OK && !made && !driver->schema(link->conn, make_one, &m))
+    if (status == HF_OK)
+        status = driver->probe(link, deadline_ms, &found, err); /* somebody may have been faster */
+    if (status == HF_OK && (missing || found != SQ_FOUND_ALL) &&
+        !driver->schema(link->conn, make_one, &m))
         status = m.status == HF_OK ? HF_NO_MEMORY : m.status;
     if (status == HF_OK && driver->unlock)
         status = run(&m, driver->unlock);
@@ -61,28 +59,63 @@ static hf_status make(struct sq_link *link, bool missing, int64_t deadline_ms, h
                                    : "making the tables");
 }
 
+/* Make it, and look once more: a probe also looks at the server. */
+static hf_status make_all(struct sq_link *link, bool missing, int64_t deadline_ms, hf_error *err)
+{
+    enum sq_found found = SQ_FOUND_NONE;
+    hf_status status = make(link, missing, deadline_ms, err);
+
+    if (status == HF_OK)
+        status = link->conn->driver->probe(link, deadline_ms, &found, err);
+    if (status == HF_OK && found != SQ_FOUND_ALL)
+        status = hfi_error_set(err, HF_VERSION, 0,
+                               "the routines are of an older version, and this server does not "
+                               "replace them: drop them, and they are made anew");
+    return status;
+}
+
+/* What is to be done about what was found. */
+static hf_status complete(struct sq_link *link, enum sq_found found, bool missing,
+                          int64_t deadline_ms, hf_error *err)
+{
+    struct hfi_conn *conn = link->conn;
+
+    if (found == SQ_FOUND_ALL)
+        return HF_OK;
+    if (found == SQ_FOUND_NONE && conn->host->existing)
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
+    if (conn->host->existing)
+        return hfi_error_set(err, HF_VERSION, 0,
+                             "tables at %s are missing, or the routines are of an older version: "
+                             "the first lock makes them anew",
+                             conn->location);
+    if (!conn->conf.create)
+        return hfi_error_set(err, HF_CONFIG, 0,
+                             "%s, and create=off: `holdfast doctor --sql URL` prints the SQL that "
+                             "makes them",
+                             found == SQ_FOUND_OLD
+                                 ? "tables are missing, or the routines are of an older version"
+                                 : "the tables are not there");
+    return make_all(link, missing, deadline_ms, err);
+}
+
 hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err)
 {
     struct hfi_conn *conn = link->conn;
+    enum sq_found found = SQ_FOUND_ALL;
     hf_status status = HF_OK;
     bool missing;
 
     pthread_mutex_lock(&conn->schema_lock);
     missing = atomic_load(&conn->ready) < 0; /* a statement has met it: a probe does not see all */
     if (missing) {
-        status = HF_NOT_FOUND;
+        found = SQ_FOUND_NONE;
         atomic_store(&conn->ready, 0);
     } else if (atomic_load(&conn->ready) == 0) {
-        status = conn->driver->probe(link, deadline_ms, err);
+        status = conn->driver->probe(link, deadline_ms, &found, err);
     }
-    if (status == HF_NOT_FOUND && conn->host->existing)
-        status = hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
-    else if (status == HF_NOT_FOUND && !conn->conf.create)
-        status = hfi_error_set(err, HF_CONFIG, 0,
-                               "the tables are not there, and create=off: `holdfast doctor --sql "
-                               "URL` prints the SQL that makes them");
-    else if (status == HF_NOT_FOUND && (status = make(link, missing, deadline_ms, err)) == HF_OK)
-        status = conn->driver->probe(link, deadline_ms, err); /* it also looks at the server */
+    if (status == HF_OK)
+        status = complete(link, found, missing, deadline_ms, err);
     if (status == HF_OK)
         atomic_store_explicit(&conn->ready, 1, memory_order_release);
     pthread_mutex_unlock(&conn->schema_lock);

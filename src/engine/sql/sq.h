@@ -174,6 +174,7 @@ enum sq_call {
 
 #define SQ_FLAG_BARGE    1
 #define SQ_FLAG_DETACHED 2
+#define SQ_FLAG_LISTENS  4 /* whoever grants can see whether our bell lives; not before version 2 */
 
 /* What a bell said. SQ_BELL_GRANT comes with all that BEAT would tell; a server that can only ring
  * says SQ_BELL_RUNG, and the bell thread asks with BEAT. SQ_BELL_LOST: broken. */
@@ -189,6 +190,9 @@ struct sq_message {
 };
 
 /* ---- a driver ------------------------------------------------------------------------------------ */
+
+/* What there is in a database: nothing; tables of ours, but not all, or routines of an older version; all. */
+enum sq_found { SQ_FOUND_NONE, SQ_FOUND_OLD, SQ_FOUND_ALL };
 
 /*
  * One server's client library. All calls block, on the calling thread, at most until deadline_ms
@@ -241,10 +245,11 @@ struct sq_driver {
     hf_status (*bell_wait)(struct sq_link *bell, int kick, int64_t until_ms,
                            struct sq_message *ret_message, hf_error *err);
 
-    /* Is all there that the calls need? One statement. HF_OK; HF_NOT_FOUND: something is missing. */
-    hf_status (*probe)(struct sq_link *link, int64_t deadline_ms, hf_error *err);
-    /* The schema: SQL that makes what is missing, statements one by one (`emit` returns false: stop), for
-     * conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
+    /* Is all there that the calls need? One statement. HF_OK: *ret_found says it. */
+    hf_status (*probe)(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+                       hf_error *err);
+    /* The schema: SQL that makes what is missing and replaces routines that are there, statements one by one (`emit` returns
+     * false: stop), for conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */

@@ -7,7 +7,7 @@
 --
 -- Else: granted only where it fits after the dead were taken out, and (unless it may barge) only if nobody waits.
 -- An owner that holds or waits already is found by its id and gets the same answer again.
-CREATE PROCEDURE IF NOT EXISTS `~acquire` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_mode INT,
+CREATE PROCEDURE `~acquire` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_mode INT,
     IN p_capacity INT, IN p_permits INT, IN p_flags INT, IN p_ttl BIGINT, IN p_delay BIGINT, IN p_tokens INT, IN p_wait INT,
     IN p_window BIGINT, IN p_client BIGINT, IN p_label VARBINARY(127))
   MODIFIES SQL DATA SQL SECURITY INVOKER

@@ -2,7 +2,7 @@
 --
 -- Take over a detached lease by its owner's id and its first token, and renew it. Who is alive keeps what is his: only a lease that
 -- was made to stand by itself can be adopted.
-CREATE PROCEDURE IF NOT EXISTS `~adopt` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_token BIGINT, IN p_ttl BIGINT)
+CREATE PROCEDURE `~adopt` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16), IN p_token BIGINT, IN p_ttl BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_us, v_ticket BIGINT DEFAULT 0;

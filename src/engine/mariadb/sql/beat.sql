@@ -9,7 +9,7 @@
 -- "Q" carries the name's last token as it was before that look. A waiter may have been granted before, lapsed, and been queued
 -- once more by a late copy of its acquire; the bell's answer with that grant may still be on its way. Its token is not larger,
 -- or it was granted after this call was sent, and then its window counts from a send that was before it.
-CREATE PROCEDURE IF NOT EXISTS `~beat` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
+CREATE PROCEDURE `~beat` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at, v_len INT DEFAULT 1;

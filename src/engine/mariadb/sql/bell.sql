@@ -8,7 +8,7 @@
 -- To sleep is to wait for a user lock that another connection of this client has for good (p_anchor; if that one
 -- dies we wake up, which does no harm). It is not SLEEP(): MariaDB has one mutex for all who are in it, and who
 -- kills one of them can be stuck with it for seconds.
-CREATE PROCEDURE IF NOT EXISTS `~bell` (IN p_client BIGINT, IN p_told LONGTEXT CHARACTER SET ascii,
+CREATE PROCEDURE `~bell` (IN p_client BIGINT, IN p_told LONGTEXT CHARACTER SET ascii,
     IN p_anchor VARCHAR(64) CHARACTER SET ascii, IN p_seconds INT)
   READS SQL DATA SQL SECURITY INVOKER
 BEGIN

@@ -2,7 +2,7 @@
 --
 -- End exactly the lease that holds with this token now, whoever owns it. That is an unclean end: its lock delay runs from now. A
 -- claim in state L stays behind for its owner's bell; sweep takes it away.
-CREATE PROCEDURE IF NOT EXISTS `~break` (IN p_name VARBINARY(512), IN p_token BIGINT)
+CREATE PROCEDURE `~break` (IN p_name VARBINARY(512), IN p_token BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_us, v_x_holds, v_x_delay, v_x_client, v_x_until, v_ticket, v_client, v_delay BIGINT DEFAULT 0;

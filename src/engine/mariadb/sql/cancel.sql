@@ -2,7 +2,7 @@
 --
 -- Give up waiting. If the grant came first the answer is that grant, with its window from now on: the caller keeps it or
 -- releases it, and either way nothing is left behind.
-CREATE PROCEDURE IF NOT EXISTS `~cancel` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16))
+CREATE PROCEDURE `~cancel` (IN p_name VARBINARY(512), IN p_owner VARBINARY(16))
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_us BIGINT DEFAULT 0;

@@ -3,7 +3,7 @@
 -- Ring this client when one of these cells gets another version; the mark lasts for a window. p_list: of each, the length of the name (2
 -- bytes), the name, the version (8). The answer: of each "version,ms left or -1;". The mark is there before the look, and who changes a
 -- cell looks for marks after its commit: one of both sees the other.
-CREATE PROCEDURE IF NOT EXISTS `~cell_look` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
+CREATE PROCEDURE `~cell_look` (IN p_client BIGINT, IN p_window BIGINT, IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at, v_len INT DEFAULT 1;

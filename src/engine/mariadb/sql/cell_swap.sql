@@ -3,7 +3,7 @@
 -- Compare and swap, one statement. A version is above the one before and not below the clock; a cell that was deleted, or whose time is over,
 -- stays as a row without bytes until the clock is an hour past its version, so that no version comes twice. Whether it is over
 -- is asked once the row is ours: we may have waited for it, and its time may have ended meanwhile.
-CREATE PROCEDURE IF NOT EXISTS `~cell_swap` (IN p_name VARBINARY(512), IN p_version BIGINT, IN p_bytes LONGBLOB, IN p_ttl BIGINT)
+CREATE PROCEDURE `~cell_swap` (IN p_name VARBINARY(512), IN p_version BIGINT, IN p_bytes LONGBLOB, IN p_ttl BIGINT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 swap: BEGIN
   DECLARE v_us BIGINT DEFAULT @NOW@;

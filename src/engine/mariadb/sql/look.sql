@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- What there is of a name, or (NULL) of all: holders, waiters in order, and names that are closed for a while.
-CREATE PROCEDURE IF NOT EXISTS `~look` (IN p_name VARBINARY(512))
+CREATE PROCEDURE `~look` (IN p_name VARBINARY(512))
   READS SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_us BIGINT DEFAULT @NOW@;

@@ -2,7 +2,7 @@
 --
 -- Which token of its block a lease that was passed on locally holds with now. p_list: of each, the length of the name (2 bytes), the
 -- name, the owner (16), the token (8), the thread (8).
-CREATE PROCEDURE IF NOT EXISTS `~note` (IN p_list LONGBLOB)
+CREATE PROCEDURE `~note` (IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at, v_len INT DEFAULT 1;

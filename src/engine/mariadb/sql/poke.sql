@@ -2,7 +2,7 @@
 --
 -- End what has expired, and hand over. How many ms until it is worth while again; 0: nobody waits. Waits for nobody: those who
 -- wait for other names would have to wait too. Who is at the row mostly does the same; if not, there is another time.
-CREATE PROCEDURE IF NOT EXISTS `~poke` (IN p_name VARBINARY(512))
+CREATE PROCEDURE `~poke` (IN p_name VARBINARY(512))
   MODIFIES SQL DATA SQL SECURITY INVOKER
 poke: BEGIN
   DECLARE v_us, v_next BIGINT DEFAULT 0;

@@ -4,7 +4,7 @@
 -- bytes), the name, the owner (16), the ttl (8). Never re-creates: a lease whose end has passed is lost. The answer has
 -- one character for each: 1 or 0. The new end may be earlier than the old one. Of several, who is at another's row does not make
 -- the rest wait: 2, to be asked for alone.
-CREATE PROCEDURE IF NOT EXISTS `~renew` (IN p_list LONGBLOB)
+CREATE PROCEDURE `~renew` (IN p_list LONGBLOB)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at, v_len INT DEFAULT 1;

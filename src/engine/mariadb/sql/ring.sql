@@ -4,7 +4,7 @@
 -- is a connection that has the user lock holdfast.<client> and sleeps in ~bell; KILL QUERY ends its sleep. The
 -- lock says which connection that is: there is no number of a connection in a table that could mean another one
 -- after a restart. Who may not (another account) or finds nobody leaves it to the waiter's next beat.
-CREATE PROCEDURE IF NOT EXISTS `~ring` (IN p_rings TEXT CHARACTER SET ascii)
+CREATE PROCEDURE `~ring` (IN p_rings TEXT CHARACTER SET ascii)
   READS SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_id BIGINT UNSIGNED;

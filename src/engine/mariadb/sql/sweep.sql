@@ -2,7 +2,7 @@
 --
 -- Take away what has been idle and over for long, of the next few names (a mark goes round), so that no cron job is needed. A row of a
 -- name goes only when the clock has passed its last token by an hour: a name that is made anew begins above it.
-CREATE PROCEDURE IF NOT EXISTS `~sweep` (IN p_limit INT)
+CREATE PROCEDURE `~sweep` (IN p_limit INT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_name, v_from VARBINARY(512) DEFAULT '';

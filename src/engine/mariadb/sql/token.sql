@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- A block of tokens above all that the name ever had, for mode=row and mode=session: one statement, committed. No row: none is left.
-CREATE PROCEDURE IF NOT EXISTS `~token` (IN p_name VARBINARY(512), IN p_tokens INT)
+CREATE PROCEDURE `~token` (IN p_name VARBINARY(512), IN p_tokens INT)
   MODIFIES SQL DATA SQL SECURITY INVOKER
 BEGIN
   DECLARE v_us BIGINT DEFAULT @NOW@;

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --
--- The tables. What begins with @ gets the schema and the prefix; what ends with _1 is of version 1 of these
--- functions: another version of Holdfast that needs others makes its own beside them.
+-- The tables. What begins with @ gets the schema and the prefix. What ends with _1 is a function whose parameters and answer are
+-- those of _1: a version of Holdfast that needs others makes its own beside them. PG_VERSION (pg.h) is raised with every
+-- change of what is here: whoever comes with a higher one replaces all functions, for everybody.
 --
 -- A row of `names` is the name's lock: every function that changes anything of a name locks that row first,
 -- and none but renew and note locks two (those in the order of the names). So nobody waits in a circle, and two

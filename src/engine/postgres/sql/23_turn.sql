@@ -13,6 +13,7 @@
 -- gone: that one has an advisory lock, shared, with the client's number (postgres/bell.c), so that we get it only if nobody
 -- listens. Such a waiter is taken out and never was granted anything: if its client is only about to connect again, its next
 -- beat tells it that it is forgotten, and it asks anew. Two who try at once may see each other: then the grant's window ends it.
+-- A client of version 1 has no such lock, and does not say that it has one (flag 4).
 CREATE OR REPLACE FUNCTION @turn_1(n @names) RETURNS @names LANGUAGE plpgsql AS $$
 DECLARE
     t int8 := @us_1();
@@ -52,7 +53,7 @@ BEGIN
         END IF;
         SELECT c.until INTO alive FROM @clients c WHERE c.client = w.client FOR SHARE;
         t := @us_1();
-        IF alive IS NULL OR t > alive OR pg_try_advisory_xact_lock(w.client) THEN
+        IF alive IS NULL OR t > alive OR (w.flags & 4 = 4 AND pg_try_advisory_xact_lock(w.client)) THEN
             DELETE FROM @waiters x WHERE x.owner = w.owner;
             n.waiters := n.waiters - 1;
             n.head := w.seq;

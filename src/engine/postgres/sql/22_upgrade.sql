@@ -1,0 +1,14 @@
+-- Rows that functions of version 1 have written: a grant by hand-over ended a window ahead beside a ttl that may be shorter, and
+-- `delay` did not tell for how long the name is closed. turn would cut such ends. From here on hold writes them as turn needs them
+-- (a function that runs already calls the new one), and whoever is at a row is waited for.
+DO $$
+DECLARE
+    t int8;
+BEGIN
+    LOCK TABLE @names IN EXCLUSIVE MODE;
+    t := @us_1();
+    UPDATE @holders SET ttl = (until - t) / 1000 + 1 WHERE until > t + ttl * 1000;
+    UPDATE @names SET ttl = (soon - t) / 1000 + 1 WHERE holders > 0 AND soon > t + ttl * 1000;
+    UPDATE @names SET delay = (closed - t) / 1000 + 1 WHERE closed > t + delay * 1000;
+END
+$$;
