@@ -88,6 +88,7 @@ int verb_lock(struct cli *cli)
         cli->args.ttl_ms = TTL_DEFAULT_MS;
     if (code == EXIT_FINE && cli->args.for_pid > 0)
         code = keeper_begin(cli, cli->args.for_pid, &keeper);
+    say_without_waiting(); /* not before the fork: it has a thread */
     if (code == EXIT_FINE)
         code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
@@ -98,7 +99,6 @@ int verb_lock(struct cli *cli)
         store_close(&store);
         return EXIT_INTERNAL;
     }
-    say_without_waiting();
     acquiring.request = acquire_request(cli);
     if (!acquiring.request.label && cli->args.for_pid > 0)
         acquiring.request.label = label_for((pid_t)cli->args.for_pid);

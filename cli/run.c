@@ -89,6 +89,7 @@ int run_under(struct cli *cli, const struct run_rite *rite)
         program_invocation_short_name = basename(cli->args.command[0]);
         code = status_open(&run.status, cli, cli->args.status_fd);
     }
+    say_without_waiting(); /* opening a store may have something to say, too */
     if (code == EXIT_FINE)
         code = store_open(cli, NULL, &run.store);
     if (code != EXIT_FINE)
@@ -124,7 +125,6 @@ static int run_all(struct run *run)
         say_error("no descriptor for signals: %s", strerror(errno));
         return EXIT_INTERNAL;
     }
-    say_without_waiting();
     prepare_holds(run);
     do {
         if (around) /* an earlier round has put itself before it */

@@ -164,7 +164,8 @@ while True: time.sleep(1)'
     pid=$!
     eventually test -e ready
     if [[ $(awk '/^Uid:/ { print $2 }' "/proc/$(cat command)/status") != 0 ]]; then touch go; skip "set-user-ID has no effect here"; fi
-    setpriv --reuid=65534 --regid=65534 --clear-groups holdfast break x --token "$(token_of x)"
+    as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; } # the store is nobody's
+    as_nobody holdfast break x --token "$(as_nobody holdfast show x --json | jq -r '.holders[0].token')"
     eventually grep -q not_ended status
     grep -q "the command runs as another user and cannot be ended" err
     grep -q "process $(cat command) (sh) was not ended in time and goes on without the lease: Operation not permitted" err

@@ -74,7 +74,7 @@ static void inner(struct fuzz_input in)
     send_with(pair[1], in.at, in.len, 0, -1);
     (void)nest_hear(pair[0], &message);
     close(pair[1]);
-    MUST(nest_hear(pair[0], &message) && message.word == NEST_LOST); /* the hang-up */
+    MUST(nest_hear(pair[0], &message) && message.word == NEST_HUNG_UP);
     close(pair[0]);
 }
 
