@@ -549,10 +549,12 @@ static hf_status free_lock(struct sq_hold *hold, struct sq_seat *seat, struct hf
 static void release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct sq_hold *hold = conn->hold;
-    struct sq_seat *seat = hfi_sq_seat_of(hold, op->claim);
+    struct sq_seat *seat;
     hf_error err = { .status = HF_OK };
     hf_status status = HF_LOST;
 
+    hfi_sq_take_back(hold, NULL);
+    seat = hfi_sq_seat_of(hold, op->claim);
     if (seat) {
         status = free_lock(hold, seat, op->claim, op->deadline_ms, &err);
         hfi_sq_seat_give(hold, seat);

@@ -115,6 +115,7 @@ struct sq_hold {
     int epoll_fd, kick_fd;
     int64_t wakes_ms; /* when the watch thread will look by itself */
     char names[SQ_TABLE_ROOM], rows[SQ_TABLE_ROOM], waits[SQ_TABLE_ROOM];
+    _Atomic bool tells, owing; /* something was told; and could not be taken back yet */
     pthread_mutex_t tell_lock; /* above `lock`: one tells at a time, or takes back */
     uint64_t known[SQ_KNOWN][2];
 };
@@ -158,7 +159,7 @@ bool hfi_sq_lines_room(struct sq_lines *lines, size_t more);
 bool hfi_sq_tell_waits(struct hfi_conn *conn, struct sq_lines *lines);
 /* The same of those that hold what is waited for. */
 void hfi_sq_tell_holders(struct hfi_conn *conn, const struct sq_lines *lines);
-/* A wait of which others were told is over: before its caller can release anything. */
+/* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
 void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay);
 
 /* ---- hold_seat.c: with hold->lock, but for those that say otherwise ---- */

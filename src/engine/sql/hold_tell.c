@@ -5,7 +5,8 @@
  * at it on, which is when it is a second old; and a row for each lease that somebody waits for. A wait that ends sooner costs
  * nothing.
  *
- * Why nobody is accused falsely: the row of a wait is taken back before its caller can do anything else. So while it is there
+ * Why nobody is accused falsely: the row of a wait is taken back before its caller can do anything else; if that fails, all
+ * rows of the client are, before the next lease of it is released or granted. So while it is there
  * the session has released nothing, and holds all that its tag names: all of a circle that one statement has read exist at
  * one moment. The row of a lease says only which number a lease has: it counts if the tag of a wait names that lease.
  * A process that was killed cannot take back anything. So a row counts only while the connection lives that has told of its
@@ -27,10 +28,16 @@
 #define ROWS_MAX 10000 /* of others: more are not looked at */
 #define VALUES   (2 * (HF_NAME_MAX + HF_LABEL_MAX + HFI_OWNER_LEN) + 160)
 
+/* It is only about circles: nobody waits long for that. */
+static int64_t patience_ms(const struct sq_hold *hold)
+{
+    return hold->conn->conf.op_ms < SQ_CANCEL_MS ? hold->conn->conf.op_ms : SQ_CANCEL_MS;
+}
+
 static bool run(struct sq_hold *hold, struct sq_link *link, const char *template,
                 struct sq_rows *ret_rows)
 {
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), hold->conn->conf.op_ms);
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
     char sql[SQ_SQL_ROOM];
@@ -38,13 +45,13 @@ static bool run(struct sq_hold *hold, struct sq_link *link, const char *template
               hfi_sq_text(link, sql, until_ms, ret_rows ? ret_rows : &rows, &trouble) == HF_OK;
 
     hfi_sq_rows_free(&rows);
-    return ok;
+    return ok || trouble.no_table; /* then there is nothing in it */
 }
 
 static struct sq_link *take(struct sq_hold *hold)
 {
     struct sq_link *link;
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), hold->conn->conf.op_ms);
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
 
     return hfi_sq_take(hold->conn, until_ms, &link, &(hf_error){ .status = HF_OK }) == HF_OK ? link
                                                                                              : NULL;
@@ -81,10 +88,11 @@ static size_t put_line(const struct sq_hold *hold, const struct sq_line *line, c
 static bool tell(struct sq_hold *hold, struct sq_link *link, const struct sq_lines *lines,
                  bool waits)
 {
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), hold->conn->conf.op_ms);
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
     size_t count = 0, at;
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
+    hf_status status = HF_NO_MEMORY;
     bool ok, first = true;
     char *sql;
 
@@ -109,10 +117,13 @@ static bool tell(struct sq_hold *hold, struct sq_link *link, const struct sq_lin
             at += put_line(hold, &lines->all[i], sql + at);
         }
     sql[at] = 0;
-    ok = ok && hfi_sq_text(link, sql, until_ms, &rows, &trouble) == HF_OK;
+    if (ok)
+        status = hfi_sq_text(link, sql, until_ms, &rows, &trouble);
+    if (status == HF_OK || status == HF_UNKNOWN)
+        atomic_store(&hold->tells, true);
     hfi_sq_rows_free(&rows);
     hfi_free(sql);
-    return ok;
+    return status == HF_OK;
 }
 
 /* ---- hearing ------------------------------------------------------------------------------------------------- */
@@ -185,20 +196,26 @@ void hfi_sq_tell_holders(struct hfi_conn *conn, const struct sq_lines *lines)
 
 void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay)
 {
-    const struct hfi_claim *claim = stay->op->claim;
-    struct sq_value owner = sq_bytes(claim->owner, HFI_OWNER_LEN);
-    char template[192], literal[2 * HFI_OWNER_LEN + 32];
+    bool told =
+        stay && stay->told && stay->op->claim->label && strchr(stay->op->claim->label, MARK);
+    char template[192] = "DELETE FROM {W} WHERE client = {C}", literal[2 * HFI_OWNER_LEN + 32];
     struct sq_link *link;
+    struct sq_value owner;
 
-    if (!stay->told || !claim->label || !strchr(claim->label, MARK))
+    if (!atomic_load(&hold->tells) || (!told && !atomic_load(&hold->owing)))
         return;
     pthread_mutex_lock(&hold->tell_lock); /* who looks may be about to tell of it */
-    if (hold->conn->driver->literal(&owner, literal, sizeof literal) && (link = take(hold))) {
-        snprintf(template, sizeof template,
-                 "DELETE FROM {W} WHERE client = {C} AND owner = %s AND label IS NOT NULL",
-                 literal);
-        (void)run(hold, link, template, NULL);
-        hfi_sq_give(link);
+    if (!atomic_exchange(&hold->owing, true) && told) {
+        owner = sq_bytes(stay->op->claim->owner, HFI_OWNER_LEN);
+        if (hold->conn->driver->literal(&owner, literal, sizeof literal))
+            snprintf(template, sizeof template,
+                     "DELETE FROM {W} WHERE client = {C} AND owner = %s AND label IS NOT NULL",
+                     literal);
     }
+    link = take(hold);
+    if (link && run(hold, link, template, NULL))
+        atomic_store(&hold->owing, false);
+    if (link)
+        hfi_sq_give(link);
     pthread_mutex_unlock(&hold->tell_lock);
 }
