@@ -1039,8 +1039,8 @@ HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding
  * words, and the others go on once it releases what it holds. That comes after about a second of
  * waiting (deadlock_check= in the URL; 0s: never). At once: a reader that waits to become the writer of
  * the same name, and who waits for itself without a limit and without a canceller (with one of them it
- * waits as it asked for). mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there
- * only circles within one process are found, and hf_deadlocks() is HF_UNSUPPORTED.
+ * waits as it asked for). mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there circles are
+ * found too, but for those with the `session` of another process, and hf_deadlocks() is HF_UNSUPPORTED.
  *
  * Who waits and who holds is a *session*: a thread; or a scope, for requests that name one; or, by
  * `session` of the request, that of another process. Asynchronous requests without one of the two last

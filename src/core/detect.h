@@ -6,8 +6,8 @@
  * process, and looking takes at most a twentieth of the time. Of each knot (knot.h)
  * exactly one wait ends; it is ended by the process whose it is.
  *
- * An engine that cannot list waiters may at least tell what its own process holds and waits for
- * (hfi_engine.tells_own): then circles within the process are found, and others are not.
+ * An engine that cannot list waiters may at least tell what its own process holds and waits for, and what other processes
+ * have told it (hfi_engine.tells_own): then circles of those are found.
  *
  * A request that waits in the local queue is not seen by other processes. One whose
  * session holds something leaves that queue when it is a second old and goes to the

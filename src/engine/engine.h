@@ -254,7 +254,7 @@ struct hfi_engine {
     int64_t guard_ms; /* taken off every validity, beyond the drift */
     unsigned native;  /* HFI_NATIVE_*: what it does itself, in one step */
     /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process holds
-     * and waits for. A holder's `first` is hfi_claim_number(). */
+     * and waits for, and what others have told it of that. A holder's `first` is hfi_claim_number(). */
     bool tells_own;
 
     /*

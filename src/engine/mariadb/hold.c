@@ -113,6 +113,9 @@ const struct sq_hold_words hfi_ma_hold = {
     .row_try = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
     .row_wait = "SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
+    .waits_live = "SELECT GET_LOCK(CONCAT('holdfast.', LOWER(HEX({C}))), 0)",
+    .waits_sweep = "DELETE FROM {W} WHERE IS_USED_LOCK(CONCAT('holdfast.', LOWER(HEX(client))))"
+                   " IS NULL",
     .key = key,
     .table = table,
     .verify = verify,

@@ -77,6 +77,11 @@ const struct sq_hold_words hfi_pg_hold = {
     .row_try = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE SKIP LOCKED",
     .row_wait = "BEGIN; SELECT 1 FROM {R} WHERE name = {N} FOR UPDATE",
     .row_free = "ROLLBACK",
+    .waits_live = "SELECT pg_advisory_lock_shared({C})::text",
+    .waits_sweep = "DELETE FROM {W} w WHERE NOT EXISTS (SELECT FROM pg_locks l, pg_database d WHERE"
+                   " d.datname = current_database() AND l.database = d.oid AND l.granted AND"
+                   " l.locktype = 'advisory' AND l.objsubid = 1 AND"
+                   " (l.classid::int8 << 32 | l.objid::int8) = w.client)",
     .key = key,
     .table = table,
     .verify = verify,

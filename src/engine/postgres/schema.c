@@ -85,11 +85,12 @@ bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sq
 hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
                        hf_error *err)
 {
-    static const char *const tables[] = { "names", "holders",  "waiters",   "clients",
-                                          "cells", "watchers", "lock_rows", "lock_names" };
+    static const char *const tables[] = { "names",     "holders",    "waiters",
+                                          "clients",   "cells",      "watchers",
+                                          "lock_rows", "lock_names", "lock_waits" };
     struct sq_rows rows = { 0 };
     struct sq_trouble trouble = { .status = HF_OK };
-    char name[PG_NAME_MAX], sql[12 * (PG_NAME_MAX + 64)];
+    char name[PG_NAME_MAX], sql[13 * (PG_NAME_MAX + 64)];
     int len;
     hf_status status;
 

@@ -49,12 +49,14 @@ static hf_status init(struct sq_hold *hold, hf_error *err)
     pthread_condattr_t attr;
 
     pthread_mutex_init(&hold->lock, NULL);
+    pthread_mutex_init(&hold->tell_lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&hold->changed, &attr);
     pthread_condattr_destroy(&attr);
     hold->words->table(conf->schema, conf->prefix, hold->words->names, hold->names);
     hold->words->table(conf->schema, conf->prefix, hold->words->rows, hold->rows);
+    hold->words->table(conf->schema, conf->prefix, "lock_waits", hold->waits);
     hold->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     hold->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (hold->epoll_fd < 0 || hold->kick_fd < 0 ||
@@ -98,6 +100,7 @@ void hfi_sq_hold_close(struct hfi_conn *conn)
     if (hold->kick_fd >= 0)
         close(hold->kick_fd);
     pthread_mutex_destroy(&hold->lock);
+    pthread_mutex_destroy(&hold->tell_lock);
     pthread_cond_destroy(&hold->changed);
     hfi_free(hold);
     conn->hold = NULL;
@@ -207,6 +210,7 @@ static void acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (status == HF_OK) {
         status = acquire_seated(hold, &stay, &err);
         leave(hold, &stay);
+        hfi_sq_take_back(hold, &stay);
     }
     if (status == HF_OK && conn->conf.tokens)
         status = raise_token(conn, op, &err);
@@ -545,10 +549,12 @@ static hf_status free_lock(struct sq_hold *hold, struct sq_seat *seat, struct hf
 static void release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct sq_hold *hold = conn->hold;
-    struct sq_seat *seat = hfi_sq_seat_of(hold, op->claim);
+    struct sq_seat *seat;
     hf_error err = { .status = HF_OK };
     hf_status status = HF_LOST;
 
+    hfi_sq_take_back(hold, NULL);
+    seat = hfi_sq_seat_of(hold, op->claim);
     if (seat) {
         status = free_lock(hold, seat, op->claim, op->deadline_ms, &err);
         hfi_sq_seat_give(hold, seat);

@@ -7,7 +7,8 @@
  *   hold_seat.c     which connection serves whom
  *   hold_watch.c    one thread per store: connections that hang up, waits that must end
  *   hold_text.c     statements: templates of each server, filled in
- *   hold_look.c     who of this process waits for whom, for the detector
+ *   hold_look.c     who waits for whom, for the detector
+ *   hold_tell.c     what processes tell each other for that
  *
  * A *seat* is a connection for locks. mode=row: a lease is a transaction, so a seat has one. mode=session:
  * up to SQ_SEAT_MAX names share a seat. The server lets a session lock again what it has locked, so
@@ -42,7 +43,7 @@
 
 /*
  * What a server is told, in its own words. In templates {K} is the lock's key and {N} the name, as literals;
- * {T} is the table of recorded names and {R} that of rows.
+ * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our number in it, {M} the mode.
  */
 struct sq_hold_words {
     const char *limits; /* name, value: time limits of an operator that are on */
@@ -57,6 +58,8 @@ struct sq_hold_words {
     bool calls; /* what a pair needs is SQ_LOCK_TRY and SQ_LOCK_FREE instead, prepared */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
+    /* hold_tell.c: the connection says that {C} lives, as long as it does; rows of those that do not live go. */
+    const char *waits_live, *waits_sweep;
     /* The key of a name, from a hash of it and of where our tables are. */
     void (*key)(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM]);
     /* Quote a table: `schema` may be "". */
@@ -93,6 +96,7 @@ struct sq_stay {
     int64_t act_ms;       /* when the watch thread has something to do about it */
     int64_t cut_ms;       /* when it loses patience; 0: it was not asked to end yet */
     unsigned asked;
+    bool told; /* other processes have been told of it, or are about to be */
 };
 
 struct sq_hold {
@@ -110,7 +114,9 @@ struct sq_hold {
     pthread_t watcher;
     int epoll_fd, kick_fd;
     int64_t wakes_ms; /* when the watch thread will look by itself */
-    char names[SQ_TABLE_ROOM], rows[SQ_TABLE_ROOM];
+    char names[SQ_TABLE_ROOM], rows[SQ_TABLE_ROOM], waits[SQ_TABLE_ROOM];
+    _Atomic bool tells, owing; /* something was told; and could not be taken back yet */
+    pthread_mutex_t tell_lock; /* above `lock`: one tells at a time, or takes back */
     uint64_t known[SQ_KNOWN][2];
 };
 
@@ -127,9 +133,34 @@ int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name)
 bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
                       char *sql, size_t room);
 
-/* ---- hold_look.c ---- */
+/* ---- hold_look.c, hold_tell.c ---- */
+
+/* A copy: claims are the caller's again when the lock is given back. */
+struct sq_line {
+    bool waits, here; /* here: through this very handle */
+    uint64_t number;  /* hfi_claim_number() */
+    uint32_t len;
+    unsigned char name[HF_NAME_MAX];
+    unsigned char owner[HFI_OWNER_LEN];
+    char label[HF_LABEL_MAX + 1];
+};
+
+struct sq_lines {
+    struct sq_line *all;
+    size_t count, room;
+};
 
 void hfi_sq_hold_look(struct hfi_conn *conn, struct hfi_op *op);
+/* Room for `more` lines. false: no memory. */
+bool hfi_sq_lines_room(struct sq_lines *lines, size_t more);
+
+/* Tell other processes of the waits among `lines` that are here; add what they tell. With tell_lock. false: it did not work, and
+ * only this process is known. */
+bool hfi_sq_tell_waits(struct hfi_conn *conn, struct sq_lines *lines);
+/* The same of those that hold what is waited for. */
+void hfi_sq_tell_holders(struct hfi_conn *conn, const struct sq_lines *lines);
+/* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
+void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay);
 
 /* ---- hold_seat.c: with hold->lock, but for those that say otherwise ---- */
 

@@ -60,6 +60,23 @@ static void about_hosts(const struct report *report, int64_t alive_s)
             "server's system waits, usually two hours; set it to 20");
 }
 
+/* hold_tell.c. If the table is not there, what was said of the tables says so. */
+static void about_circles(const struct report *report, struct sq_hold *hold, struct sq_link *link,
+                          int64_t until_ms)
+{
+    struct sq_trouble trouble = { .status = HF_OK };
+    struct sq_rows rows = { 0 };
+    char sql[SQ_SQL_ROOM];
+
+    if (!hfi_sq_hold_fill(hold, "DELETE FROM {W} WHERE client = 0", NULL, sql, sizeof sql) ||
+        hfi_sq_text(link, sql, until_ms, &rows, &trouble) == HF_OK || trouble.no_table) {
+        hfi_sq_rows_free(&rows);
+        return;
+    }
+    say(report, HF_WARNING, "deadlocks",
+        "found within a process only: this user may not write to the table lock_waits");
+}
+
 hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
                              hf_error *err)
 {
@@ -75,6 +92,7 @@ hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void
     if (status != HF_OK)
         return status;
     about_mode(&report, conn);
+    about_circles(&report, conn->hold, link, until_ms);
     status = hfi_sq_text(link, conn->hold->words->limits, until_ms, &rows, &trouble);
     if (status == HF_OK) {
         about_limits(&report, &rows);

@@ -4,6 +4,7 @@
 
 #include "util/hash.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Where our tables are, and the name: two stores in one database never share a key. */
@@ -52,6 +53,14 @@ static bool put_word(struct sq_hold *hold, char word, const struct hfi_name *nam
         return put(sql, room, at, hold->names);
     case 'R':
         return put(sql, room, at, hold->rows);
+    case 'W':
+        return put(sql, room, at, hold->waits);
+    case 'C':
+        snprintf(text, sizeof text, "%lld", (long long)hold->conn->client);
+        return put(sql, room, at, text);
+    case 'M':
+        snprintf(text, sizeof text, "%d", (int)hold->conn->conf.mode);
+        return put(sql, room, at, text);
     case 'K':
         hash_of(hold->conn, name, hash);
         hold->words->key(hash, text);
@@ -68,7 +77,7 @@ bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct h
     size_t at = 0;
 
     for (const char *c = template; *c; c++) {
-        if (c[0] == '{' && strchr("TRKN", c[1]) && c[2] == '}') {
+        if (c[0] == '{' && strchr("TRKNWCM", c[1]) && c[2] == '}') {
             if (!put_word(hold, c[1], name, sql, room, &at))
                 return false;
             c += 2;

@@ -2,6 +2,7 @@
 --
 -- mode=row: a row for each name, which is there before it is locked, and never changes.
 -- mode=session: which name a user-level lock stands for.
+-- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/hold_tell.c).
 CREATE TABLE IF NOT EXISTS `~lock_rows` (
   name VARBINARY(512) NOT NULL,
   PRIMARY KEY (name)
@@ -10,4 +11,13 @@ CREATE TABLE IF NOT EXISTS `~lock_names` (
   lock_name VARBINARY(64) NOT NULL,
   name VARBINARY(512) NOT NULL,
   PRIMARY KEY (lock_name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;
+CREATE TABLE IF NOT EXISTS `~lock_waits` (
+  client BIGINT NOT NULL,
+  mode INT NOT NULL,
+  owner BINARY(16) NOT NULL,
+  name VARBINARY(512) NOT NULL,
+  number BIGINT NOT NULL,
+  label VARBINARY(127) NULL,
+  KEY client (client)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET binary;

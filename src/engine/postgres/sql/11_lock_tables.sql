@@ -4,3 +4,12 @@
 -- mode=session: which name an advisory lock's number stands for.
 CREATE TABLE IF NOT EXISTS @lock_rows (name bytea PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS @lock_names (lock int8 PRIMARY KEY, name bytea NOT NULL);
+-- Both: waits of sessions that hold something, and (label NULL) leases that somebody waits for (sql/hold_tell.c).
+CREATE TABLE IF NOT EXISTS @lock_waits (
+    client int8 NOT NULL,
+    mode int8 NOT NULL,
+    owner bytea NOT NULL,
+    name bytea NOT NULL,
+    number int8 NOT NULL,
+    label bytea
+);
