@@ -21,6 +21,7 @@ struct liar {
     int fd;
     uint16_t port;
     char error[128];
+    const char *_Atomic next, *_Atomic later; /* replies instead of the error */
     _Atomic unsigned scripts;
     _Atomic unsigned master, epoch;
     pthread_t thread, threads[CONNECTIONS_MAX];
@@ -93,7 +94,12 @@ static void answer(struct liar *liar, int fd, const redisReply *command)
         say(fd, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     else if (strncasecmp(verb, "EVAL", 4) == 0) {
         liar->scripts++;
-        say(fd, "-%s\r\n", liar->error);
+        const char *next = atomic_exchange(&liar->next, NULL);
+
+        if (next || liar->later)
+            say(fd, "%s", next ? next : liar->later);
+        else
+            say(fd, "-%s\r\n", liar->error);
     } else
         say(fd, "+OK\r\n");
 }
@@ -168,6 +174,12 @@ struct liar *liar_sentinel(uint16_t master, unsigned epoch)
     liar->master = master;
     liar->epoch = epoch;
     return liar;
+}
+
+void liar_says(struct liar *liar, const char *next, const char *later)
+{
+    liar->later = later;
+    liar->next = next;
 }
 
 void liar_names(struct liar *liar, uint16_t master)

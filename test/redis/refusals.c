@@ -5,6 +5,7 @@
  * gone the same store goes on.
  */
 #include "bed.h"
+#include "liar.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,6 +352,95 @@ static void names_of_another_version(void **state)
     server_do(server, "DEL hf:{n}");
 }
 
+/* ---- answers that no script of ours gives --------------------------------------------------------- */
+
+#define TEXT(c) "$1\r\n" c "\r\n"
+
+#define GRANTED "*4\r\n" TEXT("G") ":5\r\n:1\r\n:30000\r\n"
+
+static hf_store *open_liar(const struct liar *liar)
+{
+    char at[128];
+
+    snprintf(at, sizeof at, "redis+cluster://127.0.0.1:%u", (unsigned)liar_port(liar));
+    return open_at(at);
+}
+
+static void close_liar(struct liar *liar, hf_store *theirs)
+{
+    liar_says(liar, NULL, "*1\r\n" TEXT("R"));
+    close_hard(theirs);
+    liar_stop(liar);
+}
+
+/* "Queued" in any other shape than `Q next last`: the outcome is unknown, and nobody waits on. */
+static void odd_queues(void **state)
+{
+    static const char *const replies[] = {
+        "*1\r\n" TEXT("Q"),
+        "*2\r\n" TEXT("Q") ":0\r\n",
+        "*3\r\n" TEXT("Q") ":0\r\n" TEXT("5"),
+        "*3\r\n" TEXT("Q") TEXT("0") ":5\r\n",
+        "*3\r\n" TEXT("Q") ":0\r\n*0\r\n",
+        "*3\r\n" TEXT("Q") ":0\r\n$-1\r\n",
+        "*3\r\n" TEXT("Q") ":0\r\n:-1\r\n",
+        "*3\r\n" TEXT("Q") ":0\r\n-ERR\r\n",
+    };
+    struct liar *liar = liar_start("ERR");
+    hf_request request = with_wait(mutex_request("n"), 3000); /* it ends before a heartbeat */
+    hf_store *theirs = open_liar(liar);
+    hf_lease *lease;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        liar_says(liar, replies[i], "*1\r\n" TEXT("N"));
+        EXPECT(HF_UNKNOWN, hf_acquire(theirs, &request, &lease, &contract_error));
+        if (!strstr(contract_error.text, "none of our scripts"))
+            fail_msg("reply %zu: %s", i, contract_error.text);
+    }
+    close_liar(liar, theirs);
+}
+
+/* A list that is too short, things in it that are no answers, and errors in it. */
+static void odd_renewals(void **state)
+{
+    static const struct {
+        const char *reply;
+        hf_status status;
+    } cases[] = {
+        { "*0\r\n", HF_UNKNOWN },
+        { ":1\r\n", HF_UNKNOWN },
+        { "$-1\r\n", HF_UNKNOWN },
+        { "*-1\r\n", HF_UNKNOWN },
+        { "*1\r\n" TEXT("1"), HF_UNKNOWN },
+        { "*1\r\n*1\r\n:1\r\n", HF_UNKNOWN },
+        { "*1\r\n$-1\r\n", HF_UNKNOWN },
+        { "*1\r\n-WRONGTYPE no\r\n", HF_MISMATCH },
+        { "*1\r\n-NOPERM no\r\n", HF_DENIED },
+        { "*1\r\n-nonsense\r\n", HF_CORRUPT },
+        { "*2\r\n:1\r\n:0\r\n", HF_OK },
+        { "*1\r\n:7\r\n", HF_LOST },
+    };
+    struct liar *liar = liar_start("ERR");
+    hf_request request = with_ttl(mutex_request("n"), 30000);
+    hf_store *theirs = open_liar(liar);
+    hf_lease *lease;
+
+    (void)state;
+    liar_says(liar, NULL, GRANTED);
+    lease = take(theirs, &request);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hf_status status;
+
+        liar_says(liar, NULL, cases[i].reply);
+        status = hf_renew(lease, 0, &contract_error);
+        if (status != cases[i].status)
+            fail_msg("case %zu: %s and not %s (%s)", i, hf_status_name(status),
+                     hf_status_name(cases[i].status), contract_error.text);
+    }
+    close_liar(liar, theirs);
+}
+
 #define REFUSAL(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 #define AS_USER(f) cmocka_unit_test_setup_teardown(f, setup_user, teardown)
 
@@ -372,6 +462,8 @@ int main(int argc, char **argv)
         REFUSAL(one_waiter_of_another_version),
         AS_USER(one_waiter_without_rights),
         REFUSAL(names_of_another_version),
+        TEST(odd_queues),
+        TEST(odd_renewals),
     };
 
     bed_main(argc, argv);

@@ -244,6 +244,7 @@ def evicted(case):
                 case.redis('DEL', keys_of('n')[gone])
                 if ask:
                     equal(case.acquire('e', window=5000, **kind)[0], 'Q')
+                    case.call('beat', keys_of('n'), 'e', 5000)  # gives the new keys an expiry
                     for owner in 'bcd':  # told at once: newcomers could keep the list from ever being empty
                         equal(case.call('beat', keys_of('n'), owner, 50000), [['N']])
                         equal(case.acquire(owner, window=50000, **kind)[0], 'Q')

@@ -68,9 +68,9 @@ if full and wait and waiters < sweep and (waiters == 0 or now <= wexp) and
         local need = far
         if wexp <= now + window or waiters == 1 then
             wexp = math.ceil(now + window + SLACK)
+            call('PEXPIREAT', wkey, wexp)
             call('PEXPIREAT', qkey, wexp)
         end
-        call('PEXPIREAT', wkey, wexp) -- always: it may be a new one
         if last / 1000 > need then need = last / 1000 end
         if now > need then need = now end
         if closed > need then need = closed end
