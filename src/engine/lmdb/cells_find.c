@@ -21,25 +21,24 @@
 
 /* ---- pages -------------------------------------------------------------------------- */
 
-static int compare(const void *one, size_t one_len, const void *two, size_t two_len)
+static inline int compare(const unsigned char *one, size_t one_len, const unsigned char *two,
+                          size_t two_len)
 {
+    uint64_t a, b;
     int order;
 
     if (one_len == LM_KEY_NAME && two_len == LM_KEY_NAME) {
-        uint64_t a[2], b[2];
-
-        memcpy(a, one, sizeof a);
-        memcpy(b, two, sizeof b);
-        if (a[0] != b[0])
-            return be64toh(a[0]) < be64toh(b[0]) ? -1 : 1;
-        return a[1] == b[1] ? 0 : be64toh(a[1]) < be64toh(b[1]) ? -1 : 1;
+        memcpy(&a, one, sizeof a);
+        memcpy(&b, two, sizeof b);
+        if (a != b)
+            return be64toh(a) < be64toh(b) ? -1 : 1;
     }
     order = memcmp(one, two, one_len < two_len ? one_len : two_len);
     return order ? order : (int)one_len - (int)two_len;
 }
 
 /* As the tree of cells, or that of free pages, has its keys in order. */
-int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, bool numbers)
+static inline int compare_nodes(const struct lm_node *one, const struct lm_node *two, bool numbers)
 {
     uint64_t x, y;
 
@@ -50,8 +49,13 @@ int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, b
     return x < y ? -1 : x > y;
 }
 
-static bool leaf_node_sound(const struct lm_page *page, int at, const struct lm_node *node,
-                            bool numbers, size_t *ret_size)
+int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, bool numbers)
+{
+    return compare_nodes(one, two, numbers);
+}
+
+static inline bool leaf_node_sound(const struct lm_page *page, int at, const struct lm_node *node,
+                                   bool numbers, size_t *ret_size)
 {
     *ret_size = node->flags & LM_NODE_BIG ? sizeof(uint64_t) : lm_node_size(node);
     return !(node->flags & ~LM_NODE_BIG) &&
@@ -61,10 +65,9 @@ static bool leaf_node_sound(const struct lm_page *page, int at, const struct lm_
 }
 
 /* All nodes are on the page, their keys are in order, and together they fill what is not free. */
-bool hfi_lm_cells_page_whole(const struct lm_page *page, bool numbers)
+static inline bool nodes_sound(const struct lm_page *page, bool leaf, bool numbers)
 {
     const struct lm_node *node, *before = NULL;
-    bool leaf = page->flags == LM_PAGE_LEAF;
     size_t size = 0, sum = 0;
 
     for (int i = 0, count = lm_page_count(page); i < count; i++, before = node) {
@@ -72,11 +75,20 @@ bool hfi_lm_cells_page_whole(const struct lm_page *page, bool numbers)
         if (!node || (leaf && !leaf_node_sound(page, i, node, numbers, &size)))
             return false;
         /* The first of a branch has no key that counts. */
-        if (i > !leaf && hfi_lm_cells_compare(before, node, numbers) >= 0)
+        if (i > !leaf && compare_nodes(before, node, numbers) >= 0)
             return false;
         sum += (sizeof *node + node->key_size + size + 1) & ~(size_t)1;
     }
     return sum == (size_t)(LM_PAGE - page->upper);
+}
+
+bool hfi_lm_cells_page_whole(const struct lm_page *page, bool numbers)
+{
+    bool leaf = page->flags == LM_PAGE_LEAF;
+
+    if (numbers)
+        return nodes_sound(page, leaf, true);
+    return leaf ? nodes_sound(page, true, false) : nodes_sound(page, false, false);
 }
 
 static bool bit(const unsigned char *bits, uint64_t n)
@@ -84,7 +96,7 @@ static bool bit(const unsigned char *bits, uint64_t n)
     return bits[n / 8] >> n % 8 & 1;
 }
 
-/* NULL: it is not such a page. In a write it is looked at as a whole, the first time. */
+/* NULL: it is not such a page. If LMDB will read it, it is looked at as a whole, the first time. */
 static const struct lm_page *page_at(struct lm_cells_view *v, uint64_t number, int level)
 {
     const struct lm_page *page;
@@ -94,7 +106,11 @@ static const struct lm_page *page_at(struct lm_cells_view *v, uint64_t number, i
     page = lm_page_at(v->pages, number, level > 1 ? LM_PAGE_BRANCH : LM_PAGE_LEAF);
     if (!page || !v->taken || bit(v->whole, number))
         return page;
-    if (bit(v->taken, number) || !hfi_lm_cells_page_whole(page, false))
+    if (bit(v->taken, number))
+        return NULL;
+    if (v->looking)
+        return page;
+    if (!hfi_lm_cells_page_whole(page, false))
         return NULL;
     v->whole[number / 8] |= (unsigned char)(1u << number % 8);
     return page;
@@ -135,9 +151,9 @@ static bool within(const struct lm_page *page, int level, const struct lm_node *
 
     if (last < first)
         return true;
-    if (low && (!(node = node_at(page, first)) || hfi_lm_cells_compare(low, node, false) > 0))
+    if (low && (!(node = node_at(page, first)) || compare_nodes(low, node, false) > 0))
         return false;
-    return !high || ((node = node_at(page, last)) && hfi_lm_cells_compare(node, high, false) < 0);
+    return !high || ((node = node_at(page, last)) && compare_nodes(node, high, false) < 0);
 }
 
 /* The way to the first record that is not below this key. */
@@ -276,6 +292,11 @@ bool hfi_lm_cells_value(const struct lm_cells_view *v, const struct lm_page *pag
     return big->number == number && big->flags == LM_PAGE_OVERFLOW && said == count;
 }
 
+static int compare_values(const MDB_val *one, const MDB_val *two)
+{
+    return compare(one->mv_data, one->mv_size, two->mv_data, two->mv_size);
+}
+
 static int record(const struct lm_cells_view *v, const struct lm_cells_path *path, MDB_val *ret_key,
                   MDB_val *ret_value)
 {
@@ -305,7 +326,7 @@ static bool neighbour_sound(struct lm_cells_view *v, struct lm_cells_path path, 
         return moved == 0; /* there is none */
     if (record(v, &path, &its, &value) != 0)
         return false;
-    order = compare(its.mv_data, its.mv_size, key->mv_data, key->mv_size);
+    order = compare_values(&its, key);
     return (by < 0 ? order < 0 : order > 0) &&
            (its.mv_size == LM_CELL_COUNTER_LEN ||
             hfi_lm_cell_parse(&its, &value, v->sealed, &found) == 0);
@@ -326,32 +347,38 @@ int hfi_lm_cells_find(struct lm_cells_view *v, const MDB_val *key, MDB_val *ret)
         rc = record(v, &path, &its, ret);
         if (rc != 0)
             return rc;
-        if (compare(its.mv_data, its.mv_size, key->mv_data, key->mv_size) == 0)
+        if (compare_values(&its, key) == 0)
             return 0;
     }
     return neighbour_sound(v, path, key, -1) && neighbour_sound(v, path, key, 1) ? MDB_NOTFOUND
                                                                                  : LM_E_CORRUPT;
 }
 
-/* From the first record that is not below this key, for hfi_lm_cells_next(). */
+/* From the first record that is not below this key, for hfi_lm_cells_next(). LMDB does not come there. */
 int hfi_lm_cells_from(struct lm_cells_view *v, const MDB_val *key, struct lm_cells_path *ret)
 {
+    bool sound;
+
+    v->looking = true;
     ret->depth = 0;
-    return v->main.depth == 0 || way(v, key, ret) ? 0 : LM_E_CORRUPT;
+    sound = v->main.depth == 0 || way(v, key, ret);
+    v->looking = false;
+    return sound ? 0 : LM_E_CORRUPT;
 }
 
 int hfi_lm_cells_next(struct lm_cells_view *v, struct lm_cells_path *path, MDB_val *ret_key,
                       MDB_val *ret_value)
 {
-    int moved, rc;
+    int moved = 1, rc;
 
     if (path->depth == 0)
         return MDB_NOTFOUND;
-    if (path->steps[path->depth - 1].at >= lm_page_count(path->steps[path->depth - 1].page)) {
+    v->looking = true;
+    if (path->steps[path->depth - 1].at >= lm_page_count(path->steps[path->depth - 1].page))
         moved = step(v, path, 1);
-        if (moved <= 0)
-            return moved == 0 ? MDB_NOTFOUND : LM_E_CORRUPT;
-    }
+    v->looking = false;
+    if (moved <= 0)
+        return moved == 0 ? MDB_NOTFOUND : LM_E_CORRUPT;
     rc = record(v, path, ret_key, ret_value);
     path->steps[path->depth - 1].at++;
     return rc;

@@ -75,6 +75,7 @@ struct lm_cells_view {
     unsigned char
         *taken; /* a bit for each page: free, or of the tree of free pages; NULL: a read */
     unsigned char *whole; /* and: looked at in this transaction */
+    bool looking;         /* LMDB will not read what we do */
     int deletions;        /* of this transaction */
     bool sealed;          /* records have checksums; false: not known yet, or they have none */
 };
