@@ -16,13 +16,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define VERSION_KEY "v" /* shorter than any hash */
-#define HAS_END     0x8000u
-#define HAS_SUM     0x4000u
-#define HEAD        10 /* version and length */
-#define SUM         4
+#define HAS_END 0x8000u
+#define HAS_SUM 0x4000u
+#define HEAD    10 /* version and length */
+#define SUM     4
 
-_Static_assert(sizeof VERSION_KEY - 1 == LM_CELL_COUNTER_LEN, "as lm.h says");
+_Static_assert(sizeof LM_CELL_COUNTER - 1 == LM_CELL_COUNTER_LEN, "as lm.h says");
 
 static uint32_t checksum(const void *key, const unsigned char *at, size_t len)
 {
@@ -69,38 +68,24 @@ int hfi_lm_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, str
     return sum == checksum(key->mv_data, at, value->mv_size) ? 0 : LM_E_CORRUPT;
 }
 
-/* The counter of versions; 0: the store is empty. *ret_sealed: its records have checksums, as it has. */
-int hfi_lm_cell_counter_get(MDB_txn *txn, MDB_dbi dbi, uint64_t *ret_version, bool *ret_sealed)
+/* The counter of versions. *ret_sealed: the records of the store have checksums, as it has. */
+int hfi_lm_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed)
 {
-    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY },
-            value;
-    MDB_stat stat;
     uint32_t sum;
-    int rc = mdb_get(txn, dbi, &key, &value);
 
-    *ret_version = 0;
-    *ret_sealed = true;
-    if (rc == MDB_NOTFOUND) {
-        rc = mdb_stat(txn, dbi, &stat);
-        return rc != 0 || stat.ms_entries == 0 ? rc : LM_E_CORRUPT;
-    }
-    if (rc != 0)
-        return rc;
-    *ret_sealed = value.mv_size == sizeof *ret_version + SUM;
-    if (value.mv_size != sizeof *ret_version && !*ret_sealed)
+    *ret_sealed = value->mv_size == sizeof *ret_version + SUM;
+    if (value->mv_size != sizeof *ret_version && !*ret_sealed)
         return LM_E_CORRUPT;
-    memcpy(ret_version, value.mv_data, sizeof *ret_version);
-    if (*ret_sealed) {
-        memcpy(&sum, (const char *)value.mv_data + sizeof *ret_version, SUM);
-        if (sum != hfi_checksum(ret_version, sizeof *ret_version))
-            return LM_E_CORRUPT;
-    }
-    return 0;
+    memcpy(ret_version, value->mv_data, sizeof *ret_version);
+    if (!*ret_sealed)
+        return 0;
+    memcpy(&sum, (const char *)value->mv_data + sizeof *ret_version, SUM);
+    return sum == hfi_checksum(ret_version, sizeof *ret_version) ? 0 : LM_E_CORRUPT;
 }
 
 int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
 {
-    MDB_val key = { .mv_size = sizeof VERSION_KEY - 1, .mv_data = (void *)(uintptr_t)VERSION_KEY };
+    MDB_val key = { .mv_size = LM_CELL_COUNTER_LEN, .mv_data = (void *)(uintptr_t)LM_CELL_COUNTER };
     unsigned char bytes[sizeof version + SUM];
     MDB_val value = { .mv_size = sizeof bytes, .mv_data = bytes };
     uint32_t sum = hfi_checksum(&version, sizeof version);
@@ -108,24 +93,6 @@ int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
     memcpy(bytes, &version, sizeof version);
     memcpy(bytes + sizeof version, &sum, SUM);
     return mdb_put(txn, dbi, &key, &value, 0);
-}
-
-/* It is not there. Is it really? A key that was changed is still beside where it should be: so all must be sound. */
-int hfi_lm_cell_check_absent(MDB_txn *txn, MDB_dbi dbi, bool sealed)
-{
-    struct lm_found found;
-    MDB_val key, value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbi, &cursor);
-
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-        if (key.mv_size != sizeof VERSION_KEY - 1 &&
-            (rc = hfi_lm_cell_parse(&key, &value, sealed, &found)) != 0)
-            break;
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 int hfi_lm_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],

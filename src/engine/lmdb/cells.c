@@ -54,8 +54,6 @@ static hf_status failed(struct lm_depot *d, int rc, hf_error *err);
 static hf_status open_cells(struct lm_depot *d, hf_error *err)
 {
     char path[64];
-    uint64_t unknown = 0;
-    struct stat st;
     MDB_txn *txn;
     bool created;
     int fd, rc;
@@ -63,9 +61,11 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
 
     if (status != HF_OK)
         return status;
-    if (fstat(fd, &st) == 0 && st.st_size > 0 && !hfi_lm_cells_sound(fd, true, &unknown)) {
+    rc = hfi_lm_cells_map(&d->cells_view, fd);
+    if (rc != 0) {
         close(fd);
-        return failed(d, LM_E_CORRUPT, err);
+        hfi_lm_cells_close(d);
+        return failed(d, rc, err);
     }
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (!LM_CELLS_GUARD(d)) {
@@ -104,7 +104,7 @@ void hfi_lm_cells_close(struct lm_depot *d)
     if (d->cells)
         mdb_env_close(d->cells);
     d->cells = NULL;
-    d->cells_txn = 0;
+    hfi_lm_cells_unmap(&d->cells_view);
 }
 
 static hf_status failed(struct lm_depot *d, int rc, hf_error *err)
@@ -133,6 +133,7 @@ static hf_status enter(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
 
 /* ---- transactions --------------------------------------------------------------------- */
 
+/* `txn`: NULL in a read, which does without LMDB. */
 typedef int cells_body(struct lm_depot *d, MDB_txn *txn, void *arg);
 
 static int attempt(struct lm_depot *d, bool write, cells_body *body, void *arg)
@@ -143,14 +144,17 @@ static int attempt(struct lm_depot *d, bool write, cells_body *body, void *arg)
     if (!LM_CELLS_GUARD(d))
         return LM_E_CORRUPT;
     rc = mdb_env_get_fd(d->cells, &fd);
-    if (rc == 0 && !hfi_lm_cells_sound(fd, write, &d->cells_txn))
-        rc = LM_E_CORRUPT;
     if (rc == 0)
-        rc = mdb_txn_begin(d->cells, NULL, write ? 0 : MDB_RDONLY, &txn);
+        rc = hfi_lm_cells_begin(&d->cells_view, fd, write);
+    if (rc == 0 && !write)
+        rc = body(d, NULL, arg);
+    if (rc != 0 || !write)
+        return rc;
+    rc = mdb_txn_begin(d->cells, NULL, 0, &txn);
     if (rc != 0)
         return rc;
     rc = body(d, txn, arg);
-    if (rc != 0 || !write) {
+    if (rc != 0) {
         mdb_txn_abort(txn);
         return rc == LM_STOP ? 0 : rc;
     }
@@ -169,27 +173,43 @@ static int run(struct lm_depot *d, bool write, cells_body *body, void *arg)
 
 /* ---- records ------------------------------------------------------------------------ */
 
-/* The record of this name; version 0: there is none. */
-static int get(struct lm_depot *d, MDB_txn *txn, const struct hfi_name *name, struct lm_found *ret)
+static MDB_val key_of(const uint64_t hash[2])
 {
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)name->hash }, value;
-    bool sealed, few = false;
+    return (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
+}
+
+/* The counter of versions; 0: the store is empty. Also learns whether its records have checksums. */
+static int counter_get(struct lm_cells_view *v, uint64_t *ret_version)
+{
+    MDB_val key = { .mv_size = LM_CELL_COUNTER_LEN, .mv_data = (void *)(uintptr_t)LM_CELL_COUNTER },
+            value;
+    int rc;
+
+    *ret_version = 0;
+    if (v->main.entries == 0) {
+        v->sealed = true;
+        return v->main.depth == 0 ? 0 : LM_E_CORRUPT;
+    }
+    rc = hfi_lm_cells_find(v, &key, &value);
+    if (rc != 0)
+        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+    return hfi_lm_cell_counter_parse(&value, ret_version, &v->sealed);
+}
+
+/* The record of this name; version 0: there is none. */
+static int get(struct lm_depot *d, const struct hfi_name *name, struct lm_found *ret)
+{
+    struct lm_cells_view *v = &d->cells_view;
+    MDB_val key = key_of(name->hash), value;
     uint64_t counter;
-    int fd, rc = mdb_env_get_fd(d->cells, &fd);
+    int rc = v->sealed ? 0 : counter_get(v, &counter);
 
     *ret = (struct lm_found){ .end_ms = HFI_NEVER };
-    if (rc == 0 && !hfi_lm_cells_sound_way(fd, (const unsigned char *)name->hash, &few))
-        rc = LM_E_CORRUPT;
     if (rc == 0)
-        rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &sealed);
+        rc = hfi_lm_cells_find(v, &key, &value);
     if (rc != 0)
-        return rc;
-    rc = mdb_get(txn, d->cells_dbi, &key, &value);
-    if (rc != 0)
-        return rc != MDB_NOTFOUND ? rc
-               : few              ? hfi_lm_cell_check_absent(txn, d->cells_dbi, sealed)
-                                  : 0;
-    rc = hfi_lm_cell_parse(&key, &value, sealed, ret);
+        return rc == MDB_NOTFOUND ? 0 : rc;
+    rc = hfi_lm_cell_parse(&key, &value, v->sealed, ret);
     if (rc != 0)
         return rc;
     if (ret->name_len != name->len || memcmp(ret->name, name->bytes, name->len) != 0)
@@ -197,14 +217,15 @@ static int get(struct lm_depot *d, MDB_txn *txn, const struct hfi_name *name, st
     return 0;
 }
 
-static int del(MDB_txn *txn, MDB_dbi dbi, const struct hfi_name *name)
+static int del(struct lm_depot *d, MDB_txn *txn, const uint64_t hash[2])
 {
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)name->hash };
+    MDB_val key = key_of(hash);
 
-    return mdb_del(txn, dbi, &key, NULL);
+    return hfi_lm_cells_around(&d->cells_view, &key) ? mdb_del(txn, d->cells_dbi, &key, NULL)
+                                                     : LM_E_CORRUPT;
 }
 
-static int put(MDB_txn *txn, MDB_dbi dbi, struct hfi_op *op, int64_t now_ms)
+static int put(struct lm_depot *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
 {
     const struct hfi_name *name = &op->u.cell.name;
     struct lm_found record = { .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
@@ -212,15 +233,16 @@ static int put(MDB_txn *txn, MDB_dbi dbi, struct hfi_op *op, int64_t now_ms)
                                .name_len = (uint16_t)name->len,
                                .bytes = { .mv_size = op->u.cell.len,
                                           .mv_data = (void *)(uintptr_t)op->u.cell.bytes } };
-    bool sealed;
-    int rc = hfi_lm_cell_counter_get(txn, dbi, &record.version, &sealed);
+    int rc = counter_get(&d->cells_view, &record.version);
 
-    if (rc == 0 && !sealed)
-        rc = hfi_lm_cell_seal_all(txn, dbi);
+    if (rc == 0 && !d->cells_view.sealed)
+        rc = hfi_lm_cells_audit(&d->cells_view);
+    if (rc == 0 && !d->cells_view.sealed)
+        rc = hfi_lm_cell_seal_all(txn, d->cells_dbi);
     if (rc == 0)
-        rc = hfi_lm_cell_counter_put(txn, dbi, ++record.version);
+        rc = hfi_lm_cell_counter_put(txn, d->cells_dbi, ++record.version);
     if (rc == 0)
-        rc = hfi_lm_cell_put(txn, dbi, name->hash, &record);
+        rc = hfi_lm_cell_put(txn, d->cells_dbi, name->hash, &record);
     if (rc == 0)
         op->u.cell.ret_version = record.version;
     return rc;
@@ -232,36 +254,36 @@ static void will_change(struct lm_depot *d, struct change *change, uint64_t hash
     change->bells[change->bell_count++] = hfi_lm_cell_bell(d, hash);
 }
 
-/* Look at a few records from where the last write stopped, and remove those that are past their end. */
-static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, int64_t now_ms)
+/*
+ * Look at a few records from where the last write stopped, and remove those that are past their end. As they were
+ * before this transaction, so not the one that it is about.
+ */
+static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, const uint64_t own[2],
+                 int64_t now_ms)
 {
-    uint64_t *at = d->header->cells_sweep;
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = at }, value;
+    struct lm_cells_view *v = &d->cells_view;
+    uint64_t *at = d->header->cells_sweep, hash[2];
+    MDB_val key = key_of(at), value;
+    struct lm_cells_path path;
     struct lm_found found;
-    MDB_cursor *cursor;
-    uint64_t hash, counter;
-    bool sealed;
-    int rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &sealed);
+    int rc = hfi_lm_cells_from(v, &key, &path);
 
-    if (rc == 0)
-        rc = mdb_cursor_open(txn, d->cells_dbi, &cursor);
-    if (rc != 0)
-        return rc;
-    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-    for (int i = 0; rc == 0 && i < SWEEP_LOOKS; i++) {
-        if (hfi_lm_cell_parse(&key, &value, sealed, &found) == 0 && found.end_ms <= now_ms) {
-            memcpy(&hash, key.mv_data, sizeof hash);
-            will_change(d, change, hash);
-            rc = mdb_cursor_del(cursor, 0);
+    for (int i = 0; rc == 0 && i <= SWEEP_LOOKS; i++) {
+        rc = hfi_lm_cells_next(v, &path, &key, &value);
+        if (rc != 0 || key.mv_size != LM_KEY_NAME)
+            continue;
+        memcpy(hash, key.mv_data, sizeof hash);
+        if (i == SWEEP_LOOKS) {
+            memcpy(at, hash, sizeof hash);
+        } else if (memcmp(hash, own, sizeof hash) != 0 &&
+                   hfi_lm_cell_parse(&key, &value, v->sealed, &found) == 0 &&
+                   found.end_ms <= now_ms) {
+            will_change(d, change, hash[0]);
+            rc = del(d, txn, hash);
         }
-        if (rc == 0)
-            rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
-    if (rc == 0 && key.mv_size == LM_KEY_NAME)
-        memcpy(at, key.mv_data, LM_KEY_NAME);
-    else if (rc == MDB_NOTFOUND)
+    if (rc == MDB_NOTFOUND)
         memset(at, 0, LM_KEY_NAME); /* from the beginning, the next time */
-    mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
@@ -270,7 +292,7 @@ static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, int64_
 /* It is past its end: remove it, so that it stays absent. Under the mutex. */
 static int remove_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 {
-    return del(txn, d->cells_dbi, arg);
+    return del(d, txn, ((const struct hfi_name *)arg)->hash);
 }
 
 static int remove_ended(struct lm_depot *d, const struct hfi_name *name)
@@ -295,8 +317,9 @@ struct look {
 static int look_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 {
     struct look *l = arg;
-    int rc = get(d, txn, l->name, l->found);
+    int rc = get(d, l->name, l->found);
 
+    (void)txn;
     if (rc != 0 || !l->found->version)
         return rc;
     l->ended = l->found->end_ms <= wall_ms();
@@ -379,10 +402,10 @@ static int swap_body(struct lm_depot *d, MDB_txn *txn, void *arg)
     struct hfi_op *op = s->op;
     int64_t now_ms = wall_ms();
     struct lm_found found;
-    int rc = get(d, txn, &op->u.cell.name, &found);
+    int rc = get(d, &op->u.cell.name, &found);
 
     if (rc == 0 && found.version && found.end_ms <= now_ms) {
-        rc = del(txn, d->cells_dbi, &op->u.cell.name);
+        rc = del(d, txn, op->u.cell.name.hash);
         found.version = 0;
         s->change.commit = true; /* also if that is all */
     }
@@ -391,13 +414,13 @@ static int swap_body(struct lm_depot *d, MDB_txn *txn, void *arg)
     op->u.cell.ret_version = found.version;
     s->other = found.version != op->u.cell.version;
     if (!s->other && op->u.cell.bytes)
-        rc = put(txn, d->cells_dbi, op, now_ms);
+        rc = put(d, txn, op, now_ms);
     else if (!s->other && found.version)
-        rc = del(txn, d->cells_dbi, &op->u.cell.name);
+        rc = del(d, txn, op->u.cell.name.hash);
     else if (!s->change.commit)
         return LM_STOP;
     will_change(d, &s->change, op->u.cell.name.hash[0]);
-    return rc == 0 ? sweep(d, txn, &s->change, now_ms) : rc;
+    return rc == 0 ? sweep(d, txn, &s->change, op->u.cell.name.hash, now_ms) : rc;
 }
 
 void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
@@ -427,26 +450,28 @@ void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 static int count_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 {
     struct lm_cells_report *report = arg;
+    struct lm_cells_view *v = &d->cells_view;
+    MDB_val key = { .mv_size = 0, .mv_data = "" }, value;
+    struct lm_cells_path path;
     struct lm_found found;
-    MDB_val key, value;
-    MDB_cursor *cursor;
     uint64_t counter;
-    int rc = hfi_lm_cell_counter_get(txn, d->cells_dbi, &counter, &report->sealed);
+    int rc = hfi_lm_cells_audit(v);
 
+    (void)txn;
     if (rc == 0)
-        rc = mdb_cursor_open(txn, d->cells_dbi, &cursor);
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+        rc = counter_get(v, &counter);
+    if (rc == 0)
+        rc = hfi_lm_cells_from(v, &key, &path);
+    report->sealed = v->sealed;
+    while (rc == 0 && (rc = hfi_lm_cells_next(v, &path, &key, &value)) == 0) {
         if (key.mv_size == LM_CELL_COUNTER_LEN)
             continue;
         report->cells++;
-        if (hfi_lm_cell_parse(&key, &value, report->sealed, &found) == 0)
+        if (hfi_lm_cell_parse(&key, &value, v->sealed, &found) == 0)
             continue;
         if (report->damaged++ == 0)
             hfi_quote_name(found.name, found.name_len, report->first, sizeof report->first);
     }
-    mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
@@ -456,7 +481,7 @@ hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm
 {
     struct stat st;
     hf_status status;
-    int fd, rc;
+    int rc;
 
     memset(ret, 0, sizeof *ret);
     if (fstatat(d->dir_fd, "cells.mdb", &st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -464,11 +489,7 @@ hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm
     status = enter(d, deadline_ms, err);
     if (status != HF_OK)
         return status;
-    rc = mdb_env_get_fd(d->cells, &fd);
-    if (rc == 0 && !hfi_lm_cells_sound_file(fd))
-        rc = LM_E_CORRUPT;
-    if (rc == 0)
-        rc = run(d, false, count_body, ret);
+    rc = run(d, false, count_body, ret);
     hfi_lm_unlock_cells(d);
     return rc == 0 ? HF_OK : failed(d, rc, err);
 }

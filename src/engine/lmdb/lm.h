@@ -14,6 +14,7 @@
 #define HFI_LM_H
 
 #include "engine/lmdb/layout.h"
+#include "engine/lmdb/pages.h"
 
 #include "util/clock.h"
 
@@ -64,6 +65,30 @@ struct lm_watch {
     int fd; /* pidfd; -1: vacant */
 };
 
+/* The file of the cells, as it was when the transaction began; see cells_sound.c. */
+struct lm_cells_view {
+    const char *pages; /* a mapping of our own */
+    uint64_t backed;   /* pages that the file has */
+    uint64_t txn;      /* the last transaction that we saw in it */
+    uint64_t last_page;
+    struct lm_tree free, main;
+    unsigned char
+        *taken; /* a bit for each page: free, or of the tree of free pages; NULL: a read */
+    unsigned char *whole; /* and: looked at in this transaction */
+    bool looking;         /* LMDB will not read what we do */
+    int deletions;        /* of this transaction */
+    bool sealed;          /* records have checksums; false: not known yet, or they have none */
+};
+
+/* From the root to a leaf. */
+struct lm_cells_path {
+    int depth;
+    struct {
+        const struct lm_page *page;
+        int at;
+    } steps[LM_DEPTH_MAX];
+};
+
 struct lm_depot {
     struct lm_depot *next; /* in the process's list */
     unsigned refs;
@@ -95,7 +120,7 @@ struct lm_depot {
     jmp_buf cells_damaged; /* under header->cells_mutex */
     MDB_env *cells;        /* opened on first use, under `local` */
     MDB_dbi cells_dbi;
-    uint64_t cells_txn; /* the last transaction that we saw in it */
+    struct lm_cells_view cells_view;
 
     struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
     uint64_t claim_count;
@@ -432,7 +457,8 @@ struct lm_cells_report {
 hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm_cells_report *ret,
                               hf_error *err);
 /* cell_records.c */
-#define LM_CELL_COUNTER_LEN 1 /* of the counter's key: shorter than any hash */
+#define LM_CELL_COUNTER     "v" /* the key of the counter of versions: shorter than any hash */
+#define LM_CELL_COUNTER_LEN 1
 /* A record, as it lies in LMDB's pages. */
 struct lm_found {
     uint64_t version; /* 0: there is none */
@@ -443,17 +469,27 @@ struct lm_found {
 };
 /* `sealed`: of a store whose records have checksums. If that is wrong, the rest of *ret is what it would be. */
 int hfi_lm_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lm_found *ret);
-int hfi_lm_cell_counter_get(MDB_txn *txn, MDB_dbi dbi, uint64_t *ret_version, bool *ret_sealed);
+int hfi_lm_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed);
 int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version);
-int hfi_lm_cell_check_absent(MDB_txn *txn, MDB_dbi dbi, bool sealed);
 int hfi_lm_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
                     const struct lm_found *record);
 int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
 /* cells_sound.c */
 #define HFI_LM_CELLS_MAP ((size_t)1 << 30)
-bool hfi_lm_cells_sound_file(int fd);
-bool hfi_lm_cells_sound(int fd, bool write, uint64_t *seen);
-bool hfi_lm_cells_sound_way(int fd, const unsigned char hash[LM_KEY_NAME], bool *ret_few);
+int hfi_lm_cells_map(struct lm_cells_view *v, int fd); /* and look at all pages */
+void hfi_lm_cells_unmap(struct lm_cells_view *v);
+int hfi_lm_cells_begin(struct lm_cells_view *v, int fd, bool write);
+int hfi_lm_cells_audit(const struct lm_cells_view *v); /* all pages, however many */
+/* cells_find.c */
+int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, bool numbers);
+bool hfi_lm_cells_page_whole(const struct lm_page *page, bool numbers);
+bool hfi_lm_cells_value(const struct lm_cells_view *v, const struct lm_page *page,
+                        const struct lm_node *node, MDB_val *ret);
+int hfi_lm_cells_find(struct lm_cells_view *v, const MDB_val *key, MDB_val *ret);
+int hfi_lm_cells_from(struct lm_cells_view *v, const MDB_val *key, struct lm_cells_path *ret);
+int hfi_lm_cells_next(struct lm_cells_view *v, struct lm_cells_path *path, MDB_val *ret_key,
+                      MDB_val *ret_value);
+bool hfi_lm_cells_around(struct lm_cells_view *v, const MDB_val *key); /* before it is deleted */
 /* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
 hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
                            uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);

@@ -11,52 +11,20 @@
  * found, the way to the place where it would be must be sound.
  */
 #include "engine/lmdb/lm.h"
+#include "engine/lmdb/pages.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The head of a meta page of LMDB's data format 1 (lmdb 0.9; another version is refused by LMDB). */
-#define META_MAGIC   0xBEEFC0DEu
-#define META_VERSION 1u
-
-#define PAGE_BRANCH 0x01
-#define PAGE_LEAF   0x02
-
-struct page {
-    uint64_t number;
-    uint16_t pad, flags, lower, upper;
-};
-
-struct meta_db {
-    uint32_t page_size;
-    uint16_t flags, depth;
-    uint64_t branch_pages, leaf_pages, overflow_pages, entries, root;
-};
-
-struct meta {
-    struct page page;
-    uint32_t magic, version;
-    uint64_t address, map_size;
-    struct meta_db free, main;
-    uint64_t last_page;
-    _Atomic uint64_t txn;
-};
-
-_Static_assert(offsetof(struct meta, txn) == 144, "as LMDB has it");
-
-static const struct meta *meta_at(const char *pages, int which)
+static const struct lm_meta *newest(const char *pages)
 {
-    return (const struct meta *)(const void *)(pages + (size_t)LM_PAGE * (size_t)which);
+    return lm_meta_at(pages,
+                      atomic_load_explicit(&lm_meta_at(pages, 0)->txn, memory_order_relaxed) <
+                          atomic_load_explicit(&lm_meta_at(pages, 1)->txn, memory_order_relaxed));
 }
 
-static const struct meta *newest(const char *pages)
-{
-    return meta_at(pages, atomic_load_explicit(&meta_at(pages, 0)->txn, memory_order_relaxed) <
-                              atomic_load_explicit(&meta_at(pages, 1)->txn, memory_order_relaxed));
-}
-
-static bool db_sound(const struct meta_db *db, const struct meta *meta)
+static bool db_sound(const struct lm_tree *db, const struct lm_meta *meta)
 {
     if (db->root == UINT64_MAX)
         return true; /* an empty tree */
@@ -65,11 +33,12 @@ static bool db_sound(const struct meta_db *db, const struct meta *meta)
 
 static bool metas_sound(const char *pages)
 {
-    const struct meta *meta = newest(pages);
+    const struct lm_meta *meta = newest(pages);
 
-    return meta_at(pages, 0)->magic == META_MAGIC && meta_at(pages, 1)->magic == META_MAGIC &&
-           meta->version == META_VERSION && meta->free.page_size == LM_PAGE &&
-           db_sound(&meta->free, meta) && db_sound(&meta->main, meta);
+    return lm_meta_at(pages, 0)->magic == LM_META_MAGIC &&
+           lm_meta_at(pages, 1)->magic == LM_META_MAGIC && meta->version == LM_META_VERSION &&
+           meta->free.page_size == LM_PAGE && db_sound(&meta->free, meta) &&
+           db_sound(&meta->main, meta);
 }
 
 /* Before LMDB may look for anything in a file that is not ours. It would make it as long as it needs for its
@@ -86,13 +55,13 @@ bool hfi_lm_sound_file(struct lm_depot *d)
 bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR }, value;
-    const struct page *page;
+    const struct lm_page *page;
     char copy[LM_PAGE];
 
     d->pages = NULL;
     if (mdb_get(txn, d->dbi, &key, &value) != 0)
         return false;
-    page = (const struct page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LM_PAGE - 1));
+    page = (const struct lm_page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LM_PAGE - 1));
     if (page->number < 2 || page->number >= d->map_size / LM_PAGE ||
         pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LM_PAGE)) !=
             (ssize_t)sizeof copy ||
@@ -132,7 +101,7 @@ void hfi_lm_sound_committed(struct lm_depot *d)
  */
 bool hfi_lm_sound_room(struct lm_depot *d)
 {
-    const struct meta *meta = newest(d->pages);
+    const struct lm_meta *meta = newest(d->pages);
     uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages +
                     meta->free.overflow_pages + meta->main.branch_pages + meta->main.leaf_pages +
                     meta->main.overflow_pages;
@@ -149,60 +118,32 @@ bool hfi_lm_sound_room(struct lm_depot *d)
  * true place is further right, the right one compares as larger but is not; if left, the left
  * one). So if both neighbours are sound, keys included, nothing was missed.
  */
-struct node {
-    uint16_t size_low, size_high, flags,
-        key_size; /* of a branch: the first three are a page number */
-    unsigned char key[];
-};
-
-/* Page `number` with its header as it must be; NULL: it is not. */
-static const struct page *page_at(const struct lm_depot *d, uint64_t number, uint16_t flags)
+/* NULL: it is not such a page. */
+static const struct lm_page *page_at(const struct lm_depot *d, uint64_t number, uint16_t flags)
 {
-    const struct page *page = (const struct page *)(const void *)(d->pages + number * LM_PAGE);
-
-    if (number < 2 || number >= d->map_size / LM_PAGE || page->number != number ||
-        page->flags != flags || page->lower <= sizeof *page || page->lower > page->upper ||
-        page->upper > LM_PAGE || page->lower & 1)
-        return NULL;
-    return page;
+    return number < 2 || number >= d->map_size / LM_PAGE ? NULL
+                                                         : lm_page_at(d->pages, number, flags);
 }
 
-static const uint16_t *offsets_of(const struct page *page)
+static const struct lm_node *node_at(const struct lm_page *page, int at)
 {
-    return (const uint16_t *)(page + 1);
+    return lm_node_at(page, at, LM_KEY_FULL);
 }
 
-static int count_of(const struct page *page)
+static bool record_sound(const struct lm_page *page, int at)
 {
-    return (page->lower - (int)sizeof *page) / 2;
-}
-
-/* A node whose key can be read; NULL: it is not on the page. */
-static const struct node *node_at(const struct page *page, int at)
-{
-    uint16_t offset = offsets_of(page)[at];
-    const struct node *node = (const struct node *)(const void *)((const char *)page + offset);
-
-    if (offset < page->upper || offset + sizeof *node > LM_PAGE || node->key_size > LM_KEY_FULL ||
-        offset + sizeof *node + node->key_size > LM_PAGE)
-        return NULL;
-    return node;
-}
-
-static bool record_sound(const struct page *page, int at)
-{
-    const struct node *node = node_at(page, at);
+    const struct lm_node *node = node_at(page, at);
     size_t size;
 
     if (!node)
         return false;
-    size = node->size_low | (size_t)node->size_high << 16;
-    return offsets_of(page)[at] + sizeof *node + node->key_size + size <= LM_PAGE &&
+    size = lm_node_size(node);
+    return lm_node_offset(page, at) + sizeof *node + node->key_size + size <= LM_PAGE &&
            hfi_lm_record_sound(node->key, node->key_size, node->key + node->key_size, size);
 }
 
 /* As LMDB compares: bytes, then length. */
-static int compare(const struct node *node, const uint64_t hash[2])
+static int compare(const struct lm_node *node, const uint64_t hash[2])
 {
     int order =
         memcmp(node->key, hash, node->key_size < LM_KEY_NAME ? node->key_size : LM_KEY_NAME);
@@ -211,13 +152,13 @@ static int compare(const struct node *node, const uint64_t hash[2])
 }
 
 /* How many nodes from `first` on are not larger than the name's key; -1: a node is not on the page. */
-static int search(const struct page *page, int first, const uint64_t hash[2])
+static int search(const struct lm_page *page, int first, const uint64_t hash[2])
 {
-    int low = first, high = count_of(page);
+    int low = first, high = lm_page_count(page);
 
     while (low < high) {
         int middle = (low + high) / 2;
-        const struct node *node = node_at(page, middle);
+        const struct lm_node *node = node_at(page, middle);
 
         if (!node)
             return -1;
@@ -259,26 +200,26 @@ static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
 bool hfi_lm_sound_way(struct lm_txn *t, const uint64_t hash[2])
 {
     const struct lm_depot *d = t->depot;
-    const struct meta *meta = newest(d->pages);
+    const struct lm_meta *meta = newest(d->pages);
     uint64_t number = meta->main.root;
-    const struct page *page;
+    const struct lm_page *page;
     int at;
 
     if (number == UINT64_MAX)
         return true;
     for (int level = meta->main.depth; level > 1; level--) {
-        const struct node *node;
+        const struct lm_node *node;
 
-        page = page_at(d, number, PAGE_BRANCH);
+        page = page_at(d, number, LM_PAGE_BRANCH);
         if (!page || (at = search(page, 1, hash)) < 1 || !(node = node_at(page, at - 1)))
             return false;
-        number = node->size_low | (uint64_t)node->size_high << 16 | (uint64_t)node->flags << 32;
+        number = lm_node_child(node);
     }
-    page = page_at(d, number, PAGE_LEAF);
+    page = page_at(d, number, LM_PAGE_LEAF);
     if (!page || (at = search(page, 0, hash)) < 0 || (at > 0 && !record_sound(page, at - 1)) ||
-        (at < count_of(page) && !record_sound(page, at)))
+        (at < lm_page_count(page) && !record_sound(page, at)))
         return false;
-    if (meta->main.depth > 1 && (at == 0 || at == count_of(page)))
+    if (meta->main.depth > 1 && (at == 0 || at == lm_page_count(page)))
         return neighbours_sound(t, hash); /* one of them is on another page */
     return true;
 }
