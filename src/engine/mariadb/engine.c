@@ -65,7 +65,9 @@ static const struct hfi_engine lease = {
               .tokens = HF_TOKENS_WHILE_DURABLE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
-              .on_clock_jump = "a jump of the server's clock forward ends leases early",
+              .on_clock_jump =
+                  "forward: leases end early, the token fences; back: a dead holder keeps its "
+                  "name for a ttl more",
               .on_server_loss =
                   "leases survive a restart; a replica that took over may have lost the last "
                   "ones (semi-synchronous replication narrows that)",

@@ -330,15 +330,19 @@ static void rd_cork(struct hfi_conn *conn, bool on)
 /* Promises that do not depend on the wire. */
 #define PROMISES                                                                                 \
     .schemes = SCHEMES, .available = 1, .on_crash = "freed after the ttl",                       \
-    .on_pause = "freed after the ttl; the token fences",                                         \
-    .on_clock_jump = "a jump of the server's clock forward ends leases early",                   \
     .on_server_loss = "leases are lost with the data; an asynchronous failover may forget them " \
                       "(sync=N narrows that)",                                                   \
     .on_partition = "unavailable on the far side; LOST by our own clock before the lease ends"
 
+/* A foreign wire has no tokens, and the server's own expiry ends its locks. */
+#define FOREIGN                                                                              \
+    .on_pause = "freed after the ttl; nothing fences: there are no tokens",                  \
+    .on_clock_jump = "forward: leases end early; back: names stay taken until the clock is " \
+                     "there again"
+
 static const struct hfi_engine plain = {
     CALLS,
-    .info = { PROMISES, .name = "redis-plain", .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, FOREIGN, .name = "redis-plain", .tokens = HF_TOKENS_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "a jittered poll, and the holder's expiry",
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
@@ -346,7 +350,7 @@ static const struct hfi_engine plain = {
 
 static const struct hfi_engine redisson = {
     CALLS,
-    .info = { PROMISES, .name = "redis-redisson", .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, FOREIGN, .name = "redis-redisson", .tokens = HF_TOKENS_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "the unlock message, and a jittered poll",
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
@@ -375,6 +379,10 @@ static const struct hfi_engine native = {
     .kill_script = hfi_rd_script_kill,
     .manage = hfi_rd_manage,
     .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
+              .on_pause = "freed after the ttl; the token fences",
+              .on_clock_jump =
+                  "forward: leases end early, the token fences; back: a dead holder keeps its "
+                  "name for a ttl more",
               .wakeup = "the release hands over by a message",
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
