@@ -110,8 +110,8 @@ static int worse(int one, int two)
     return one > two ? one : two;
 }
 
-/* Read them all; `put`: that one was written anew. */
-static int read_all(hf_store *store, int put)
+/* Read them all; `put`: that one was written anew; `gone`: that one was deleted. */
+static int read_all(hf_store *store, int put, int gone)
 {
     char name[16], bytes[3 * PAGE];
     int worst = FINE;
@@ -123,7 +123,9 @@ static int read_all(hf_store *store, int put)
 
         name_of(i, name);
         status = hf_cell_get(store, name, 0, &cell, NULL);
-        if (status == HF_OK) {
+        if (i == gone && status != HF_CORRUPT) {
+            worst = worse(worst, status == HF_NOT_FOUND ? FINE : WRONG);
+        } else if (status == HF_OK) {
             bool same = cell.len == len && memcmp(cell.bytes, bytes, len) == 0;
             bool newer = i == put && cell.len == 3 && memcmp(cell.bytes, "new", 3) == 0;
 
@@ -138,16 +140,29 @@ static int read_all(hf_store *store, int put)
     return worst;
 }
 
+static int outcome(hf_status status)
+{
+    return status == HF_OK ? FINE : status == HF_CORRUPT ? REFUSED : ODD;
+}
+
+/* Put one, and delete the next. */
 static int use(hf_store *store, unsigned turn)
 {
-    int put = (int)(turn % CELLS), worst = read_all(store, -1);
+    int put = (int)(turn % CELLS), gone = (int)((turn + 1) % CELLS);
+    int worst = read_all(store, -1, -1);
+    hf_cell cell = HF_CELL_INIT;
     char name[16];
     hf_status status;
 
     name_of(put, name);
-    status = hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL);
-    worst = worse(worst, status == HF_OK ? FINE : status == HF_CORRUPT ? REFUSED : ODD);
-    return worse(worst, read_all(store, put));
+    worst = worse(worst, outcome(hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL)));
+    name_of(gone, name);
+    status = hf_cell_get(store, name, 0, &cell, NULL);
+    if (status == HF_OK)
+        status = hf_cell_delete(store, name, 0, cell.version, NULL);
+    hf_cell_free(&cell);
+    worst = worse(worst, outcome(status));
+    return worse(worst, read_all(store, put, status == HF_OK ? gone : -1));
 }
 
 static pid_t begin_child(void)
@@ -253,7 +268,40 @@ static void changed_while_closed(void **state)
     report("closed", &counts, changes());
 }
 
-/* The child has it open and mapped, and has read and written. */
+/* A child has it open and mapped, and has read all; then the file is changed, and the child uses it. `len` 0: it becomes that
+ * long. */
+static void change_under(struct counts *counts, int fd, unsigned turn, size_t at, uint64_t value,
+                         size_t len)
+{
+    int ready[2], go[2];
+    pid_t pid;
+    char byte;
+
+    restore(fd);
+    assert_true(pipe(ready) == 0 && pipe(go) == 0);
+    pid = begin_child();
+    if (pid == 0) {
+        hf_store *store;
+
+        if (hf_open(place_url, NULL, &store, NULL) != HF_OK || read_all(store, -1, -1) != FINE)
+            _exit(ENDS);
+        (void)!write(ready[1], "", 1);
+        (void)!read(go[0], &byte, 1);
+        _exit(use(store, turn));
+    }
+    close(ready[1]);
+    close(go[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    if (len)
+        assert_int_equal(pwrite(fd, &value, len, (off_t)at), (ssize_t)len);
+    else
+        assert_int_equal(ftruncate(fd, (off_t)at), 0);
+    assert_int_equal(write(go[1], "", 1), 1);
+    close(ready[0]);
+    close(go[1]);
+    count(counts, pid, "in use", at, (unsigned char)value);
+}
+
 static void changed_in_use(void **state)
 {
     struct counts counts = { 0 };
@@ -265,34 +313,27 @@ static void changed_in_use(void **state)
     fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < rounds; i++) {
         size_t at = choose();
-        unsigned char now = change(at);
-        int ready[2], go[2];
-        pid_t pid;
-        char byte;
 
-        restore(fd);
-        assert_true(pipe(ready) == 0 && pipe(go) == 0);
-        pid = begin_child();
-        if (pid == 0) {
-            hf_store *store;
-
-            if (hf_open(place_url, NULL, &store, NULL) != HF_OK || read_all(store, -1) != FINE)
-                _exit(ENDS);
-            (void)!write(ready[1], "", 1);
-            (void)!read(go[0], &byte, 1);
-            _exit(use(store, i));
-        }
-        close(ready[1]);
-        close(go[0]);
-        assert_int_equal(read(ready[0], &byte, 1), 1);
-        assert_int_equal(pwrite(fd, &now, 1, (off_t)at), 1);
-        assert_int_equal(write(go[1], "", 1), 1);
-        close(ready[0]);
-        close(go[1]);
-        count(&counts, pid, "in use", at, now);
+        change_under(&counts, fd, i, at, change(at), 1);
     }
     close(fd);
     report("in use", &counts, rounds);
+}
+
+/* Not to nothing: that is how a new file begins. */
+static void shortened_in_use(void **state)
+{
+    static const size_t lengths[] = { 100, PAGE, 2 * PAGE, 3 * PAGE, 5 * PAGE + 7 };
+    struct counts counts = { 0 };
+    int fd;
+
+    (void)state;
+    begin();
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        change_under(&counts, fd, i, lengths[i], 0, 0);
+    close(fd);
+    assert_int_equal(counts.refused, sizeof lengths / sizeof lengths[0]);
 }
 
 /* As LMDB 0.9 has them: offsets in a meta page, and in a page with one node. */
@@ -382,6 +423,46 @@ static void what_lmdb_would_trust(void **state)
     close(fd);
 }
 
+static uint16_t half_at(size_t at)
+{
+    uint16_t number;
+
+    memcpy(&number, good + at, sizeof number);
+    return number;
+}
+
+/*
+ * The root takes another page for one of its own: one that it also has elsewhere, or an old copy, which LMDB
+ * leaves behind at every write and whose records are all sound. Under a process that has the file open.
+ */
+static void another_page_of_the_tree(void **state)
+{
+    struct counts counts = { 0 };
+    unsigned tried = 0;
+    size_t newest, root;
+    int fd;
+
+    (void)state;
+    begin();
+    newest = number_at(TXN_AT) > number_at(PAGE + TXN_AT) ? 0 : PAGE;
+    root = (size_t)number_at(newest + MAIN_ROOT_AT) * PAGE;
+    assert_int_equal(half_at(newest + MAIN_DEPTH_AT), 2);
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < (size_t)(half_at(root + 12) - 16) / 2; i++) {
+        size_t node = root + half_at(root + 16 + 2 * i);
+
+        for (uint16_t page = 2; page < good_len / PAGE; page++) {
+            if (half_at((size_t)page * PAGE + 10) != 2 || page == half_at(node))
+                continue; /* not a leaf; itself */
+            change_under(&counts, fd, tried++, node, page, 2);
+        }
+    }
+    close(fd);
+    print_message("  %u changes\n", tried);
+    assert_true(tried > 4);
+    assert_int_equal(counts.refused, tried);
+}
+
 static int last_level;
 static char last_text[HF_ERROR_TEXT_MAX];
 
@@ -446,10 +527,8 @@ static void damage_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(changed_while_closed),
-        TEST(changed_in_use),
-        TEST(what_lmdb_would_trust),
-        TEST(damage_is_named),
+        TEST(changed_while_closed),     TEST(changed_in_use),        TEST(shortened_in_use),
+        TEST(another_page_of_the_tree), TEST(what_lmdb_would_trust), TEST(damage_is_named),
     };
 
     return cmocka_run_group_tests_name("cells_damage", tests, NULL, NULL);

@@ -63,13 +63,11 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
         return status;
     rc = hfi_lm_cells_map(&d->cells_view, fd);
     if (rc != 0) {
-        close(fd);
         hfi_lm_cells_close(d);
         return failed(d, rc, err);
     }
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (!LM_CELLS_GUARD(d)) {
-        close(fd);
         hfi_lm_cells_close(d);
         return failed(d, LM_E_CORRUPT, err);
     }
@@ -91,7 +89,6 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
         rc = mdb_dbi_open(txn, NULL, 0, &d->cells_dbi);
         mdb_txn_abort(txn);
     }
-    close(fd);
     if (rc == 0)
         return HF_OK;
     hfi_lm_cells_close(d);
@@ -139,13 +136,11 @@ typedef int cells_body(struct lm_depot *d, MDB_txn *txn, void *arg);
 static int attempt(struct lm_depot *d, bool write, cells_body *body, void *arg)
 {
     MDB_txn *txn;
-    int fd, rc;
+    int rc;
 
     if (!LM_CELLS_GUARD(d))
         return LM_E_CORRUPT;
-    rc = mdb_env_get_fd(d->cells, &fd);
-    if (rc == 0)
-        rc = hfi_lm_cells_begin(&d->cells_view, fd, write);
+    rc = hfi_lm_cells_begin(&d->cells_view, write);
     if (rc == 0 && !write)
         rc = body(d, NULL, arg);
     if (rc != 0 || !write)

@@ -195,47 +195,46 @@ int hfi_lm_cells_audit(const struct lm_cells_view *v)
 
 /* ---- the mapping, and a transaction ---------------------------------------------------- */
 
-/* An empty file is one that LMDB will make. */
+/* Takes the descriptor. An empty file is one that LMDB will make. */
 int hfi_lm_cells_map(struct lm_cells_view *v, int fd)
 {
-    struct stat st;
-    void *at;
-    int rc;
+    void *at = mmap(NULL, HFI_LM_CELLS_MAP, PROT_READ, MAP_SHARED, fd, 0);
+    int rc = errno;
 
-    if (fstat(fd, &st) != 0)
-        return errno;
-    at = mmap(NULL, HFI_LM_CELLS_MAP, PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED)
-        return errno;
+    if (at == MAP_FAILED) {
+        close(fd);
+        return rc;
+    }
+    v->fd = fd;
     v->pages = at;
-    if (st.st_size == 0)
+    if (lseek(fd, 0, SEEK_END) == 0)
         return 0;
-    rc = hfi_lm_cells_begin(v, fd, true);
+    rc = hfi_lm_cells_begin(v, true);
     return rc != 0 || v->last_page >= FULL_PAGES ? rc : hfi_lm_cells_audit(v);
 }
 
 void hfi_lm_cells_unmap(struct lm_cells_view *v)
 {
-    if (v->pages)
+    if (v->pages) {
         munmap((void *)(uintptr_t)v->pages, HFI_LM_CELLS_MAP);
+        close(v->fd);
+    }
     hfi_free(v->taken);
     memset(v, 0, sizeof *v);
 }
 
-/* Before a transaction, or a look. */
-int hfi_lm_cells_begin(struct lm_cells_view *v, int fd, bool write)
+/* Before a transaction, or a look. The length: by lseek, which takes half as long as fstat. */
+int hfi_lm_cells_begin(struct lm_cells_view *v, bool write)
 {
+    off_t end = lseek(v->fd, 0, SEEK_END);
     size_t len;
-    struct stat st;
 
     hfi_free(v->taken);
     v->taken = v->whole = NULL;
     v->deletions = 0;
-    if (!write && v->backed >= 2 && newest(v) && v->last_page < v->backed)
-        return 0; /* as long as it was, which is enough */
-    if (fstat(fd, &st) != 0)
+    if (end < 0)
         return errno;
-    v->backed = (uint64_t)st.st_size / LM_PAGE;
+    v->backed = (uint64_t)end / LM_PAGE;
     if (!newest(v))
         return LM_E_CORRUPT;
     if (!write)

@@ -67,9 +67,10 @@ struct lm_watch {
 
 /* The file of the cells, as it was when the transaction began; see cells_sound.c. */
 struct lm_cells_view {
-    const char *pages; /* a mapping of our own */
-    uint64_t backed;   /* pages that the file has */
-    uint64_t txn;      /* the last transaction that we saw in it */
+    const char *pages; /* a mapping of our own; NULL: it is not open */
+    int fd;
+    uint64_t backed; /* pages that the file has */
+    uint64_t txn;    /* the last transaction that we saw in it */
     uint64_t last_page;
     struct lm_tree free, main;
     unsigned char
@@ -478,7 +479,7 @@ int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
 #define HFI_LM_CELLS_MAP ((size_t)1 << 30)
 int hfi_lm_cells_map(struct lm_cells_view *v, int fd); /* and look at all pages */
 void hfi_lm_cells_unmap(struct lm_cells_view *v);
-int hfi_lm_cells_begin(struct lm_cells_view *v, int fd, bool write);
+int hfi_lm_cells_begin(struct lm_cells_view *v, bool write);
 int hfi_lm_cells_audit(const struct lm_cells_view *v); /* all pages, however many */
 /* cells_find.c */
 int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, bool numbers);
