@@ -135,8 +135,8 @@ typedef struct hf_open_options {
 /* clang-format on */
 
 /* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet; HF_VERSION: the
- * routines in a database are of an older version. hf_open() says so, or the first call that looks, where a server can be
- * reached without them: hf_doctor() still reports on it. */
+ * routines in a database are of an older version. hf_open() says so, or, on a database server, the first call that looks:
+ * hf_doctor() still reports on that server. */
 #define HF_OPEN_EXISTING 1u
 /* Each address of the server is tried once. Without this flag a server that refuses connections, as one that is just
  * being started does, is tried again until open_wait_ms is over. A server that accepts a connection and is silent has
@@ -148,8 +148,8 @@ typedef struct hf_open_options {
  * "" is the default embedded store, which belongs to one user and does not depend
  * on the environment: what /etc/holdfast/store says, else ~/.local/state/holdfast by
  * the passwd entry of the effective user. An embedded store that somebody else may
- * write to is HF_DENIED, unless the URL says shared=group. The same embedded store opened twice by one process is
- * one store inside with two handles.
+ * write to is HF_DENIED, unless the URL says shared=group. The same embedded store
+ * opened twice by one process is one store inside with two handles.
  *
  * HF_CONFIG: the URL is bad (the text names the part and its byte). HF_DENIED,
  * HF_UNAVAILABLE, HF_FULL, HF_VERSION, HF_CORRUPT: the store cannot be used.

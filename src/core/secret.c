@@ -68,7 +68,7 @@ static hf_status read_file(struct hfi_url *url, const char *key, const char *pat
     hf_status status = HF_OK;
 
     if (len < 0 && fd < 0 && errno == 0) {
-        status = wrong(url, key, HF_DENIED, 0, "cannot be read: it does not name a file", err);
+        status = wrong(url, key, HF_DENIED, 0, "is refused: it does not name a regular file", err);
     } else if (len < 0) {
         snprintf(why, sizeof why, "cannot be read: %s", strerror(errno));
         status = wrong(url, key, HF_DENIED, errno, why, err);

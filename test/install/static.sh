@@ -11,27 +11,30 @@ mkdir "$dir/store"
 
 # sql/ is what two engines share, and none itself.
 engines=$(cd "$source/src/engine" && for engine in */; do [ "$engine" = sql/ ] || printf '%s;' "${engine%/}"; done)
-cmake -S "$source" -B "$dir/build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=${engines%;}" -DHOLDFAST_TESTS=OFF \
+cmake -S "$source" -B "$dir/a build" -G Ninja "-DHOLDFAST_STATIC_ENGINES=${engines%;}" -DHOLDFAST_TESTS=OFF \
     -DHOLDFAST_BENCH=OFF -DCMAKE_INSTALL_PREFIX="$dir/nowhere" >/dev/null
-cmake --build "$dir/build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
+cmake --build "$dir/a build" --target product >"$dir/log" || { cat "$dir/log"; exit 1; }
 
-if [ -e "$dir/build/lib/holdfast" ]; then
+if [ -e "$dir/a build/lib/holdfast" ]; then
     echo "static: there is a module all the same" >&2
     exit 1
 fi
-"$source/test/install/hardening.sh" "$dir/build" 2
-"$dir/build/bin/holdfast" -S "file:$dir/store" run x -- true
+"$source/test/install/hardening.sh" "$dir/a build" 2
+# The path of the build has a space in it: what is made by installing must not mind.
+cmake --install "$dir/a build" --prefix "$dir/a place" >"$dir/log" || { cat "$dir/log"; exit 1; }
+[ -s "$dir/a place/share/bash-completion/completions/holdfast" ]
+"$dir/a build/bin/holdfast" -S "file:$dir/store" run x -- true
 # shellcheck disable=SC2016 # for the shell that has a server
 "$1/bin/test/with_redis" sh -c '"$0" -S "redis://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
-    "$dir/build/bin/holdfast"
+    "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016 # likewise
-"$1/bin/test/with_memcached" sh -c '"$0" -S "$HOLDFAST_TEST_URL" run x -- true' "$dir/build/bin/holdfast"
+"$1/bin/test/with_memcached" sh -c '"$0" -S "$HOLDFAST_TEST_URL" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016 # the same
 "$1/bin/test/with_etcd" sh -c '"$0" -S "etcd://127.0.0.1:$HOLDFAST_TEST_PORT" run x -- true' \
-    "$dir/build/bin/holdfast"
+    "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
+"$1/bin/test/with_redis" -R 3 sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_postgres" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
+"$1/bin/test/with_postgres" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
 # shellcheck disable=SC2016
-"$1/bin/test/with_mariadb" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/build/bin/holdfast"
+"$1/bin/test/with_mariadb" sh -c '"$0" -S "${HOLDFAST_TEST_URL%%\?*}" run x -- true' "$dir/a build/bin/holdfast"
