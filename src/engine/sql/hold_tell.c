@@ -150,13 +150,13 @@ static bool hear(struct hfi_conn *conn, struct sq_rows *rows, struct sq_lines *l
         struct sq_line *line = &lines->all[lines->count];
 
         hfi_sq_each(conn, is_ours, &who);
-        if (who.ours)
+        if (who.ours || !name->bytes)
             continue; /* another handle of this process, which knows more */
         *line = (struct sq_line){ .waits = label->type != SQ_NULL,
                                   .number = (uint64_t)hfi_sq_int(rows, i, 2),
                                   .len = (uint32_t)name->len };
         memcpy(line->name, name->bytes, name->len);
-        if (line->waits)
+        if (label->bytes)
             memcpy(line->label, label->bytes,
                    label->len < HF_LABEL_MAX ? label->len : HF_LABEL_MAX);
         lines->count++;
