@@ -18,9 +18,13 @@ int verb_break(struct cli *cli)
     if (code == EXIT_FINE && cli->args.token < 0)
         code = usage_error(cli, "no token: --token T, as `show` tells it");
     if (code == EXIT_FINE)
-        code = store_open(cli, NULL, &store);
+        code = store_find(cli, &store);
     if (code != EXIT_FINE)
         return code;
+    if (store.absent[0]) {
+        store_close(&store);
+        return exit_of(HF_NOT_FOUND);
+    }
 
     status = hf_break(store.store, name, strlen(name), (uint64_t)cli->args.token, &err);
     store_close(&store);

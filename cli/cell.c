@@ -25,6 +25,7 @@ struct content {
 
 typedef int action_fn(struct cli *cli, struct cli_store *store);
 static action_fn get, put, cas, rm, watch;
+static int absent(const struct cli *cli);
 
 static const struct action {
     const char *name;
@@ -61,10 +62,13 @@ int verb_cell(struct cli *cli)
         return usage_error(cli, "%s takes no --version", action->name);
     if (cli->args.ttl_ms && !action->takes_ttl)
         return usage_error(cli, "%s takes no --ttl", action->name);
-    code = store_open(cli, NULL, &store);
+    if (action->run == get || action->run == rm)
+        code = store_find(cli, &store);
+    else
+        code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
         return code;
-    code = action->run(cli, &store);
+    code = store.absent[0] ? absent(cli) : action->run(cli, &store);
     store_close(&store);
     return code;
 }

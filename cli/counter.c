@@ -87,16 +87,19 @@ int verb_counter(struct cli *cli)
 {
     struct cli_store store;
     struct wish wish;
-    hf_status status;
+    hf_status status = HF_OK;
     hf_error err;
-    int64_t value;
+    int64_t value = 0;
     int code = check(cli, &wish);
 
-    if (code == EXIT_FINE)
+    if (code == EXIT_FINE && !cli->args.add && !cli->args.set)
+        code = store_find(cli, &store); /* to read or to delete */
+    else if (code == EXIT_FINE)
         code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
         return code;
-    status = count(cli, store.store, &wish, &value, &err);
+    if (!store.absent[0])
+        status = count(cli, store.store, &wish, &value, &err);
     store_close(&store);
     if (status != HF_OK && status != HF_CHANGED)
         return say_failure(&err);

@@ -72,6 +72,11 @@ void signals_stop(int number, bool group)
 {
     sigset_t set;
 
+    /* A SIGCONT that nobody has read yet came after the wish to stop, and overtakes it: to raise a stop signal
+     * throws it away, and we would stay stopped. */
+    if (sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1)
+        return;
+
     /* The group first: our own copy stays pending until we let it through below. */
     kill(group ? 0 : getpid(), number);
 

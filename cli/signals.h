@@ -33,7 +33,7 @@ bool signal_stops(int number);
  * Stop as the default action of `number` would, and return when continued. With
  * `group` the rest of our process group is stopped too. Returns at once where
  * the kernel does not stop processes that nobody could continue (an orphaned
- * process group).
+ * process group), and where a SIGCONT has come meanwhile.
  */
 void signals_stop(int number, bool group);
 /*

@@ -154,6 +154,23 @@ int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_st
     return open_with(cli, spec, HF_OPEN_EXISTING, ret_store);
 }
 
+int store_find(const struct cli *cli, struct cli_store *ret_store)
+{
+    char *url = NULL;
+    int code = store_url(cli, NULL, &url);
+    bool embedded = is_embedded(url);
+
+    if (url)
+        explicit_bzero(url, strlen(url));
+    free(url);
+    if (code != EXIT_FINE)
+        return code;
+    code = embedded ? store_look(cli, NULL, ret_store) : store_open(cli, NULL, ret_store);
+    if (code == EXIT_FINE && ret_store->absent[0])
+        say(cli, "no store yet at %s", ret_store->info.location);
+    return code;
+}
+
 /* Does the list `words` ("redis rediss") have the scheme of `url`? */
 static bool has_scheme(const char *words, const char *url)
 {

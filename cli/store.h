@@ -27,6 +27,9 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
  * info has an engine's name and a location and nothing else. A server may tell only when it is looked at: HF_NOT_FOUND.
  */
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store);
+/* For verbs that only read, remove or end what is there: an embedded store is not made for them. If there is none,
+ * that is said, `store` is NULL and `absent` is set, and the code is EXIT_FINE. */
+int store_find(const struct cli *cli, struct cli_store *ret_store);
 /* Which store it would be, without opening it: a URL to wipe and free. NULL: the built-in default. */
 int store_url(const struct cli *cli, const char *spec, char **ret_url);
 /* "file:PATH", PATH escaped as a URL needs it; free it. */

@@ -46,7 +46,8 @@ void supervise(struct run *run)
             if (run->known.lost && !settled && !run->lost)
                 lose(run); /* in the last moment, before anybody told us */
             settled = true;
-            if (run->known.lost || run->ended_by.number || hfi_now_ms() >= until_ms)
+            /* Of a lease that could not be renewed something is left, and --min-hold has no use for that. */
+            if (run->lost || run->known.lost || run->ended_by.number || hfi_now_ms() >= until_ms)
                 return;
         }
         wait_for_events(run, suspend_go_on(run, until_ms));

@@ -30,6 +30,21 @@ as() { setpriv --reuid="$1" --regid="$2" --clear-groups "${@:3}"; }
     [[ $(ls -A typo) == store ]]
 }
 
+@test "what only reads, removes or breaks makes no store either" {
+    for verb in "cell get x" "cell rm x" "break x --token 3" "counter x" "counter x --delete"; do
+        # shellcheck disable=SC2086 # several words
+        holdfast -S "file:$dir/typo" $verb >out 2>err && code=0 || code=$?
+        [[ ! -e typo ]] || { echo "$verb made it"; return 1; }
+        grep -q "no store yet at file:$dir/typo" err
+        case $verb in
+        cell*) [[ $code == 1 ]] && grep -q "no such cell: 'x'" err ;;
+        break*) [[ $code == 75 ]] ;;
+        *) [[ $code == 0 ]] ;;
+        esac
+    done
+    [[ $(holdfast -S "file:$dir/typo" counter x 2>/dev/null) == 0 ]]
+}
+
 @test "a run that makes a store says so, once; -q does not" {
     exits 0 holdfast -S "file:$dir/new" run x -- true
     says "new store made: file:$dir/new"

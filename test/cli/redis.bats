@@ -239,6 +239,17 @@ uptime_ms() { local now; read -r now _ </proc/uptime; echo "${now/./}0"; }
     ((late < 4000)) || { echo "ended $late ms after the command"; false; } # promised: 1 s; it was 10
 }
 
+@test "the server dies: --min-hold does not keep us when the command was ended for that" {
+    begin holdfast run job --ttl 15s --min-hold 60s -- sh -c 'trap "cat /proc/uptime >ended; exit 5" TERM; touch ready; while :; do sleep 0.05; done'
+    pid=$!
+    eventually test -e ready
+    stop_server
+    ends_with 76 $pid
+    ended=$(cut -d' ' -f1 <ended)
+    late=$(($(uptime_ms) - ${ended/./}0))
+    ((late < 3500)) || { echo "ended $late ms after the command"; false; } # promised: 1 s; the lease had 5 s left
+}
+
 @test "the server dies, and the command ends under its lease: the release is not waited for without end" {
     begin holdfast run job --ttl 60s -- sh -c 'touch ready; while [ ! -e go ]; do sleep 0.05; done; cat /proc/uptime >ended; exit 5'
     pid=$!

@@ -368,6 +368,21 @@ def stopped_past_lease():
     assert os.path.getsize("alive") == before, "the command was continued without its lease"
 
 
+def tstp_then_cont():
+    """SIGCONT right behind SIGTSTP: it must not be lost while we look whether everything has stopped."""
+    t = shell()
+    t.type("holdfast run --ttl 60s x -- sh -c 'echo $$ >child; exec sleep 1000' &\n")
+    child = wait_for_file("child")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    for i in range(25):
+        os.kill(int(run), signal.SIGTSTP)
+        time.sleep(i % 5 * 0.001)
+        os.kill(int(run), signal.SIGCONT)
+        time.sleep(0.1)  # a stop that comes late has come by then, mostly
+        until(lambda: state(run) != "T" and state(child) != "T", f"round {i}: stopped, though it was continued")
+    os.kill(int(run), signal.SIGKILL)
+
+
 def background_wait():
     """A run that waits in the background draws nothing."""
     holder = subprocess.Popen(["holdfast", "run", "x", "--", "sleep", "1000"])

@@ -76,6 +76,10 @@ scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
     scenario tstp_ignored
 }
 
+@test "SIGCONT right behind SIGTSTP is not lost" {
+    scenario tstp_then_cont
+}
+
 @test "a lease that ran out while we were stopped: the command is ended, not continued" {
     scenario stopped_past_lease
 }
