@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define CELLS   64
+#define FEW     8
 #define PAGE    4096
 #define CHANGES 600 /* while closed; a third as many in use */
 
@@ -79,13 +80,25 @@ static void do_fill(struct self *self, const struct ask *ask, struct answer *ans
     }
 }
 
-static void make_good(void)
+/* A tree of one page. */
+static void do_fill_few(struct self *self, const struct ask *ask, struct answer *answer)
+{
+    char name[16];
+
+    (void)ask;
+    for (int i = 0; i < FEW && answer->status == HF_OK; i++) {
+        name_of(i, name);
+        answer->status = hf_cell_put(self->store, name, 0, "few", 3, 0, NULL, NULL);
+    }
+}
+
+static void make_good(actor_fn *fill)
 {
     struct actor *actor = actor_start();
     FILE *file;
     struct stat st;
 
-    OK(actor_do(actor, do_fill, (struct ask){ 0 }));
+    OK(actor_do(actor, fill, (struct ask){ 0 }));
     actor_quit(actor);
     file = fopen(in_place("cells.mdb"), "rb");
     assert_non_null(file);
@@ -145,6 +158,8 @@ static int outcome(hf_status status)
     return status == HF_OK ? FINE : status == HF_CORRUPT ? REFUSED : ODD;
 }
 
+#define OPENED UINT32_MAX /* only read: before the change */
+
 /* Put one, and delete the next. */
 static int use(hf_store *store, unsigned turn)
 {
@@ -154,6 +169,8 @@ static int use(hf_store *store, unsigned turn)
     char name[16];
     hf_status status;
 
+    if (turn == OPENED)
+        return worst;
     name_of(put, name);
     worst = worse(worst, outcome(hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL)));
     name_of(gone, name);
@@ -234,7 +251,7 @@ static void begin(void)
 {
     seed = getenv("CELLS_SEED") ? (unsigned)atoi(getenv("CELLS_SEED")) : 1;
     print_message("  seed %u\n", seed);
-    make_good();
+    make_good(do_fill);
 }
 
 /* ---- cases ------------------------------------------------------------------------------------ */
@@ -270,8 +287,8 @@ static void changed_while_closed(void **state)
 
 /* A child has it open and mapped, and has read all; then the file is changed, and the child uses it. `len` 0: it becomes that
  * long. */
-static void change_under(struct counts *counts, int fd, unsigned turn, size_t at, uint64_t value,
-                         size_t len)
+static void change_under_a(int (*body)(hf_store *, unsigned), struct counts *counts, int fd,
+                           unsigned turn, size_t at, uint64_t value, size_t len)
 {
     int ready[2], go[2];
     pid_t pid;
@@ -283,11 +300,11 @@ static void change_under(struct counts *counts, int fd, unsigned turn, size_t at
     if (pid == 0) {
         hf_store *store;
 
-        if (hf_open(place_url, NULL, &store, NULL) != HF_OK || read_all(store, -1, -1) != FINE)
+        if (hf_open(place_url, NULL, &store, NULL) != HF_OK || body(store, OPENED) != FINE)
             _exit(ENDS);
         (void)!write(ready[1], "", 1);
         (void)!read(go[0], &byte, 1);
-        _exit(use(store, turn));
+        _exit(body(store, turn));
     }
     close(ready[1]);
     close(go[0]);
@@ -300,6 +317,29 @@ static void change_under(struct counts *counts, int fd, unsigned turn, size_t at
     close(ready[0]);
     close(go[1]);
     count(counts, pid, "in use", at, (unsigned char)value);
+}
+
+static void change_under(struct counts *counts, int fd, unsigned turn, size_t at, uint64_t value,
+                         size_t len)
+{
+    change_under_a(use, counts, fd, turn, at, value, len);
+}
+
+/* Tries to write each of the few. */
+static int put_few(hf_store *store, unsigned turn)
+{
+    hf_cell cell = HF_CELL_INIT;
+    int worst = FINE;
+    char name[16];
+
+    if (turn == OPENED)
+        worst = outcome(hf_cell_get(store, "cell-0", 0, &cell, NULL));
+    hf_cell_free(&cell);
+    for (int i = 0; turn != OPENED && i < FEW; i++) {
+        name_of(i, name);
+        worst = worse(worst, outcome(hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL)));
+    }
+    return worst;
 }
 
 static void changed_in_use(void **state)
@@ -419,6 +459,11 @@ static void what_lmdb_would_trust(void **state)
         assert_int_equal(counts.refused, 1);
         assert_int_equal(pread(fd, then, good_len, 0), (ssize_t)good_len);
         assert_memory_equal(now, then, good_len);
+        counts.refused = 0;
+        change_under(&counts, fd, 1, edits[i].at, edits[i].value, edits[i].len);
+        assert_int_equal(counts.refused, 1);
+        assert_int_equal(pread(fd, then, good_len, 0), (ssize_t)good_len);
+        assert_memory_equal(now, then, good_len);
     }
     close(fd);
 }
@@ -429,6 +474,38 @@ static uint16_t half_at(size_t at)
 
     memcpy(&number, good + at, sizeof number);
     return number;
+}
+
+/* A node is not where its page says, or not as long: none of the cells of that page is written, though the way to most of
+ * them does not touch that node. */
+static void no_write_to_a_damaged_page(void **state)
+{
+    static unsigned char then[64 * PAGE];
+    struct counts counts = { 0 };
+    size_t newest, root;
+    int fd;
+
+    (void)state;
+    seed = 1;
+    make_good(do_fill_few);
+    newest = number_at(TXN_AT) > number_at(PAGE + TXN_AT) ? 0 : PAGE;
+    root = (size_t)number_at(newest + MAIN_ROOT_AT) * PAGE;
+    assert_int_equal(half_at(newest + MAIN_DEPTH_AT), 1);
+    assert_true(good_len <= sizeof then);
+    fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < 2 * FEW; i++) {
+        size_t at = root + 16 + i / 2 * 2;
+
+        if (i % 2)
+            at = root + half_at(at); /* the length of its value */
+        change_under_a(put_few, &counts, fd, 0, at, i % 2 ? half_at(at) + 2u : 0xfffe, 2);
+        assert_int_equal(pread(fd, then, good_len, 0), (ssize_t)good_len);
+        then[at] = good[at];
+        then[at + 1] = good[at + 1];
+        assert_memory_equal(good, then, good_len);
+    }
+    close(fd);
+    assert_int_equal(counts.refused, 2 * FEW);
 }
 
 /*
@@ -458,7 +535,6 @@ static void another_page_of_the_tree(void **state)
         }
     }
     close(fd);
-    print_message("  %u changes\n", tried);
     assert_true(tried > 4);
     assert_int_equal(counts.refused, tried);
 }
@@ -527,8 +603,10 @@ static void damage_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(changed_while_closed),     TEST(changed_in_use),        TEST(shortened_in_use),
-        TEST(another_page_of_the_tree), TEST(what_lmdb_would_trust), TEST(damage_is_named),
+        TEST(changed_while_closed),     TEST(changed_in_use),
+        TEST(shortened_in_use),         TEST(no_write_to_a_damaged_page),
+        TEST(another_page_of_the_tree), TEST(what_lmdb_would_trust),
+        TEST(damage_is_named),
     };
 
     return cmocka_run_group_tests_name("cells_damage", tests, NULL, NULL);

@@ -110,14 +110,11 @@ static void counted(int rc, const struct String_vector *list, const void *data)
     answer->count = rc == ZOK ? list->count : -1;
 }
 
-int nodes_of(const char *name)
+static struct answer ask_nodes(const char *host, const char *path)
 {
     struct answer answer = { .done = false };
-    char host[64], path[256];
     zhandle_t *zh;
 
-    snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)ensemble->servers[0].port);
-    snprintf(path, sizeof path, "%s/locks/%s", place, name);
     zh = zookeeper_init2(host, ignore, 10000, NULL, NULL, ZOO_NO_LOG_CLIENTENV, quiet);
     CHECK(zh && zoo_aget_children(zh, path, 0, counted, &answer) == ZOK);
     while (!answer.done) {
@@ -132,6 +129,20 @@ int nodes_of(const char *name)
                                   (fd.revents & POLLIN ? ZOOKEEPER_READ : 0));
     }
     zookeeper_close(zh);
+    return answer;
+}
+
+int nodes_of(const char *name)
+{
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    struct answer answer;
+    char host[64], path[256];
+
+    snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)ensemble->servers[0].port);
+    snprintf(path, sizeof path, "%s/locks/%s", place, name);
+    do /* a busy server may drop a connection that it has just taken */
+        answer = ask_nodes(host, path);
+    while (answer.rc == ZCONNECTIONLOSS && now_ms() < until_ms);
     CHECK(answer.rc == ZOK || answer.rc == ZNONODE);
     return answer.count;
 }

@@ -222,11 +222,12 @@ static int step(struct lm_cells_view *v, struct lm_cells_path *path, int by)
 /* A list of free pages: how many, then each, falling. */
 static bool in_list(const unsigned char *list, size_t size, uint64_t wanted)
 {
-    uint64_t count = 0, number, low = 0;
+    uint64_t count, number, low = 0;
 
-    if (size >= sizeof count)
-        memcpy(&count, list, sizeof count);
-    if (count > size / sizeof count)
+    if (size < sizeof count)
+        return false;
+    memcpy(&count, list, sizeof count);
+    if (count > size / sizeof count - 1)
         return false;
     for (uint64_t high = count; low < high;) {
         uint64_t middle = (low + high) / 2;
