@@ -20,7 +20,7 @@ static bool is_open(int fd)
 static bool child_has(int fd)
 {
     pid_t pid;
-    int status;
+    int status = 0;
 
     errno = 0;
     pid = fork();

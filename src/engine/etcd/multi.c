@@ -45,7 +45,7 @@ static size_t look(struct candidate *candidates)
     size_t found = 0;
 
     while (dir && found < LOOKED_AT && (entry = readdir(dir))) {
-        int fd = atoi(entry->d_name);
+        int fd = (int)strtol(entry->d_name, NULL, 10);
 
         if (entry->d_name[0] == '.' || !is_inherited_socket(fd))
             continue;

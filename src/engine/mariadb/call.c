@@ -350,7 +350,8 @@ static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows, bool
         *ret_memory = true;
         return false;
     }
-    memmove(text, list.bytes, list.len); /* both may be in `rows` itself */
+    if (list.bytes)
+        memmove(text, list.bytes, list.len); /* both may be in `rows` itself */
     text[list.len] = 0;
     hfi_free(memory);
     at = text;

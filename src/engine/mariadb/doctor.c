@@ -44,7 +44,7 @@ static const char *value_of(const struct sq_rows *rows, const char *name)
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sq_value *key = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
 
-        if (key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
+        if (key->bytes && key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
             return value->bytes ? value->bytes : "";
     }
     return "";

@@ -339,7 +339,7 @@ hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, in
 void hfi_ma_interrupt(struct sq_link *link, int64_t deadline_ms)
 {
     struct sq_link *other;
-    int64_t id;
+    int64_t id = 0;
 
     if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
