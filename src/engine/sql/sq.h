@@ -63,7 +63,7 @@ struct sq_rows {
 static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t row,
                                            uint32_t column)
 {
-    static const struct sq_value none = { .type = SQ_NULL };
+    static const struct sq_value none = { .type = SQ_NULL, .bytes = "" };
 
     return row < rows->count && column < rows->columns
                ? &rows->values[(size_t)row * rows->columns + column]
