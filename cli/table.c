@@ -287,7 +287,8 @@ const struct verb verbs[] = {
       "Makes DIR if it is not there, mode 0700, or with --group 2770, and a store in it, and\n"
       "prints its URL. The members of GROUP can run code as each other through the store.\n",
       OPTIONS(init_options), verb_init },
-    { "doctor", OPERAND_URL, "[URL|PROFILE]", "is this store safe for what it promises?",
+    { "doctor", OPERAND_URL, "[URL|PROFILE]",
+      "find out whether a store is safe for what it promises",
       "Exit code 0: fine, 1: warnings, 2: bad.\n", OPTIONS(doctor_options), verb_doctor },
     { "engines", OPERAND_NONE, "", "what each engine promises", NULL, NO_OPTIONS, verb_engines },
     { "redlock", OPERAND_ACTION, "status|join [--force] [NODE]",
