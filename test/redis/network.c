@@ -264,7 +264,7 @@ static void lost_and_no_answer(void **state)
     EXPECT(HF_OK, hf_process(through));
     CHECK(now_ms() - begun_ms < 4000);
     proxy_heal(proxy);
-    for (int64_t until_ms = now_ms() + LIMIT_MS; !done; nap_ms(1)) {
+    for (int64_t until_ms = now_ms() + LIMIT_MS; !atomic_load(&done); nap_ms(1)) {
         CHECK(now_ms() < until_ms);
         EXPECT(HF_OK, hf_process(through));
     }
