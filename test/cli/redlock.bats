@@ -51,6 +51,14 @@ aim() {
 votes() { holdfast redlock status --json 2>/dev/null | jq "[.nodes[] | select(.votes)] | length"; }
 all_vote() { [[ $(votes) == 3 ]]; }
 
+@test "-n hears every node before it says that too few answer" {
+    exits 0 holdfast run job --ttl 3s -- true
+    aim 'max_ttl=3s&connect_timeout=40s'
+    kill -STOP "${servers[1]}" "${servers[2]}"
+    begin sh -c 'sleep 1; kill -CONT "$@"' - "${servers[1]}" "${servers[2]}"
+    exits 0 holdfast run -n --open-timeout 40s job --ttl 3s -- true
+}
+
 @test "run, lock, show, ls, break, renew, unlock on three nodes" {
     exits 7 holdfast run job --ttl 3s -- sh -c '[ "$HOLDFAST_TOKEN" -gt 0 ] && exit 7'
     hold job --ttl 3s

@@ -201,7 +201,7 @@ maria_password() {
         for file in "$dir/fifo" /dev/zero "$dir"; do
             exits 77 timeout 20 holdfast -S "${url}password_file=$file" ls
             says "password_file' at byte"
-            says "cannot be read"
+            says "does not name a regular file"
         done
     done
 }

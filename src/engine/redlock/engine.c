@@ -153,16 +153,35 @@ hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *l
     return HF_OK;
 }
 
+/* It has said what it is, or why it cannot be asked. */
+static bool looked_at(const struct rl_node *node)
+{
+    if (node->failures > 0)
+        return true;
+    return hfi_rl_node_up(node) && node->inbox_up &&
+           (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
+}
+
+static bool all_looked_at(const struct hfi_conn *conn)
+{
+    for (unsigned i = 0; i < conn->n; i++)
+        if (!looked_at(&conn->nodes[i]))
+            return false;
+    return true;
+}
+
 /* Why it cannot be opened: what a person must decide, else the first node that says why. `hopeless`:
- * only what will not pass by waiting. */
+ * only what will not pass by waiting. "Too few nodes answer" passes while one of them has not been heard yet, and
+ * unless each is tried once only, also after that. */
 static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
 {
     unsigned bad = 0;
     const hf_error *first = NULL;
+    bool once = conn->pump.host->open_once;
+    bool passing = hopeless && !once; /* a node that is away may come */
+    bool few_pass = hopeless && !(once && all_looked_at(conn));
 
-    bool passing = hopeless && !conn->pump.host->open_once; /* what is away may come */
-
-    if (conn->stuck.status != HF_OK && (!passing || conn->stuck.status != HF_UNAVAILABLE))
+    if (conn->stuck.status != HF_OK && (!few_pass || conn->stuck.status != HF_UNAVAILABLE))
         return &conn->stuck;
     for (unsigned i = 0; i < conn->n; i++) {
         const hf_error *why = &conn->nodes[i].why;
@@ -179,26 +198,16 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
     return hopeless && bad <= conn->n - conn->need ? NULL : first;
 }
 
-/* It has said what it is, or why it cannot be asked. */
-static bool looked_at(const struct rl_node *node)
-{
-    if (node->failures > 0)
-        return true;
-    return hfi_rl_node_up(node) && node->inbox_up &&
-           (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
-}
-
 /* A majority is up and in one epoch; and every node has been looked at that can be within a moment, so
  * that a mistake in the list is found now, and the first lease is granted by all of them. */
 static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 {
-    bool all = !hfi_rl_heal_busy(conn); /* or some views are from before it */
-
     if (!conn->has_epoch || hfi_rl_count(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
         return false;
-    for (unsigned i = 0; i < conn->n; i++)
-        all = all && looked_at(&conn->nodes[i]);
-    return all || now_ms - since_ms > RL_SILENT_MS;
+    if (now_ms - since_ms > RL_SILENT_MS)
+        return true;
+    return !hfi_rl_heal_busy(conn) &&
+           all_looked_at(conn); /* while it heals views are from before */
 }
 
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
