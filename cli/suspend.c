@@ -22,9 +22,10 @@
 
 #include <unistd.h>
 
-#define LOOK_MS    20
-#define STOP_MS    500 /* for programs that put the terminal right before they stop */
-#define GIVE_UP_MS 1000
+#define LOOK_MS 20
+#define STOP_MS 500 /* for programs that put the terminal right before they stop */
+#define GIVE_UP_MS \
+    5000 /* a process stops when it next runs: on a busy machine that takes its time */
 
 /* Can the lease end while we are stopped? Of that of an outer run we do not know. */
 static bool can_run_out(const struct run *run)
@@ -48,10 +49,9 @@ void suspend_begin(struct run *run, int number, bool group)
         return;
     if (!group)
         child_signal(&run->child, number);
-    run->stop = (struct run_stop){ .number = number,
-                                   .group = group,
-                                   .force_ms = now_ms + STOP_MS,
-                                   .give_up_ms = now_ms + STOP_MS + GIVE_UP_MS };
+    run->stop = (struct run_stop){
+        .number = number, .group = group, .force_ms = now_ms + STOP_MS, .give_up_ms = PLAN_NEVER
+    };
 }
 
 int64_t suspend_go_on(struct run *run, int64_t until_ms)
@@ -82,6 +82,8 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
         return now_ms;
     }
     if (now_ms >= stop->force_ms) {
+        if (!stop->forced) /* counted from the first SIGSTOP: we may have been kept from sending it */
+            stop->give_up_ms = now_ms + GIVE_UP_MS;
         stop->forced = true;
         kin_signal(&run->kin, SIGSTOP, &choice);
     }
