@@ -20,7 +20,7 @@
 
 struct process {
     pid_t pid, parent, group, session;
-    bool ended, stopped;
+    bool ended, stopped, blocked;
     bool ours;
     unsigned long long began; /* in ticks since boot: with the pid, its identity */
 };
@@ -77,6 +77,7 @@ struct kin_seen kin_signal(const struct kin *kin, int number, const struct kin_c
             send_to(one, SIGCONT);
         seen.alive++;
         seen.moving += !one->stopped;
+        seen.blocked += one->blocked;
         seen.denied += error == EPERM;
         if ((number ? error == EPERM : !one->stopped) && seen.named < KIN_NAMED)
             seen.pids[seen.named++] = one->pid;
@@ -177,6 +178,7 @@ static bool read_process(const char *pid, struct process *ret_process)
         /* The first thread of a process may end before the others: then it looks like a zombie. */
         .ended = state == 'X' || (state == 'Z' && field(at, 20) <= 1),
         .stopped = state == 'T' || state == 't',
+        .blocked = state == 'D',
     };
     return true;
 }

@@ -33,6 +33,7 @@ struct kin_choice {
 struct kin_seen {
     size_t alive;          /* processes, without those that have ended and wait to be reaped */
     size_t moving;         /* of these, not stopped */
+    size_t blocked;        /* of those that move, in a system call that no signal interrupts */
     size_t denied;         /* of these, we may not signal */
     pid_t pids[KIN_NAMED]; /* the denied ones; with number 0, those that move */
     size_t named;

@@ -34,9 +34,10 @@ struct run_ending {
 
 /* suspend.c: we were told to stop, and stop when nothing moves any more. */
 struct run_stop {
-    int number;  /* by which signal; 0: not now */
-    bool group;  /* and our process group with us */
-    bool forced; /* by SIGSTOP */
+    int number;   /* by which signal; 0: not now */
+    bool group;   /* and our process group with us */
+    bool forced;  /* by SIGSTOP */
+    bool blocked; /* so it was at the last look, and SIGSTOP was sent after it */
     int64_t force_ms, give_up_ms;
 };
 

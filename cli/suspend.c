@@ -10,6 +10,10 @@
  *                           |   after GIVE_UP_MS more
  *                           +-- continued, and said: not everything could be stopped
  *
+ * A process that no signal interrupts at the moment (state D of proc(5)) counts as stopped once it was sent SIGSTOP:
+ * it cannot come back from its system call before SIGCONT. It may be for good in that state: a shell in vfork(2) waits
+ * for its child, which we have stopped before it could exec.
+ *
  * All this time the supervisor goes on: if the lease is lost meanwhile the command is ended and not stopped.
  *
  * What stops: all that descends from the command, if the lease can run out meanwhile. If it cannot, because it
@@ -67,7 +71,7 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
         return until_ms;
 
     seen = kin_signal(&run->kin, 0, &choice);
-    if (seen.moving == 0) {
+    if (seen.moving == 0 || (stop->blocked && seen.moving == seen.blocked)) {
         if (seen.alive == 0) /* or /proc does not show it */
             child_signal(&run->child, SIGSTOP);
         if (stop->group)
@@ -85,6 +89,7 @@ int64_t suspend_go_on(struct run *run, int64_t until_ms)
         if (!stop->forced) /* counted from the first SIGSTOP: we may have been kept from sending it */
             stop->give_up_ms = now_ms + GIVE_UP_MS;
         stop->forced = true;
+        stop->blocked = seen.moving == seen.blocked;
         kin_signal(&run->kin, SIGSTOP, &choice);
     }
     return now_ms + LOOK_MS < until_ms ? now_ms + LOOK_MS : until_ms;
