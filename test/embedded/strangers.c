@@ -142,7 +142,7 @@ static void a_lock_that_stays(void **state)
     snprintf(pid, sizeof pid, "process %d ", (int)stranger->pid);
     if (!strstr(answer.text, pid))
         fail_msg("'%s' does not name process %d", answer.text, (int)stranger->pid);
-    take(old, mutex("n")); /* who has it open is not kept from anything */
+    take(old, mutex("n")); /* a process that has it open goes on */
     actor_kill(stranger);
     OK(actor_do(newcomer, do_open_in_a_second, (struct ask){ 0 }));
 }

@@ -336,7 +336,7 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
 
 /* ---- granted --------------------------------------------------------------------------------------------- */
 
-/* Too short for who asked, or over already: the whole ttl, before anybody hears of it. */
+/* Too short for the caller, or over already: the whole ttl, before anybody hears of it. */
 static enum step confirm(struct attempt *a, hf_status *ret_status)
 {
     struct hfi_claim *c = a->claim;
