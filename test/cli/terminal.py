@@ -328,6 +328,23 @@ def ctrl_s_waiting():
     assert t.status() == -signal.SIGINT
 
 
+def tstp_in_vfork():
+    """SIGTSTP: a command that no signal stops at the moment has SIGSTOP pending, and that is enough for us to stop."""
+    t = shell()
+    t.type(f"holdfast run --ttl 60s x -- {os.environ['HOLDFAST_BUILD']}/bin/test/cli_vforks\n")
+    child = wait_for_file("child")
+    until(lambda: state(child) == "D", "not in vfork")
+    run = subprocess.check_output(["pgrep", "-P", str(t.pid), "holdfast"], text=True).strip()
+    os.kill(int(run), signal.SIGTSTP)
+    until(lambda: state(run) == "T", "run is not stopped")
+    assert state(child) == "D"
+    t.expect("Stopped")
+    t.type("fg\n")
+    wait_for_file("over")
+    t.type("\x03")
+    t.expect("prompt> ")
+
+
 STUBBORN = ("trap \"\" TSTP; setsid sh -c \"echo \\$\\$ >other; while :; do echo >>alive; sleep 0.02; done\" & "
             "echo $$ >child; while :; do echo >>alive; sleep 0.02; done")
 

@@ -76,6 +76,10 @@ scenario() { timeout 110 python3 "$BATS_TEST_DIRNAME/terminal.py" "$1"; }
     scenario tstp_ignored
 }
 
+@test "SIGTSTP: a command in the middle of vfork does not keep run from stopping" {
+    scenario tstp_in_vfork
+}
+
 @test "SIGCONT right behind SIGTSTP is not lost" {
     scenario tstp_then_cont
 }
