@@ -13,7 +13,7 @@
 
 struct blocking {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
 };
 
 static void step_blocking(void *arg)

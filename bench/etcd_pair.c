@@ -17,7 +17,7 @@
 
 struct pair {
     hf_store *store;
-    hf_request request, waiting;
+    hf_acquire_request request, waiting;
     struct etcd_raw *raw;
     long long lease;
 };

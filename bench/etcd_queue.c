@@ -38,7 +38,7 @@ struct scene {
 
 struct worker {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct etcd_raw *raw;
     long long lease;
 };

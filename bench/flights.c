@@ -13,7 +13,7 @@
 /* One acquisition. */
 struct flight {
     struct flights *flights;
-    hf_request request;
+    hf_acquire_request request;
     char name[24];
 };
 
@@ -62,13 +62,13 @@ static void released(hf_status status, hf_lease *lease, const hf_error *err, voi
 
 void flights_drive(hf_store *store)
 {
-    struct pollfd fd = { .fd = hf_fd(store), .events = POLLIN };
-    int timeout_ms = hf_timeout_ms(store);
+    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
+    int timeout_ms = hf_store_timeout_ms(store);
 
     if (timeout_ms != 0 && poll(&fd, 1, timeout_ms) < 0 && errno != EINTR)
         bench_die("poll: %s", strerror(errno));
-    if (hf_process(store) != HF_OK)
-        bench_die("hf_process failed");
+    if (hf_store_process(store) != HF_OK)
+        bench_die("hf_store_process failed");
 }
 
 double flights_round(void *arg, double seconds)

@@ -31,7 +31,7 @@ struct common {
 
 struct worker {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct ticket_lock *ticket;
     int fd;
 };
@@ -46,7 +46,7 @@ static void *enter(size_t index, void *arg)
     if (!worker)
         bench_die("out of memory");
     worker->store = ours_open(common->dir, "store");
-    worker->request = ours_request(OURS_NAME, HF_STRICT);
+    worker->request = ours_request(OURS_NAME, HF_FLAG_STRICT);
     worker->ticket = common->ticket;
     snprintf(path, sizeof path, "%s/flock", common->dir);
     worker->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

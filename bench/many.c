@@ -25,7 +25,7 @@
 /* One store with its names held, and the same by hand. */
 struct shelf {
     hf_store *store;
-    hf_request one;
+    hf_acquire_request one;
     struct raw_lmdb raw;
     uint64_t random;
 };
@@ -51,7 +51,7 @@ static void step_fresh(void *arg)
 {
     struct shelf *shelf = arg;
     uint64_t name[2] = { next_random(shelf), next_random(shelf) };
-    hf_request request = shelf->one;
+    hf_acquire_request request = shelf->one;
 
     request.name = name;
     request.name_len = sizeof name;
@@ -114,7 +114,7 @@ static void fill(struct shelf *shelf, unsigned count)
     char name[32];
 
     for (unsigned i = 0; i < count; i++) {
-        hf_request request;
+        hf_acquire_request request;
 
         snprintf(name, sizeof name, "held-name-%06u", i);
         request = ours_request(name, 0);

@@ -30,7 +30,7 @@
 
 struct pair {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     int fd;
     char add[512];
     size_t add_len;

@@ -32,15 +32,15 @@ hf_store *ours_open_url(const char *url)
 
 void ours_close(hf_store *store)
 {
-    hf_status status = hf_close(store, HF_CLOSE_RELEASE);
+    hf_status status = hf_close(store, HF_CLOSE_FLAG_RELEASE);
 
     if (status != HF_OK)
         bench_die("hf_close: %s", hf_status_text(status));
 }
 
-hf_request ours_request(const char *name, unsigned flags)
+hf_acquire_request ours_request(const char *name, unsigned flags)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
     request.name_len = strlen(name);
@@ -49,7 +49,7 @@ hf_request ours_request(const char *name, unsigned flags)
     return request;
 }
 
-hf_lease *ours_acquire(hf_store *store, const hf_request *request)
+hf_lease *ours_acquire(hf_store *store, const hf_acquire_request *request)
 {
     hf_lease *lease;
     hf_error err;

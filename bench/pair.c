@@ -22,7 +22,7 @@
 
 struct pair {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_lmdb raw, empty;
     int fd;
     pthread_mutex_t mutex;

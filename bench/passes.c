@@ -14,7 +14,7 @@
 
 struct common {
     hf_store *store;
-    hf_request passing, strict;
+    hf_acquire_request passing, strict;
     struct ticket_lock ticket;
 };
 
@@ -62,7 +62,7 @@ void measure_passes(struct bench *bench)
 
     common.store = ours_open(bench->dir, "store");
     common.passing = ours_request(OURS_NAME, 0);
-    common.strict = ours_request("bench-name-strict", HF_STRICT);
+    common.strict = ours_request("bench-name-strict", HF_FLAG_STRICT);
     ticket_init(&common.ticket, 0);
     crew = crew_start(CREW_THREADS, THREADS, enter, &common);
     for (int i = 0; i < COUNT; i++) {
@@ -73,7 +73,7 @@ void measure_passes(struct bench *bench)
     rounds_run(bench, 1, ROUND_S, contenders, COUNT, &rounds);
     rounds_rates(bench, &rounds, PASSING, "local passes", TICKET, "ticket lock on private futexes",
                  (struct target){ AT_LEAST, 0.5, 0, false });
-    rounds_rates(bench, &rounds, STRICT, "through the store each time (HF_STRICT)", TICKET,
+    rounds_rates(bench, &rounds, STRICT, "through the store each time (HF_FLAG_STRICT)", TICKET,
                  "ticket lock on private futexes", (struct target){ 0 });
     row = bench_row(bench, UNIT_PLAIN, "fairness (Jain) of local passes", "ticket lock");
     row->measured = team_jain(&teams[PASSING]);

@@ -27,7 +27,7 @@ enum { HOLDING, BARE, COUNT };
 struct asker {
     hf_store *store;
     hf_lease *other;
-    hf_request requests[COUNT];
+    hf_acquire_request requests[COUNT];
 };
 
 struct scene {
@@ -48,7 +48,7 @@ static struct asker *ask_from(const char *url, size_t index)
 {
     struct asker *asker = calloc(1, sizeof *asker);
     char name[32];
-    hf_request other;
+    hf_acquire_request other;
 
     if (!asker)
         bench_die("out of memory");
@@ -127,7 +127,7 @@ static double count_pairs(const struct scene *scene, struct asker *asker, int wh
 /* A wait in vain: the name is held, through another handle. */
 static double count_long(const struct scene *scene, struct asker *asker, int which)
 {
-    hf_request request = asker->requests[which];
+    hf_acquire_request request = asker->requests[which];
     double before = commands(scene);
     hf_lease *lease;
     hf_error err;
@@ -184,7 +184,7 @@ static void play_contended(struct bench *bench, struct scene *scene)
 static void play_long(struct bench *bench, const struct scene *scene, struct asker *asker)
 {
     hf_store *store = ours_open_url(scene->server->url);
-    hf_request request = ours_request(OURS_NAME, HF_NO_SESSION);
+    hf_acquire_request request = ours_request(OURS_NAME, HF_FLAG_NO_DEADLOCK_CHECK);
     hf_lease *lease = ours_acquire(store, &request);
     double holding = count_long(scene, asker, HOLDING), bare = count_long(scene, asker, BARE);
 

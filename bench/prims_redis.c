@@ -30,7 +30,7 @@
 struct side {
     struct redis_server *server;
     hf_store *store;
-    hf_limit limit;
+    hf_limit_request limit;
     struct raw_redis *redis;
     struct raw_command command;
 };
@@ -175,11 +175,11 @@ void measure_prims_counter(struct bench *bench)
 void measure_prims_limit(struct bench *bench)
 {
     static struct rounds rounds;
-    static struct side side = { .limit = HF_LIMIT_INIT };
+    static struct side side = { .limit = HF_LIMIT_REQUEST_INIT };
     const struct contender contenders[] = { { round_limit, &side }, { round_raw_limit, &side } };
 
     side.limit.name = OURS_NAME;
-    side.limit.algorithm = HF_LIMIT_BUCKET;
+    side.limit.algorithm = HF_LIMIT_ALGORITHM_BUCKET;
     side.limit.rate = RATE;
     side.limit.per_ms = PERIOD_MS;
     side.limit.burst = BURST;

@@ -44,7 +44,7 @@ struct scene {
 
 static void be_waiter(struct scene *scene)
 {
-    hf_request request = ours_request(OURS_NAME, 0);
+    hf_acquire_request request = ours_request(OURS_NAME, 0);
     hf_store *store;
 
     while (!atomic_load(scene->held))
@@ -77,8 +77,8 @@ static size_t queued(hf_store *store)
     hf_view *view;
     size_t count = 0;
 
-    if (hf_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
-        bench_die("hf_inspect: %s", err.text);
+    if (hf_store_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
+        bench_die("hf_store_inspect: %s", err.text);
     if (view->count == 1)
         count = view->entries[0].waiter_count;
     hf_view_free(view);
@@ -185,7 +185,7 @@ static bool worst_calls(const struct scene *scene, double *ret_calls, double *re
 /* Hold the name and let them queue behind us. */
 static hf_lease *hold(struct bench *bench, struct scene *scene, hf_store **ret_store)
 {
-    hf_request request = ours_request(OURS_NAME, 0);
+    hf_acquire_request request = ours_request(OURS_NAME, 0);
     hf_lease *lease;
 
     scene->dir = bench->dir;

@@ -32,7 +32,7 @@
 
 struct pair {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_redis *redis;
     struct raw_pair raw;
 };

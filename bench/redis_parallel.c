@@ -94,7 +94,7 @@ static void open_pipeline(struct pipeline *pipeline, const struct redis_server *
 
 struct caller {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     char name[24];
 };
 

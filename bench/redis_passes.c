@@ -17,7 +17,7 @@
 
 struct common {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_redis *redis;
     struct raw_pair raw;
     struct ticket_lock ticket;

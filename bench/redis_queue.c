@@ -53,7 +53,7 @@ struct scene {
 
 struct worker {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_queue *raw;
     struct waits *waits;
 };

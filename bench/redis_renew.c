@@ -46,7 +46,7 @@ static void lost(hf_lease *lease, hf_status reason, const char *why, void *arg)
 
 static void take_all(struct taking *taking, unsigned count, int64_t ttl_ms)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     char name[32];
     hf_error err;
 

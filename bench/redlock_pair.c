@@ -22,7 +22,7 @@
 struct pair {
     struct redlock_nodes *nodes;
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_redlock *raw;
     int stopped; /* how many nodes, in this contender's rounds */
 };

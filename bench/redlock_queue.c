@@ -41,7 +41,7 @@ struct scene {
 
 struct worker {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct waits *waits;
     struct turns *turns;
     size_t index;

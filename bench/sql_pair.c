@@ -19,7 +19,7 @@ enum { LEASE, SESSION, ROW, MODES };
 
 struct side {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     const struct sql_kind *kind;
     struct sql_raw *raw;
 };

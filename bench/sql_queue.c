@@ -32,7 +32,7 @@ struct scene {
 struct worker {
     struct scene *scene;
     hf_store *stores[ROW + 1];
-    hf_request request;
+    hf_acquire_request request;
     struct sql_raw *raw;
 };
 

@@ -20,7 +20,7 @@
 struct duel {
     const struct sql_kind *kind;
     hf_store *giver, *getter;
-    hf_request request;
+    hf_acquire_request request;
     struct sql_raw *raw_giver, *raw_getter;
     unsigned turns;
     sem_t go, done;
@@ -61,7 +61,7 @@ static void wait_for_waiter(hf_store *store)
         hf_view *view;
         hf_error err;
 
-        if (hf_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
+        if (hf_store_inspect(store, OURS_NAME, 0, 0, &view, &err) != HF_OK)
             bench_die("inspect: %s", err.text);
         waiters = view->count ? view->entries[0].waiter_count : 0;
         hf_view_free(view);

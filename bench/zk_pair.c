@@ -17,7 +17,7 @@
 
 struct pair {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_zk *raw;
 };
 

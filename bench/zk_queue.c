@@ -37,7 +37,7 @@ struct scene {
 
 struct worker {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     struct raw_zk *raw;
 };
 

@@ -24,7 +24,7 @@ struct outcome {
 };
 
 static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, hf_error *err);
-static hf_status queue_once(struct acquiring *acquiring, hf_request *request, int *ret_stop,
+static hf_status queue_once(struct acquiring *acquiring, hf_acquire_request *request, int *ret_stop,
                             hf_lease **ret_lease, hf_error *err);
 static int explain(const struct acquiring *acquiring, const hf_error *err);
 
@@ -48,17 +48,17 @@ int acquire_check(const struct cli *cli)
     return EXIT_FINE;
 }
 
-hf_request acquire_request(const struct cli *cli)
+hf_acquire_request acquire_request(const struct cli *cli)
 {
     const struct args *args = &cli->args;
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = args->name;
     request.name_len = strlen(args->name);
-    request.kind = args->slots >= 0  ? HF_SEMAPHORE
-                   : args->shared    ? HF_SHARED
-                   : args->exclusive ? HF_EXCLUSIVE
-                                     : HF_MUTEX;
+    request.kind = args->slots >= 0  ? HF_KIND_SEMAPHORE
+                   : args->shared    ? HF_KIND_SHARED
+                   : args->exclusive ? HF_KIND_EXCLUSIVE
+                                     : HF_KIND_MUTEX;
     if (args->slots >= 0)
         request.capacity = (uint32_t)args->slots;
     if (args->permits >= 0)
@@ -73,7 +73,7 @@ hf_request acquire_request(const struct cli *cli)
 
 bool acquire(struct acquiring *acquiring, hf_lease **ret_lease, int *ret_code)
 {
-    hf_request try = acquiring->request;
+    hf_acquire_request try = acquiring->request;
     bool several = acquiring->also && acquiring->also->count > 0;
     hf_error err = { .status = HF_BUSY };
     hf_status status = HF_BUSY;
@@ -107,7 +107,7 @@ static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, 
     int64_t began_ms = hfi_now_ms();
 
     for (;;) {
-        hf_request request = acquiring->request;
+        hf_acquire_request request = acquiring->request;
         int stop = 0;
         hf_status status;
 
@@ -150,7 +150,7 @@ bool acquire_ended(struct acquiring *acquiring, int *ret_stop)
     return acquiring->ended_by.number || *ret_stop;
 }
 
-static hf_status queue_once(struct acquiring *acquiring, hf_request *request, int *ret_stop,
+static hf_status queue_once(struct acquiring *acquiring, hf_acquire_request *request, int *ret_stop,
                             hf_lease **ret_lease, hf_error *err)
 {
     hf_store *store = acquiring->store->store;
@@ -166,13 +166,13 @@ static hf_status queue_once(struct acquiring *acquiring, hf_request *request, in
     line = wait_line_begin(acquiring);
     while (!outcome.done) {
         struct pollfd polled[] = { { .fd = acquiring->signals->fd, .events = POLLIN },
-                                   { .fd = hf_fd(store), .events = POLLIN } };
+                                   { .fd = hf_store_fd(store), .events = POLLIN } };
 
-        if (poll(polled, 2, hf_timeout_ms(store)) < 0 && errno != EINTR)
+        if (poll(polled, 2, hf_store_timeout_ms(store)) < 0 && errno != EINTR)
             break;
         if (polled[0].revents && acquire_ended(acquiring, ret_stop))
             hf_op_cancel(op); /* on_done still comes */
-        hf_process(store);
+        hf_store_process(store);
     }
     wait_line_end(line);
 

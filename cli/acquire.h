@@ -8,19 +8,19 @@
 #include "status.h"
 #include "store.h"
 
-#define SESSION_VARIABLE "HOLDFAST_SESSION" /* what runs around us hold: hf_session_text() */
+#define SESSION_VARIABLE "HOLDFAST_SESSION" /* what runs around us hold: hf_session_get() */
 
 /* Check what both verbs share: -n with -w, -s with --slots and so on. EXIT_FINE or EXIT_USAGE. */
 int acquire_check(const struct cli *cli);
 /* The request that the options ask for. */
-hf_request acquire_request(const struct cli *cli);
+hf_acquire_request acquire_request(const struct cli *cli);
 
 struct acquiring {
     const struct cli *cli;
     struct cli_store *store;
     struct signals *signals;
     struct status_out *status; /* may be closed */
-    hf_request request;
+    hf_acquire_request request;
     const struct texts *also;     /* more names for the same; NULL: none */
     struct signal_event ended_by; /* set when a signal ended the waiting; else number 0 */
 };

@@ -20,8 +20,8 @@ int adopt(const struct cli *cli, struct cli_store *ret_store, hf_lease **ret_lea
     if (code != EXIT_FINE)
         return code;
 
-    status = hf_adopt(ret_store->store, args->name, strlen(args->name), args->lease, args->ttl_ms,
-                      0, ret_lease, &err);
+    status = hf_lease_adopt(ret_store->store, args->name, strlen(args->name), args->lease,
+                            args->ttl_ms, 0, ret_lease, &err);
     if (status == HF_OK)
         return EXIT_FINE;
     store_close(ret_store);

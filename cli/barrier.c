@@ -33,7 +33,7 @@ static bool enter(struct run *run, int *ret_code)
                                   party_wait_ms(cli), canceller.cancel, &run->lease, &err);
     canceller_end(&canceller);
     if (err.status == HF_OK) {
-        run->tokens[0] = hf_token(run->lease);
+        run->tokens[0] = hf_lease_token(run->lease);
         return true;
     }
     *ret_code = party_failure(cli, &err, &canceller.ended_by);

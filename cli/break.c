@@ -26,7 +26,7 @@ int verb_break(struct cli *cli)
         return exit_of(HF_NOT_FOUND);
     }
 
-    status = hf_break(store.store, name, strlen(name), (uint64_t)cli->args.token, &err);
+    status = hf_lease_break(store.store, name, strlen(name), (uint64_t)cli->args.token, &err);
     store_close(&store);
     if (status != HF_OK)
         return say_failure(&err);

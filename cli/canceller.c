@@ -32,12 +32,12 @@ static void *attend(void *arg)
 bool canceller_begin(struct canceller *canceller, const struct signals *signals)
 {
     *canceller = (struct canceller){ .signals = signals, .stop = eventfd(0, EFD_CLOEXEC) };
-    if (canceller->stop >= 0 && hf_cancel_new(&canceller->cancel) == HF_OK &&
+    if (canceller->stop >= 0 && hf_cancel_open(&canceller->cancel) == HF_OK &&
         pthread_create(&canceller->thread, NULL, attend, canceller) == 0)
         return true;
     say_error("no thread for signals: %s", strerror(errno));
     if (canceller->cancel)
-        hf_cancel_free(canceller->cancel);
+        hf_cancel_close(canceller->cancel);
     if (canceller->stop >= 0)
         close(canceller->stop);
     return false;
@@ -50,5 +50,5 @@ void canceller_end(struct canceller *canceller)
     if (write(canceller->stop, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(canceller->thread, NULL);
     close(canceller->stop);
-    hf_cancel_free(canceller->cancel);
+    hf_cancel_close(canceller->cancel);
 }

@@ -199,7 +199,7 @@ static int put(struct cli *cli, struct cli_store *store)
 
     if (code != EXIT_FINE)
         return code;
-    status = hf_cell_put(store->store, name, strlen(name), value.bytes, value.len, cli->args.ttl_ms,
+    status = hf_cell_set(store->store, name, strlen(name), value.bytes, value.len, cli->args.ttl_ms,
                          &version, &err);
     free(value.bytes);
     return status == HF_OK ? print_version(cli, version) : say_failure(&err);
@@ -218,8 +218,8 @@ static int cas(struct cli *cli, struct cli_store *store)
         code = read_value(cli, &value);
     if (code != EXIT_FINE)
         return code;
-    status = hf_cell_cas(store->store, name, strlen(name), version, value.bytes, value.len,
-                         cli->args.ttl_ms, &fresh, &err);
+    status = hf_cell_swap(store->store, name, strlen(name), version, value.bytes, value.len,
+                          cli->args.ttl_ms, &fresh, &err);
     free(value.bytes);
     return status == HF_OK ? print_version(cli, fresh) : say_failure(&err);
 }
@@ -228,7 +228,7 @@ static int cas(struct cli *cli, struct cli_store *store)
 
 static hf_status delete_any(const hf_cell *old, hf_cell_change *change, void *arg)
 {
-    change->action = HF_CELL_DELETE;
+    change->action = HF_CELL_ACTION_DELETE;
     *(bool *)arg = old->version != 0;
     return HF_OK;
 }

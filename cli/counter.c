@@ -60,7 +60,7 @@ static hf_status count(const struct cli *cli, hf_store *store, const struct wish
     if (cli->args.add)
         return hf_counter_add(store, name, len, wish->add, ret_value, err);
     if (cli->args.expected)
-        return hf_counter_set_if(store, name, len, wish->expected, wish->set, ret_value, err);
+        return hf_counter_swap(store, name, len, wish->expected, wish->set, ret_value, err);
     if (cli->args.set)
         return hf_counter_set(store, name, len, wish->set, err);
     if (cli->args.delete)

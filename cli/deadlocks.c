@@ -13,7 +13,7 @@ struct circles {
     json_t *list; /* with --json */
 };
 
-static json_t *link_json(const hf_deadlock_link *link)
+static json_t *link_json(const hf_deadlock_waiter *link)
 {
     json_t *object = json_object();
     char session[24];
@@ -29,7 +29,7 @@ static json_t *link_json(const hf_deadlock_link *link)
 }
 
 /* "ada@example:12 job holds 'a' (token 5) and waits for 'b' (3s)" */
-static void print_link(const hf_deadlock_link *link, const hf_deadlock_link *before)
+static void print_link(const hf_deadlock_waiter *link, const hf_deadlock_waiter *before)
 {
     char age[CELL_MAX];
 
@@ -43,7 +43,7 @@ static void print_link(const hf_deadlock_link *link, const hf_deadlock_link *bef
            duration_words(link->age_ms, age));
 }
 
-static void on_circle(const hf_deadlock_link *links, size_t count, void *arg)
+static void on_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
 {
     struct circles *circles = arg;
     json_t *list = NULL;
@@ -77,7 +77,7 @@ int verb_deadlocks(struct cli *cli)
     if (cli->args.json)
         circles.list = json_array();
     if (!store.absent[0])
-        status = hf_deadlocks(store.store, on_circle, &circles, &err);
+        status = hf_deadlock_list(store.store, on_circle, &circles, &err);
     if (status == HF_NOT_FOUND)
         look_absent(&store);
     store_close(&store);

@@ -9,16 +9,18 @@
 
 struct findings {
     const struct cli *cli;
-    hf_level worst;
+    hf_check_level worst;
     json_t *list; /* with --json */
 };
 
-static const char *level_word(hf_level level)
+static const char *level_word(hf_check_level level)
 {
-    return level == HF_FINE ? "fine" : level == HF_WARNING ? "warning" : "bad";
+    return level == HF_CHECK_LEVEL_OK        ? "fine"
+           : level == HF_CHECK_LEVEL_WARNING ? "warning"
+                                             : "bad";
 }
 
-static void on_finding(hf_level level, const char *topic, const char *text, void *arg)
+static void on_finding(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
     struct findings *findings = arg;
@@ -33,7 +35,7 @@ static void on_finding(hf_level level, const char *topic, const char *text, void
         json_object_set_new(object, "topic", json_text(topic, strlen(topic)));
         json_object_set_new(object, "text", json_text(text, strlen(text)));
         json_array_append_new(findings->list, object);
-    } else if (!cli->args.quiet || level != HF_FINE) {
+    } else if (!cli->args.quiet || level != HF_CHECK_LEVEL_OK) {
         printf("%s%-8s%s %s: %s\n", tone(cli, tones[level]), level_word(level), tone(cli, TONE_OFF),
                safe_label(topic), safe_label(text));
     }
@@ -53,7 +55,7 @@ static void print_json(const struct findings *findings, const struct cli_store *
 }
 
 /* A statement, or several: as it would be sent, ready for psql or mariadb. */
-static void on_sql(hf_level level, const char *topic, const char *text, void *arg)
+static void on_sql(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     size_t len = strlen(text);
 
@@ -108,9 +110,10 @@ int verb_doctor(struct cli *cli)
 
     if (store.absent[0]) {
         status = HF_OK;
-        on_finding(HF_WARNING, "store", "not created yet: the first lock creates it", &findings);
+        on_finding(HF_CHECK_LEVEL_WARNING, "store", "not created yet: the first lock creates it",
+                   &findings);
     } else {
-        status = hf_doctor(store.store, on_finding, &findings, &err);
+        status = hf_store_check(store.store, on_finding, &findings, &err);
     }
     if (status == HF_OK && cli->args.json)
         print_json(&findings, &store);
@@ -123,7 +126,7 @@ int verb_doctor(struct cli *cli)
     code = out_finish(cli);
     if (code != EXIT_FINE)
         return code;
-    return findings.worst == HF_FINE      ? EXIT_FINE
-           : findings.worst == HF_WARNING ? EXIT_WARNED
-                                          : EXIT_BAD;
+    return findings.worst == HF_CHECK_LEVEL_OK        ? EXIT_FINE
+           : findings.worst == HF_CHECK_LEVEL_WARNING ? EXIT_WARNED
+                                                      : EXIT_BAD;
 }

@@ -25,7 +25,7 @@ static bool proclaim(struct run *run, int *ret_code)
     const char *value = run->cli->args.value ? run->cli->args.value : "";
     hf_error err;
 
-    if (hf_election_proclaim(run->lease, value, strlen(value), &err) == HF_OK)
+    if (hf_election_set(run->lease, value, strlen(value), &err) == HF_OK)
         return true;
     *ret_code = say_failure(&err);
     return false;
@@ -98,7 +98,7 @@ static int observe_loop(struct cli *cli, hf_store *store)
     bool away = false;
 
     do {
-        status = hf_election_observe(store, cli->args.name, 0, last, OBSERVE_MS, NULL, &next, &err);
+        status = hf_election_wait(store, cli->args.name, 0, last, OBSERVE_MS, NULL, &next, &err);
         if (status == HF_UNAVAILABLE && !away)
             say(cli, "%s; waiting for it", err.text);
         away = status == HF_UNAVAILABLE;

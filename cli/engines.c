@@ -53,11 +53,11 @@ static const char *promise_text(const hf_engine_info *info, const struct promise
     return *text ? *text : "not told";
 }
 
-static const char *strength_word(hf_strength strength)
+static const char *strength_word(hf_token_strength strength)
 {
-    return strength == HF_TOKENS_STRICT          ? "strict"
-           : strength == HF_TOKENS_WHILE_DURABLE ? "while-durable"
-                                                 : "none";
+    return strength == HF_TOKEN_STRENGTH_STRICT          ? "strict"
+           : strength == HF_TOKEN_STRENGTH_WHILE_DURABLE ? "while-durable"
+                                                         : "none";
 }
 
 static json_t *engine_json(const hf_engine_info *info)
@@ -109,7 +109,7 @@ int verb_engines(struct cli *cli)
     json_t *object;
     hf_engine_info info;
 
-    for (size_t i = 0; hf_engine_at(i, &info) == HF_OK; i++) {
+    for (size_t i = 0; hf_engine_get(i, &info) == HF_OK; i++) {
         if (cli->args.json)
             json_array_append_new(list, engine_json(&info));
         else

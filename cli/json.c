@@ -47,12 +47,12 @@ void json_set_name(json_t *object, const void *name, size_t len)
 const char *kind_word(hf_kind kind)
 {
     switch (kind) {
-    case HF_MUTEX:
+    case HF_KIND_MUTEX:
         return "mutex";
-    case HF_SHARED:
-    case HF_EXCLUSIVE:
+    case HF_KIND_SHARED:
+    case HF_KIND_EXCLUSIVE:
         return "rwlock";
-    case HF_SEMAPHORE:
+    case HF_KIND_SEMAPHORE:
         return "semaphore";
     }
     return "unknown";

@@ -92,7 +92,7 @@ static void answer_with(int to, int code, const char *text)
 static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
 {
     const struct args *args = &cli->args;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     struct cli_store store;
     struct pollfd polled[2];
     hf_lease *lease;
@@ -110,8 +110,8 @@ static _Noreturn void keep(const struct cli *cli, int from, int to, int process)
     }
     if (chdir("/") != 0) /* not earlier: the store's path may be relative */
         _exit(EXIT_INTERNAL);
-    if (hf_adopt(store.store, args->name, strlen(args->name), handle, args->ttl_ms, 1, &lease,
-                 &err) != HF_OK) {
+    if (hf_lease_adopt(store.store, args->name, strlen(args->name), handle, args->ttl_ms, 1, &lease,
+                       &err) != HF_OK) {
         answer_with(to, exit_of(err.status), err.text);
         _exit(exit_of(err.status));
     }

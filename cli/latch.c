@@ -43,13 +43,13 @@ static int do_at_once(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (args->count >= 0)
-        status = hf_latch_set(store.store, args->name, 0, (uint32_t)args->count, &err);
+        status = hf_latch_create(store.store, args->name, 0, (uint32_t)args->count, &err);
     else if (args->down)
         status = hf_latch_count_down(store.store, args->name, 0, party_who(cli), &left, &err);
     else if (args->remove)
-        status = hf_latch_remove(store.store, args->name, 0, &err);
+        status = hf_latch_delete(store.store, args->name, 0, &err);
     else
-        status = hf_latch_look(store.store, args->name, 0, &count, &left, &err);
+        status = hf_latch_get(store.store, args->name, 0, &count, &left, &err);
     if (status != HF_OK)
         code = say_failure(&err);
     else if (count > 0)
@@ -74,7 +74,7 @@ static bool join(struct run *run, int *ret_code)
                                party_wait_ms(cli), canceller.cancel, &run->lease, &err);
     canceller_end(&canceller);
     if (err.status == HF_OK) {
-        run->tokens[0] = hf_token(run->lease);
+        run->tokens[0] = hf_lease_token(run->lease);
         return true;
     }
     *ret_code = party_failure(cli, &err, &canceller.ended_by);

@@ -25,25 +25,25 @@
 /* A call of hf_limit_take() that waits, on a thread of its own. */
 struct waiting {
     hf_store *store;
-    hf_limit limit;
+    hf_limit_request limit;
     hf_limit_result *result;
     hf_status status;
     hf_error err;
     int done_fd;
 };
 
-static int check(struct cli *cli, hf_limit *limit);
-static hf_status wait_for_it(hf_store *store, const hf_limit *limit, struct signals *signals,
-                             struct signal_event *ret_ended_by, hf_limit_result *result,
-                             hf_error *err);
-static int look(struct cli *cli, struct cli_store *store, const hf_limit *limit);
+static int check(struct cli *cli, hf_limit_request *limit);
+static hf_status wait_for_it(hf_store *store, const hf_limit_request *limit,
+                             struct signals *signals, struct signal_event *ret_ended_by,
+                             hf_limit_result *result, hf_error *err);
+static int look(struct cli *cli, struct cli_store *store, const hf_limit_request *limit);
 static int refuse(struct cli *cli, const hf_limit_result *result);
 static int print_json(struct cli *cli, const hf_limit_result *result, bool granted);
 static int become(struct cli *cli, struct cli_store *store, const struct signals *signals);
 
 int verb_limit(struct cli *cli)
 {
-    hf_limit limit = HF_LIMIT_INIT, try;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT, try;
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
     struct signal_event ended_by = { 0 };
     struct cli_store store;
@@ -86,7 +86,7 @@ int verb_limit(struct cli *cli)
 /* ---- options --------------------------------------------------------------------------------------- */
 
 /* "10/1m" */
-static const char *parse_rate(const char *text, hf_limit *limit)
+static const char *parse_rate(const char *text, hf_limit_request *limit)
 {
     char number[24];
     const char *slash = strchr(text, '/');
@@ -105,7 +105,7 @@ static const char *parse_rate(const char *text, hf_limit *limit)
     return wrong ? wrong : limit->per_ms == 0 ? "must not be for 0" : NULL;
 }
 
-static int check(struct cli *cli, hf_limit *limit)
+static int check(struct cli *cli, hf_limit_request *limit)
 {
     const struct args *args = &cli->args;
     const char *wrong;
@@ -127,12 +127,12 @@ static int check(struct cli *cli, hf_limit *limit)
     if (args->command && (args->look || args->json))
         return usage_error(cli, "%s is not for running a command",
                            args->look ? "--look" : "--json");
-    if (args->burst >= 0 && args->algorithm != HF_LIMIT_BUCKET)
+    if (args->burst >= 0 && args->algorithm != HF_LIMIT_ALGORITHM_BUCKET)
         return usage_error(cli, "--burst needs --algorithm=bucket");
 
     limit->name = args->name;
     limit->name_len = strlen(args->name);
-    limit->algorithm = (hf_algorithm)args->algorithm;
+    limit->algorithm = (hf_limit_algorithm)args->algorithm;
     limit->burst = args->burst >= 0 ? (uint32_t)args->burst : 0;
     limit->permits = args->permits >= 0 ? (uint32_t)args->permits : 0;
     return EXIT_FINE;
@@ -174,25 +174,25 @@ static void read_signals(struct waiting *waiting, const struct signals *signals,
     }
 }
 
-static hf_status wait_for_it(hf_store *store, const hf_limit *limit, struct signals *signals,
-                             struct signal_event *ret_ended_by, hf_limit_result *result,
-                             hf_error *err)
+static hf_status wait_for_it(hf_store *store, const hf_limit_request *limit,
+                             struct signals *signals, struct signal_event *ret_ended_by,
+                             hf_limit_result *result, hf_error *err)
 {
     struct waiting waiting = {
         .store = store, .limit = *limit, .result = result, .done_fd = eventfd(0, EFD_CLOEXEC)
     };
-    hf_status status = hf_cancel_new(&waiting.limit.cancel);
+    hf_status status = hf_cancel_open(&waiting.limit.cancel);
     pthread_t thread;
 
     if (status == HF_OK &&
         (waiting.done_fd < 0 || pthread_create(&thread, NULL, wait_main, &waiting) != 0)) {
-        hf_cancel_free(waiting.limit.cancel);
+        hf_cancel_close(waiting.limit.cancel);
         status = HF_NO_MEMORY;
     }
     if (status == HF_OK) {
         read_signals(&waiting, signals, ret_ended_by);
         pthread_join(thread, NULL);
-        hf_cancel_free(waiting.limit.cancel);
+        hf_cancel_close(waiting.limit.cancel);
         *err = waiting.err;
         status = waiting.status;
     } else {
@@ -225,12 +225,12 @@ static int print_json(struct cli *cli, const hf_limit_result *result, bool grant
     return out_finish(cli);
 }
 
-static int look(struct cli *cli, struct cli_store *store, const hf_limit *limit)
+static int look(struct cli *cli, struct cli_store *store, const hf_limit_request *limit)
 {
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
     char refill[CELL_MAX];
     hf_error err;
-    hf_status status = hf_limit_look(store->store, limit, &result, &err);
+    hf_status status = hf_limit_get(store->store, limit, &result, &err);
 
     store_close(store);
     if (status != HF_OK)

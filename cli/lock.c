@@ -25,7 +25,7 @@ static int print_lease(const struct cli *cli, hf_lease *lease, const char *handl
     }
     object = json_object();
     json_set_name(object, name, strlen(name));
-    json_object_set_new(object, "token", json_u64(hf_token(lease)));
+    json_object_set_new(object, "token", json_u64(hf_lease_token(lease)));
     json_object_set_new(object, "handle", json_string(handle));
     json_object_set_new(object, "ttl_ms", json_i64(cli->args.ttl_ms));
     json_object_set_new(object, "keeper_pid",
@@ -37,8 +37,8 @@ static int print_lease(const struct cli *cli, hf_lease *lease, const char *handl
 /* Everything after the grant: whatever fails here, the lease is given back. */
 static int hand_out(const struct cli *cli, hf_lease *lease, struct keeper *keeper)
 {
-    char handle[HF_HANDLE_MAX];
-    hf_status status = hf_lease_handle(lease, handle);
+    char handle[HF_LEASE_TEXT_MAX];
+    hf_status status = hf_lease_export(lease, handle);
     int code;
 
     if (status != HF_OK) {
@@ -102,7 +102,7 @@ int verb_lock(struct cli *cli)
     acquiring.request = acquire_request(cli);
     if (!acquiring.request.label && cli->args.for_pid > 0)
         acquiring.request.label = label_for((pid_t)cli->args.for_pid);
-    acquiring.request.flags |= HF_DETACHED | HF_NO_RENEW;
+    acquiring.request.flags |= HF_FLAG_DETACHED | HF_FLAG_NO_RENEW;
     if (acquire(&acquiring, &lease, &code)) {
         code = hand_out(cli, lease, &keeper);
         if (code != EXIT_FINE)

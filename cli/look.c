@@ -29,8 +29,8 @@ int look_view(const struct cli_store *store, const char *name, bool glob, hf_vie
     *ret_view = NULL;
     if (store->absent[0])
         return look_absent(store);
-    status = hf_inspect(store->store, name, name ? strlen(name) : 0, glob ? HF_INSPECT_GLOB : 0,
-                        ret_view, &err);
+    status = hf_store_inspect(store->store, name, name ? strlen(name) : 0,
+                              glob ? HF_INSPECT_FLAG_PATTERN : 0, ret_view, &err);
     if (status == HF_NOT_FOUND)
         return look_absent(store);
     return status == HF_OK ? EXIT_FINE : say_failure(&err);
@@ -44,7 +44,7 @@ int look_absent(const struct cli_store *store)
 
 char *taken_words(const hf_entry *entry, char buf[CELL_MAX])
 {
-    if (entry->kind != HF_SHARED && entry->kind != HF_EXCLUSIVE)
+    if (entry->kind != HF_KIND_SHARED && entry->kind != HF_KIND_EXCLUSIVE)
         snprintf(buf, CELL_MAX, "%" PRIu32 "/%" PRIu32, entry->taken, entry->capacity);
     else if (entry->taken == entry->capacity && entry->taken > 0)
         strcpy(buf, "writer");

@@ -222,9 +222,9 @@ static int receive(int from, struct hello *ret_hello, char *ret_name, char *ret_
 static bool covers(const struct nest_hold *hold, const struct hello *hello, const char *name,
                    const char *location)
 {
-    bool kind =
-        hold->kind != HF_SEMAPHORE && (hello->kind == (uint32_t)hold->kind ||
-                                       (hold->kind == HF_EXCLUSIVE && hello->kind == HF_SHARED));
+    bool kind = hold->kind != HF_KIND_SEMAPHORE &&
+                (hello->kind == (uint32_t)hold->kind ||
+                 (hold->kind == HF_KIND_EXCLUSIVE && hello->kind == HF_KIND_SHARED));
 
     return kind && hello->name_len == hold->name_len &&
            memcmp(name, hold->name, hold->name_len) == 0 && same_store(location, hold->location);

@@ -55,7 +55,7 @@ static bool look_first(struct run *run, int *ret_code)
         *ret_code = EXIT_CONFIG;
         return false;
     }
-    if (hf_once_look(run->store.store, run->cli->args.name, 0, &done, &mark, &err) != HF_OK)
+    if (hf_once_get(run->store.store, run->cli->args.name, 0, &done, &mark, &err) != HF_OK)
         return fail(ret_code, &err);
     if (done)
         tell_done(run, &mark);
@@ -86,7 +86,7 @@ static int mark_done(struct run *run, int code)
     if (code != EXIT_FINE || run->lost)
         return code;
     do {
-        if (hf_once_done(run->lease, &err) == HF_OK)
+        if (hf_once_finish(run->lease, &err) == HF_OK)
             return EXIT_FINE;
     } while (run_again(run, &err, &tries));
     say_error("'%s' was done, but there %s no mark of it: %s", shown(run->cli->args.name),
@@ -107,7 +107,7 @@ static int forget(struct cli *cli)
         code = store_open(cli, NULL, &store);
     if (code != EXIT_FINE)
         return code;
-    if (hf_once_forget(store.store, cli->args.name, 0, &err) != HF_OK)
+    if (hf_once_delete(store.store, cli->args.name, 0, &err) != HF_OK)
         code = say_failure(&err);
     store_close(&store);
     return code;

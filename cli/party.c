@@ -8,7 +8,7 @@
 
 const char *party_who(const struct cli *cli)
 {
-    static char who[HF_PARTY_MAX + 1];
+    static char who[HF_PARTICIPANT_MAX + 1];
     char host[40] = "";
 
     if (cli->args.who)

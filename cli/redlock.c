@@ -95,7 +95,7 @@ static void add_row(struct telling *telling, const char *node, const char *text)
              safe_label(value_of(text, "why", why)));
 }
 
-static void on_status(hf_level level, const char *topic, const char *text, void *arg)
+static void on_status(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     struct telling *telling = arg;
     json_t *object;
@@ -116,7 +116,7 @@ static void on_status(hf_level level, const char *topic, const char *text, void 
     json_array_append_new(telling->list, object);
 }
 
-static void on_join(hf_level level, const char *topic, const char *text, void *arg)
+static void on_join(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     static const enum tone tones[] = { TONE_GOOD, TONE_WARN, TONE_BAD };
     struct telling *telling = arg;
@@ -128,7 +128,7 @@ static void on_join(hf_level level, const char *topic, const char *text, void *a
         json_object_set_new(object, "topic", json_text(topic, strlen(topic)));
         json_object_set_new(object, "text", json_text(text, strlen(text)));
         json_array_append_new(telling->list, object);
-    } else if (!telling->cli->args.quiet || level != HF_FINE) {
+    } else if (!telling->cli->args.quiet || level != HF_CHECK_LEVEL_OK) {
         printf("%s%s%s: %s\n", tone(telling->cli, tones[level]), safe_label(topic),
                tone(telling->cli, TONE_OFF), safe_label(text));
         fflush(stdout); /* the next may be minutes away */

@@ -170,8 +170,8 @@ static int check(const struct cli *cli)
             if (strcmp(name, k ? args->also.items[k - 1] : args->name) == 0)
                 return usage_error(cli, "--also: '%s' is named twice", shown(name));
     }
-    if (args->also.count >= HF_SEVERAL_MAX)
-        return usage_error(cli, "--also: at most %d names", HF_SEVERAL_MAX);
+    if (args->also.count >= HF_ACQUIRE_ALL_MAX)
+        return usage_error(cli, "--also: at most %d names", HF_ACQUIRE_ALL_MAX);
     if (args->max_hold_ms && args->min_hold_ms > args->max_hold_ms)
         return usage_error(cli, "--min-hold is longer than --max-hold");
     return acquire_check(cli);
@@ -199,7 +199,7 @@ static int make_plan(struct run *run)
 /* false: *ret_code, which may be 0 (-E 0), is the end of it. */
 static bool enter(struct run *run, int *ret_code)
 {
-    hf_request request = acquire_request(run->cli);
+    hf_acquire_request request = acquire_request(run->cli);
     json_t *event, *also;
 
     if (!enter_nested(run, ret_code))
@@ -239,7 +239,7 @@ static bool enter(struct run *run, int *ret_code)
 static void prepare_holds(struct run *run)
 {
     const struct texts *also = &run->cli->args.also;
-    hf_request request = acquire_request(run->cli);
+    hf_acquire_request request = acquire_request(run->cli);
 
     run->count = 1 + also->count;
     run->leases = must_alloc(run->count * sizeof *run->leases);
@@ -259,7 +259,8 @@ static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
-    if (!run->rite->nests || !secure_getenv(NEST_VARIABLE) || run->holds[0].kind == HF_SEMAPHORE)
+    if (!run->rite->nests || !secure_getenv(NEST_VARIABLE) ||
+        run->holds[0].kind == HF_KIND_SEMAPHORE)
         return true;
     if (run->count > 1)
         return none_is_around(run, ret_code);
@@ -306,7 +307,7 @@ static bool acquire_own(struct run *run, int *ret_code)
     if (acquire(&acquiring, run->leases, ret_code)) {
         run->lease = run->leases[0];
         for (size_t i = 0; i < run->count; i++)
-            run->tokens[i] = hf_token(run->leases[i]);
+            run->tokens[i] = hf_lease_token(run->leases[i]);
         return true;
     }
     if (acquiring.ended_by.typed)
@@ -320,10 +321,10 @@ static bool acquire_own(struct run *run, int *ret_code)
 static void set_session(const struct run *run)
 {
     const char *around = secure_getenv(SESSION_VARIABLE);
-    char text[HF_SESSION_MAX];
+    char text[HF_SESSION_TEXT_MAX];
 
     for (size_t i = 0; run->lease && i < run->count; i++) {
-        if (hf_session_text(run->leases[i], around, text, NULL) != HF_OK)
+        if (hf_session_get(run->leases[i], around, text, NULL) != HF_OK)
             return;
         around = text;
     }
@@ -449,7 +450,7 @@ static void give_back(void *arg)
  */
 static hf_status release(struct run *run, hf_error *err)
 {
-    int64_t left_ms = hf_remaining_ms(run->lease), limit_ms = RELEASE_MS;
+    int64_t left_ms = hf_lease_remaining_ms(run->lease), limit_ms = RELEASE_MS;
     struct giving_back *giving;
     hf_status status;
 

@@ -79,25 +79,25 @@ static int read_file(const char *path, struct file *ret_file)
 static json_t *value_json(const hf_value *value)
 {
     size_t len;
-    const char *bytes = hf_value_bytes(value, &len);
+    const char *bytes = hf_value_get_bytes(value, &len);
     json_t *json;
 
-    switch (hf_value_type(value)) {
-    case HF_VALUE_NIL:
+    switch (hf_value_get_kind(value)) {
+    case HF_VALUE_KIND_NIL:
         break;
-    case HF_VALUE_INTEGER:
-        return json_i64(hf_value_integer(value));
-    case HF_VALUE_BYTES:
-    case HF_VALUE_STATE:
+    case HF_VALUE_KIND_INTEGER:
+        return json_i64(hf_value_get_integer(value));
+    case HF_VALUE_KIND_BYTES:
+    case HF_VALUE_KIND_STATE:
         return json_text(bytes, len);
-    case HF_VALUE_ERROR:
+    case HF_VALUE_KIND_ERROR:
         json = json_object();
         json_object_set_new(json, "error", json_text(bytes, len));
         return json;
-    case HF_VALUE_LIST:
+    case HF_VALUE_KIND_LIST:
         json = json_array();
-        for (size_t i = 0; i < hf_value_count(value); i++)
-            json_array_append_new(json, value_json(hf_value_item(value, i)));
+        for (size_t i = 0; i < hf_value_get_count(value); i++)
+            json_array_append_new(json, value_json(hf_value_get_item(value, i)));
         return json;
     }
     return json_null();
@@ -107,30 +107,30 @@ static json_t *value_json(const hf_value *value)
 static void print_value(const hf_value *value, int depth)
 {
     size_t len;
-    const char *bytes = hf_value_bytes(value, &len);
+    const char *bytes = hf_value_get_bytes(value, &len);
 
-    if (hf_value_type(value) == HF_VALUE_LIST && hf_value_count(value) > 0) {
-        for (size_t i = 0; i < hf_value_count(value); i++)
-            print_value(hf_value_item(value, i), depth + 1);
+    if (hf_value_get_kind(value) == HF_VALUE_KIND_LIST && hf_value_get_count(value) > 0) {
+        for (size_t i = 0; i < hf_value_get_count(value); i++)
+            print_value(hf_value_get_item(value, i), depth + 1);
         return;
     }
     printf("%*s", depth > 1 ? 2 * (depth - 1) : 0, "");
-    switch (hf_value_type(value)) {
-    case HF_VALUE_NIL:
+    switch (hf_value_get_kind(value)) {
+    case HF_VALUE_KIND_NIL:
         fputs("(nil)", stdout);
         break;
-    case HF_VALUE_LIST:
+    case HF_VALUE_KIND_LIST:
         fputs("(empty)", stdout);
         break;
-    case HF_VALUE_INTEGER:
-        printf("%" PRId64, hf_value_integer(value));
+    case HF_VALUE_KIND_INTEGER:
+        printf("%" PRId64, hf_value_get_integer(value));
         break;
-    case HF_VALUE_ERROR:
+    case HF_VALUE_KIND_ERROR:
         fputs("(error) ", stdout);
         out_safe(bytes, len);
         break;
-    case HF_VALUE_BYTES:
-    case HF_VALUE_STATE:
+    case HF_VALUE_KIND_BYTES:
+    case HF_VALUE_KIND_STATE:
         if (isatty(STDOUT_FILENO))
             out_safe(bytes, len);
         else
@@ -152,7 +152,7 @@ static size_t count_words(char *const *words)
 }
 
 /* Keys stand before the ",", arguments behind it. */
-static void split(char **words, hf_script *script)
+static void split(char **words, hf_script_request *script)
 {
     script->keys = (const char *const *)words;
     while (words[script->key_count] && strcmp(words[script->key_count], ",") != 0)
@@ -165,7 +165,7 @@ static void split(char **words, hf_script *script)
 
 static int run(struct cli *cli)
 {
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
     struct cli_store store;
     struct file file;
     hf_value *value = NULL;
@@ -265,7 +265,7 @@ static int flush(struct cli *cli)
     return status == HF_OK ? EXIT_FINE : say_failure(&err);
 }
 
-static void ignore(hf_level level, const char *topic, const char *text, void *arg)
+static void ignore(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)level, (void)topic, (void)text, (void)arg;
 }

@@ -15,7 +15,7 @@
 
 struct work {
     hf_store *store;
-    hf_request *requests;
+    hf_acquire_request *requests;
     size_t count;
     hf_lease **leases;
     hf_status status;
@@ -35,11 +35,11 @@ static void *work_run(void *arg)
     return NULL;
 }
 
-static hf_request *make_requests(const struct acquiring *acquiring, int64_t wait_ms,
-                                 hf_cancel *cancel)
+static hf_acquire_request *make_requests(const struct acquiring *acquiring, int64_t wait_ms,
+                                         hf_cancel *cancel)
 {
     size_t count = 1 + acquiring->also->count;
-    hf_request *requests = must_alloc(count * sizeof *requests);
+    hf_acquire_request *requests = must_alloc(count * sizeof *requests);
 
     for (size_t i = 0; i < count; i++) {
         requests[i] = acquiring->request;
@@ -79,7 +79,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
     pthread_t thread;
 
     *err = (hf_error){ .status = HF_NO_MEMORY, .text = "no thread to be had" };
-    if (work.done < 0 || hf_cancel_new(&cancel) != HF_OK) {
+    if (work.done < 0 || hf_cancel_open(&cancel) != HF_OK) {
         if (work.done >= 0)
             close(work.done);
         return HF_NO_MEMORY;
@@ -91,7 +91,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
         pthread_join(thread, NULL);
         *err = work.err;
     }
-    hf_cancel_free(cancel);
+    hf_cancel_close(cancel);
     close(work.done);
     free(work.requests);
 

@@ -48,7 +48,7 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
     grid_begin(&grid, "HOLDER", "TOKEN", "PERMITS", "AGE", "TTL", "PID", "LABEL", NULL);
     for (size_t i = 0; i < entry->holder_count; i++) {
         const hf_holder *holder = &entry->holders[i];
-        bool writer = entry->kind == HF_SHARED && holder->permits == entry->capacity;
+        bool writer = entry->kind == HF_KIND_SHARED && holder->permits == entry->capacity;
         char number[CELL_MAX], token[CELL_MAX], permits[CELL_MAX], age[CELL_MAX], ttl[CELL_MAX];
         char pid[CELL_MAX];
 
@@ -63,9 +63,9 @@ static void print_holders(const struct cli *cli, const hf_entry *entry)
 
 static const char *wants(const hf_waiter *waiter, char buf[CELL_MAX])
 {
-    if (waiter->kind == HF_SHARED)
+    if (waiter->kind == HF_KIND_SHARED)
         return "shared";
-    if (waiter->kind == HF_EXCLUSIVE)
+    if (waiter->kind == HF_KIND_EXCLUSIVE)
         return "exclusive";
     snprintf(buf, CELL_MAX, "%" PRIu32, waiter->permits);
     return buf;

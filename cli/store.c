@@ -42,8 +42,8 @@ static hf_status open_or_make(const char *url, const hf_open_options *options, h
     hf_open_options existing = *options;
     hf_status status;
 
-    existing.flags |= HF_OPEN_EXISTING;
-    if (options->flags & HF_OPEN_EXISTING || !is_embedded(url))
+    existing.flags |= HF_OPEN_FLAG_EXISTING;
+    if (options->flags & HF_OPEN_FLAG_EXISTING || !is_embedded(url))
         return hf_open(url, options, ret_store, err);
     status = hf_open(url, &existing, ret_store, err);
     if (status != HF_NOT_FOUND)
@@ -65,7 +65,7 @@ static hf_status reach(const struct cli *cli, const char *url, uint64_t flags,
     options.open_wait_ms = args->open_ms                              ? args->open_ms
                            : args->wait_ms && args->wait_ms < OPEN_MS ? args->wait_ms
                                                                       : OPEN_MS;
-    options.flags = flags | (args->nonblock ? HF_OPEN_ONCE : 0);
+    options.flags = flags | (args->nonblock ? HF_OPEN_FLAG_ONCE : 0);
     status = open_or_make(url, &options, &store->store, ret_made, err);
     connecting_end(connecting);
     spent_ms += hfi_now_ms() - begun_ms;
@@ -92,7 +92,7 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
     }
 
     status = reach(cli, url, flags, &store, &made, &err);
-    if (status == HF_NOT_FOUND && flags & HF_OPEN_EXISTING)
+    if (status == HF_NOT_FOUND && flags & HF_OPEN_FLAG_EXISTING)
         note_absent(&store, url, &err);
     if (url)
         explicit_bzero(url, strlen(url));
@@ -108,7 +108,7 @@ static int open_with(const struct cli *cli, const char *spec, uint64_t flags,
         return say_failure(&err);
     }
 
-    status = hf_info(store.store, &store.info);
+    status = hf_store_get(store.store, &store.info);
     if (status != HF_OK) {
         store_leave(&store);
         say_error("%s", hf_status_text(status));
@@ -151,7 +151,7 @@ int store_open(const struct cli *cli, const char *spec, struct cli_store *ret_st
 
 int store_look(const struct cli *cli, const char *spec, struct cli_store *ret_store)
 {
-    return open_with(cli, spec, HF_OPEN_EXISTING, ret_store);
+    return open_with(cli, spec, HF_OPEN_FLAG_EXISTING, ret_store);
 }
 
 int store_find(const struct cli *cli, struct cli_store *ret_store)
@@ -190,7 +190,7 @@ static void note_absent(struct cli_store *store, const char *url, const hf_error
 
     snprintf(store->absent, sizeof store->absent, "%s", place ? place + strlen(" at ") : "?");
     store->info.engine = "?";
-    for (size_t i = 0; hf_engine_at(i, &info) == HF_OK; i++)
+    for (size_t i = 0; hf_engine_get(i, &info) == HF_OK; i++)
         if (has_scheme(info.schemes, url ? url : "file:"))
             store->info.engine = info.name;
 }
@@ -231,12 +231,12 @@ static void close_with(struct cli_store *store, unsigned flags)
 
 void store_close(struct cli_store *store)
 {
-    close_with(store, HF_CLOSE_RELEASE);
+    close_with(store, HF_CLOSE_FLAG_RELEASE);
 }
 
 static void close_handle(void *handle)
 {
-    hf_close(handle, HF_CLOSE_RELEASE);
+    hf_close(handle, HF_CLOSE_FLAG_RELEASE);
 }
 
 bool store_close_within(struct cli_store *store, int64_t limit_ms)

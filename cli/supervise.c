@@ -73,7 +73,7 @@ static void look_at_lease(struct run *run)
 
     /* Of several, what is true of the first to end. */
     for (size_t i = 0; run->lease && i < run->count && !run->known.lost; i++) {
-        int64_t one_ms = hf_remaining_ms(run->leases[i]);
+        int64_t one_ms = hf_lease_remaining_ms(run->leases[i]);
 
         left_ms = one_ms < left_ms ? one_ms : left_ms;
         run->known.lost = hf_lease_state(run->leases[i]) == HF_STATE_LOST;

@@ -114,7 +114,8 @@ static const struct option_def elect_options[] = {
 #define WHO_ROW TEXT(0, "as", "WHO", who, "who we are among them (default: a name of this process)")
 
 static const struct option_def latch_options[] = {
-    NUMBER(0, "count", "N", 1, HF_PARTIES_MAX, count, "make it: open when N have counted down"),
+    NUMBER(0, "count", "N", 1, HF_PARTICIPANTS_MAX, count,
+           "make it: open when N have counted down"),
     FLAG(0, "down", down, "count down, once; with COMMAND when that has succeeded"),
     FLAG(0, "wait", await, "wait until it is open"),
     FLAG(0, "remove", remove, "remove it"),
@@ -128,7 +129,7 @@ static const struct option_def latch_options[] = {
 };
 
 static const struct option_def barrier_options[] = {
-    NUMBER(0, "parties", "N", 1, HF_PARTIES_MAX, parties, "how many wait for each other"),
+    NUMBER(0, "parties", "N", 1, HF_PARTICIPANTS_MAX, parties, "how many wait for each other"),
     WHO_ROW,
     WAIT_ROWS,
     COMMAND_ROWS,

@@ -4,7 +4,7 @@
  * rewritten and at last erased, on a status descriptor an event per change.
  *
  * A thread of its own, and only if there is somebody to show it to. It sleeps
- * in hf_wait_change(); a busy store wakes it for the changes of others, too, so
+ * in hf_store_wait(); a busy store wakes it for the changes of others, too, so
  * it looks at most five times a second. The age in the line needs one wake-up a
  * second; a status descriptor alone needs none.
  */
@@ -72,10 +72,10 @@ struct wait_line *wait_line_begin(struct acquiring *acquiring)
     line->drawing = drawing;
     pthread_mutex_init(&line->mutex, NULL);
     pthread_cond_init(&line->wake, NULL);
-    if (hf_cancel_new(&line->cancel) == HF_OK) {
+    if (hf_cancel_open(&line->cancel) == HF_OK) {
         if (pthread_create(&line->thread, NULL, watch, line) == 0)
             return line;
-        hf_cancel_free(line->cancel);
+        hf_cancel_close(line->cancel);
     }
     free(line); /* waiting works without being shown */
     return NULL;
@@ -95,7 +95,7 @@ void wait_line_end(struct wait_line *line)
 
     if (line->drawn && in_foreground())
         say_bytes("\r\033[K", 4);
-    hf_cancel_free(line->cancel);
+    hf_cancel_close(line->cancel);
     pthread_cond_destroy(&line->wake);
     pthread_mutex_destroy(&line->mutex);
     free(line);
@@ -111,7 +111,7 @@ static void *watch(void *arg)
     uint64_t seq = 0;
 
     /* Where we stand, before the first look: what changes during it must wake us. */
-    hf_wait_change(store, &seq, 0, line->cancel, NULL);
+    hf_store_wait(store, &seq, 0, line->cancel, NULL);
     do {
         struct sight sight = { 0 };
         hf_status status;
@@ -123,8 +123,8 @@ static void *watch(void *arg)
         }
         do {
             draw(line, &last);
-            status = hf_wait_change(store, &seq, line->drawing ? REDRAW_MS : HF_FOREVER,
-                                    line->cancel, NULL);
+            status = hf_store_wait(store, &seq, line->drawing ? REDRAW_MS : HF_FOREVER,
+                                   line->cancel, NULL);
         } while (status == HF_TIMEOUT);
         if (status != HF_OK && status != HF_UNSUPPORTED)
             break;
@@ -182,11 +182,11 @@ static void see(const hf_entry *entry, struct sight *ret_sight)
 
 static bool look(const struct wait_line *line, struct sight *ret_sight)
 {
-    const hf_request *request = &line->acquiring->request;
+    const hf_acquire_request *request = &line->acquiring->request;
     hf_view *view;
 
-    if (hf_inspect(line->acquiring->store->store, request->name, request->name_len, 0, &view,
-                   NULL) != HF_OK)
+    if (hf_store_inspect(line->acquiring->store->store, request->name, request->name_len, 0, &view,
+                         NULL) != HF_OK)
         return false;
     if (view->count > 0)
         see(&view->entries[0], ret_sight);
@@ -199,7 +199,7 @@ static bool look(const struct wait_line *line, struct sight *ret_sight)
 static void draw(struct wait_line *line, const struct sight *sight)
 {
     char name[SHOWN_MAX], age[32], text[512], all[sizeof text + 8];
-    const hf_request *request = &line->acquiring->request;
+    const hf_acquire_request *request = &line->acquiring->request;
     struct winsize size;
     size_t used, columns = 80;
 
@@ -243,7 +243,7 @@ static bool in_foreground(void)
 
 static void report(const struct wait_line *line, const struct sight *sight)
 {
-    const hf_request *request = &line->acquiring->request;
+    const hf_acquire_request *request = &line->acquiring->request;
     json_t *event = status_begin(line->acquiring->status, "waiting");
     json_t *holder;
 

@@ -42,7 +42,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
 
     /* Where we stand, before the first look: what changes during it must wake us. */
     if (watching->told)
-        hf_wait_change(store->store, &seq, 0, NULL, NULL);
+        hf_store_wait(store->store, &seq, 0, NULL, NULL);
     watching->first = true;
     for (;;) {
         int64_t begun_ms = now_ms();
@@ -64,7 +64,7 @@ static int watch_loop(struct watching *watching, struct cli_store *store)
             break;
         }
         if (watching->told)
-            status = hf_wait_change(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
+            status = hf_store_wait(store->store, &seq, LOOK_AGAIN_MS, NULL, &err);
         if (!is_read(watching->told ? 0 : pause_ms(now_ms() - begun_ms)))
             break;
         if (status != HF_OK && status != HF_TIMEOUT) {

@@ -2,7 +2,7 @@
 /*
  * Many locks in one thread: acquisitions that run beside each other in a poll loop,
  * which could be anybody's event loop. Nothing here blocks but poll(2) itself;
- * callbacks run inside hf_process() and nowhere else.
+ * callbacks run inside hf_store_process() and nowhere else.
  *
  * Three jobs. A and B want the same name, so B gets it when A gives it back; C
  * wants another one and waits for nobody.
@@ -42,7 +42,7 @@ static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, 
 
 static void begin(struct job *job)
 {
-    hf_request request = HF_REQUEST_INIT; /* copied: it may go out of scope */
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT; /* copied: it may go out of scope */
     hf_error err;
 
     request.name = job->name;
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     struct job jobs[] = { { "A", "example/one", store, 0 },
                           { "B", "example/one", store, 0 },
                           { "C", "example/two", store, 0 } };
-    struct pollfd poller = { .fd = hf_fd(store), .events = POLLIN };
+    struct pollfd poller = { .fd = hf_store_fd(store), .events = POLLIN };
 
     expect(poller.fd >= 0, "a descriptor");
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
@@ -65,8 +65,8 @@ int main(int argc, char **argv)
     printf("all three have begun\n");
 
     while (unfinished > 0) {
-        expect(poll(&poller, 1, hf_timeout_ms(store)) >= 0, "poll(2)");
-        expect(hf_process(store) == HF_OK, "hf_process()");
+        expect(poll(&poller, 1, hf_store_timeout_ms(store)) >= 0, "poll(2)");
+        expect(hf_store_process(store) == HF_OK, "hf_store_process()");
     }
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         expect(jobs[i].done, "every job is done");

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     needs(url_of(argc, argv), HF_CAP_CELLS);
     expect(values != MAP_FAILED, "shared memory");
     store = open_store(argc, argv);
-    must(hf_latch_set(store, "example/done", 0, PARTIES, &err), &err);
+    must(hf_latch_create(store, "example/done", 0, PARTIES, &err), &err);
     close_store(store); /* handles do not survive a fork */
     for (int i = 0; i < PARTIES; i++)
         values[0][i] = 1;
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < PARTIES; i++)
         expect(wait(&status) > 0 && status == 0, "a child did as it should");
-    must(hf_latch_remove(store, "example/done", 0, &err), &err);
+    must(hf_latch_delete(store, "example/done", 0, &err), &err);
     close_store(store);
     return 0;
 }

@@ -33,7 +33,7 @@ static void set_stock(hf_store *store, long stock)
     hf_error err;
 
     snprintf(text, sizeof text, "%ld", stock);
-    must(hf_cell_put(store, "example/stock", 0, text, strlen(text), 0, NULL, &err), &err);
+    must(hf_cell_set(store, "example/stock", 0, text, strlen(text), 0, NULL, &err), &err);
 }
 
 /* Step by step, what two buyers do at the same moment. */
@@ -56,7 +56,7 @@ static hf_status swap(hf_store *store, uint64_t version, long stock, hf_error *e
     char text[24];
 
     snprintf(text, sizeof text, "%ld", stock);
-    return hf_cell_cas(store, "example/stock", 0, version, text, strlen(text), 0, NULL, err);
+    return hf_cell_swap(store, "example/stock", 0, version, text, strlen(text), 0, NULL, err);
 }
 
 static void with_versions(hf_store *store)
@@ -88,7 +88,7 @@ static hf_status buy_one(const hf_cell *old, hf_cell_change *change, void *arg)
     if (stock == 0)
         return HF_NOT_FOUND; /* sold out: ends the update, and nothing is written */
     snprintf(text, 24, "%ld", stock - 1);
-    change->action = HF_CELL_WRITE;
+    change->action = HF_CELL_ACTION_WRITE;
     change->bytes = text;
     change->len = strlen(text);
     return HF_OK;

@@ -59,10 +59,10 @@ int main(int argc, char **argv)
     expect(value == PROCESSES * DRAWS, "no number was given twice");
 
     /* Begin anew, but only if nobody has drawn one since. */
-    status = hf_counter_set_if(store, NUMBERS, 0, value - 1, 0, &value, &err);
+    status = hf_counter_swap(store, NUMBERS, 0, value - 1, 0, &value, &err);
     expect(status == HF_CHANGED, "set only if it is what we think");
     printf("%s: it is %" PRId64 "\n", hf_status_name(status), value);
-    must(hf_counter_set_if(store, NUMBERS, 0, value, INT64_MAX, NULL, &err), &err);
+    must(hf_counter_swap(store, NUMBERS, 0, value, INT64_MAX, NULL, &err), &err);
     status = hf_counter_add(store, NUMBERS, 0, 1, NULL, &err);
     expect(status == HF_OVERFLOW, "it does not begin again at the other end");
     puts(err.text);

@@ -16,9 +16,9 @@ struct mover {
     int deadlocks;
 };
 
-static hf_request request_of(const char *name)
+static hf_acquire_request request_of(const char *name)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
     request.wait_ms = HF_FOREVER;
@@ -28,7 +28,7 @@ static hf_request request_of(const char *name)
 static void *one_by_one(void *arg)
 {
     struct mover *mover = arg;
-    hf_request from = request_of(mover->from), to = request_of(mover->to);
+    hf_acquire_request from = request_of(mover->from), to = request_of(mover->to);
     hf_lease *first, *second;
     hf_error err;
     hf_status status;
@@ -50,7 +50,7 @@ static void *one_by_one(void *arg)
 static void *all_at_once(void *arg)
 {
     struct mover *mover = arg;
-    hf_request both[2] = { request_of(mover->from), request_of(mover->to) };
+    hf_acquire_request both[2] = { request_of(mover->from), request_of(mover->to) };
     hf_lease *leases[2];
     hf_error err;
 

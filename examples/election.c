@@ -14,7 +14,7 @@
 static int candidate(int argc, char **argv, const char *address)
 {
     hf_store *store = open_store(argc, argv);
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *leader;
     sigset_t set;
     hf_error err;
@@ -56,7 +56,7 @@ static void see(hf_store *store, hf_leader **seen, const char *address)
         hf_leader *next;
         hf_error err;
 
-        must(hf_election_observe(store, CHAIR, 0, *seen, 60000, NULL, &next, &err), &err);
+        must(hf_election_wait(store, CHAIR, 0, *seen, 60000, NULL, &next, &err), &err);
         hf_leader_free(*seen);
         *seen = next;
         printf("%s\n", next->leads ? (const char *)next->value : "nobody leads");

@@ -68,7 +68,7 @@ static inline void needs(const char *url, unsigned caps)
     unsigned missing;
 
     must(hf_open(url, NULL, &store, &err), &err);
-    if (hf_info(store, &info) != HF_OK)
+    if (hf_store_get(store, &info) != HF_OK)
         exit(1);
     missing = caps & ~info.caps;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

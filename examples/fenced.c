@@ -71,7 +71,7 @@ static struct resource *make_resource(void)
 
 static hf_lease *take(hf_store *store, int64_t ttl_ms)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
 
@@ -86,7 +86,8 @@ static int paused_writer(int argc, char **argv, struct resource *resource)
 {
     hf_store *store = open_store(argc, argv);
     hf_lease *lease = take(store, 2000);
-    uint64_t token = hf_token(lease); /* asked for early, as a real program would pass it on */
+    uint64_t token =
+        hf_lease_token(lease); /* asked for early, as a real program would pass it on */
     int accepted;
 
     expect(claim(resource, token), "the first claim");
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
 
     store = open_store(argc, argv);
     lease = take(store, 0);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     expect(claim(resource, token), "our claim");
     expect(write_value(resource, token, resource->value + 2), "our write");
     printf("parent: token %" PRIu64 ", wrote %d\n", token, resource->value);

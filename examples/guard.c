@@ -26,7 +26,7 @@ static const char *resource_url(int argc, char **argv)
 
 static hf_lease *take(hf_store *store)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
 
@@ -46,7 +46,7 @@ static hf_status deposit(hf_store *bank, hf_lease *lease, long amount, int pause
     hf_error err;
     hf_status status;
 
-    must(hf_guard_token(lease, &token, &err), &err);
+    must(hf_lease_fence(lease, &token, &err), &err);
 
     /* Claim before reading: from here on nobody with a lower token changes what we read. */
     must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
@@ -57,7 +57,7 @@ static hf_status deposit(hf_store *bank, hf_lease *lease, long amount, int pause
     if (pause)
         raise(SIGSTOP);
 
-    status = hf_guard_write(bank, BALANCE, 0, token, text, strlen(text), &err);
+    status = hf_guard_set(bank, BALANCE, 0, token, text, strlen(text), &err);
     if (status != HF_FENCED)
         must(status, &err);
     printf("token %" PRIu64 ": %s\n", token, status == HF_OK ? "written" : err.text);
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     kill(child, SIGCONT);
     expect(waitpid(child, &status, 0) == child && status == 0, "the child did as it should");
     lease = take(store);
-    must(hf_guard_token(lease, &token, &err), &err);
+    must(hf_lease_fence(lease, &token, &err), &err);
     must(hf_guard_claim(bank, BALANCE, 0, token, &found, NULL, &err), &err);
     printf("balance: %s\n", found ? (char *)found : "nothing");
     expect(found && strcmp(found, "101") == 0, "no deposit was lost");

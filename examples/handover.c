@@ -17,25 +17,25 @@
 static int first_process(int argc, char **argv, int out)
 {
     hf_store *store = open_store(argc, argv);
-    hf_request request = HF_REQUEST_INIT;
-    char handle[HF_HANDLE_MAX];
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease;
     hf_error err;
 
     request.name = NAME;
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     request.ttl_ms = 20000;
     must(hf_acquire(store, &request, &lease, &err), &err);
-    expect(hf_lease_handle(lease, handle) == HF_OK, "a handle");
-    printf("first process:  acquired, token %" PRIu64 ", and goes\n", hf_token(lease));
+    expect(hf_lease_export(lease, handle) == HF_OK, "a handle");
+    printf("first process:  acquired, token %" PRIu64 ", and goes\n", hf_lease_token(lease));
     expect(write(out, handle, sizeof handle) == (ssize_t)sizeof handle, "the pipe");
     return 0; /* without releasing it */
 }
 
 int main(int argc, char **argv)
 {
-    hf_request request = HF_REQUEST_INIT;
-    char handle[HF_HANDLE_MAX];
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease, *other;
     hf_store *store;
     hf_error err;
@@ -58,14 +58,15 @@ int main(int argc, char **argv)
            "still held, though nobody is there");
     printf("second process: the first is gone, and the name is still held\n");
 
-    must(hf_adopt(store, NAME, 0, handle, 0, 1, &lease, &err), &err);
-    printf("second process: adopted, token %" PRIu64 "\n", hf_token(lease));
+    must(hf_lease_adopt(store, NAME, 0, handle, 0, 1, &lease, &err), &err);
+    printf("second process: adopted, token %" PRIu64 "\n", hf_lease_token(lease));
     must(hf_release(lease, &err), &err);
 
     must(hf_acquire(store, &request, &other, &err), &err);
-    printf("second process: released; the next lease has token %" PRIu64 "\n", hf_token(other));
+    printf("second process: released; the next lease has token %" PRIu64 "\n",
+           hf_lease_token(other));
     must(hf_release(other, &err), &err);
-    expect(hf_adopt(store, NAME, 0, handle, 0, 1, &lease, &err) == HF_NOT_FOUND,
+    expect(hf_lease_adopt(store, NAME, 0, handle, 0, 1, &lease, &err) == HF_NOT_FOUND,
            "the handle is void");
     close_store(store);
     return 0;

@@ -9,21 +9,21 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static hf_request by(const char *label, int64_t wait_ms)
+static hf_acquire_request by(const char *label, int64_t wait_ms)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = "example/printer";
     request.label = label;
     request.wait_ms = wait_ms;
-    request.flags = HF_STRICT; /* wait in the store itself, not behind our own thread */
+    request.flags = HF_FLAG_STRICT; /* wait in the store itself, not behind our own thread */
     return request;
 }
 
 static void *wait_for_it(void *arg)
 {
     hf_store *store = (hf_store *)arg;
-    hf_request request = by("bob, 3 pages", HF_FOREVER);
+    hf_acquire_request request = by("bob, 3 pages", HF_FOREVER);
     hf_lease *lease;
     hf_error err;
 
@@ -51,7 +51,8 @@ static size_t look(hf_store *store, const char *pattern, size_t *ret_names)
     hf_view *view;
     hf_error err;
 
-    must(hf_inspect(store, pattern, strlen(pattern), HF_INSPECT_GLOB, &view, &err), &err);
+    must(hf_store_inspect(store, pattern, strlen(pattern), HF_INSPECT_FLAG_PATTERN, &view, &err),
+         &err);
     for (size_t i = 0; i < view->count; i++) {
         print_entry(&view->entries[i]);
         waiters += view->entries[i].waiter_count;
@@ -64,7 +65,7 @@ static size_t look(hf_store *store, const char *pattern, size_t *ret_names)
 int main(int argc, char **argv)
 {
     hf_store *store;
-    hf_request request = by("alice, 120 pages", 0);
+    hf_acquire_request request = by("alice, 120 pages", 0);
     size_t names = 0, waiters = 0;
     uint64_t seq = 0;
     pthread_t thread;
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
 
     /* Sleep until something in the store changes, then look again. */
     for (int i = 0; i < 50 && waiters == 0; i++) {
-        hf_wait_change(store, &seq, 100, NULL, NULL);
+        hf_store_wait(store, &seq, 100, NULL, NULL);
         waiters = look(store, "example/p*", &names);
     }
     expect(names == 1 && waiters == 1, "one name, one waiter");

@@ -31,9 +31,9 @@ static void nap_ms(int64_t ms)
 }
 
 /* Make the calls; at_us[] says when each was let through, by the store's clock. */
-static void call(hf_store *store, hf_algorithm algorithm, int try, int64_t at_us[CALLS])
+static void call(hf_store *store, hf_limit_algorithm algorithm, int try, int64_t at_us[CALLS])
 {
-    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
     char name[64];
     hf_error err;
@@ -88,13 +88,13 @@ int main(int argc, char **argv)
     store = open_store(argc, argv);
     printf("%d calls in %d ms are allowed\n", RATE, PER_MS);
     for (int try = 0; try < TRIES && seen <= RATE; try++) {
-        call(store, HF_LIMIT_FIXED, try, at_us);
+        call(store, HF_LIMIT_ALGORITHM_FIXED, try, at_us);
         seen = most(at_us);
     }
     show("fixed", at_us);
     expect(seen > RATE, "two windows of the fixed kind side by side");
 
-    call(store, HF_LIMIT_SLIDING, 0, at_us);
+    call(store, HF_LIMIT_ALGORITHM_SLIDING, 0, at_us);
     show("sliding", at_us);
     expect(most(at_us) <= RATE, "no more than the rate in any period");
     close_store(store);

@@ -32,12 +32,12 @@ static void work_until_lost(hf_lease *lease)
     printf("stopped working; the lease is %s now\n",
            hf_lease_state(lease) == HF_STATE_LOST ? "lost" : "held");
     expect(hf_lease_state(lease) == HF_STATE_LOST, "lost, by the state too");
-    expect(hf_remaining_ms(lease) == 0, "with nothing left");
+    expect(hf_lease_remaining_ms(lease) == 0, "with nothing left");
 }
 
 static hf_lease *take(hf_store *store, const char *which, int64_t max_hold_ms)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
 
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     needs(url_of(argc, argv), HF_CAP_BREAK | HF_CAP_TOKEN | HF_CAP_TTL);
     store = open_store(argc, argv);
     lease = take(store, "broken", 0);
-    must(hf_break(store, "example/lost", 0, hf_token(lease), &err), &err);
+    must(hf_lease_break(store, "example/lost", 0, hf_lease_token(lease), &err), &err);
     work_until_lost(lease);
     end(lease);
 

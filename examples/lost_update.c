@@ -27,7 +27,7 @@ static void add_one(int fd)
 /* `store` NULL: without the lock. */
 static void add_many(hf_store *store, int fd)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
     hf_error err;
 

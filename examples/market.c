@@ -85,7 +85,7 @@ static void put(hf_store *store, const char *name, const char *text)
 {
     hf_error err;
 
-    must(hf_cell_put(store, name, 0, text, strlen(text), 0, NULL, &err), &err);
+    must(hf_cell_set(store, name, 0, text, strlen(text), 0, NULL, &err), &err);
 }
 
 static uint64_t get_good(hf_store *store, int number, struct good *good)
@@ -143,7 +143,7 @@ static hf_status pay_in(const hf_cell *old, hf_cell_change *change, void *arg)
 
     if (funds < 0)
         return HF_NOT_FOUND;
-    change->action = HF_CELL_WRITE;
+    change->action = HF_CELL_ACTION_WRITE;
     change->bytes = payment->text;
     change->len = (size_t)snprintf(payment->text, sizeof payment->text, "%ld", funds);
     return HF_OK;
@@ -255,7 +255,7 @@ static void trade_by_cells(struct trading *trading, int number, long buyer, long
     }
     good_text(&next, text);
     status =
-        hf_cell_cas(store, name_of("good", number), 0, version, text, strlen(text), 0, NULL, &err);
+        hf_cell_swap(store, name_of("good", number), 0, version, text, strlen(text), 0, NULL, &err);
     if (status != HF_CHANGED)
         must(status, &err);
     else
@@ -272,7 +272,7 @@ static void trade_by_cells(struct trading *trading, int number, long buyer, long
 
 static void trade_under_lock(struct trading *trading, int number, long buyer, long price)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
 

@@ -13,7 +13,7 @@
 int main(int argc, char **argv)
 {
     hf_store *store;
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     uint64_t before = 0;
     hf_lease *lease;
     hf_error err;
@@ -25,9 +25,9 @@ int main(int argc, char **argv)
 
     for (int round = 1; round <= 3; round++) {
         must(hf_acquire(store, &request, &lease, &err), &err);
-        printf("round %d: held, token %" PRIu64 "\n", round, hf_token(lease));
-        expect(hf_token(lease) > before, "a larger token than before");
-        before = hf_token(lease);
+        printf("round %d: held, token %" PRIu64 "\n", round, hf_lease_token(lease));
+        expect(hf_lease_token(lease) > before, "a larger token than before");
+        before = hf_lease_token(lease);
 
         /* The work that only one may do at a time goes here. */
 

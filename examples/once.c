@@ -14,7 +14,7 @@
 /* 1: we have done it. 0: somebody else had. */
 static int prepare(hf_store *store, int crash)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_once_mark mark = HF_ONCE_MARK_INIT;
     hf_lease *lease;
     hf_error err;
@@ -33,7 +33,7 @@ static int prepare(hf_store *store, int crash)
         raise(SIGKILL);
 
     /* ... the work itself. If it failed: hf_release() alone, and it is not done. */
-    must(hf_once_done(lease, &err), &err);
+    must(hf_once_finish(lease, &err), &err);
     must(hf_release(lease, &err), &err);
     return 1;
 }

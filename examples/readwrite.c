@@ -16,7 +16,7 @@ static hf_status take(hf_store *store, uint64_t who, hf_kind kind, int64_t wait_
                       hf_lease **ret_lease)
 {
     static uint64_t party;
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_error err;
     hf_status status;
 
@@ -26,7 +26,7 @@ static hf_status take(hf_store *store, uint64_t who, hf_kind kind, int64_t wait_
     request.wait_ms = wait_ms;
     request.scope = who;
     status = hf_acquire(store, &request, ret_lease, &err);
-    printf("%-6s %s\n", kind == HF_SHARED ? "reader" : "writer",
+    printf("%-6s %s\n", kind == HF_KIND_SHARED ? "reader" : "writer",
            status == HF_OK ? "is in" : hf_status_text(status));
     return status;
 }
@@ -46,16 +46,17 @@ int main(int argc, char **argv)
 
     needs(url_of(argc, argv), HF_CAP_SHARED);
     store = open_store(argc, argv);
-    expect(take(store, ADA, HF_SHARED, 0, &first) == HF_OK, "a reader comes in");
-    expect(take(store, BOB, HF_SHARED, 0, &second) == HF_OK, "and another one");
-    expect(take(store, EVE, HF_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");
-    expect(take(store, ADA, HF_EXCLUSIVE, HF_FOREVER, &writer) == HF_DEADLOCK,
+    expect(take(store, ADA, HF_KIND_SHARED, 0, &first) == HF_OK, "a reader comes in");
+    expect(take(store, BOB, HF_KIND_SHARED, 0, &second) == HF_OK, "and another one");
+    expect(take(store, EVE, HF_KIND_EXCLUSIVE, 100, &writer) == HF_TIMEOUT, "no writer meanwhile");
+    expect(take(store, ADA, HF_KIND_EXCLUSIVE, HF_FOREVER, &writer) == HF_DEADLOCK,
            "least of all one who reads: it would wait for itself");
     leave(first, "reader");
     leave(second, "reader");
 
-    expect(take(store, EVE, HF_EXCLUSIVE, 0, &writer) == HF_OK, "a writer, now that it is free");
-    expect(take(store, ADA, HF_SHARED, 0, &first) == HF_BUSY, "no reader meanwhile");
+    expect(take(store, EVE, HF_KIND_EXCLUSIVE, 0, &writer) == HF_OK,
+           "a writer, now that it is free");
+    expect(take(store, ADA, HF_KIND_SHARED, 0, &first) == HF_BUSY, "no reader meanwhile");
     leave(writer, "writer");
     close_store(store);
     return 0;

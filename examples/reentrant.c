@@ -13,7 +13,7 @@
 
 static hf_status take(hf_store *store, unsigned flags, uint64_t scope, hf_lease **ret_lease)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_error err;
 
     request.name = "example/account";
@@ -36,8 +36,9 @@ static void deposit(hf_store *store)
     hf_lease *lease;
     hf_error err;
 
-    expect(take(store, HF_REENTRANT, 0, &lease) == HF_OK, "re-entered");
-    printf("  deposit: %" PRIu32 " holds, token %" PRIu64 "\n", holds(lease), hf_token(lease));
+    expect(take(store, HF_FLAG_REENTRANT, 0, &lease) == HF_OK, "re-entered");
+    printf("  deposit: %" PRIu32 " holds, token %" PRIu64 "\n", holds(lease),
+           hf_lease_token(lease));
     must(hf_release(lease, &err), &err);
 }
 
@@ -47,17 +48,17 @@ int main(int argc, char **argv)
     hf_lease *lease, *other;
     hf_error err;
 
-    expect(take(store, HF_REENTRANT, 0, &lease) == HF_OK, "acquired");
-    printf("transfer: %" PRIu32 " hold, token %" PRIu64 "\n", holds(lease), hf_token(lease));
+    expect(take(store, HF_FLAG_REENTRANT, 0, &lease) == HF_OK, "acquired");
+    printf("transfer: %" PRIu32 " hold, token %" PRIu64 "\n", holds(lease), hf_lease_token(lease));
     deposit(store);
     expect(holds(lease) == 1, "one hold is left");
     expect(take(store, 0, 0, &other) == HF_BUSY, "busy without the flag");
     must(hf_release(lease, &err), &err);
 
     /* The scope is what counts, whichever thread it is in. */
-    expect(take(store, HF_REENTRANT, 7, &lease) == HF_OK, "scope 7");
-    expect(take(store, HF_REENTRANT, 8, &other) == HF_BUSY, "scope 8 is somebody else");
-    expect(take(store, HF_REENTRANT, 7, &other) == HF_OK && other == lease, "scope 7 again");
+    expect(take(store, HF_FLAG_REENTRANT, 7, &lease) == HF_OK, "scope 7");
+    expect(take(store, HF_FLAG_REENTRANT, 8, &other) == HF_BUSY, "scope 8 is somebody else");
+    expect(take(store, HF_FLAG_REENTRANT, 7, &other) == HF_OK && other == lease, "scope 7 again");
     must(hf_release(other, &err), &err);
     must(hf_release(lease, &err), &err);
     printf("scopes: 7 came in twice, 8 did not\n");

@@ -16,12 +16,12 @@
 
 static _Atomic int inside, most;
 
-static hf_request permit_of(uint32_t capacity)
+static hf_acquire_request permit_of(uint32_t capacity)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = "example/converter";
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = capacity;
     request.permits = 1; /* a heavy job may take more */
     request.wait_ms = HF_FOREVER;
@@ -31,7 +31,7 @@ static hf_request permit_of(uint32_t capacity)
 static void *work(void *arg)
 {
     hf_store *store = (hf_store *)arg;
-    hf_request request = permit_of(LIMIT);
+    hf_acquire_request request = permit_of(LIMIT);
     hf_lease *lease;
     hf_error err;
     int now, seen;
@@ -50,7 +50,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     hf_store *store;
-    hf_request request = permit_of(LIMIT), other = permit_of(LIMIT + 1);
+    hf_acquire_request request = permit_of(LIMIT), other = permit_of(LIMIT + 1);
     pthread_t threads[WORKERS];
     hf_lease *lease, *refused;
     hf_error err;

@@ -71,7 +71,7 @@ static void write_stock(const struct shop *shop, long stock)
     hf_error err;
 
     snprintf(text, sizeof text, "%ld", stock);
-    must(hf_cell_put(shop->store, shop->name, 0, text, strlen(text), 0, NULL, &err), &err);
+    must(hf_cell_set(shop->store, shop->name, 0, text, strlen(text), 0, NULL, &err), &err);
 }
 
 /* The price, the address, the payment. */
@@ -82,7 +82,7 @@ static void think(void)
 
 static hf_lease *lock(const struct shop *shop, hf_kind kind)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
 
@@ -116,13 +116,13 @@ static hf_status one_less(const hf_cell *old, hf_cell_change *change, void *arg)
     decision->calls++;
     think();
     snprintf(decision->text, sizeof decision->text, "%ld", strtol(old->bytes, NULL, 10) - 1);
-    change->action = HF_CELL_WRITE;
+    change->action = HF_CELL_ACTION_WRITE;
     change->bytes = decision->text;
     change->len = strlen(decision->text);
     return HF_OK;
 }
 
-/* hf_cell_update() is the loop around hf_cell_get() and hf_cell_cas(). */
+/* hf_cell_update() is the loop around hf_cell_get() and hf_cell_swap(). */
 static void buy_optimistically(struct shop *shop)
 {
     struct decision decision = { .calls = 0 };
@@ -146,12 +146,12 @@ static void buy_under(struct shop *shop, hf_kind kind)
 
 static void buy_under_row_lock(struct shop *shop)
 {
-    buy_under(shop, HF_MUTEX);
+    buy_under(shop, HF_KIND_MUTEX);
 }
 
 static void buy_exclusively(struct shop *shop)
 {
-    buy_under(shop, HF_EXCLUSIVE);
+    buy_under(shop, HF_KIND_EXCLUSIVE);
 }
 
 /* Claim before reading, and write with the token. HF_LOST, HF_FENCED: we were too slow, and it is not done. */
@@ -160,7 +160,7 @@ static hf_status try_fenced(struct shop *shop, hf_lease *lease, hf_error *err)
     uint64_t token;
     char text[24];
     void *found;
-    hf_status status = hf_guard_token(lease, &token, err);
+    hf_status status = hf_lease_fence(lease, &token, err);
 
     if (status == HF_OK)
         status = hf_guard_claim(shop->store, shop->name, 0, token, &found, NULL, err);
@@ -169,7 +169,7 @@ static hf_status try_fenced(struct shop *shop, hf_lease *lease, hf_error *err)
     snprintf(text, sizeof text, "%ld", strtol(found, NULL, 10) - 1);
     hf_guard_free(found);
     think();
-    return hf_guard_write(shop->store, shop->name, 0, token, text, strlen(text), err);
+    return hf_guard_set(shop->store, shop->name, 0, token, text, strlen(text), err);
 }
 
 static void buy_fenced(struct shop *shop)
@@ -178,7 +178,7 @@ static void buy_fenced(struct shop *shop)
     hf_error err;
 
     for (;;) {
-        hf_lease *lease = lock(shop, HF_MUTEX);
+        hf_lease *lease = lock(shop, HF_KIND_MUTEX);
 
         status = try_fenced(shop, lease, &err);
         hf_release(lease, NULL); /* HF_LOST is no harm: the stock knows what counted */
@@ -261,17 +261,17 @@ static void sell_fenced(const char *url, struct shop *shop)
     long left;
 
     shop->name = "example/shop/guarded";
-    lease = lock(shop, HF_MUTEX);
-    must(hf_guard_token(lease, &former, &err), &err);
-    must(hf_guard_write(shop->store, shop->name, 0, former, "100", 3, &err), &err);
+    lease = lock(shop, HF_KIND_MUTEX);
+    must(hf_lease_fence(lease, &former, &err), &err);
+    must(hf_guard_set(shop->store, shop->name, 0, former, "100", 3, &err), &err);
     must(hf_release(lease, &err), &err);
 
     let_them_buy(url, NULL, shop, buy_fenced);
-    expect(hf_guard_write(shop->store, shop->name, 0, former, "99", 2, &err) == HF_FENCED,
+    expect(hf_guard_set(shop->store, shop->name, 0, former, "99", 2, &err) == HF_FENCED,
            "a former holder is refused");
 
-    lease = lock(shop, HF_MUTEX);
-    must(hf_guard_token(lease, &former, &err), &err);
+    lease = lock(shop, HF_KIND_MUTEX);
+    must(hf_lease_fence(lease, &former, &err), &err);
     must(hf_guard_claim(shop->store, shop->name, 0, former, &found, NULL, &err), &err);
     left = strtol(found, NULL, 10);
     hf_guard_free(found);
@@ -294,7 +294,7 @@ int main(int argc, char **argv)
     shop.tally =
         mmap(NULL, sizeof *shop.tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     expect(shop.tally != MAP_FAILED, "memory");
-    expect(hf_info(shop.store, &info) == HF_OK, "hf_info()");
+    expect(hf_store_get(shop.store, &info) == HF_OK, "hf_store_get()");
 
     printf("%d in stock, %d buyers, %d each\n\n%-32s %6s %6s %6s %8s\n", STOCK, BUYERS, EACH, "",
            "sold", "left", "lost", "again");

@@ -19,7 +19,7 @@ static void *give_up_soon(void *arg)
 
 static hf_status try_it(hf_store *store, const char *how, int64_t wait_ms, hf_cancel *cancel)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease;
     hf_error err;
     hf_status status;
@@ -35,7 +35,7 @@ static hf_status try_it(hf_store *store, const char *how, int64_t wait_ms, hf_ca
 int main(int argc, char **argv)
 {
     hf_store *store = open_store(argc, argv);
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_cancel *cancel;
     hf_lease *lease;
     pthread_t thread;
@@ -47,13 +47,13 @@ int main(int argc, char **argv)
     expect(try_it(store, "once", 0, NULL) == HF_BUSY, "busy");
     expect(try_it(store, "for 100 ms", 100, NULL) == HF_TIMEOUT, "a timeout");
 
-    expect(hf_cancel_new(&cancel) == HF_OK, "a canceller");
+    expect(hf_cancel_open(&cancel) == HF_OK, "a canceller");
     expect(pthread_create(&thread, NULL, give_up_soon, cancel) == 0, "a thread");
     expect(try_it(store, "until told otherwise", HF_FOREVER, cancel) == HF_CANCELLED, "cancelled");
     pthread_join(thread, NULL);
     expect(try_it(store, "with a fired canceller", HF_FOREVER, cancel) == HF_CANCELLED,
            "still fired");
-    expect(hf_cancel_free(cancel) == HF_OK, "freed");
+    expect(hf_cancel_close(cancel) == HF_OK, "freed");
 
     must(hf_release(lease, &err), &err);
     close_store(store);

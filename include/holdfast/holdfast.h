@@ -5,14 +5,14 @@
  * GUARANTEES
  *  - Of one name, leases that conflict are never granted at the same time by
  *    the store. What each engine promises when machines crash, pause or lose
- *    data is in holdfast-engines(7) and in hf_info().
+ *    data is in holdfast-engines(7) and in hf_store_get().
  *  - Every exclusive lease carries a fencing token: a positive integer below
  *    2^53, larger than the token of every earlier conflicting lease of that
- *    name (where hf_info() says so).
+ *    name (where hf_store_get() says so).
  *  - A lease with a ttl is reported LOST at the latest when its validity ends
  *    by our own clock, which counts suspend; that is before the store lets
  *    anybody else in. After LOST no call says "held" again.
- *  - Only the owner's handle, or hf_break() with the exact token, frees a lease.
+ *  - Only the owner's handle, or hf_lease_break() with the exact token, frees a lease.
  *  - An outcome is never assumed: HF_UNKNOWN says that the store may or may not
  *    have done it, and that the library is settling it in the background.
  *  - The library never prints, never exits, never installs a signal handler.
@@ -21,7 +21,7 @@
  * CAVEATS
  *  - A paused process can always wake up past its lease. Only a resource that
  *    checks tokens (accept >= highest seen, claim before reading) is safe then:
- *    hf_guard_claim() and hf_guard_write() make one.
+ *    hf_guard_claim() and hf_guard_set() make one.
  *  - The token of a shared or semaphore lease is an id and not a fence: holders
  *    overlap.
  *  - After fork() the child may not use the parent's handles: every call says
@@ -136,12 +136,12 @@ typedef struct hf_open_options {
 
 /* Only look at what is there: nothing is made, no file, no table. HF_NOT_FOUND: there is no store yet; HF_VERSION: the
  * routines in a database are of an older version. hf_open() says so, or, on a database server, the first call that looks:
- * hf_doctor() still reports on that server. */
-#define HF_OPEN_EXISTING 1u
+ * hf_store_check() still reports on that server. */
+#define HF_OPEN_FLAG_EXISTING 1u
 /* Each address of the server is tried once. Without this flag a server that refuses connections, as one that is just
  * being started does, is tried again until open_wait_ms is over. A server that accepts a connection and is silent has
  * open_wait_ms in both cases. */
-#define HF_OPEN_ONCE 2u
+#define HF_OPEN_FLAG_ONCE 2u
 
 /*
  * Open the store at `url`: "file:/path", "redis://host", ... (holdfast-engines(7)). NULL or
@@ -157,16 +157,16 @@ typedef struct hf_open_options {
 HF_API hf_status hf_open(const char *url, const hf_open_options *options, hf_store **ret_store,
                          hf_error *err);
 
-#define HF_CLOSE_RELEASE 1u /* end what is still held or waited for */
+#define HF_CLOSE_FLAG_RELEASE 1u /* end what is still held or waited for */
 
 /*
  * Close a store. While leases are held, calls wait in it or operations are
- * pending: HF_IN_USE, and the store stays open, unless HF_CLOSE_RELEASE is
+ * pending: HF_IN_USE, and the store stays open, unless HF_CLOSE_FLAG_RELEASE is
  * given: then waiting calls end with HF_CANCELLED, held leases become LOST and
  * are released, callbacks that are due are run from within this call, and the
  * store is closed. Their handles stay valid for
  * hf_release(), which says HF_LOST. A detached lease whose handle was given away
- * (hf_lease_handle()) keeps no store open and is left alone: it lives on. In a forked child: HF_FORKED, nothing freed.
+ * (hf_lease_export()) keeps no store open and is left alone: it lives on. In a forked child: HF_FORKED, nothing freed.
  * Not from within a callback of this store.
  */
 HF_API hf_status hf_close(hf_store *store, unsigned flags);
@@ -187,21 +187,25 @@ HF_API hf_status hf_close(hf_store *store, unsigned flags);
 #define HF_CAP_INSPECT    (1u << 11) /* holders can be listed */
 #define HF_CAP_WAITERS    (1u << 12) /* waiters can be listed too */
 #define HF_CAP_BREAK      (1u << 13)
-#define HF_CAP_WATCH      (1u << 14) /* hf_wait_change() */
+#define HF_CAP_WATCH      (1u << 14) /* hf_store_wait() */
 #define HF_CAP_CELLS      (1u << 15) /* cells, and what stands on them: counters, latches, ... */
 #define HF_CAP_CELL_TTL   (1u << 16) /* cells can have a ttl */
 #define HF_CAP_CELL_WATCH (1u << 17) /* waiting for a cell to change wakes by an event */
 #define HF_CAP_CLOCK      (1u << 18) /* the store has a clock that all clients share: rate limits */
 #define HF_CAP_SCRIPTS    (1u << 19) /* hf_script_run() */
 
-typedef enum hf_strength { HF_TOKENS_NONE, HF_TOKENS_WHILE_DURABLE, HF_TOKENS_STRICT } hf_strength;
+typedef enum hf_token_strength {
+    HF_TOKEN_STRENGTH_NONE,
+    HF_TOKEN_STRENGTH_WHILE_DURABLE,
+    HF_TOKEN_STRENGTH_STRICT
+} hf_token_strength;
 
 typedef struct hf_store_info {
     size_t size;          /* set by the caller */
     const char *engine;   /* "lmdb"; lives as long as the store */
     const char *location; /* the URL or path in use, without secrets; likewise */
     unsigned caps;        /* HF_CAP_* */
-    hf_strength tokens;
+    hf_token_strength tokens;
     int64_t default_ttl_ms; /* 0: leases have no ttl unless asked for */
     int64_t min_ttl_ms;
     int64_t
@@ -209,7 +213,7 @@ typedef struct hf_store_info {
     uint64_t reserved[5];
 } hf_store_info;
 
-HF_API hf_status hf_info(hf_store *store, hf_store_info *ret_info);
+HF_API hf_status hf_store_get(hf_store *store, hf_store_info *ret_info);
 
 /* ---- acquiring --------------------------------------------------------- */
 
@@ -221,33 +225,35 @@ typedef struct hf_cancel hf_cancel;
 #define HF_CAPACITY_MAX 1000000000u /* largest semaphore */
 #define HF_FOREVER      ((int64_t)-1)
 #define HF_TTL_MIN_MS   1000
-#define HF_MS_MAX       (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration taken: ten years */
+#define HF_DURATION_MAX_MS \
+    (INT64_C(1000) * 3600 * 24 * 3650) /* longest duration taken: ten years */
 
 typedef enum hf_kind {
-    HF_MUTEX = 0,     /* capacity 1 */
-    HF_SHARED = 1,    /* read-write lock: reader */
-    HF_EXCLUSIVE = 2, /* read-write lock: writer */
-    HF_SEMAPHORE = 3  /* `capacity` permits, of which we take `permits` */
+    HF_KIND_MUTEX = 0,     /* capacity 1 */
+    HF_KIND_SHARED = 1,    /* read-write lock: reader */
+    HF_KIND_EXCLUSIVE = 2, /* read-write lock: writer */
+    HF_KIND_SEMAPHORE = 3  /* `capacity` permits, of which we take `permits` */
 } hf_kind;
 
-#define HF_BARGE     (1u << 0) /* may overtake waiters: throughput over order */
-#define HF_REENTRANT (1u << 1) /* the same thread (or scope) may take it again */
-#define HF_NO_RENEW  (1u << 2) /* a ttl lease is not renewed by itself */
-#define HF_DETACHED  (1u << 3) /* outlives this process: needs a ttl, can be handed to hf_adopt() */
-#define HF_STRICT    (1u << 4) /* no local passing: FIFO across all processes and threads */
-#define HF_NO_SESSION \
+#define HF_FLAG_BARGE     (1u << 0) /* may overtake waiters: throughput over order */
+#define HF_FLAG_REENTRANT (1u << 1) /* the same thread (or scope) may take it again */
+#define HF_FLAG_NO_RENEW  (1u << 2) /* a ttl lease is not renewed by itself */
+#define HF_FLAG_DETACHED \
+    (1u << 3) /* outlives this process: needs a ttl, can be handed to hf_lease_adopt() */
+#define HF_FLAG_STRICT (1u << 4) /* no local passing: FIFO across all processes and threads */
+#define HF_FLAG_NO_DEADLOCK_CHECK \
     (1u << 5) /* no part in deadlock detection: the lease is for another thread to release */
 
 typedef enum hf_state { HF_STATE_HELD = 1, HF_STATE_AT_RISK = 2, HF_STATE_LOST = 3 } hf_state;
 
 /*
  * Called once when a lease is lost, from a thread of the library (or from
- * hf_process()). It may call anything of this library but hf_close(). `reason`
+ * hf_store_process()). It may call anything of this library but hf_close(). `reason`
  * is HF_LOST (expired, broken, or the store forgot it) with text in `why`.
  */
 typedef void hf_lost_fn(hf_lease *lease, hf_status reason, const char *why, void *arg);
 
-typedef struct hf_request {
+typedef struct hf_acquire_request {
     size_t size;
     const void *name; /* 1 to HF_NAME_MAX bytes */
     size_t name_len;  /* 0: `name` is a C string */
@@ -260,16 +266,16 @@ typedef struct hf_request {
     int64_t max_hold_ms;   /* end the lease after this, whatever happens; 0: no */
     int64_t min_valid_ms;  /* a grant with less validity left is given back: HF_TOO_SHORT */
     int64_t lock_delay_ms; /* after an unclean loss the name stays closed this long */
-    uint64_t scope;        /* who "we" are, for HF_REENTRANT and deadlocks; 0: the calling thread */
-    const char *label;     /* for people; NULL: the store's label */
-    hf_cancel *cancel;     /* hf_cancel_fire() ends the waiting; NULL: none */
+    uint64_t scope; /* who "we" are, for HF_FLAG_REENTRANT and deadlocks; 0: the calling thread */
+    const char *label; /* for people; NULL: the store's label */
+    hf_cancel *cancel; /* hf_cancel_fire() ends the waiting; NULL: none */
     hf_lost_fn *on_lost;
     void *on_lost_arg;
-    const char *session; /* hf_session_text() of who we work for; other text is ignored */
+    const char *session; /* hf_session_get() of who we work for; other text is ignored */
     uint64_t reserved[5];
-} hf_request;
+} hf_acquire_request;
 /* clang-format off */
-#define HF_REQUEST_INIT { .size = sizeof(hf_request) }
+#define HF_ACQUIRE_REQUEST_INIT { .size = sizeof(hf_acquire_request) }
 /* clang-format on */
 
 /*
@@ -282,12 +288,12 @@ typedef struct hf_request {
  * it; nobody can use that grant, and it is given back in the background.
  * HF_DEADLOCK: see below under deadlocks. HF_INVALID: the text names the field.
  *
- * With HF_REENTRANT, a thread (scope) that already holds the name through this
+ * With HF_FLAG_REENTRANT, a thread (scope) that already holds the name through this
  * store handle by a reentrant request gets the same handle again, its hold
  * count one higher; each needs its own hf_release().
  */
-HF_API hf_status hf_acquire(hf_store *store, const hf_request *request, hf_lease **ret_lease,
-                            hf_error *err);
+HF_API hf_status hf_acquire(hf_store *store, const hf_acquire_request *request,
+                            hf_lease **ret_lease, hf_error *err);
 
 /*
  * End a lease (one hold of it). HF_OK: given back. HF_LOST: it was lost before;
@@ -304,20 +310,20 @@ HF_API hf_status hf_release(hf_lease *lease, hf_error *err);
 /*
  * Renew now, for ttl_ms (0: as before) from now. HF_OK: valid until then.
  * HF_LOST: too late. HF_UNAVAILABLE, HF_UNKNOWN: not confirmed; the lease is
- * AT_RISK and still valid for hf_remaining_ms(). HF_UNSUPPORTED: it has no ttl.
+ * AT_RISK and still valid for hf_lease_remaining_ms(). HF_UNSUPPORTED: it has no ttl.
  */
 HF_API hf_status hf_renew(hf_lease *lease, int64_t ttl_ms, hf_error *err);
 
 /* A canceller. It may serve many requests; fired once, it stays fired. */
-HF_API hf_status hf_cancel_new(hf_cancel **ret_cancel);
+HF_API hf_status hf_cancel_open(hf_cancel **ret_cancel);
 /* End the waiting of every request that names it. Any thread; not a signal handler. */
 HF_API hf_status hf_cancel_fire(hf_cancel *cancel);
 /* HF_IN_USE while a request that names it is still waiting. */
-HF_API hf_status hf_cancel_free(hf_cancel *cancel);
+HF_API hf_status hf_cancel_close(hf_cancel *cancel);
 
 /* ---- several names at once ------------------------------------------------ */
 
-#define HF_SEVERAL_MAX 64
+#define HF_ACQUIRE_ALL_MAX 64
 
 /*
  * Acquire all that the `count` requests ask for, or nothing. HF_OK: ret_leases[i] is the lease of
@@ -332,7 +338,7 @@ HF_API hf_status hf_cancel_free(hf_cancel *cancel);
  * All requests have the same wait_ms, which is the limit for all of them together, and the same cancel,
  * scope and session; no two have the same name. Else: HF_INVALID.
  */
-HF_API hf_status hf_acquire_all(hf_store *store, const hf_request *requests, size_t count,
+HF_API hf_status hf_acquire_all(hf_store *store, const hf_acquire_request *requests, size_t count,
                                 hf_lease **ret_leases, hf_error *err);
 
 /*
@@ -359,9 +365,9 @@ typedef struct hf_lease_info {
 HF_API hf_status hf_lease_get(hf_lease *lease, hf_lease_info *ret_info);
 
 /* Shortcuts: token 0, state HF_STATE_LOST and 0 ms for a handle that has ended. */
-HF_API uint64_t hf_token(hf_lease *lease);
+HF_API uint64_t hf_lease_token(hf_lease *lease);
 HF_API hf_state hf_lease_state(hf_lease *lease);
-HF_API int64_t hf_remaining_ms(hf_lease *lease);
+HF_API int64_t hf_lease_remaining_ms(hf_lease *lease);
 
 /*
  * A descriptor that polls readable from the moment the lease is lost. It belongs
@@ -370,14 +376,14 @@ HF_API int64_t hf_remaining_ms(hf_lease *lease);
  */
 HF_API int hf_lease_fd(hf_lease *lease);
 
-#define HF_HANDLE_MAX 64 /* with its NUL */
+#define HF_LEASE_TEXT_MAX 64 /* with its NUL */
 
 /*
- * A detached lease as text that another process can hand to hf_adopt(). Whoever
+ * A detached lease as text that another process can hand to hf_lease_adopt(). Whoever
  * has it can release the lease: it is a secret among those who share the store.
  * HF_UNSUPPORTED: it is not detached. HF_LOST: too late.
  */
-HF_API hf_status hf_lease_handle(hf_lease *lease, char ret_text[HF_HANDLE_MAX]);
+HF_API hf_status hf_lease_export(hf_lease *lease, char ret_text[HF_LEASE_TEXT_MAX]);
 
 /*
  * Take over a detached lease by its handle. HF_OK: *ret_lease is owned as if
@@ -385,8 +391,9 @@ HF_API hf_status hf_lease_handle(hf_lease *lease, char ret_text[HF_HANDLE_MAX]);
  * by itself unless `renew` is 1. HF_NOT_FOUND: no such lease any more (ended,
  * expired, broken). HF_INVALID: not a handle.
  */
-HF_API hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
-                          int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err);
+HF_API hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len,
+                                const char *handle, int64_t ttl_ms, int renew, hf_lease **ret_lease,
+                                hf_error *err);
 
 /* ---- guarding a resource -------------------------------------------------- */
 
@@ -397,7 +404,7 @@ HF_API hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, co
  * none: the lease is one of several that may overlap (a reader, some permits of
  * a semaphore), or its engine gives no tokens. HF_LOST: too late to begin.
  */
-HF_API hf_status hf_guard_token(hf_lease *lease, uint64_t *ret_token, hf_error *err);
+HF_API hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *err);
 
 /*
  * A guarded thing is a few bytes under a name in a store with HF_CAP_CELLS, which
@@ -413,7 +420,7 @@ HF_API hf_status hf_guard_token(hf_lease *lease, uint64_t *ret_token, hf_error *
  * NUL behind them that *ret_len does not count; never written: *ret_bytes is NULL
  * and *ret_len 0. Both may be NULL: claim only.
  *
- * hf_guard_write() replaces the bytes if no higher token has been seen until
+ * hf_guard_set() replaces the bytes if no higher token has been seen until
  * then, checking and writing in one step, and presents the token as a claim does.
  *
  * HF_FENCED: a higher token was there; nothing is changed; stop, for the lease is
@@ -424,12 +431,15 @@ HF_API hf_status hf_guard_token(hf_lease *lease, uint64_t *ret_token, hf_error *
  */
 HF_API hf_status hf_guard_claim(hf_store *at, const void *name, size_t name_len, uint64_t token,
                                 void **ret_bytes, size_t *ret_len, hf_error *err);
-HF_API hf_status hf_guard_write(hf_store *at, const void *name, size_t name_len, uint64_t token,
-                                const void *bytes, size_t len, hf_error *err);
+HF_API hf_status hf_guard_set(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                              const void *bytes, size_t len, hf_error *err);
 HF_API void hf_guard_free(void *bytes); /* NULL is fine */
 
 /* Whose SQL. MySQL's is MariaDB's too. */
-typedef enum hf_sql { HF_SQL_POSTGRESQL = 1, HF_SQL_MYSQL = 2 } hf_sql;
+typedef enum hf_sql_dialect {
+    HF_SQL_DIALECT_POSTGRESQL = 1,
+    HF_SQL_DIALECT_MYSQL = 2
+} hf_sql_dialect;
 
 /*
  * Run one statement on the caller's connection, inside the caller's transaction. If it gives a row,
@@ -440,17 +450,18 @@ typedef int hf_sql_fn(const char *sql, int64_t *ret_number, void *arg);
 /*
  * Claim a token for what rows of a database are protected by a lock: in the transaction that is
  * going to read and write them, before it reads. `name` is what is guarded; the tokens of one name must all be of one lock name
- * in one store. `table` has a row for each (hf_guard_sql_table() makes it); NULL: "holdfast_guard". Needs no store.
+ * in one store. `table` has a row for each (hf_guard_sql_schema() makes it); NULL: "holdfast_guard". Needs no store.
  *
  * HF_OK: until the transaction ends nobody else claims this name, and after it has committed no
  * lower token ever does. HF_FENCED: a higher token has been there: roll back, the lease is no longer ours.
  * HF_UNAVAILABLE: `run` failed: roll back. What is written in another transaction than the one that claimed
  * is not protected.
  */
-HF_API hf_status hf_guard_sql(hf_sql dialect, const char *table, const void *name, size_t name_len,
-                              uint64_t token, hf_sql_fn *run, void *arg, hf_error *err);
+HF_API hf_status hf_guard_claim_sql(hf_sql_dialect dialect, const char *table, const void *name,
+                                    size_t name_len, uint64_t token, hf_sql_fn *run, void *arg,
+                                    hf_error *err);
 /* The statement that makes "holdfast_guard". NULL: no such dialect. */
-HF_API const char *hf_guard_sql_table(hf_sql dialect);
+HF_API const char *hf_guard_sql_schema(hf_sql_dialect dialect);
 
 /* ---- cells: bytes with a version -------------------------------------------- */
 
@@ -488,35 +499,39 @@ HF_API void hf_cell_free(hf_cell *cell); /* its bytes, not the struct; NULL is f
 /*
  * Write it, whatever is there. ttl_ms: it is deleted by itself after that long, or a
  * few seconds later where the engine counts in seconds, unless it is written again;
- * 0: never; else HF_TTL_MIN_MS to HF_MS_MAX, and only with HF_CAP_CELL_TTL
+ * 0: never; else HF_TTL_MIN_MS to HF_DURATION_MAX_MS, and only with HF_CAP_CELL_TTL
  * (HF_UNSUPPORTED). *ret_version (ret_version may be NULL) is the new one. HF_BUSY:
  * others wrote all the time, for seconds.
  */
-HF_API hf_status hf_cell_put(hf_store *store, const void *name, size_t name_len, const void *bytes,
+HF_API hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const void *bytes,
                              size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err);
 
 /*
  * Write it if its version is still `version`, which a call here has told; 0: if there
  * is none. One step for everybody else. HF_CHANGED: it has another version, or none;
- * nothing was done. The rest as with hf_cell_put().
+ * nothing was done. The rest as with hf_cell_set().
  */
-HF_API hf_status hf_cell_cas(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                             const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
-                             hf_error *err);
+HF_API hf_status hf_cell_swap(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                              const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+                              hf_error *err);
 
 /* Delete it if its version is still `version`. HF_CHANGED: it has another one, or is gone already. */
 HF_API hf_status hf_cell_delete(hf_store *store, const void *name, size_t name_len,
                                 uint64_t version, hf_error *err);
 
-typedef enum hf_cell_action { HF_CELL_LEAVE, HF_CELL_WRITE, HF_CELL_DELETE } hf_cell_action;
+typedef enum hf_cell_action {
+    HF_CELL_ACTION_LEAVE,
+    HF_CELL_ACTION_WRITE,
+    HF_CELL_ACTION_DELETE
+} hf_cell_action;
 
 /* What a callback of hf_cell_update() wants. */
 typedef struct hf_cell_change {
     size_t size;           /* set by the library */
-    hf_cell_action action; /* HF_CELL_LEAVE unless the callback says otherwise */
+    hf_cell_action action; /* HF_CELL_ACTION_LEAVE unless the callback says otherwise */
     const void *bytes;     /* WRITE: taken before the callback is called again */
     size_t len;
-    int64_t ttl_ms; /* WRITE: as with hf_cell_put() */
+    int64_t ttl_ms; /* WRITE: as with hf_cell_set() */
     uint64_t reserved[3];
 } hf_cell_change;
 
@@ -559,7 +574,7 @@ HF_API hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len
  * which redis-cli reads too); elsewhere a cell that is read and swapped, again if
  * somebody was there in between.
  *
- * hf_counter_add() adds any number, also a negative one. hf_counter_set_if() sets it if
+ * hf_counter_add() adds any number, also a negative one. hf_counter_swap() sets it if
  * it is `expected`; HF_CHANGED: it is not, and nothing was done. *ret_current
  * is what it is then, for both. hf_counter_delete(): it is not there any more, HF_OK
  * also if it never was. ret_value of hf_counter_add() and ret_current may be NULL.
@@ -577,9 +592,9 @@ HF_API hf_status hf_counter_get(hf_store *store, const void *name, size_t name_l
                                 int64_t *ret_value, hf_error *err);
 HF_API hf_status hf_counter_set(hf_store *store, const void *name, size_t name_len, int64_t value,
                                 hf_error *err);
-HF_API hf_status hf_counter_set_if(hf_store *store, const void *name, size_t name_len,
-                                   int64_t expected, int64_t value, int64_t *ret_current,
-                                   hf_error *err);
+HF_API hf_status hf_counter_swap(hf_store *store, const void *name, size_t name_len,
+                                 int64_t expected, int64_t value, int64_t *ret_current,
+                                 hf_error *err);
 HF_API hf_status hf_counter_delete(hf_store *store, const void *name, size_t name_len,
                                    hf_error *err);
 
@@ -588,7 +603,7 @@ HF_API hf_status hf_counter_delete(hf_store *store, const void *name, size_t nam
 #define HF_SCRIPT_MAX          (16 << 20) /* bytes of a script with its keys and arguments */
 #define HF_SCRIPT_KILL_WAIT_MS 10000
 
-typedef struct hf_script {
+typedef struct hf_script_request {
     size_t size;
     const char *text; /* Lua. text_len 0: it ends with a NUL */
     size_t text_len;
@@ -599,19 +614,19 @@ typedef struct hf_script {
     const size_t *arg_lens;
     size_t arg_count;
     uint64_t reserved[4];
-} hf_script;
+} hf_script_request;
 /* clang-format off */
-#define HF_SCRIPT_INIT { .size = sizeof(hf_script) }
+#define HF_SCRIPT_REQUEST_INIT { .size = sizeof(hf_script_request) }
 /* clang-format on */
 
 typedef struct hf_value hf_value;
 typedef enum hf_value_kind {
-    HF_VALUE_NIL,
-    HF_VALUE_INTEGER,
-    HF_VALUE_BYTES, /* any bytes, with a NUL behind them */
-    HF_VALUE_STATE, /* a status reply: "OK" */
-    HF_VALUE_ERROR, /* an error inside a list: what redis.pcall() returned */
-    HF_VALUE_LIST
+    HF_VALUE_KIND_NIL,
+    HF_VALUE_KIND_INTEGER,
+    HF_VALUE_KIND_BYTES, /* any bytes, with a NUL behind them */
+    HF_VALUE_KIND_STATE, /* a status reply: "OK" */
+    HF_VALUE_KIND_ERROR, /* an error inside a list: what redis.pcall() returned */
+    HF_VALUE_KIND_LIST
 } hf_value_kind;
 
 /*
@@ -630,8 +645,8 @@ typedef enum hf_value_kind {
  * not run. HF_UNKNOWN: the answer was lost or did not come in time (op_timeout); it
  * may have run, may run now, and is never sent twice.
  */
-HF_API hf_status hf_script_run(hf_store *store, const hf_script *script, hf_value **ret_value,
-                               hf_error *err);
+HF_API hf_status hf_script_run(hf_store *store, const hf_script_request *script,
+                               hf_value **ret_value, hf_error *err);
 
 /* Does the server (in a cluster: every master) know this script? `text` is the script, or its SHA-1
  * in 40 hex digits; len 0: it ends with a NUL. */
@@ -651,31 +666,33 @@ HF_API hf_status hf_script_flush(hf_store *store, hf_error *err);
  */
 HF_API hf_status hf_script_kill(hf_store *store, int64_t wait_ms, hf_error *err);
 
-/* Look at a value; NULL is HF_VALUE_NIL, and what a value has not is 0 or NULL. Bytes and items live as
+/* Look at a value; NULL is HF_VALUE_KIND_NIL, and what a value has not is 0 or NULL. Bytes and items live as
  * long as the value that hf_script_run() returned. */
-HF_API hf_value_kind hf_value_type(const hf_value *value);
-HF_API int64_t hf_value_integer(const hf_value *value);
-HF_API const char *hf_value_bytes(const hf_value *value, size_t *ret_len); /* ret_len may be NULL */
-HF_API size_t hf_value_count(const hf_value *value);                       /* of a list */
-HF_API const hf_value *hf_value_item(const hf_value *list, size_t index);
+HF_API hf_value_kind hf_value_get_kind(const hf_value *value);
+HF_API int64_t hf_value_get_integer(const hf_value *value);
+HF_API const char *hf_value_get_bytes(const hf_value *value,
+                                      size_t *ret_len);  /* ret_len may be NULL */
+HF_API size_t hf_value_get_count(const hf_value *value); /* of a list */
+HF_API const hf_value *hf_value_get_item(const hf_value *list, size_t index);
 HF_API void hf_value_free(hf_value *value); /* what hf_script_run() returned; NULL is fine */
 
 /* ---- rate limits -------------------------------------------------------------- */
 
-typedef enum hf_algorithm {
-    HF_LIMIT_FIXED = 0,   /* a window begins with its first call, and the next one after its end */
-    HF_LIMIT_SLIDING = 1, /* never more than `rate` in any interval of per_ms */
-    HF_LIMIT_BUCKET = 2   /* `burst` at once, refilled at `rate` in per_ms */
-} hf_algorithm;
+typedef enum hf_limit_algorithm {
+    HF_LIMIT_ALGORITHM_FIXED =
+        0, /* a window begins with its first call, and the next one after its end */
+    HF_LIMIT_ALGORITHM_SLIDING = 1, /* never more than `rate` in any interval of per_ms */
+    HF_LIMIT_ALGORITHM_BUCKET = 2   /* `burst` at once, refilled at `rate` in per_ms */
+} hf_limit_algorithm;
 
 #define HF_LIMIT_SLIDING_MAX \
     4096 /* largest rate of a sliding window, which remembers every grant */
 
-typedef struct hf_limit {
+typedef struct hf_limit_request {
     size_t size;
     const void *name; /* 1 to HF_NAME_MAX bytes */
     size_t name_len;  /* 0: `name` is a C string */
-    hf_algorithm algorithm;
+    hf_limit_algorithm algorithm;
     uint32_t rate;     /* so many permits ... */
     int64_t per_ms;    /* ... in so long */
     uint32_t burst;    /* bucket only: the most at once; 0: `rate` */
@@ -683,9 +700,9 @@ typedef struct hf_limit {
     int64_t wait_ms;   /* 0: try once; HF_FOREVER; else at most this long */
     hf_cancel *cancel; /* hf_cancel_fire() ends the waiting; NULL: none */
     uint64_t reserved[6];
-} hf_limit;
+} hf_limit_request;
 /* clang-format off */
-#define HF_LIMIT_INIT { .size = sizeof(hf_limit) }
+#define HF_LIMIT_REQUEST_INIT { .size = sizeof(hf_limit_request) }
 /* clang-format on */
 
 typedef struct hf_limit_result {
@@ -718,22 +735,22 @@ typedef struct hf_limit_result {
  * HF_UNKNOWN: the permits may have been taken. HF_UNSUPPORTED: without HF_CAP_CELLS and
  * HF_CAP_CLOCK. *ret_result, which may be NULL, is filled in for HF_OK, HF_BUSY and HF_TIMEOUT.
  */
-HF_API hf_status hf_limit_take(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
-                               hf_error *err);
+HF_API hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit,
+                               hf_limit_result *ret_result, hf_error *err);
 /* What is left of it, and when it refills. Takes nothing; permits, wait_ms and cancel do not count. */
-HF_API hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
-                               hf_error *err);
+HF_API hf_status hf_limit_get(hf_store *store, const hf_limit_request *limit,
+                              hf_limit_result *ret_result, hf_error *err);
 
 /* ---- latches and barriers ------------------------------------------------------ */
 
-#define HF_PARTIES_MAX 256 /* that take part in one latch or barrier */
-#define HF_PARTY_MAX   64  /* bytes of the name of one of them */
+#define HF_PARTICIPANTS_MAX 256 /* that take part in one latch or barrier */
+#define HF_PARTICIPANT_MAX  64  /* bytes of the name of one of them */
 
 /*
  * A latch (HF_CAP_CELLS) is made for a count. Each who counts down is counted once,
  * however often it says so: a call that ended with HF_UNKNOWN is simply made again.
  * When so many have, the latch is open, for ever, and whoever waits or comes later
- * passes. `who` is a text of 1 to HF_PARTY_MAX bytes.
+ * passes. `who` is a text of 1 to HF_PARTICIPANT_MAX bytes.
  *
  * Who joins before it begins to work holds a lease (released with hf_release() after
  * it has counted down) by which it is missed if it dies: then the latch is broken,
@@ -742,10 +759,10 @@ HF_API hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_
  * them, with HF_CAP_CELL_WATCH by an event.
  *
  * HF_NOT_FOUND: there is no such latch. HF_MISMATCH: the name's cell is something
- * else, or hf_latch_set(): it is one of another count.
+ * else, or hf_latch_create(): it is one of another count.
  */
-HF_API hf_status hf_latch_set(hf_store *store, const void *name, size_t name_len, uint32_t count,
-                              hf_error *err);
+HF_API hf_status hf_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                                 hf_error *err);
 /* *ret_left (may be NULL): how many have yet to; 0: it is open. */
 HF_API hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len,
                                      const char *who, uint32_t *ret_left, hf_error *err);
@@ -757,10 +774,10 @@ HF_API hf_status hf_latch_join(hf_store *store, const void *name, size_t name_le
 HF_API hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
                                hf_cancel *cancel, hf_error *err);
 /* Its count, and how many have yet to count down; both may be NULL. HF_BROKEN: it is. */
-HF_API hf_status hf_latch_look(hf_store *store, const void *name, size_t name_len,
-                               uint32_t *ret_count, uint32_t *ret_left, hf_error *err);
+HF_API hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len,
+                              uint32_t *ret_count, uint32_t *ret_left, hf_error *err);
 /* Remove it; who waits for it is told HF_NOT_FOUND. */
-HF_API hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_len, hf_error *err);
+HF_API hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len, hf_error *err);
 
 /*
  * A barrier for `parties` (HF_CAP_CELLS): all wait until so many are there, and go
@@ -800,7 +817,7 @@ HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *c
  * Who holds the lock leads, and says so in the cell of the same name (HF_CAP_CELLS):
  * a few bytes, an address, say. A leader is one for as long as its lease is valid by
  * its own clock, which ends before the store lets another one lead: on_lost,
- * hf_lease_fd() and hf_remaining_ms() tell. No leader's words ever cover those of a
+ * hf_lease_fd() and hf_lease_remaining_ms() tell. No leader's words ever cover those of a
  * later one.
  */
 #define HF_ELECTION_MAX 32768 /* bytes of a value */
@@ -808,18 +825,18 @@ HF_API hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *c
 /*
  * Campaign: acquire as `request` says (a mutex or a writer), then proclaim `value`.
  * HF_OK: *ret_leader is a lease like any other; hf_election_resign() ends it. Other
- * statuses are those of hf_acquire() and of hf_election_proclaim(); we do not lead
- * then. Who acquires asynchronously calls hf_election_proclaim() when it has the lease.
+ * statuses are those of hf_acquire() and of hf_election_set(); we do not lead
+ * then. Who acquires asynchronously calls hf_election_set() when it has the lease.
  */
-HF_API hf_status hf_election_campaign(hf_store *store, const hf_request *request, const void *value,
-                                      size_t len, hf_lease **ret_leader, hf_error *err);
+HF_API hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
+                                      const void *value, size_t len, hf_lease **ret_leader,
+                                      hf_error *err);
 /*
  * Say something (else). HF_LOST: we do not lead any more. HF_FENCED: a later leader
  * has spoken. HF_UNKNOWN: the same call may be made again. HF_MISMATCH: the name's
  * cell is something else.
  */
-HF_API hf_status hf_election_proclaim(hf_lease *leader, const void *value, size_t len,
-                                      hf_error *err);
+HF_API hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_error *err);
 /* Say that nobody leads, and release. The handle has ended, whatever is returned; a plain
  * hf_release() ends it too, and observers find out within a second. */
 HF_API hf_status hf_election_resign(hf_lease *leader, hf_error *err);
@@ -843,9 +860,9 @@ typedef struct hf_leader {
  * before another one leads). What came and went in between is not seen. HF_TIMEOUT:
  * nothing new.
  */
-HF_API hf_status hf_election_observe(hf_store *store, const void *name, size_t name_len,
-                                     const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
-                                     hf_leader **ret_leader, hf_error *err);
+HF_API hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
+                                  const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+                                  hf_leader **ret_leader, hf_error *err);
 HF_API void hf_leader_free(hf_leader *leader); /* NULL is fine */
 
 /* ---- once only ------------------------------------------------------------------- */
@@ -870,7 +887,7 @@ typedef struct hf_once_mark {
 /* clang-format on */
 
 /*
- * Begin. HF_OK with a lease: it is ours to do; then hf_once_done() and
+ * Begin. HF_OK with a lease: it is ours to do; then hf_once_finish() and
  * hf_release(), or hf_release() alone: it is not done. HF_OK with *ret_lease NULL:
  * it has been done, and *ret_mark (may be NULL) says by whom. The request is that
  * of an acquire, of a mutex or a writer; while somebody else is at it we wait as
@@ -878,11 +895,11 @@ typedef struct hf_once_mark {
  * HF_UNSUPPORTED); 0: for ever. Other statuses: those of hf_acquire() and
  * hf_once_claim().
  */
-HF_API hf_status hf_once_begin(hf_store *store, const hf_request *request, int64_t for_ms,
+HF_API hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                                hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err);
 /* Has it been done? A look only. */
-HF_API hf_status hf_once_look(hf_store *store, const void *name, size_t name_len, int *ret_done,
-                              hf_once_mark *ret_mark, hf_error *err);
+HF_API hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *ret_done,
+                             hf_once_mark *ret_mark, hf_error *err);
 /*
  * Begin under a lease that is held already (acquired asynchronously, say).
  * *ret_done 1: it has been done; the lease is still ours to release. HF_LOST: too
@@ -896,24 +913,24 @@ HF_API hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done,
  * after us. HF_FENCED: somebody has, and it is done once more. HF_UNKNOWN: the same
  * call may be made again. HF_INVALID: it was not begun under this lease.
  */
-HF_API hf_status hf_once_done(hf_lease *lease, hf_error *err);
+HF_API hf_status hf_once_finish(hf_lease *lease, hf_error *err);
 /* Take the mark away: the next one does it again. HF_NOT_FOUND: there is none. */
-HF_API hf_status hf_once_forget(hf_store *store, const void *name, size_t name_len, hf_error *err);
+HF_API hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err);
 
 /* ---- asynchronous use --------------------------------------------------- */
 
 typedef struct hf_op hf_op;
 
-/* Called once from hf_process(). `lease` is set only with HF_OK of an acquire. */
+/* Called once from hf_store_process(). `lease` is set only with HF_OK of an acquire. */
 typedef void hf_done_fn(hf_status status, hf_lease *lease, const hf_error *err, void *arg);
 
 /*
- * Begin to acquire; `done` is called once, from hf_process(), and always later
+ * Begin to acquire; `done` is called once, from hf_store_process(), and always later
  * than this call returns. The request is copied. Not HF_OK: nothing began and
  * `done` is not called. *ret_op (ret_op may be NULL) is good until then.
  */
-HF_API hf_status hf_acquire_async(hf_store *store, const hf_request *request, hf_done_fn *done,
-                                  void *arg, hf_op **ret_op, hf_error *err);
+HF_API hf_status hf_acquire_async(hf_store *store, const hf_acquire_request *request,
+                                  hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err);
 /* Begin to release; waits for nobody. The lease handle has ended when this returns HF_OK. Of a lost lease `done`
  * comes, with HF_LOST, after its on_lost callback has ended. */
 HF_API hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg, hf_error *err);
@@ -921,14 +938,14 @@ HF_API hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg, 
 HF_API hf_status hf_op_cancel(hf_op *op);
 
 /*
- * Drive a store from your own event loop: wait until hf_fd() is readable or
- * hf_timeout_ms() has passed (-1: no limit), then call hf_process(), which never
+ * Drive a store from your own event loop: wait until hf_store_fd() is readable or
+ * hf_store_timeout_ms() has passed (-1: no limit), then call hf_store_process(), which never
  * blocks and runs the callbacks that are due, on this thread. The descriptor
  * belongs to the store.
  */
-HF_API int hf_fd(hf_store *store);
-HF_API int hf_timeout_ms(hf_store *store);
-HF_API hf_status hf_process(hf_store *store);
+HF_API int hf_store_fd(hf_store *store);
+HF_API int hf_store_timeout_ms(hf_store *store);
+HF_API hf_status hf_store_process(hf_store *store);
 
 /* ---- looking and breaking ----------------------------------------------- */
 
@@ -960,7 +977,7 @@ typedef struct hf_waiter {
 typedef struct hf_entry {
     const unsigned char *name;
     size_t name_len;
-    hf_kind kind; /* HF_MUTEX, HF_SHARED (a read-write lock) or HF_SEMAPHORE */
+    hf_kind kind; /* HF_KIND_MUTEX, HF_KIND_SHARED (a read-write lock) or HF_KIND_SEMAPHORE */
     uint32_t capacity;
     uint32_t taken;    /* permits; a writer takes `capacity` */
     int64_t closed_ms; /* lock_delay left; 0: open */
@@ -978,41 +995,45 @@ typedef struct hf_view {
     uint64_t reserved[4];
 } hf_view;
 
-#define HF_INSPECT_GLOB \
+#define HF_INSPECT_FLAG_PATTERN \
     1u /* `name` is a pattern with * ? [a-z] and \ ; name_len 0 with NULL: all */
 
 /*
- * Who holds and who waits. Without HF_INSPECT_GLOB `name` is one exact name. A
+ * Who holds and who waits. Without HF_INSPECT_FLAG_PATTERN `name` is one exact name. A
  * name that nobody holds or waits for has no entry. The entries are each
  * consistent in themselves; a large view is read in pieces. *ret_view is freed
  * by hf_view_free().
  */
-HF_API hf_status hf_inspect(hf_store *store, const void *name, size_t name_len, unsigned flags,
-                            hf_view **ret_view, hf_error *err);
+HF_API hf_status hf_store_inspect(hf_store *store, const void *name, size_t name_len,
+                                  unsigned flags, hf_view **ret_view, hf_error *err);
 HF_API void hf_view_free(hf_view *view);
 
 /*
  * End exactly the lease that holds `name` with `token`, whoever owns it; its
  * holder is told (LOST). HF_NOT_FOUND: no lease has that token now.
  */
-HF_API hf_status hf_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
-                          hf_error *err);
+HF_API hf_status hf_lease_break(hf_store *store, const void *name, size_t name_len, uint64_t token,
+                                hf_error *err);
 
 /*
  * Wait until something in the store changed since *seq (0: since now), at most
  * wait_ms; then set *seq. HF_TIMEOUT: nothing changed. Costs a waiting process
  * nothing. HF_UNSUPPORTED without HF_CAP_WATCH.
  */
-HF_API hf_status hf_wait_change(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
-                                hf_error *err);
+HF_API hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
+                               hf_error *err);
 
-typedef enum hf_level { HF_FINE, HF_WARNING, HF_BAD } hf_level;
+typedef enum hf_check_level {
+    HF_CHECK_LEVEL_OK,
+    HF_CHECK_LEVEL_WARNING,
+    HF_CHECK_LEVEL_BAD
+} hf_check_level;
 
-/* One finding of hf_doctor(). The strings are good during the call only. */
-typedef void hf_finding_fn(hf_level level, const char *topic, const char *text, void *arg);
+/* One finding of hf_store_check(). The strings are good during the call only. */
+typedef void hf_finding_fn(hf_check_level level, const char *topic, const char *text, void *arg);
 
 /* Is this store safe for what it promises? Reports findings one by one. */
-HF_API hf_status hf_doctor(hf_store *store, hf_finding_fn *finding, void *arg, hf_error *err);
+HF_API hf_status hf_store_check(hf_store *store, hf_finding_fn *finding, void *arg, hf_error *err);
 
 /*
  * Administer the store at `url` without opening it (it may be in no state to be opened): what an
@@ -1040,30 +1061,30 @@ HF_API hf_status hf_manage(const char *url, const char *const *words, hf_finding
  * waiting (deadlock_check= in the URL; 0s: never). At once: a reader that waits to become the writer of
  * the same name, and who waits for itself without a limit and without a canceller (with one of them it
  * waits as it asked for). mode=row and mode=session of PostgreSQL and MariaDB cannot list waiters: there circles are
- * found too, but for those with the `session` of another process, and hf_deadlocks() is HF_UNSUPPORTED.
+ * found too, but for those with the `session` of another process, and hf_deadlock_list() is HF_UNSUPPORTED.
  *
  * Who waits and who holds is a *session*: a thread; or a scope, for requests that name one; or, by
  * `session` of the request, that of another process. Asynchronous requests without one of the two last
  * have none. Of a session that holds more than eight leases in the store the latest eight count.
- * Leases that end by themselves (HF_NO_RENEW, HF_DETACHED, max_hold_ms) are in nobody's way for ever
- * and do not count. A lease that another thread will release must be asked for with HF_NO_SESSION:
+ * Leases that end by themselves (HF_FLAG_NO_RENEW, HF_FLAG_DETACHED, max_hold_ms) are in nobody's way for ever
+ * and do not count. A lease that another thread will release must be asked for with HF_FLAG_NO_DEADLOCK_CHECK:
  * else whoever asked for it is taken to be the one who must go on.
  *
  * It is never said of a request that could go on: who is not known to wait is taken to be about to
  * release, of a semaphore every way to enough permits must be closed, and all of it is looked at twice.
  */
 
-#define HF_SESSION_MAX 160 /* with its NUL */
+#define HF_SESSION_TEXT_MAX 160 /* with its NUL */
 
 /*
  * The session that holds `lease`, as text for a process that works for us (an environment variable):
  * what it waits for, we wait for. `around` is the same text of a process for which we work, NULL: none.
  */
-HF_API hf_status hf_session_text(hf_lease *lease, const char *around, char ret_text[HF_SESSION_MAX],
-                                 hf_error *err);
+HF_API hf_status hf_session_get(hf_lease *lease, const char *around,
+                                char ret_text[HF_SESSION_TEXT_MAX], hf_error *err);
 
 /* One who waits in a circle: for `name`, which the next one has. The last waits for what the first has. */
-typedef struct hf_deadlock_link {
+typedef struct hf_deadlock_waiter {
     const unsigned char *name; /* what it waits for */
     size_t name_len;
     uint64_t token; /* of its lease of what the one before waits for; 0: it is ahead in the queue */
@@ -1072,16 +1093,16 @@ typedef struct hf_deadlock_link {
     int64_t pid;    /* 0: unknown */
     const char *label;
     uint64_t reserved[2];
-} hf_deadlock_link;
+} hf_deadlock_waiter;
 
 /* Everything is good during the call only. links[0] is the one that will get HF_DEADLOCK. */
-typedef void hf_deadlock_fn(const hf_deadlock_link *links, size_t count, void *arg);
+typedef void hf_deadlock_fn(const hf_deadlock_waiter *links, size_t count, void *arg);
 
 /*
  * Report the circles that are in the store now, one call each. HF_UNSUPPORTED: the engine cannot list
  * waiters, or has no tokens.
  */
-HF_API hf_status hf_deadlocks(hf_store *store, hf_deadlock_fn *found, void *arg, hf_error *err);
+HF_API hf_status hf_deadlock_list(hf_store *store, hf_deadlock_fn *found, void *arg, hf_error *err);
 
 /* ---- engines ------------------------------------------------------------ */
 
@@ -1090,7 +1111,7 @@ typedef struct hf_engine_info {
     const char *schemes; /* "file" or "redis rediss", separated by spaces */
     int available;       /* 1: its module is there and loads */
     unsigned caps;       /* below: only if available */
-    hf_strength tokens;
+    hf_token_strength tokens;
     /* The promise table, a few words each. */
     const char *on_crash, *on_pause, *on_clock_jump, *on_server_loss, *on_partition;
     const char *fairness, *wakeup;
@@ -1099,7 +1120,7 @@ typedef struct hf_engine_info {
 } hf_engine_info;
 
 /* Engine number `index` from 0; HF_NOT_FOUND past the last. Strings are static. */
-HF_API hf_status hf_engine_at(size_t index, hf_engine_info *ret_info);
+HF_API hf_status hf_engine_get(size_t index, hf_engine_info *ret_info);
 
 #ifdef __cplusplus
 }

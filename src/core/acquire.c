@@ -18,7 +18,7 @@
 #include "util/error.h"
 #include "util/futex.h"
 
-static hf_status check(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
+static hf_status check(hf_store *handle, const hf_acquire_request *request, struct hfi_attempt *a,
                        hf_lease **ret_lease, hf_error *err);
 static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
                          hf_error *err);
@@ -34,7 +34,7 @@ static hf_status finish(struct hfi_attempt *a, hf_status status, const hf_error 
 static hf_status fail(struct hfi_attempt *a, hf_status status, const hf_error *inner,
                       hf_error *err);
 
-hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret_lease,
+hf_status hf_acquire(hf_store *handle, const hf_acquire_request *request, hf_lease **ret_lease,
                      hf_error *err)
 {
     struct hfi_attempt a;
@@ -50,7 +50,7 @@ hf_status hf_acquire(hf_store *handle, const hf_request *request, hf_lease **ret
 
 /* ---- before the store ------------------------------------------------------------- */
 
-static hf_status check(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
+static hf_status check(hf_store *handle, const hf_acquire_request *request, struct hfi_attempt *a,
                        hf_lease **ret_lease, hf_error *err)
 {
     hf_status status = hfi_store_find(handle, &a->store, err);
@@ -113,7 +113,7 @@ static hf_status get_ready(hf_store *handle, struct hfi_attempt *a, hf_error *er
 static hf_status enter(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
                        enum hfi_entry *ret_entry, hf_error *err)
 {
-    const hf_request *request = a->want->request;
+    const hf_acquire_request *request = a->want->request;
     hf_status status;
 
     if (request->cancel || request->on_lost || a->want->ttl_ms > 0 ||
@@ -169,8 +169,8 @@ static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret
 
 /* ---- several at once: tries that are under way together ------------------------------ */
 
-hf_status hfi_attempt_begin(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
-                            hf_lease **ret_lease, hf_error *err)
+hf_status hfi_attempt_begin(hf_store *handle, const hf_acquire_request *request,
+                            struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     enum hfi_entry entry = HFI_ENTRY_CLOSED;
     hf_status status = check(handle, request, a, ret_lease, err);
@@ -220,7 +220,7 @@ static hf_status sleep_here(struct hfi_attempt *a)
 /* It is ours: what we wait for later on, we wait for with this in our hands. */
 static void note(struct hfi_attempt *a, hf_lease *handle)
 {
-    const hf_request *request = a->want->request;
+    const hf_acquire_request *request = a->want->request;
 
     if (a->store->detector.able && hfi_session_counts(request))
         hfi_session_holds(a->store, request->scope, handle);
@@ -275,7 +275,7 @@ static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
 {
     struct hfi_store *store = a->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
-    const hf_request *request = a->want->request;
+    const hf_acquire_request *request = a->want->request;
     hf_status status = hfi_acquire_prepare(a->lease);
     struct hfi_op op;
 

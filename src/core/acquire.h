@@ -19,7 +19,7 @@ struct hfi_attempt {
     struct hfi_wait wait;
     struct hfi_tag tag;
     struct hfi_want own_want;
-    hf_request whole;
+    hf_acquire_request whole;
 };
 
 /*
@@ -27,8 +27,8 @@ struct hfi_attempt {
  * under way at once. `request` stays where it is until the end. HF_OK with a->event: hfi_attempt_end()
  * must follow. HF_OK without: *ret_lease is there already. Else that is the answer.
  */
-hf_status hfi_attempt_begin(hf_store *handle, const hf_request *request, struct hfi_attempt *a,
-                            hf_lease **ret_lease, hf_error *err);
+hf_status hfi_attempt_begin(hf_store *handle, const hf_acquire_request *request,
+                            struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
 hf_status hfi_attempt_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
 
 /* Which threads of the store a request needs: HFI_STARTED_*. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_break(), hf_wait_change(), hf_doctor(), hf_manage(): for whoever looks after a store. */
+/* hf_lease_break(), hf_store_wait(), hf_store_check(), hf_manage(): for whoever looks after a store. */
 #include "core/op.h"
 #include "core/registry.h"
 #include "core/request.h"
@@ -62,8 +62,8 @@ static hf_status break_lease(struct hfi_store *store, const void *name, uint32_t
     return status;
 }
 
-hf_status hf_break(hf_store *handle, const void *name, size_t name_len, uint64_t token,
-                   hf_error *err)
+hf_status hf_lease_break(hf_store *handle, const void *name, size_t name_len, uint64_t token,
+                         hf_error *err)
 {
     struct hfi_store *store;
     uint32_t len;
@@ -117,8 +117,8 @@ static hf_status wait_change(struct hfi_store *store, uint64_t *seq, int64_t wai
                            status == inner.status ? &inner : NULL, err);
 }
 
-hf_status hf_wait_change(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
-                         hf_error *err)
+hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
+                        hf_error *err)
 {
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
@@ -127,7 +127,7 @@ hf_status hf_wait_change(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_ca
         return status;
     if (!seq)
         status = hfi_error_set(err, HF_INVALID, 0, "seq: NULL");
-    else if (wait_ms < HF_FOREVER || wait_ms > HF_MS_MAX)
+    else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     else if (!(hfi_store_engine(store)->info.caps & HF_CAP_WATCH))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
@@ -145,7 +145,7 @@ struct report {
 };
 
 /* What a server says of itself is on its way to a terminal or a log. */
-static void pass_on(hf_level level, const char *topic, const char *text, void *arg)
+static void pass_on(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     const struct report *report = arg;
     char clean[FINDING_MAX], about[64];
@@ -166,10 +166,10 @@ static void check_secret(const struct hfi_store *store, struct report *report)
     snprintf(text, sizeof text,
              "others than its owner may use the file %s, which has the password: chmod 600",
              store->exposed);
-    pass_on(HF_WARNING, "password_file", text, report);
+    pass_on(HF_CHECK_LEVEL_WARNING, "password_file", text, report);
 }
 
-hf_status hf_doctor(hf_store *handle, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status hf_store_check(hf_store *handle, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_store *outer = hfi_self.calling;
     struct report report = { finding, arg };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leases as text: hf_lease_handle() and hf_adopt(). The text is the owner's id and
+ * Leases as text: hf_lease_export() and hf_lease_adopt(). The text is the owner's id and
  * the token, "<32 hex digits>-<hex token>"; the name is not in it.
  */
 #include "core/acquire.h"
@@ -18,9 +18,9 @@
 #define OWNER_HEX     (2 * HFI_OWNER_LEN)
 #define TOKEN_HEX_MAX 14 /* 2^53 */
 
-_Static_assert(OWNER_HEX + 1 + TOKEN_HEX_MAX + 1 <= HF_HANDLE_MAX, "it fits");
+_Static_assert(OWNER_HEX + 1 + TOKEN_HEX_MAX + 1 <= HF_LEASE_TEXT_MAX, "it fits");
 
-hf_status hf_lease_handle(hf_lease *handle, char ret_text[HF_HANDLE_MAX])
+hf_status hf_lease_export(hf_lease *handle, char ret_text[HF_LEASE_TEXT_MAX])
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -37,7 +37,8 @@ hf_status hf_lease_handle(hf_lease *handle, char ret_text[HF_HANDLE_MAX])
         status = HF_UNSUPPORTED; /* it ends with this process: nobody could adopt it */
     else {
         hfi_hex(lease->claim.owner, HFI_OWNER_LEN, ret_text);
-        snprintf(ret_text + OWNER_HEX, HF_HANDLE_MAX - OWNER_HEX, "-%" PRIx64, lease->claim.token);
+        snprintf(ret_text + OWNER_HEX, HF_LEASE_TEXT_MAX - OWNER_HEX, "-%" PRIx64,
+                 lease->claim.token);
         lease->exported = true; /* from now on it outlives hf_close() */
     }
     hfi_lease_unlock(lease, next);
@@ -47,7 +48,7 @@ hf_status hf_lease_handle(hf_lease *handle, char ret_text[HF_HANDLE_MAX])
 /* Take a handle's text apart. false: it is none. */
 static bool parse(const char *text, unsigned char owner[HFI_OWNER_LEN], uint64_t *ret_token)
 {
-    size_t len = text ? strnlen(text, HF_HANDLE_MAX) : 0;
+    size_t len = text ? strnlen(text, HF_LEASE_TEXT_MAX) : 0;
     uint64_t token = 0;
 
     if (len < OWNER_HEX + 2 || len > OWNER_HEX + 1 + TOKEN_HEX_MAX || text[OWNER_HEX] != '-' ||
@@ -167,10 +168,10 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
     return run(lease, ret_lease, err);
 }
 
-hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
-                   int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
+hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
+                         int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_want want = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
@@ -179,7 +180,7 @@ hf_status hf_adopt(hf_store *store, const void *name, size_t name_len, const cha
 
     if (status != HF_OK)
         return status;
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     want.name = name;
     want.ttl_ms = ttl_ms;
     status = hfi_name_check(name, name_len, &want.name_len, err);

@@ -27,13 +27,13 @@ static void release_run(struct hfi_task *task);
 
 /* ---- acquire ------------------------------------------------------------------------ */
 
-hf_status hf_acquire_async(hf_store *handle, const hf_request *request, hf_done_fn *done, void *arg,
-                           hf_op **ret_op, hf_error *err)
+hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
+                           void *arg, hf_op **ret_op, hf_error *err)
 {
     struct hfi_store *store;
     struct hfi_want want;
     struct hfi_call *call;
-    hf_request whole;
+    hf_acquire_request whole;
     bool queue;
     hf_status status = hfi_store_enter(handle, &store, err);
 
@@ -100,7 +100,7 @@ static hf_status get_ready(struct hfi_call *call, const struct hfi_want *want)
 static hf_status begin_acquire(hf_store *handle, struct hfi_call *call, const struct hfi_want *want,
                                hf_error *err)
 {
-    const hf_request *request = want->request;
+    const hf_acquire_request *request = want->request;
     const char *verb = "acquire";
     hf_lease *again;
     hf_status status;

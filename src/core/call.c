@@ -47,7 +47,7 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, hf_done_fn *done, void *a
     if (!call)
         return NULL;
     if (!hfi_slot_ours(&call->slot, hfi_process_id()))
-        pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_new() */
+        pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
     hfi_slot_own(&call->slot, hfi_process_id());
     call->store = store;
     call->lease = NULL;

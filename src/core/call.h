@@ -2,7 +2,7 @@
 /*
  * An asynchronous call: what hf_op * stands for. It has two references while it is
  * under way, one for the thread that begins it and one for what it waits for;
- * when both are gone it is due, and hf_process() calls back and frees it. Timers
+ * when both are gone it is due, and hf_store_process() calls back and frees it. Timers
  * and cancels take a third for a moment.
  */
 #ifndef HFI_CALL_H

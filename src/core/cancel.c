@@ -31,7 +31,7 @@ static hf_status find_locked(hf_cancel *handle, struct hfi_cancel **ret_cancel)
     return HF_OK;
 }
 
-hf_status hf_cancel_new(hf_cancel **ret_cancel)
+hf_status hf_cancel_open(hf_cancel **ret_cancel)
 {
     struct hfi_cancel *cancel;
 
@@ -68,7 +68,7 @@ hf_status hf_cancel_fire(hf_cancel *handle)
     return HF_OK;
 }
 
-hf_status hf_cancel_free(hf_cancel *handle)
+hf_status hf_cancel_close(hf_cancel *handle)
 {
     struct hfi_cancel *cancel;
     hf_status status = find_locked(handle, &cancel);

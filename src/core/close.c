@@ -9,7 +9,7 @@
  *
  * An orphan is a lease whose store is gone: its handle is good for hf_release(),
  * which says HF_LOST, and for nothing else. A detached lease whose handle was
- * given away (hf_lease_handle(), hf_adopt()) does not keep a store open: it is
+ * given away (hf_lease_export(), hf_lease_adopt()) does not keep a store open: it is
  * left alone in the store, for whoever has the handle.
  */
 #include "core/call.h"
@@ -56,7 +56,7 @@ hf_status hf_close(hf_store *handle, unsigned flags)
 
     if (status != HF_OK)
         return status;
-    if (flags & ~HF_CLOSE_RELEASE)
+    if (flags & ~HF_CLOSE_FLAG_RELEASE)
         return HF_INVALID;
     if (hfi_self.calling == store)
         return HF_IN_USE; /* from one of its callbacks, which it would wait for */
@@ -64,7 +64,7 @@ hf_status hf_close(hf_store *handle, unsigned flags)
     lock_all(store);
     if (!hfi_slot_is(&store->slot, handle))
         status = HF_INVALID;
-    else if (!(flags & HF_CLOSE_RELEASE) && in_use(store))
+    else if (!(flags & HF_CLOSE_FLAG_RELEASE) && in_use(store))
         status = HF_IN_USE;
     else {
         hfi_slot_retire(&store->slot);
@@ -175,7 +175,7 @@ static void end_all(struct hfi_store *store, struct orphans *orphans)
             while (!lose_held(&store->shards[i]))
                 ;
         hfi_drive_poll(store);
-        hfi_notify_run(store, HFI_WAY_LOOP); /* there will be no hf_process() any more */
+        hfi_notify_run(store, HFI_WAY_LOOP); /* there will be no hf_store_process() any more */
         hfi_loop_run(store);
 
         lock_all(store);

@@ -327,7 +327,7 @@ int hfi_drive_timeout(struct hfi_store *store)
         pthread_mutex_lock(&store->driver.lock);
         driving = store->driver.loop_asks = store->driver.driving;
         pthread_mutex_unlock(&store->driver.lock);
-        return driving ? -1 : 0; /* hf_fd() becomes readable when it stops */
+        return driving ? -1 : 0; /* hf_store_fd() becomes readable when it stops */
     }
     timeout_ms = hfi_store_engine(store)->timeout_ms(store->conn, hfi_now_ms());
     leave_role(&store->driver);

@@ -55,7 +55,7 @@ hf_status hf_lease_get(hf_lease *handle, hf_lease_info *ret_info)
     return HF_OK;
 }
 
-uint64_t hf_token(hf_lease *handle)
+uint64_t hf_lease_token(hf_lease *handle)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -81,7 +81,7 @@ hf_state hf_lease_state(hf_lease *handle)
     return state;
 }
 
-int64_t hf_remaining_ms(hf_lease *handle)
+int64_t hf_lease_remaining_ms(hf_lease *handle)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;

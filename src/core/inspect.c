@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_inspect(): what the engine finds goes through a sink into growing arrays, and
+ * hf_store_inspect(): what the engine finds goes through a sink into growing arrays, and
  * from there, sorted, into one block of memory that is the caller's view.
  * While it grows nothing has a fixed address: texts are kept as offsets.
  */
 #include "core/inspect.h"
 
-#include "core/knot.h"
+#include "deadlock/graph.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -103,20 +103,20 @@ hf_status hfi_look(struct hfi_store *store, const void *pattern, uint32_t len, u
     return status;
 }
 
-hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsigned flags,
-                     hf_view **ret_view, hf_error *err)
+hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, unsigned flags,
+                           hf_view **ret_view, hf_error *err)
 {
     struct hfi_store *store;
     uint32_t len = 1;
     hf_view *view = NULL;
-    bool all = flags == HF_INSPECT_GLOB && !name && name_len == 0;
+    bool all = flags == HF_INSPECT_FLAG_PATTERN && !name && name_len == 0;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    if (flags & ~HF_INSPECT_GLOB)
-        status =
-            hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x", flags & ~HF_INSPECT_GLOB);
+    if (flags & ~HF_INSPECT_FLAG_PATTERN)
+        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+                               flags & ~HF_INSPECT_FLAG_PATTERN);
     else if (!ret_view)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
     else if (!all && !name)
@@ -127,8 +127,8 @@ hf_status hf_inspect(hf_store *handle, const void *name, size_t name_len, unsign
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
 
     if (status == HF_OK)
-        status = hfi_look(store, all ? "*" : name, len, flags & HF_INSPECT_GLOB ? HFI_LOOK_GLOB : 0,
-                          &view, err);
+        status = hfi_look(store, all ? "*" : name, len,
+                          flags & HF_INSPECT_FLAG_PATTERN ? HFI_LOOK_GLOB : 0, &view, err);
     if (status == HF_OK && view && !tell_sessions(view)) {
         hf_view_free(view);
         status = hfi_error_memory(err);

@@ -9,9 +9,9 @@
  */
 #include "core/cohort.h"
 #include "core/owner.h"
-#include "core/session.h"
 #include "core/table.h"
 #include "core/thread.h"
+#include "deadlock/session.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -35,12 +35,12 @@ static char *tagged(const char *label, const struct hfi_tag *tag);
 static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
 {
     hfi_hash128(want->name, want->name_len, claim->name.hash);
-    hfi_owner_new(claim->owner, want->request->flags & HF_DETACHED);
+    hfi_owner_new(claim->owner, want->request->flags & HF_FLAG_DETACHED);
     claim->mode = want->mode;
     claim->capacity = want->capacity;
     claim->permits = want->permits;
-    claim->flags = (want->request->flags & HF_BARGE ? HFI_CLAIM_BARGE : 0) |
-                   (want->request->flags & HF_DETACHED ? HFI_CLAIM_DETACHED : 0);
+    claim->flags = (want->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
+                   (want->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0);
     claim->tokens_wanted = 1;
     claim->ttl_ms = want->ttl_ms;
     claim->lock_delay_ms = want->request->lock_delay_ms;
@@ -65,7 +65,7 @@ static void set_term(struct hfi_term *term, const struct hfi_want *want,
 
 struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want)
 {
-    const hf_request *request = want->request;
+    const hf_acquire_request *request = want->request;
     struct hfi_lease *lease = take_slot();
 
     if (!lease)
@@ -74,7 +74,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
     lease->store = store;
     lease->parts = HFI_PART_HANDLE | HFI_PART_CLAIM;
     lease->pass = want->pass;
-    lease->reentrant = request->flags & HF_REENTRANT;
+    lease->reentrant = request->flags & HF_FLAG_REENTRANT;
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
     lease->releasing = NULL;

@@ -62,7 +62,7 @@ struct hfi_lease {
     bool exported;    /* * detached, and its handle was given away */
     bool orphan;      /* * its store was closed */
     bool reentrant, scoped; /* scoped: `scope` was given, else it is a thread's id */
-    bool in_loop;           /* acquired asynchronously: its callback comes from hf_process() */
+    bool in_loop; /* acquired asynchronously: its callback comes from hf_store_process() */
     uint32_t holds, passes;
     uint64_t named_by; /* the thread whose waits named it, HFI_NAMED_ANY, 0: see session.h */
     uint64_t scope;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_fd(), hf_timeout_ms(), hf_process(): the caller's event loop drives the store. */
+/* hf_store_fd(), hf_store_timeout_ms(), hf_store_process(): the caller's event loop drives the store. */
 #include "core/call.h"
 
 #include <sys/epoll.h>
@@ -35,7 +35,7 @@ static void ring(struct hfi_loop *loop)
 
 void hfi_loop_add(struct hfi_store *store, struct hfi_list *due)
 {
-    /* In one go: once it is in the list and the lock is free, hf_process() may call back, and
+    /* In one go: once it is in the list and the lock is free, hf_store_process() may call back, and
      * hf_close() may end the store. */
     pthread_mutex_lock(&store->loop.lock);
     hfi_list_append(&store->loop.done, due);
@@ -93,7 +93,7 @@ static bool open_loop(struct hfi_store *store)
     return true;
 }
 
-int hf_fd(hf_store *handle)
+int hf_store_fd(hf_store *handle)
 {
     struct hfi_store *store;
     int fd;
@@ -109,7 +109,7 @@ int hf_fd(hf_store *handle)
     return fd;
 }
 
-int hf_timeout_ms(hf_store *handle)
+int hf_store_timeout_ms(hf_store *handle)
 {
     struct hfi_store *store;
     bool due;
@@ -126,7 +126,7 @@ int hf_timeout_ms(hf_store *handle)
     return timeout_ms;
 }
 
-hf_status hf_process(hf_store *handle)
+hf_status hf_store_process(hf_store *handle)
 {
     struct hfi_store *store;
     uint64_t count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller's event loop: asynchronous calls, and what hf_process() has to do.
+ * The caller's event loop: asynchronous calls, and what hf_store_process() has to do.
  *
  * An asynchronous call is counted from its begin until its callback was called.
  * It is finished by whatever thread gets the answer, which puts it into `done`
- * and makes the descriptor readable; callbacks run in hf_process() only.
+ * and makes the descriptor readable; callbacks run in hf_store_process() only.
  */
 #ifndef HFI_LOOP_H
 #define HFI_LOOP_H
@@ -20,20 +20,20 @@ struct hfi_loop {
     pthread_mutex_t lock;
     struct hfi_list done;   /* struct hfi_call, by `due` */
     uint32_t pending;       /* calls whose callback has not been called */
-    bool used;              /* hf_fd() was called: the loop drives the engine */
+    bool used;              /* hf_store_fd() was called: the loop drives the engine */
     bool rung;              /* event_fd is readable */
-    int epoll_fd, event_fd; /* -1: hf_fd() was never called */
+    int epoll_fd, event_fd; /* -1: hf_store_fd() was never called */
 };
 
 void hfi_loop_init(struct hfi_loop *loop);
 void hfi_loop_done(struct hfi_loop *loop);
 /* A call is due, by its `due`. The store may be gone when this returns. */
 void hfi_loop_add(struct hfi_store *store, struct hfi_list *due);
-/* Make hf_fd() readable: something is due, or a timeout has changed. Any locks of shards. */
+/* Make hf_store_fd() readable: something is due, or a timeout has changed. Any locks of shards. */
 void hfi_loop_ring(struct hfi_store *store);
 /* The engine's timeout has become shorter: the loop, if there is one, must ask for it again. */
 void hfi_loop_ring_timeout(struct hfi_store *store);
-/* Has the caller taken on driving the engine, by asking for hf_fd()? */
+/* Has the caller taken on driving the engine, by asking for hf_store_fd()? */
 bool hfi_loop_drives(struct hfi_store *store);
 /* Call what is due. */
 void hfi_loop_run(struct hfi_store *store);

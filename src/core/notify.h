@@ -4,11 +4,11 @@
  *
  * Callbacks may block or call back into the library, so neither the keeper nor a
  * driver runs them: leases of hf_acquire() are told by a thread of their own,
- * those of hf_acquire_async() by hf_process().
+ * those of hf_acquire_async() by hf_store_process().
  *
  * hf_release() of a lost lease does not return before its callback has ended, so
  * that the callback's argument may be freed then. It cannot wait when it is
- * called from a callback, or when the callback would come from hf_process(): a
+ * called from a callback, or when the callback would come from hf_store_process(): a
  * callback that has not begun is taken back then, and HF_LOST tells instead.
  *
  * hf_release_async() waits for nobody: what is left of it is done by the thread that runs the callback, after it.
@@ -44,7 +44,7 @@ void hfi_notify_init(struct hfi_notify *notify);
 bool hfi_notify_start(struct hfi_store *store);
 /* Queue the callback of a lost lease; with its shard's lock. */
 void hfi_notify_add(struct hfi_lease *lease);
-/* Run what is queued for hf_process(). */
+/* Run what is queued for hf_store_process(). */
 void hfi_notify_run(struct hfi_store *store, enum hfi_way way);
 bool hfi_notify_pending(struct hfi_store *store, enum hfi_way way);
 /* The lease is being released: see above. Without locks. Afterwards no callback of it begins. */

@@ -5,7 +5,7 @@
  * A thread draws 128 random bits and counts up from there, because the kernel's
  * randomness costs as much as the rest of an acquire. So one id tells something
  * of its neighbours, which is harmless as long as ids stay in the store; the id of
- * a detached lease is given away in hf_lease_handle(), and is drawn by itself.
+ * a detached lease is given away in hf_lease_export(), and is drawn by itself.
  */
 #ifndef HFI_OWNER_H
 #define HFI_OWNER_H

@@ -125,7 +125,7 @@ static bool is_listed(const struct entry *entry)
     return entry->built_in || find_module(entry, path) != ENOENT;
 }
 
-hf_status hf_engine_at(size_t index, hf_engine_info *ret_info)
+hf_status hf_engine_get(size_t index, hf_engine_info *ret_info)
 {
     if (!ret_info)
         return HF_INVALID;
@@ -338,7 +338,7 @@ static int find_module(const struct entry *entry, char ret_path[PATH_MAX])
     return why;
 }
 
-/* Keep the text for hf_engine_at(), whose strings live for ever. The first one is kept. */
+/* Keep the text for hf_engine_get(), whose strings live for ever. The first one is kept. */
 static void remember_why(struct entry *entry, const char *why)
 {
     int state = 0;

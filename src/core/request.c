@@ -10,14 +10,16 @@
 
 #include <string.h>
 
-#define ALL_FLAGS (HF_BARGE | HF_REENTRANT | HF_NO_RENEW | HF_DETACHED | HF_STRICT | HF_NO_SESSION)
+#define ALL_FLAGS                                                                               \
+    (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
+     HF_FLAG_NO_DEADLOCK_CHECK)
 
-static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi_want *want,
+static hf_status check_kind(unsigned caps, const hf_acquire_request *request, struct hfi_want *want,
                             hf_error *err);
-static hf_status check_flags(unsigned caps, const hf_request *request, hf_error *err);
-static hf_status check_times(const struct hfi_engine *engine, const hf_request *request,
+static hf_status check_flags(unsigned caps, const hf_acquire_request *request, hf_error *err);
+static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
                              struct hfi_want *want, hf_error *err);
-static hf_status choose_ttl(const struct hfi_engine *engine, const hf_request *request,
+static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
                             struct hfi_want *want, hf_error *err);
 
 static hf_status invalid(hf_error *err, const char *field, const char *wrong)
@@ -30,8 +32,9 @@ static hf_status unsupported(hf_error *err, const char *field, const char *what)
     return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has no %s", field, what);
 }
 
-hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const hf_request *request,
-                            hf_request *whole, struct hfi_want *ret_want, hf_error *err)
+hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
+                            const hf_acquire_request *request, hf_acquire_request *whole,
+                            struct hfi_want *ret_want, hf_error *err)
 {
     unsigned caps = engine->info.caps;
     hf_status status;
@@ -40,9 +43,10 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const h
         return invalid(err, "request", "NULL");
     if (request->size != sizeof *request) {
         if (!hfi_struct_copy(whole, sizeof *whole, request, request->size,
-                             offsetof(hf_request, kind)))
-            return invalid(err, "size",
-                           "not that of an hf_request that we know; use HF_REQUEST_INIT");
+                             offsetof(hf_acquire_request, kind)))
+            return invalid(
+                err, "size",
+                "not that of an hf_acquire_request that we know; use HF_ACQUIRE_REQUEST_INIT");
         request = whole;
     }
     ret_want->request = request;
@@ -66,10 +70,11 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const h
         return status;
 
     /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
-    ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_NO_RENEW);
-    ret_want->pass =
-        queue && ret_want->permits == ret_want->capacity && ret_want->mode != HFI_MODE_SEMAPHORE &&
-        !(request->flags & (HF_STRICT | HF_DETACHED | HF_NO_RENEW)) && request->max_hold_ms == 0;
+    ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_FLAG_NO_RENEW);
+    ret_want->pass = queue && ret_want->permits == ret_want->capacity &&
+                     ret_want->mode != HFI_MODE_SEMAPHORE &&
+                     !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
+                     request->max_hold_ms == 0;
     if (request->max_hold_ms > 0 && request->ttl_ms == 0 && engine->default_ttl_ms == 0)
         ret_want->renew = false; /* the ttl *is* max_hold */
     return HF_OK;
@@ -114,28 +119,28 @@ bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t s
     return true;
 }
 
-static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi_want *want,
+static hf_status check_kind(unsigned caps, const hf_acquire_request *request, struct hfi_want *want,
                             hf_error *err)
 {
-    if (request->kind != HF_SEMAPHORE && request->capacity != 0)
+    if (request->kind != HF_KIND_SEMAPHORE && request->capacity != 0)
         return invalid(err, "capacity", "only a semaphore has one");
-    if (request->kind != HF_SEMAPHORE && request->permits != 0)
+    if (request->kind != HF_KIND_SEMAPHORE && request->permits != 0)
         return invalid(err, "permits", "only a semaphore has them");
 
     switch (request->kind) {
-    case HF_MUTEX:
+    case HF_KIND_MUTEX:
         want->mode = HFI_MODE_MUTEX;
         want->capacity = want->permits = 1;
         return HF_OK;
-    case HF_SHARED:
-    case HF_EXCLUSIVE:
+    case HF_KIND_SHARED:
+    case HF_KIND_EXCLUSIVE:
         if (!(caps & HF_CAP_SHARED))
             return unsupported(err, "kind", "read-write locks");
         want->mode = HFI_MODE_RW;
         want->capacity = HFI_RW_MAX;
-        want->permits = request->kind == HF_SHARED ? 1 : HFI_RW_MAX;
+        want->permits = request->kind == HF_KIND_SHARED ? 1 : HFI_RW_MAX;
         return HF_OK;
-    case HF_SEMAPHORE:
+    case HF_KIND_SEMAPHORE:
         if (!(caps & HF_CAP_SEMAPHORE))
             return unsupported(err, "kind", "semaphores");
         if (request->capacity == 0 || request->capacity > HF_CAPACITY_MAX)
@@ -152,15 +157,15 @@ static hf_status check_kind(unsigned caps, const hf_request *request, struct hfi
     return invalid(err, "kind", "no such kind");
 }
 
-static hf_status check_flags(unsigned caps, const hf_request *request, hf_error *err)
+static hf_status check_flags(unsigned caps, const hf_acquire_request *request, hf_error *err)
 {
     if (request->flags & ~ALL_FLAGS)
         return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
                              request->flags & ~ALL_FLAGS);
-    if (request->flags & HF_BARGE && !(caps & HF_CAP_BARGE))
-        return unsupported(err, "flags", "barging (HF_BARGE)");
-    if (request->flags & HF_DETACHED && !(caps & HF_CAP_DETACHED))
-        return unsupported(err, "flags", "leases that outlive the process (HF_DETACHED)");
+    if (request->flags & HF_FLAG_BARGE && !(caps & HF_CAP_BARGE))
+        return unsupported(err, "flags", "barging (HF_FLAG_BARGE)");
+    if (request->flags & HF_FLAG_DETACHED && !(caps & HF_CAP_DETACHED))
+        return unsupported(err, "flags", "leases that outlive the process (HF_FLAG_DETACHED)");
     return HF_OK;
 }
 
@@ -168,12 +173,12 @@ static hf_status check_time(hf_error *err, const char *field, int64_t ms)
 {
     if (ms < 0)
         return hfi_error_set(err, HF_INVALID, 0, "%s: negative", field);
-    if (ms > HF_MS_MAX)
+    if (ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "%s: more than ten years", field);
     return HF_OK;
 }
 
-static hf_status check_times(const struct hfi_engine *engine, const hf_request *request,
+static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
                              struct hfi_want *want, hf_error *err)
 {
     hf_status status;
@@ -215,7 +220,7 @@ hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int6
 }
 
 /* What to ask the store for: never more than max_hold, but never less than the engine's least. */
-static hf_status choose_ttl(const struct hfi_engine *engine, const hf_request *request,
+static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
                             struct hfi_want *want, hf_error *err)
 {
     int64_t hold_ms = request->max_hold_ms;
@@ -227,7 +232,7 @@ static hf_status choose_ttl(const struct hfi_engine *engine, const hf_request *r
         if (status != HF_OK)
             return status;
     }
-    if (request->flags & HF_DETACHED && want->ttl_ms == 0)
+    if (request->flags & HF_FLAG_DETACHED && want->ttl_ms == 0)
         return invalid(err, "ttl_ms", "a detached lease needs one");
     if (hold_ms == 0)
         return HF_OK;

@@ -11,7 +11,7 @@ struct hfi_tag;
 
 /* A request that makes sense. Points into the caller's memory. */
 struct hfi_want {
-    const hf_request *request; /* in full size */
+    const hf_acquire_request *request; /* in full size */
     const unsigned char *name;
     uint32_t name_len;
     enum hfi_mode mode;
@@ -26,8 +26,9 @@ struct hfi_want {
  * Check it for an engine; `queue`: is there a local queue for it? `whole` is where
  * a request of another size is copied to. HF_INVALID and HF_UNSUPPORTED name the field.
  */
-hf_status hfi_request_check(const struct hfi_engine *engine, bool queue, const hf_request *request,
-                            hf_request *whole, struct hfi_want *ret_want, hf_error *err);
+hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
+                            const hf_acquire_request *request, hf_acquire_request *whole,
+                            struct hfi_want *ret_want, hf_error *err);
 
 /* Check a name; name_len 0: it is a C string. */
 hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err);

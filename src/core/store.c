@@ -43,9 +43,9 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
         return hfi_error_set(
             err, HF_INVALID, 0,
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
-    if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_MS_MAX)
+    if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(uint64_t)(HF_OPEN_EXISTING | HF_OPEN_ONCE))
+    if (whole.flags & ~(uint64_t)(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
         return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
 
     hfi_ok(err);
@@ -72,8 +72,8 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         init(store, engine);
         set_label(store->label, options->label);
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
-        store->host.existing = options->flags & HF_OPEN_EXISTING;
-        store->host.open_once = options->flags & HF_OPEN_ONCE;
+        store->host.existing = options->flags & HF_OPEN_FLAG_EXISTING;
+        store->host.open_once = options->flags & HF_OPEN_FLAG_ONCE;
         status = open_engine(store, &url, err);
         store->host.open_once = false;
     } else if (status == HF_OK) {
@@ -257,7 +257,7 @@ bool hfi_store_start(struct hfi_store *store, unsigned threads)
 
 /* ---- saying --------------------------------------------------------------------------- */
 
-hf_status hf_info(hf_store *handle, hf_store_info *ret_info)
+hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
 {
     const struct hfi_engine *engine;
     struct hfi_store *store;

@@ -17,7 +17,6 @@
 #ifndef HFI_STORE_H
 #define HFI_STORE_H
 
-#include "core/detect.h"
 #include "core/drive.h"
 #include "core/handle.h"
 #include "core/keeper.h"
@@ -25,7 +24,8 @@
 #include "core/loop.h"
 #include "core/notify.h"
 #include "core/pool.h"
-#include "core/session.h"
+#include "deadlock/detector.h"
+#include "deadlock/session.h"
 #include "engine/engine.h"
 
 #include <pthread.h>
@@ -105,7 +105,7 @@ static inline struct hfi_shard *hfi_store_shard(struct hfi_store *store, const u
     return &store->shards[hash[0] % HFI_SHARDS];
 }
 
-/* hf_inspect() of one name, for who has entered the store; the engine has HF_CAP_INSPECT. */
+/* hf_store_inspect() of one name, for who has entered the store; the engine has HF_CAP_INSPECT. */
 hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, hf_view **ret_view,
                       hf_error *err);
 

@@ -40,7 +40,7 @@ struct hfi_self {
 /* Next to us in memory in every thread: the library is linked, or loaded early. */
 extern _Thread_local struct hfi_self hfi_self __attribute__((tls_model("initial-exec")));
 
-/* This thread, for HF_REENTRANT. Not the kernel's number, which is soon used again. */
+/* This thread, for HF_FLAG_REENTRANT. Not the kernel's number, which is soon used again. */
 uint64_t hfi_thread_id(void);
 /* This thread, for people. */
 int64_t hfi_thread_tid(void);

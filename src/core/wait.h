@@ -47,7 +47,7 @@ struct hfi_wait {
     _Atomic uint32_t word;
     _Atomic int stop;                       /* HF_OK, or why it should end early */
     _Atomic(struct hfi_op *) op;            /* what waits in the store; NULL: nothing */
-    void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_wait_change() */
+    void (*stopper)(struct hfi_wait *wait); /* instead of all this: see hf_store_wait() */
 
     /* Deadlock detection (detect.h), if `tag` is not NULL; the rest is under store->lock. */
     const struct hfi_tag *tag;

@@ -47,7 +47,7 @@
  * it: what is made of it later is sums and products. */
 static inline int64_t hfi_told_ms(int64_t ms)
 {
-    return ms < 0 ? 0 : ms > HF_MS_MAX ? HF_MS_MAX : ms;
+    return ms < 0 ? 0 : ms > HF_DURATION_MAX_MS ? HF_DURATION_MAX_MS : ms;
 }
 
 #define HFI_TOLD_S_MAX \
@@ -236,10 +236,10 @@ struct hfi_host {
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
     int64_t open_deadline_ms;
-    /* HF_OPEN_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
+    /* HF_OPEN_FLAG_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
      * yet at LOCATION", from open(), or from the ops of a conn whose doctor() can report without one. */
     bool existing;
-    /* HF_OPEN_ONCE, while it is being opened: an address that cannot be reached is tried once. */
+    /* HF_OPEN_FLAG_ONCE, while it is being opened: an address that cannot be reached is tried once. */
     bool open_once;
 };
 
@@ -332,7 +332,7 @@ struct hfi_engine {
     void (*passed)(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 
     /* HF_CAP_WATCH: block until the store's change number differs from *seq, *stop is
-     * nonzero, or until_ms; see hf_wait_change(). stop_wait() makes it look at *stop. */
+     * nonzero, or until_ms; see hf_store_wait(). stop_wait() makes it look at *stop. */
     hf_status (*wait_change)(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                              const _Atomic int *stop, hf_error *err);
     void (*stop_wait)(struct hfi_conn *conn);

@@ -291,8 +291,8 @@ static hf_status begin(struct call *call, struct hfi_prim *prim, uint32_t partie
 {
     unsigned char chance[8];
 
-    if (parties == 0 || parties > HF_PARTIES_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTIES_MAX);
+    if (parties == 0 || parties > HF_PARTICIPANTS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
     call->prim = prim;
     call->vigil.prim = prim;
     call->vigil.next_ms = hfi_now_ms() + HFI_LOOK_FIRST_MS; /* most are through before that */
@@ -358,13 +358,13 @@ hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len, u
 /* ---- leaving --------------------------------------------------------------------------------------------- */
 
 /* The barrier's name, and who we are, from the name of our lease. */
-static hf_status take_apart(struct hfi_held *held, char who[HF_PARTY_MAX + 1], hf_error *err)
+static hf_status take_apart(struct hfi_held *held, char who[HF_PARTICIPANT_MAX + 1], hf_error *err)
 {
     struct hfi_name *name = &held->prim.name;
     const unsigned char *nul = memrchr(held->name, 0, name->len);
     size_t len = nul ? (size_t)(held->name + name->len - (nul + 1)) : 0;
 
-    if (!nul || nul == held->name || len == 0 || len > HF_PARTY_MAX)
+    if (!nul || nul == held->name || len == 0 || len > HF_PARTICIPANT_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "party: it did not enter a barrier");
     memcpy(who, nul + 1, len);
     who[len] = 0;
@@ -382,7 +382,7 @@ static hf_status leave(struct call *call, hf_error *err)
 
 hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
 {
-    char who[HF_PARTY_MAX + 1];
+    char who[HF_PARTICIPANT_MAX + 1];
     struct hfi_held held;
     struct call *call;
     hf_status status = hfi_held_enter(&held, party, "barrier", HF_CAP_CELLS, err);

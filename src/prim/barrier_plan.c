@@ -23,7 +23,7 @@ bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len)
 
     if (!hfi_get_bytes(&from, 4, &head) || memcmp(head, "B1", 2) != 0 ||
         (head[2] != '1' && head[2] != '2') || !is_phase(head[3]) ||
-        !hfi_get_number(&from, &parties) || parties == 0 || parties > HF_PARTIES_MAX ||
+        !hfi_get_number(&from, &parties) || parties == 0 || parties > HF_PARTICIPANTS_MAX ||
         !hfi_get_number(&from, &barrier->generation) || !hfi_get_number(&from, &high) ||
         !hfi_get_number(&from, &low) || high > UINT32_MAX || low > UINT32_MAX ||
         !hfi_get_text(&from, barrier->gone, sizeof barrier->gone) ||

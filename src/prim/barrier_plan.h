@@ -30,7 +30,7 @@ struct hfi_barrier {
     enum hfi_barrier_phase phase;
     uint64_t generation; /* from 1; 0: new, nobody has come yet */
     uint64_t broken;     /* bit i: generation - 1 - i was */
-    char gone[HF_PARTY_MAX + 1];
+    char gone[HF_PARTICIPANT_MAX + 1];
     struct hfi_members members; /* of this generation */
     struct hfi_members
         before; /* of the one before, as they were at its end: for who does not know yet

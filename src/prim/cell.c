@@ -4,7 +4,7 @@
  *
  * The bytes in the store begin with "C1", so that a cell of the caller's and one of another
  * primitive (a guarded thing is "G...") are never taken for each other. That is looked at whenever
- * one is read. hf_cell_cas() and hf_cell_delete() need not look: a version that was told of a cell of
+ * one is read. hf_cell_swap() and hf_cell_delete() need not look: a version that was told of a cell of
  * the caller's is never that of another kind.
  *
  * A swap whose outcome is unknown is never sent again from here: if it arrives late it finds the
@@ -61,7 +61,7 @@ static hf_status check_bytes(struct call *call, const void *bytes, size_t len, i
         return hfi_error_set(err, HF_INVALID, 0, "len: more than %d bytes", HF_CELL_MAX);
     if (ttl_ms == 0)
         return HF_OK;
-    if (ttl_ms < HF_TTL_MIN_MS || ttl_ms > HF_MS_MAX)
+    if (ttl_ms < HF_TTL_MIN_MS || ttl_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0,
                              "ttl_ms: less than a second, or more than ten years");
     if (!(hfi_store_engine(call->prim.store)->info.caps & HF_CAP_CELL_TTL))
@@ -73,7 +73,7 @@ static hf_status check_wait(struct call *call, int64_t wait_ms, hf_cancel *cance
 {
     hf_status status = cancel ? hfi_cancel_look(cancel) : HF_OK;
 
-    if (wait_ms < HF_FOREVER || wait_ms > HF_MS_MAX)
+    if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
@@ -226,7 +226,7 @@ void hf_cell_free(hf_cell *cell)
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-hf_status hf_cell_put(hf_store *store, const void *name, size_t name_len, const void *bytes,
+hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const void *bytes,
                       size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err)
 {
     struct call call;
@@ -247,9 +247,9 @@ hf_status hf_cell_put(hf_store *store, const void *name, size_t name_len, const 
     return leave(&call, status, err);
 }
 
-hf_status hf_cell_cas(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                      const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
-                      hf_error *err)
+hf_status hf_cell_swap(hf_store *store, const void *name, size_t name_len, uint64_t version,
+                       const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+                       hf_error *err)
 {
     struct call call;
     hf_status status = enter(&call, store, "swap cell", name, name_len, err);
@@ -309,15 +309,15 @@ static hf_status carry_out(struct call *call, const hf_cell_change *change, uint
 
     *ret_version = call->found.version;
     switch (change->action) {
-    case HF_CELL_LEAVE:
+    case HF_CELL_ACTION_LEAVE:
         return HF_OK;
-    case HF_CELL_WRITE:
+    case HF_CELL_ACTION_WRITE:
         status = check_bytes(call, change->bytes, change->len, change->ttl_ms, err);
         if (status != HF_OK)
             return status;
         return write_at(call, call->found.version, change->bytes, change->len, change->ttl_ms,
                         ret_version, err);
-    case HF_CELL_DELETE:
+    case HF_CELL_ACTION_DELETE:
         if (call->found.version == 0)
             return HF_OK;
         *ret_version = 0;

@@ -87,8 +87,8 @@ hf_status hf_counter_set(hf_store *store, const void *name, size_t name_len, int
     return run(store, name, name_len, "set counter", &op, err);
 }
 
-hf_status hf_counter_set_if(hf_store *store, const void *name, size_t name_len, int64_t expected,
-                            int64_t value, int64_t *ret_current, hf_error *err)
+hf_status hf_counter_swap(hf_store *store, const void *name, size_t name_len, int64_t expected,
+                          int64_t value, int64_t *ret_current, hf_error *err)
 {
     struct hfi_counter_op op = { .verb = HFI_COUNTER_SET_IF, .value = value, .expected = expected };
     hf_status status = run(store, name, name_len, "set counter", &op, err);

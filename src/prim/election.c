@@ -108,17 +108,17 @@ static hf_status check_value(const void *value, size_t len, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_election_proclaim(hf_lease *leader, const void *value, size_t len, hf_error *err)
+hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_error *err)
 {
     hf_status status = check_value(value, len, err);
 
     return status == HF_OK ? say(leader, true, value, len, err) : status;
 }
 
-static hf_status check_campaign(hf_store *store, const hf_request *request, hf_error *err)
+static hf_status check_campaign(hf_store *store, const hf_acquire_request *request, hf_error *err)
 {
     hf_store_info info = { .size = sizeof info };
-    hf_status status = hf_info(store, &info);
+    hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
@@ -127,15 +127,15 @@ static hf_status check_campaign(hf_store *store, const hf_request *request, hf_e
             err, HF_UNSUPPORTED, 0,
             "campaign: engine %s has no cells, in which a leader could say that it leads",
             info.engine);
-    if (!request || request->size < offsetof(hf_request, capacity))
+    if (!request || request->size < offsetof(hf_acquire_request, capacity))
         return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
-    if (request->kind != HF_MUTEX && request->kind != HF_EXCLUSIVE)
+    if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0, "kind: one leads at a time");
     return HF_OK;
 }
 
-hf_status hf_election_campaign(hf_store *store, const hf_request *request, const void *value,
-                               size_t len, hf_lease **ret_leader, hf_error *err)
+hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
+                               const void *value, size_t len, hf_lease **ret_leader, hf_error *err)
 {
     hf_lease *leader;
     hf_status status = check_campaign(store, request, err);
@@ -218,9 +218,9 @@ static hf_status look(struct hfi_vigil *vigil, const struct hfi_cell *cell, void
     return observing->seen ? HF_OK : hfi_error_memory(inner);
 }
 
-hf_status hf_election_observe(hf_store *store, const void *name, size_t name_len,
-                              const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
-                              hf_leader **ret_leader, hf_error *err)
+hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
+                           const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+                           hf_leader **ret_leader, hf_error *err)
 {
     struct observing observing = { .last = last };
     struct hfi_prim prim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_guard_token(), hf_guard_claim(), hf_guard_write(): a resource that checks tokens, made of a
+ * hf_lease_fence(), hf_guard_claim(), hf_guard_set(): a resource that checks tokens, made of a
  * cell (bytes and a version, compare and swap) of any engine that has them. The calling thread
  * does it all.
  *
@@ -28,7 +28,7 @@
 
 /* ---- the token of a lease -------------------------------------------------------------------- */
 
-hf_status hf_guard_token(hf_lease *handle, uint64_t *ret_token, hf_error *err)
+hf_status hf_lease_fence(hf_lease *handle, uint64_t *ret_token, hf_error *err)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;
@@ -219,8 +219,8 @@ hf_status hf_guard_claim(hf_store *at, const void *name, size_t name_len, uint64
     return leave(&guard, status, err);
 }
 
-hf_status hf_guard_write(hf_store *at, const void *name, size_t name_len, uint64_t token,
-                         const void *bytes, size_t len, hf_error *err)
+hf_status hf_guard_set(hf_store *at, const void *name, size_t name_len, uint64_t token,
+                       const void *bytes, size_t len, hf_error *err)
 {
     struct guard guard;
     hf_status status = enter(&guard, at, "guarded write", name, name_len, token, err);

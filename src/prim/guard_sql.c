@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_guard_sql(): a token is claimed in the caller's own transaction, on the caller's own
+ * hf_guard_claim_sql(): a token is claimed in the caller's own transaction, on the caller's own
  * connection. We only write the statements; the caller's function runs them, so nothing of any
  * database client is linked here.
  *
@@ -37,12 +37,12 @@ struct claim {
     uint64_t token;
 };
 
-const char *hf_guard_sql_table(hf_sql dialect)
+const char *hf_guard_sql_schema(hf_sql_dialect dialect)
 {
     switch (dialect) {
-    case HF_SQL_POSTGRESQL:
+    case HF_SQL_DIALECT_POSTGRESQL:
         return "CREATE TABLE " DEFAULT_TABLE " (name bytea PRIMARY KEY, token bigint NOT NULL)";
-    case HF_SQL_MYSQL:
+    case HF_SQL_DIALECT_MYSQL:
         return "CREATE TABLE " DEFAULT_TABLE
                " (name VARBINARY(512) PRIMARY KEY, token BIGINT NOT NULL) ENGINE=InnoDB";
     }
@@ -99,8 +99,9 @@ static hf_status claim_mysql(const struct claim *claim, hf_sql_fn *run, void *ar
     return run_one(run, arg, sql, ret_highest, err);
 }
 
-hf_status hf_guard_sql(hf_sql dialect, const char *table, const void *name, size_t name_len,
-                       uint64_t token, hf_sql_fn *run, void *arg, hf_error *err)
+hf_status hf_guard_claim_sql(hf_sql_dialect dialect, const char *table, const void *name,
+                             size_t name_len, uint64_t token, hf_sql_fn *run, void *arg,
+                             hf_error *err)
 {
     struct claim claim = { .table = table ? table : DEFAULT_TABLE, .token = token };
     int64_t highest = 0;
@@ -119,10 +120,10 @@ hf_status hf_guard_sql(hf_sql dialect, const char *table, const void *name, size
         snprintf(claim.hex + 2 * (size_t)i, 3, "%02x", ((const unsigned char *)name)[i]);
 
     switch (dialect) {
-    case HF_SQL_POSTGRESQL:
+    case HF_SQL_DIALECT_POSTGRESQL:
         status = claim_postgresql(&claim, run, arg, &highest, err);
         break;
-    case HF_SQL_MYSQL:
+    case HF_SQL_DIALECT_MYSQL:
         status = claim_mysql(&claim, run, arg, &highest, err);
         break;
     default:

@@ -96,7 +96,7 @@ static hf_status plan(struct hfi_change *change, void *arg, hf_error *inner)
     if (status == HF_BROKEN)
         return broken(&step->latch, inner);
     if (status == HF_FULL)
-        return hfi_error_set(inner, HF_FULL, 0, "more than %d take part", HF_PARTIES_MAX);
+        return hfi_error_set(inner, HF_FULL, 0, "more than %d take part", HF_PARTICIPANTS_MAX);
     return changed ? put(change, &step->latch, inner) : HF_OK;
 }
 
@@ -129,13 +129,13 @@ static hf_status do_step(hf_store *store, const void *name, size_t name_len, con
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
-hf_status hf_latch_set(hf_store *store, const void *name, size_t name_len, uint32_t count,
-                       hf_error *err)
+hf_status hf_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
+                          hf_error *err)
 {
     struct deed deed = { .what = SET, .count = count };
 
-    if (count == 0 || count > HF_PARTIES_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "count: from 1 to %d", HF_PARTIES_MAX);
+    if (count == 0 || count > HF_PARTICIPANTS_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "count: from 1 to %d", HF_PARTICIPANTS_MAX);
     return do_step(store, name, name_len, "latch", &deed, NULL, err);
 }
 
@@ -147,7 +147,7 @@ hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len
     return do_step(store, name, name_len, "count down", &deed, ret_left, err);
 }
 
-hf_status hf_latch_remove(hf_store *store, const void *name, size_t name_len, hf_error *err)
+hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
 {
     struct deed deed = { .what = REMOVE };
 
@@ -245,8 +245,8 @@ hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int6
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
-hf_status hf_latch_look(hf_store *store, const void *name, size_t name_len, uint32_t *ret_count,
-                        uint32_t *ret_left, hf_error *err)
+hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len, uint32_t *ret_count,
+                       uint32_t *ret_left, hf_error *err)
 {
     struct hfi_latch *latch;
     struct hfi_prim prim;

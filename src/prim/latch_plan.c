@@ -12,7 +12,7 @@ bool hfi_latch_get(struct hfi_latch *latch, const void *bytes, size_t len)
     uint64_t count;
 
     if (!hfi_get_bytes(&from, 2, &head) || memcmp(head, "L1", 2) != 0 ||
-        !hfi_get_number(&from, &count) || count == 0 || count > HF_PARTIES_MAX ||
+        !hfi_get_number(&from, &count) || count == 0 || count > HF_PARTICIPANTS_MAX ||
         !hfi_get_text(&from, latch->broken, sizeof latch->broken) ||
         !hfi_members_get(&latch->members, &from) || from.left != 0)
         return false;

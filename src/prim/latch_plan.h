@@ -19,7 +19,7 @@
 
 struct hfi_latch {
     uint32_t count;
-    char broken[HF_PARTY_MAX + 1]; /* who is gone; "": nobody */
+    char broken[HF_PARTICIPANT_MAX + 1]; /* who is gone; "": nobody */
     struct hfi_members members;
 };
 
@@ -29,7 +29,7 @@ bool hfi_latch_put(const struct hfi_latch *latch, struct hfi_buffer *to);   /* f
 uint32_t hfi_latch_left(const struct hfi_latch *latch); /* 0: open */
 
 /* Each says what the caller is told, and in *ret_changed whether the latch is another one now. HF_BROKEN:
- * it is. HF_FULL: more than HF_PARTIES_MAX take part. */
+ * it is. HF_FULL: more than HF_PARTICIPANTS_MAX take part. */
 hf_status hfi_latch_down(struct hfi_latch *latch, const char *who, bool *ret_changed);
 hf_status hfi_latch_join(struct hfi_latch *latch, const char *who, uint64_t token,
                          bool *ret_changed);

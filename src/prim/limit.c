@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_limit_take(), hf_limit_look(): rate limits. limit_plan.h decides; here is how a decision
+ * hf_limit_take(), hf_limit_get(): rate limits. limit_plan.h decides; here is how a decision
  * gets into the store, and the waiting. The calling thread does it all.
  *
  * Where the engine decides by itself (HFI_NATIVE_LIMIT) that is one op. Elsewhere: read the cell,
@@ -40,7 +40,7 @@
 /* A call. */
 struct limiter {
     struct hfi_prim prim;
-    hf_limit limit; /* in full size */
+    hf_limit_request limit; /* in full size */
     struct hfi_limit_rule rule;
     int64_t permits;
     int64_t begun_ms;
@@ -257,21 +257,23 @@ static hf_status invalid(hf_error *err, const char *text)
     return hfi_error_set(err, HF_INVALID, 0, "%s", text);
 }
 
-static hf_status check(struct limiter *limiter, const hf_limit *given,
+static hf_status check(struct limiter *limiter, const hf_limit_request *given,
                        const hf_limit_result *result, bool take, hf_error *err)
 {
-    hf_limit *limit = &limiter->limit;
+    hf_limit_request *limit = &limiter->limit;
     const char *wrong;
     hf_status status;
 
     if (!given)
         return invalid(err, "limit: NULL");
-    if (!hfi_struct_copy(limit, sizeof *limit, given, given->size, offsetof(hf_limit, burst)))
-        return invalid(err, "size: not that of an hf_limit that we know; use HF_LIMIT_INIT");
+    if (!hfi_struct_copy(limit, sizeof *limit, given, given->size,
+                         offsetof(hf_limit_request, burst)))
+        return invalid(
+            err, "size: not that of an hf_limit_request that we know; use HF_LIMIT_REQUEST_INIT");
     if (result &&
         (result->size < offsetof(hf_limit_result, refill_ms) || result->size > HFI_STRUCT_MAX))
         return invalid(err, "ret_result: its size is not set; use HF_LIMIT_RESULT_INIT");
-    if (limit->per_ms < 1 || limit->per_ms > HF_MS_MAX)
+    if (limit->per_ms < 1 || limit->per_ms > HF_DURATION_MAX_MS)
         return invalid(err, "per_ms: from 1 to ten years");
     wrong = hfi_limit_rule(limit->algorithm, limit->rate, limit->per_ms * 1000, limit->burst,
                            &limiter->rule);
@@ -283,7 +285,7 @@ static hf_status check(struct limiter *limiter, const hf_limit *given,
     limiter->permits = limit->permits ? limit->permits : 1;
     if (limiter->permits > hfi_limit_most(&limiter->rule))
         return invalid(err, "permits: more than this limit ever has");
-    if (limit->wait_ms < HF_FOREVER || limit->wait_ms > HF_MS_MAX)
+    if (limit->wait_ms < HF_FOREVER || limit->wait_ms > HF_DURATION_MAX_MS)
         return invalid(err, "wait_ms: negative, or more than ten years");
     status = limit->cancel ? hfi_cancel_look(limit->cancel) : HF_OK;
     if (status == HF_INVALID || status == HF_FORKED)
@@ -292,7 +294,7 @@ static hf_status check(struct limiter *limiter, const hf_limit *given,
 }
 
 static hf_status enter(struct limiter *limiter, hf_store *store, const char *verb,
-                       const hf_limit *limit, const hf_limit_result *result, bool take,
+                       const hf_limit_request *limit, const hf_limit_result *result, bool take,
                        hf_error *err)
 {
     hf_status status;
@@ -366,7 +368,7 @@ static hf_status take(struct limiter *limiter, hf_limit_result *ret_result, hf_e
     return hfi_ok(err);
 }
 
-hf_status hf_limit_take(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
+hf_status hf_limit_take(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
                         hf_error *err)
 {
     struct limiter limiter;
@@ -379,8 +381,8 @@ hf_status hf_limit_take(hf_store *store, const hf_limit *limit, hf_limit_result 
     return status;
 }
 
-hf_status hf_limit_look(hf_store *store, const hf_limit *limit, hf_limit_result *ret_result,
-                        hf_error *err)
+hf_status hf_limit_get(hf_store *store, const hf_limit_request *limit, hf_limit_result *ret_result,
+                       hf_error *err)
 {
     struct hfi_limit_ask ask = { .act = HFI_LIMIT_LOOK };
     struct hfi_limit_answer answer;

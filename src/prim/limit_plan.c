@@ -326,22 +326,22 @@ static enum hfi_limit_said begin(struct plan *plan, const unsigned char *state, 
 
 static bool load(struct plan *plan, const unsigned char *state, size_t len, int64_t seen)
 {
-    hf_algorithm algorithm = plan->rule->algorithm;
+    hf_limit_algorithm algorithm = plan->rule->algorithm;
 
-    if (!plan->fresh && algorithm != HF_LIMIT_BUCKET && len < HFI_LIMIT_MORE + 16)
+    if (!plan->fresh && algorithm != HF_LIMIT_ALGORITHM_BUCKET && len < HFI_LIMIT_MORE + 16)
         return false;
-    if (algorithm == HF_LIMIT_FIXED)
+    if (algorithm == HF_LIMIT_ALGORITHM_FIXED)
         return fixed_load(plan, state);
-    if (algorithm == HF_LIMIT_BUCKET)
+    if (algorithm == HF_LIMIT_ALGORITHM_BUCKET)
         return bucket_load(plan, state, seen);
     return sliding_load(plan, state, len);
 }
 
 static void plan_it(struct plan *plan, int64_t permits)
 {
-    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+    if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_FIXED)
         fixed_plan(plan, permits);
-    else if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+    else if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_SLIDING)
         sliding_plan(plan, permits);
     else
         bucket_plan(plan, permits);
@@ -349,9 +349,9 @@ static void plan_it(struct plan *plan, int64_t permits)
 
 static size_t take(struct plan *plan, int64_t permits, unsigned char *ret_state)
 {
-    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+    if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_FIXED)
         return fixed_take(plan, permits, ret_state);
-    if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+    if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_SLIDING)
         return sliding_take(plan, permits, ret_state);
     return bucket_save(plan, permits, ret_state);
 }
@@ -361,9 +361,9 @@ static size_t back(struct plan *plan, int64_t permits, int64_t at, unsigned char
 {
     if (plan->fresh || at <= plan->now)
         return 0;
-    if (plan->rule->algorithm == HF_LIMIT_FIXED)
+    if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_FIXED)
         return fixed_back(plan, permits, at, ret_state);
-    if (plan->rule->algorithm == HF_LIMIT_SLIDING)
+    if (plan->rule->algorithm == HF_LIMIT_ALGORITHM_SLIDING)
         return sliding_back(plan, permits, at, ret_state);
     return bucket_back(plan, permits, at, ret_state);
 }

@@ -39,7 +39,7 @@
 #include <stdbool.h>
 
 #define HFI_LIMIT_HOLD_US     INT64_C(10000000)
-#define HFI_LIMIT_WAIT_MAX_US (HF_MS_MAX * 1000)
+#define HFI_LIMIT_WAIT_MAX_US (HF_DURATION_MAX_MS * 1000)
 #define HFI_LIMIT_PARTS_MAX   (INT64_C(1) << 51) /* all sums stay below 2^53: exact in Lua too */
 
 /* The bytes of a state: little-endian, 8 bytes each, but for what is said.
@@ -61,7 +61,7 @@
 #define HFI_LIMIT_ROOM_MAX (HFI_LIMIT_LOG + HFI_LIMIT_LINE * (HF_LIMIT_SLIDING_MAX + 1))
 
 struct hfi_limit_rule {
-    hf_algorithm algorithm;
+    hf_limit_algorithm algorithm;
     int64_t rate, period_us, burst;
     int64_t unit, speed; /* BUCKET: parts of a permit; parts that come back in a microsecond */
     unsigned char head[HFI_LIMIT_HEAD];
@@ -97,8 +97,8 @@ struct hfi_limit_answer {
 };
 
 /* The rule of a limit. NULL, or what is wrong with it: "rate: ...". */
-const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
-                           struct hfi_limit_rule *ret_rule);
+const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t period_us,
+                           int64_t burst, struct hfi_limit_rule *ret_rule);
 /* How many may be taken at once at most. */
 int64_t hfi_limit_most(const struct hfi_limit_rule *rule);
 /* The longest wait that can be reckoned with. */

@@ -23,30 +23,30 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_us, int64_t burst,
-                           struct hfi_limit_rule *ret_rule)
+const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t period_us,
+                           int64_t burst, struct hfi_limit_rule *ret_rule)
 {
     int64_t divisor;
 
-    if (algorithm != HF_LIMIT_FIXED && algorithm != HF_LIMIT_SLIDING &&
-        algorithm != HF_LIMIT_BUCKET)
+    if (algorithm != HF_LIMIT_ALGORITHM_FIXED && algorithm != HF_LIMIT_ALGORITHM_SLIDING &&
+        algorithm != HF_LIMIT_ALGORITHM_BUCKET)
         return "algorithm: none of them";
     if (rate < 1 || rate > HF_CAPACITY_MAX)
         return "rate: from 1 to 1000000000";
     if (period_us < 1000 || period_us > HFI_LIMIT_WAIT_MAX_US)
         return "per_ms: from 1 to ten years";
-    if (algorithm != HF_LIMIT_BUCKET && burst != 0)
+    if (algorithm != HF_LIMIT_ALGORITHM_BUCKET && burst != 0)
         return "burst: only a bucket has one";
     if (burst < 0 || burst > HF_CAPACITY_MAX)
         return "burst: at most 1000000000";
-    if (algorithm == HF_LIMIT_SLIDING && rate > HF_LIMIT_SLIDING_MAX)
+    if (algorithm == HF_LIMIT_ALGORITHM_SLIDING && rate > HF_LIMIT_SLIDING_MAX)
         return "rate: a sliding window remembers every grant: at most 4096; a bucket has no such "
                "limit";
 
     *ret_rule = (struct hfi_limit_rule){
         .algorithm = algorithm, .rate = rate, .period_us = period_us, .burst = burst
     };
-    if (algorithm == HF_LIMIT_BUCKET) {
+    if (algorithm == HF_LIMIT_ALGORITHM_BUCKET) {
         if (burst == 0)
             ret_rule->burst = burst = rate;
         divisor = common_divisor(rate, period_us);
@@ -65,20 +65,20 @@ const char *hfi_limit_rule(hf_algorithm algorithm, int64_t rate, int64_t period_
 
 int64_t hfi_limit_most(const struct hfi_limit_rule *rule)
 {
-    return rule->algorithm == HF_LIMIT_BUCKET ? rule->burst : rule->rate;
+    return rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET ? rule->burst : rule->rate;
 }
 
 int64_t hfi_limit_wait_max(const struct hfi_limit_rule *rule)
 {
-    int64_t parts = rule->algorithm == HF_LIMIT_BUCKET ? HFI_LIMIT_PARTS_MAX / rule->speed
-                                                       : HFI_LIMIT_WAIT_MAX_US;
+    int64_t parts = rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET ? HFI_LIMIT_PARTS_MAX / rule->speed
+                                                                 : HFI_LIMIT_WAIT_MAX_US;
 
     return parts < HFI_LIMIT_WAIT_MAX_US ? parts : HFI_LIMIT_WAIT_MAX_US;
 }
 
 size_t hfi_limit_room(const struct hfi_limit_rule *rule)
 {
-    if (rule->algorithm != HF_LIMIT_SLIDING)
+    if (rule->algorithm != HF_LIMIT_ALGORITHM_SLIDING)
         return HFI_LIMIT_LOG;
     return HFI_LIMIT_LOG + HFI_LIMIT_LINE * ((size_t)rule->rate + 1);
 }

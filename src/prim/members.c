@@ -17,7 +17,7 @@ bool hfi_member_add(struct hfi_members *members, char flag, uint64_t token, cons
 {
     struct hfi_member *member = &members->items[members->count];
 
-    if (members->count == HF_PARTIES_MAX)
+    if (members->count == HF_PARTICIPANTS_MAX)
         return false;
     member->flag = flag;
     member->token = token;
@@ -62,7 +62,7 @@ bool hfi_members_get(struct hfi_members *members, struct hfi_reader *from)
     uint64_t count;
 
     members->count = 0;
-    if (!hfi_get_number(from, &count) || count > HF_PARTIES_MAX)
+    if (!hfi_get_number(from, &count) || count > HF_PARTICIPANTS_MAX)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         struct hfi_member *member = &members->items[members->count];

@@ -9,12 +9,12 @@
 struct hfi_member {
     char flag;
     uint64_t token; /* of its lease, or a number by chance where the engine has none; 0: no lease */
-    char who[HF_PARTY_MAX + 1];
+    char who[HF_PARTICIPANT_MAX + 1];
 };
 
 struct hfi_members {
     uint32_t count;
-    struct hfi_member items[HF_PARTIES_MAX];
+    struct hfi_member items[HF_PARTICIPANTS_MAX];
 };
 
 /* NULL: not there. */

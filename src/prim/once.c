@@ -187,7 +187,7 @@ static void give_mark(hf_once_mark *mark, hf_once_mark *ret_mark)
 
 static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
 {
-    if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_MS_MAX))
+    if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
     if (for_ms > 0 && !(caps & HF_CAP_CELL_TTL))
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
@@ -196,8 +196,8 @@ static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_once_look(hf_store *store, const void *name, size_t name_len, int *ret_done,
-                       hf_once_mark *ret_mark, hf_error *err)
+hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *ret_done,
+                      hf_once_mark *ret_mark, hf_error *err)
 {
     hf_once_mark mark;
     struct hfi_prim prim;
@@ -263,25 +263,25 @@ hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_
 }
 
 /* Is it done; or may we ask for the lock? */
-static hf_status prepare(hf_store *store, const hf_request *request, int64_t for_ms, int *ret_done,
-                         hf_once_mark *ret_mark, hf_error *err)
+static hf_status prepare(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
+                         int *ret_done, hf_once_mark *ret_mark, hf_error *err)
 {
     hf_store_info info = { .size = sizeof info };
-    hf_status status = hf_info(store, &info);
+    hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
         return hfi_error_set(err, status, 0, "store: %s", hf_status_text(status));
-    if (!request || request->size < offsetof(hf_request, capacity))
+    if (!request || request->size < offsetof(hf_acquire_request, capacity))
         return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
-    if (request->kind != HF_MUTEX && request->kind != HF_EXCLUSIVE)
+    if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0, "kind: one at a time, or it is not once");
     status = check_for(info.caps, for_ms, err);
     if (status != HF_OK)
         return status;
-    return hf_once_look(store, request->name, request->name_len, ret_done, ret_mark, err);
+    return hf_once_get(store, request->name, request->name_len, ret_done, ret_mark, err);
 }
 
-hf_status hf_once_begin(hf_store *store, const hf_request *request, int64_t for_ms,
+hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                         hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err)
 {
     hf_lease *lease = NULL;
@@ -307,7 +307,7 @@ hf_status hf_once_begin(hf_store *store, const hf_request *request, int64_t for_
     return status;
 }
 
-hf_status hf_once_done(hf_lease *lease, hf_error *err)
+hf_status hf_once_finish(hf_lease *lease, hf_error *err)
 {
     struct call call = { .for_ms = 0 };
     hf_status status = hfi_held_enter(&call.held, lease, "once", HF_CAP_CELLS, err);
@@ -319,7 +319,7 @@ hf_status hf_once_done(hf_lease *lease, hf_error *err)
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
-hf_status hf_once_forget(hf_store *store, const void *name, size_t name_len, hf_error *err)
+hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
 {
     struct hfi_prim prim;
     bool removed = false;

@@ -15,8 +15,8 @@ hf_status hfi_party_name(struct hfi_party *party, const struct hfi_prim *prim, c
 {
     size_t len = who ? strlen(who) : 0;
 
-    if (len == 0 || len > HF_PARTY_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "who: from 1 to %d bytes", HF_PARTY_MAX);
+    if (len == 0 || len > HF_PARTICIPANT_MAX)
+        return hfi_error_set(err, HF_INVALID, 0, "who: from 1 to %d bytes", HF_PARTICIPANT_MAX);
     if (prim->name.len + 1 + len > HF_NAME_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "name: with `who` more than %d bytes",
                              HF_NAME_MAX);
@@ -32,13 +32,13 @@ hf_status hfi_party_name(struct hfi_party *party, const struct hfi_prim *prim, c
 hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t until_ms,
                           hf_cancel *cancel, hf_error *err)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     int64_t now_ms = hfi_now_ms();
     hf_status status;
 
     request.name = party->name;
     request.name_len = party->len;
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     request.wait_ms = until_ms == HFI_NEVER ? HF_FOREVER
                       : until_ms > now_ms   ? until_ms - now_ms
                                             : 0;
@@ -46,7 +46,7 @@ hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t unti
     status = hf_acquire(store, &request, &party->lease, err);
     if (status != HF_OK)
         return status;
-    party->id = hf_token(party->lease);
+    party->id = hf_lease_token(party->lease);
     while (party->id == 0)
         party->id = hfi_random_u64() % HFI_TOKEN_LIMIT;
     return HF_OK;
@@ -56,13 +56,13 @@ hf_status hfi_party_enter(struct hfi_party *party, hf_store *store, int64_t unti
 static hf_status try_it(const struct hfi_prim *prim, const struct hfi_party *party, bool *ret_lives,
                         hf_error *inner)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
     hf_status status;
 
     request.name = party->name;
     request.name_len = party->len;
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     status = hf_acquire(prim->handle, &request, &lease, inner);
     *ret_lives = status != HF_OK;
     if (status == HF_OK)

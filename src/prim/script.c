@@ -62,13 +62,13 @@ static bool add_up(const char *const *items, const size_t *lens, size_t count, s
     return true;
 }
 
-static hf_status check(const hf_script *script, hf_error *err)
+static hf_status check(const hf_script_request *script, hf_error *err)
 {
     size_t total = 0;
 
     if (!script || script->size != sizeof *script)
         return hfi_error_set(err, HF_INVALID, 0, "script: %s",
-                             script ? "size: not that of hf_script" : "NULL");
+                             script ? "size: not that of hf_script_request" : "NULL");
     if (!script->text)
         return hfi_error_set(err, HF_INVALID, 0, "text: NULL");
     total = script->text_len ? script->text_len : strlen(script->text);
@@ -82,7 +82,7 @@ static hf_status check(const hf_script *script, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_script_run(hf_store *handle, const hf_script *script, hf_value **ret_value,
+hf_status hf_script_run(hf_store *handle, const hf_script_request *script, hf_value **ret_value,
                         hf_error *err)
 {
     struct hfi_script_op op = { .verb = HFI_SCRIPT_RUN, .script = script };
@@ -154,7 +154,7 @@ hf_status hf_script_kill(hf_store *handle, int64_t wait_ms, hf_error *err)
 
     if (status != HF_OK)
         return status;
-    if (wait_ms < 0 || wait_ms > HF_MS_MAX) {
+    if (wait_ms < 0 || wait_ms > HF_DURATION_MAX_MS) {
         hfi_store_leave(store);
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: out of range");
     }
@@ -170,29 +170,29 @@ hf_status hf_script_kill(hf_store *handle, int64_t wait_ms, hf_error *err)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-hf_value_kind hf_value_type(const hf_value *value)
+hf_value_kind hf_value_get_kind(const hf_value *value)
 {
-    return value ? value->kind : HF_VALUE_NIL;
+    return value ? value->kind : HF_VALUE_KIND_NIL;
 }
 
-int64_t hf_value_integer(const hf_value *value)
+int64_t hf_value_get_integer(const hf_value *value)
 {
-    return value && value->kind == HF_VALUE_INTEGER ? value->integer : 0;
+    return value && value->kind == HF_VALUE_KIND_INTEGER ? value->integer : 0;
 }
 
-const char *hf_value_bytes(const hf_value *value, size_t *ret_len)
+const char *hf_value_get_bytes(const hf_value *value, size_t *ret_len)
 {
     if (ret_len)
         *ret_len = value ? value->len : 0;
     return value ? value->bytes : NULL;
 }
 
-size_t hf_value_count(const hf_value *value)
+size_t hf_value_get_count(const hf_value *value)
 {
     return value ? value->count : 0;
 }
 
-const hf_value *hf_value_item(const hf_value *list, size_t index)
+const hf_value *hf_value_get_item(const hf_value *list, size_t index)
 {
     return list && index < list->count ? &list->items[index] : NULL;
 }

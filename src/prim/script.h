@@ -25,7 +25,7 @@ enum hfi_script_verb {
  */
 struct hfi_script_op {
     enum hfi_script_verb verb;
-    const hf_script *script;
+    const hf_script_request *script;
     const char *text; /* EXISTS */
     size_t len;
     hf_value *ret_value; /* the caller's to free */

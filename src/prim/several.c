@@ -23,10 +23,10 @@
 
 /* What was asked for, in the order in which it is taken. */
 struct item {
-    hf_request request; /* in full size, with the length of its name */
-    size_t index;       /* of the caller's */
-    hf_lease *lease;    /* NULL: not held */
-    hf_status status;   /* of the first try */
+    hf_acquire_request request; /* in full size, with the length of its name */
+    size_t index;               /* of the caller's */
+    hf_lease *lease;            /* NULL: not held */
+    hf_status status;           /* of the first try */
     struct hfi_attempt attempt;
 };
 
@@ -38,22 +38,22 @@ struct several {
     int64_t wait_ms, deadline_ms;
 };
 
-static hf_status read_all(struct several *s, const hf_request *requests, hf_error *err);
+static hf_status read_all(struct several *s, const hf_acquire_request *requests, hf_error *err);
 static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err);
 static hf_status acquire_rest(struct several *s, size_t held, hf_error *err);
 static hf_status all_good(struct several *s, hf_error *err);
 static void give_back(struct several *s, size_t from);
 
-hf_status hf_acquire_all(hf_store *handle, const hf_request *requests, size_t count,
+hf_status hf_acquire_all(hf_store *handle, const hf_acquire_request *requests, size_t count,
                          hf_lease **ret_leases, hf_error *err)
 {
     struct several s = { .handle = handle, .count = count };
     size_t held = 0;
     hf_status status;
 
-    if (count == 0 || count > HF_SEVERAL_MAX)
+    if (count == 0 || count > HF_ACQUIRE_ALL_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "count: %zu, must be 1 to %d", count,
-                             HF_SEVERAL_MAX);
+                             HF_ACQUIRE_ALL_MAX);
     if (!requests || !ret_leases)
         return hfi_error_set(err, HF_INVALID, 0, "%s: NULL", requests ? "ret_leases" : "requests");
     status = hfi_store_find(handle, &s.store, err);
@@ -85,8 +85,8 @@ hf_status hf_acquire_all(hf_store *handle, const hf_request *requests, size_t co
 
 static int by_name(const void *left, const void *right)
 {
-    const hf_request *a = &((const struct item *)left)->request;
-    const hf_request *b = &((const struct item *)right)->request;
+    const hf_acquire_request *a = &((const struct item *)left)->request;
+    const hf_acquire_request *b = &((const struct item *)right)->request;
     int order = memcmp(a->name, b->name, a->name_len < b->name_len ? a->name_len : b->name_len);
 
     if (order != 0)
@@ -95,10 +95,11 @@ static int by_name(const void *left, const void *right)
 }
 
 /* Every refusal names the request, as the caller counts them. */
-static hf_status read_one(struct several *s, const hf_request *request, size_t index, hf_error *err)
+static hf_status read_one(struct several *s, const hf_acquire_request *request, size_t index,
+                          hf_error *err)
 {
     struct item *item = &s->items[index];
-    const hf_request *first = &s->items[0].request;
+    const hf_acquire_request *first = &s->items[0].request;
     const char *differs = NULL;
     struct hfi_want want;
     hf_status status =
@@ -125,17 +126,17 @@ static hf_status read_one(struct several *s, const hf_request *request, size_t i
     return HF_OK;
 }
 
-static hf_status read_all(struct several *s, const hf_request *requests, hf_error *err)
+static hf_status read_all(struct several *s, const hf_acquire_request *requests, hf_error *err)
 {
     const char *at = (const char *)requests;
 
     for (size_t i = 0; i < s->count; i++) {
-        const hf_request *request = (const void *)at;
+        const hf_acquire_request *request = (const void *)at;
         hf_status status = read_one(s, request, i, err);
 
         if (status != HF_OK)
             return status;
-        if (request->size != requests->size || request->size % _Alignof(hf_request) != 0)
+        if (request->size != requests->size || request->size % _Alignof(hf_acquire_request) != 0)
             return hfi_error_set(err, HF_INVALID, 0, "requests[%zu]: size: not that of the first",
                                  i);
         at += request->size; /* the caller's, who may know a smaller one */
@@ -242,7 +243,7 @@ static hf_status all_good(struct several *s, hf_error *err)
 
         if (hf_lease_state(item->lease) == HF_STATE_LOST)
             status = HF_LOST;
-        else if (hf_remaining_ms(item->lease) < item->request.min_valid_ms)
+        else if (hf_lease_remaining_ms(item->lease) < item->request.min_valid_ms)
             status = HF_TOO_SHORT;
         if (status != HF_OK)
             return hfi_store_error(s->store, "acquire", &name, status, NULL, err);
@@ -254,7 +255,7 @@ static hf_status all_good(struct several *s, hf_error *err)
 
 static void give_back(struct several *s, size_t from)
 {
-    hf_lease *leases[HF_SEVERAL_MAX];
+    hf_lease *leases[HF_ACQUIRE_ALL_MAX];
     size_t count = 0;
 
     for (size_t i = from; i < s->count; i++) {
@@ -269,7 +270,7 @@ static void give_back(struct several *s, size_t from)
  * it only to wait for the next. */
 static hf_status release_some(hf_lease *const *leases, size_t count, hf_error *err)
 {
-    struct hfi_release_job *events[HF_SEVERAL_MAX];
+    struct hfi_release_job *events[HF_ACQUIRE_ALL_MAX];
     hf_status first = HF_OK;
     hf_error one;
 
@@ -298,7 +299,7 @@ hf_status hf_release_all(hf_lease *const *leases, size_t count, hf_error *err)
     if (!leases && count > 0)
         return hfi_error_set(err, HF_INVALID, 0, "leases: NULL");
     while (count > 0) {
-        size_t some = count < HF_SEVERAL_MAX ? count : HF_SEVERAL_MAX;
+        size_t some = count < HF_ACQUIRE_ALL_MAX ? count : HF_ACQUIRE_ALL_MAX;
         hf_status status = release_some(leases + count - some, some, &one);
 
         if (status != HF_OK && first == HF_OK) {

@@ -35,7 +35,7 @@ const char *hfi_parse_duration(const char *text, int64_t *ret_ms)
         return "is not a duration: give a number and a unit, like 500ms or 10s";
 
     for (; is_digit(*at); at++)
-        if (number <= HF_MS_MAX) /* beyond that more digits cannot change the answer */
+        if (number <= HF_DURATION_MAX_MS) /* beyond that more digits cannot change the answer */
             number = number * 10 + (*at - '0');
 
     if (*at == 0)
@@ -44,7 +44,7 @@ const char *hfi_parse_duration(const char *text, int64_t *ret_ms)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(at, units[i].name) != 0)
             continue;
-        if (number > HF_MS_MAX / units[i].ms)
+        if (number > HF_DURATION_MAX_MS / units[i].ms)
             return "is too long: at most 3650d";
         *ret_ms = number * units[i].ms;
         return NULL;

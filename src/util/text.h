@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-/* "500ms", "10s", "2m", "1h", "3d"; digits and one unit, no sign, no space, at most HF_MS_MAX.
+/* "500ms", "10s", "2m", "1h", "3d"; digits and one unit, no sign, no space, at most HF_DURATION_MAX_MS.
  * Returns NULL, or what is wrong in words ("needs a unit: ms, s, m, h or d"). */
 const char *hfi_parse_duration(const char *text, int64_t *ret_ms);
 /* The same the other way, short: "500ms", "10s", "1m30s", "2h". Returns buf. */

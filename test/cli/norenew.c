@@ -46,14 +46,14 @@ static void find_next(const char *name, void *ret_function)
     memcpy(ret_function, &next, sizeof next);
 }
 
-int64_t hf_remaining_ms(hf_lease *lease)
+int64_t hf_lease_remaining_ms(hf_lease *lease)
 {
     static int64_t end_ms;
     int64_t (*next)(hf_lease *);
     int64_t now_ms;
 
     if (!getenv("HOLDFAST_TEST_VALID_MS")) {
-        find_next("hf_remaining_ms", &next);
+        find_next("hf_lease_remaining_ms", &next);
         return next(lease);
     }
     if (end_ms == 0) {
@@ -67,14 +67,14 @@ int64_t hf_remaining_ms(hf_lease *lease)
 }
 
 /* Asked for right after the acquire, and before anything else. */
-uint64_t hf_token(hf_lease *lease)
+uint64_t hf_lease_token(hf_lease *lease)
 {
     const char *late_ms = getenv("HOLDFAST_TEST_LATE_MS");
     uint64_t (*next)(hf_lease *);
 
     if (late_ms)
         usleep((useconds_t)atoi(late_ms) * 1000);
-    find_next("hf_token", &next);
+    find_next("hf_lease_token", &next);
     return next(lease);
 }
 

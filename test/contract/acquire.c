@@ -13,7 +13,7 @@
 static void try_once(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request), *untouched = (hf_lease *)&request;
     hf_lease *other = untouched;
     hf_error err;
@@ -35,7 +35,7 @@ static void try_once(void **state)
 static void try_from_everywhere(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     struct peer peer;
@@ -61,7 +61,7 @@ static void try_from_everywhere(void **state)
 static void names_are_independent(void **state)
 {
     hf_store *store = open_store();
-    hf_request one = mutex_request("one"), two = mutex_request("two");
+    hf_acquire_request one = mutex_request("one"), two = mutex_request("two");
     hf_lease *lease = take(store, &one), *other = take(store, &two);
 
     (void)state;
@@ -75,7 +75,7 @@ static void names_are_independent(void **state)
 static void timeout_is_not_early(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request), *other = NULL;
     int64_t begin_ms;
 
@@ -99,7 +99,7 @@ static void timeout_is_not_early(void **state)
 /* One waits on another thread through `waits_in`, while `store` holds. */
 static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, unsigned flags)
 {
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
 
@@ -111,7 +111,7 @@ static void wait_and_get(hf_store *store, hf_store *waits_in, int64_t wait_ms, u
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
-    EXPECT(HF_BUSY, probe(store, &(hf_request){ .size = sizeof request, .name = "job" }));
+    EXPECT(HF_BUSY, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "job" }));
     give(attempt.lease);
 }
 
@@ -122,9 +122,9 @@ static void waiting_is_granted(void **state)
     (void)state;
     wait_and_get(store, store, LIMIT_MS, 0);
     wait_and_get(store, store, HF_FOREVER, 0);
-    wait_and_get(store, store, HF_FOREVER, HF_STRICT);
+    wait_and_get(store, store, HF_FOREVER, HF_FLAG_STRICT);
     wait_and_get(store, second, LIMIT_MS, 0);
-    wait_and_get(store, second, HF_FOREVER, HF_STRICT);
+    wait_and_get(store, second, HF_FOREVER, HF_FLAG_STRICT);
     close_store(second);
     close_store(store);
 }
@@ -132,7 +132,7 @@ static void waiting_is_granted(void **state)
 static void waiting_peer_is_granted(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request);
     struct peer peer;
 
@@ -154,20 +154,20 @@ static void waiting_peer_is_granted(void **state)
 static void cancel_ends_waiting(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = take(store, &request), *none = NULL;
     struct attempt attempts[4];
 
     (void)state;
     request.wait_ms = HF_FOREVER;
-    EXPECT(HF_OK, hf_cancel_new(&request.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&request.cancel));
     for (int i = 0; i < 4; i++) {
-        request.flags = i & 1 ? HF_STRICT : 0;
+        request.flags = i & 1 ? HF_FLAG_STRICT : 0;
         attempt_start(&attempts[i], store, &request);
     }
     for (int i = 0; i < 4; i++)
         attempt_settled(&attempts[i]);
-    EXPECT(HF_IN_USE, hf_cancel_free(request.cancel));
+    EXPECT(HF_IN_USE, hf_cancel_close(request.cancel));
     EXPECT(HF_OK, hf_cancel_fire(request.cancel));
     for (int i = 0; i < 4; i++)
         EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
@@ -175,8 +175,8 @@ static void cancel_ends_waiting(void **state)
     /* Fired once, it stays fired. */
     EXPECT(HF_CANCELLED, hf_acquire(store, &request, &none, &contract_error));
     EXPECT(HF_OK, hf_cancel_fire(request.cancel));
-    EXPECT(HF_OK, hf_cancel_free(request.cancel));
-    EXPECT(HF_INVALID, hf_cancel_free(request.cancel));
+    EXPECT(HF_OK, hf_cancel_close(request.cancel));
+    EXPECT(HF_INVALID, hf_cancel_close(request.cancel));
     EXPECT(HF_INVALID, hf_cancel_fire(request.cancel));
     EXPECT(HF_INVALID, hf_acquire(store, &request, &none, &contract_error));
     if (has(HF_CAP_WAITERS))
@@ -196,7 +196,7 @@ static void on_signal(int signal)
 static void signals_do_not_end_waiting(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("job"), wait = waiting_request("job");
+    hf_acquire_request request = mutex_request("job"), wait = waiting_request("job");
     struct sigaction action = { .sa_handler = on_signal }, before;
     hf_lease *lease = take(store, &request);
     struct attempt attempts[3];
@@ -205,7 +205,7 @@ static void signals_do_not_end_waiting(void **state)
     CHECK(sigaction(SIGUSR1, &action, &before) == 0);
     attempt_start(&attempts[0], store, &wait);
     attempt_start(&attempts[1], second, &wait);
-    wait.flags = HF_STRICT;
+    wait.flags = HF_FLAG_STRICT;
     attempt_start(&attempts[2], store, &wait);
     for (int i = 0; i < 3; i++)
         attempt_settled(&attempts[i]);
@@ -235,17 +235,17 @@ static void signals_do_not_end_waiting(void **state)
 static void cancel_races_with_grant(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
 
     (void)state;
     for (int i = 0; i < 60; i++) {
         struct attempt attempt;
         hf_lease *lease = take(store, &request);
-        hf_request wait = waiting_request("job");
+        hf_acquire_request wait = waiting_request("job");
         hf_status status;
 
-        EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
-        wait.flags = i & 1 ? HF_STRICT : 0;
+        EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
+        wait.flags = i & 1 ? HF_FLAG_STRICT : 0;
         attempt_start(&attempt, i & 2 ? second : store, &wait);
         if (i % 3)
             nap_ms(i % 5);
@@ -255,7 +255,7 @@ static void cancel_races_with_grant(void **state)
         CHECK(status == HF_OK || status == HF_CANCELLED);
         if (status == HF_OK)
             give(attempt.lease);
-        EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+        EXPECT(HF_OK, hf_cancel_close(wait.cancel));
         wait.cancel = NULL;
         EXPECT(HF_OK, probe(store, &wait));
     }
@@ -275,11 +275,11 @@ struct counter {
 static void *count_up(void *arg)
 {
     struct counter *counter = arg;
-    hf_request request = waiting_request("count");
+    hf_acquire_request request = waiting_request("count");
 
     for (int i = 0; i < counter->rounds; i++) {
         hf_lease *lease = take(counter->store, &request);
-        uint64_t token = hf_token(lease);
+        uint64_t token = hf_lease_token(lease);
 
         CHECK(counter->numbers[0] == counter->numbers[1]);
         counter->numbers[0]++;
@@ -329,7 +329,7 @@ static void one_at_a_time_of_peers(void **state)
     for (int i = 0; i < 3; i++)
         peer_start(&peers[i]);
     for (int i = 0; i < 3; i++)
-        peer_hammer(&peers[i], "count", HF_MUTEX, 300, path);
+        peer_hammer(&peers[i], "count", HF_KIND_MUTEX, 300, path);
     for (int i = 0; i < 3; i++)
         peer_idle(&peers[i]);
     for (int i = 0; i < 3; i++)

@@ -33,7 +33,7 @@ static void nothing_counts_twice(void **state)
     hf_store *store = open_store();
 
     (void)state;
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 4, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 4, &contract_error));
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
     CHECK(down(store, "a") == 3);
     mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
@@ -70,7 +70,7 @@ static void who_is_overtaken_begins_again(void **state)
     hf_store *store = open_store();
 
     (void)state;
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
     mem_fault(server(), MEM_DELAY_REQUEST, MEM_CELL_SWAP, 1, 80);
     CHECK(pthread_create(&counter.thread, NULL, count_there, &counter) == 0);
     AWAIT(counter.tid != 0 && mem_count(server(), MEM_CELL_READ) > 1);
@@ -119,7 +119,7 @@ static void arrivals_are_found(void **state)
 static void marks_and_words_are_found(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease = NULL;
     hf_leader *seen;
 
@@ -128,17 +128,17 @@ static void marks_and_words_are_found(void **state)
     EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
     CHECK(lease);
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
     give(lease);
     EXPECT(HF_OK, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
     CHECK(!lease);
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    EXPECT(HF_OK, hf_once_forget(store, "job", 0, &contract_error));
+    EXPECT(HF_OK, hf_once_delete(store, "job", 0, &contract_error));
 
     request.name = "chair";
     mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 1, 0);
     EXPECT(HF_OK, hf_election_campaign(store, &request, "ada", 3, &lease, &contract_error));
-    EXPECT(HF_OK, hf_election_observe(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
+    EXPECT(HF_OK, hf_election_wait(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
     CHECK(seen->leads && strcmp(seen->value, "ada") == 0);
     hf_leader_free(seen);
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
@@ -172,7 +172,7 @@ static void a_wait_outlives_its_line(void **state)
     int64_t begun_ms;
 
     (void)state;
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
     EXPECT(HF_OK, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
     CHECK(pthread_create(&waiter.thread, NULL, wait_there, &waiter) == 0);
     thread_settled(&waiter.tid, &waiter.ended);
@@ -198,7 +198,7 @@ static void a_break_is_tried_again(void **state)
     hf_lease *lease;
 
     (void)state;
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
     EXPECT(HF_OK, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
     give(lease);
     mem_fault(server(), MEM_LOSE_REQUEST, MEM_CELL_SWAP, 30,

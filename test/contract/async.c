@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asynchronous use: callbacks from hf_process() and nowhere else, driven by poll(2). */
+/* Asynchronous use: callbacks from hf_store_process() and nowhere else, driven by poll(2). */
 #include "peer.h"
 
 #include <poll.h>
@@ -35,14 +35,14 @@ static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void
 /* One turn of an event loop. */
 static void turn(hf_store *store, int at_most_ms)
 {
-    struct pollfd fd = { .fd = hf_fd(store), .events = POLLIN };
-    int timeout_ms = hf_timeout_ms(store);
+    struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
+    int timeout_ms = hf_store_timeout_ms(store);
 
     CHECK(fd.fd >= 0);
     if (timeout_ms < 0 || timeout_ms > at_most_ms)
         timeout_ms = at_most_ms;
     CHECK(poll(&fd, 1, timeout_ms) >= 0);
-    EXPECT(HF_OK, hf_process(store));
+    EXPECT(HF_OK, hf_store_process(store));
 }
 
 /* Run the loop until `count` callbacks of `results` have come. */
@@ -73,7 +73,8 @@ static void spin_ns(int64_t ns)
     while ((t.tv_sec - from.tv_sec) * INT64_C(1000000000) + t.tv_nsec - from.tv_nsec < ns);
 }
 
-static void begin(hf_store *store, const hf_request *request, struct result *result, hf_op **ret_op)
+static void begin(hf_store *store, const hf_acquire_request *request, struct result *result,
+                  hf_op **ret_op)
 {
     memset(result, 0, sizeof *result);
     EXPECT(HF_OK, hf_acquire_async(store, request, on_done, result, ret_op, &contract_error));
@@ -97,7 +98,7 @@ static void acquire_and_release(void **state)
 {
     hf_store *store = open_store();
     char name[] = "async";
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
     struct result result;
     hf_op *op = NULL;
 
@@ -106,7 +107,7 @@ static void acquire_and_release(void **state)
     CHECK(op != NULL);
     memset(name, 'z', 5); /* the request was copied */
     nap_ms(30);
-    CHECK(result.calls == 0); /* nobody called hf_process() */
+    CHECK(result.calls == 0); /* nobody called hf_store_process() */
     loop_until(store, &result, 1, 1);
     EXPECT(HF_OK, result.status);
     CHECK(result.error_status == HF_OK);
@@ -123,7 +124,7 @@ static void acquire_and_release(void **state)
 static void failures(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     hf_lease *lease = take(store, &request);
     struct result result;
     int64_t begin_ms;
@@ -141,7 +142,7 @@ static void failures(void **state)
     EXPECT(HF_TIMEOUT, result.status);
     CHECK(now_ms() - begin_ms >= 120);
     if (has(HF_CAP_SEMAPHORE)) {
-        request.kind = HF_SEMAPHORE;
+        request.kind = HF_KIND_SEMAPHORE;
         request.capacity = 2;
         begin(store, &request, &result, NULL);
         loop_until(store, &result, 1, 1);
@@ -154,7 +155,7 @@ static void failures(void **state)
 static void waits_for_a_peer(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     struct result result;
     struct peer peer;
 
@@ -177,7 +178,7 @@ static void waits_for_a_peer(void **state)
 static void cancel(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     hf_lease *lease = take(store, &request);
     struct result result;
     hf_op *op = NULL;
@@ -185,7 +186,7 @@ static void cancel(void **state)
     (void)state;
     request.wait_ms = HF_FOREVER;
     for (int round = 0; round < 6; round++) {
-        request.flags = round & 1 ? HF_STRICT : 0;
+        request.flags = round & 1 ? HF_FLAG_STRICT : 0;
         begin(store, &request, &result, &op);
         if (round >= 2)
             turn(store, 10);
@@ -201,14 +202,14 @@ static void cancel(void **state)
 
     /* By a canceller too. */
     request.flags = 0;
-    EXPECT(HF_OK, hf_cancel_new(&request.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&request.cancel));
     begin(store, &request, &result, &op);
     turn(store, 10);
-    EXPECT(HF_IN_USE, hf_cancel_free(request.cancel));
+    EXPECT(HF_IN_USE, hf_cancel_close(request.cancel));
     EXPECT(HF_OK, hf_cancel_fire(request.cancel));
     loop_until(store, &result, 1, 1);
     EXPECT(HF_CANCELLED, result.status);
-    EXPECT(HF_OK, hf_cancel_free(request.cancel));
+    EXPECT(HF_OK, hf_cancel_close(request.cancel));
 
     /* Too late: the lock is free, so it may be HF_OK; then it is ours. */
     give(lease);
@@ -229,7 +230,7 @@ static void cancel_at_any_moment(void **state)
 {
     enum { ROUNDS = 1500, STEP_NS = 100 };
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     hf_lease *lease = take(second, &request);
     struct result result;
     hf_op *op = NULL;
@@ -248,7 +249,7 @@ static void cancel_at_any_moment(void **state)
     close_store(store);
 }
 
-static void acquire_and_end(hf_store *store, const hf_request *request)
+static void acquire_and_end(hf_store *store, const hf_acquire_request *request)
 {
     struct result result;
 
@@ -264,7 +265,7 @@ static void who_waits_holds_up_nobody(void **state)
 {
     enum { WAITERS = 24 }; /* more than a blocking engine has threads for waiting */
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("free"), busy[WAITERS];
+    hf_acquire_request request = mutex_request("free"), busy[WAITERS];
     struct result results[WAITERS], late;
     hf_lease *leases[WAITERS];
     hf_op *ops[WAITERS];
@@ -312,7 +313,7 @@ static void many_names_at_once(void **state)
 
     (void)state;
     for (int i = 0; i < MANY; i++) {
-        hf_request request = mutex_request(name);
+        hf_acquire_request request = mutex_request(name);
 
         snprintf(name, sizeof name, "many-%d", i);
         begin(store, &request, &results[i], NULL);
@@ -337,7 +338,7 @@ static void many_on_one_name(void **state)
 {
     enum { QUEUE = 50 };
     hf_store *store = open_store();
-    hf_request request = mutex_request("one");
+    hf_acquire_request request = mutex_request("one");
     struct result results[QUEUE];
     hf_lease *held = NULL;
     uint64_t last_token = 0;
@@ -360,8 +361,8 @@ static void many_on_one_name(void **state)
         CHECK(winner == i || !has(HF_CAP_FIFO | HF_CAP_PASS));
         EXPECT(HF_OK, results[winner].status);
         held = results[winner].lease;
-        CHECK(!has(HF_CAP_TOKEN) || hf_token(held) > last_token);
-        last_token = hf_token(held);
+        CHECK(!has(HF_CAP_TOKEN) || hf_lease_token(held) > last_token);
+        last_token = hf_lease_token(held);
         CHECK(order == i + 1); /* one at a time */
         give(held);            /* synchronous calls and the loop go together */
     }
@@ -387,7 +388,7 @@ static void chain_acquired(hf_status status, hf_lease *lease, const hf_error *er
 static void chain_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
 {
     struct chain *chain = arg;
-    hf_request request = waiting_request("chain");
+    hf_acquire_request request = waiting_request("chain");
 
     (void)lease, (void)err;
     EXPECT(HF_OK, status);
@@ -401,7 +402,7 @@ static void callbacks_begin_more(void **state)
 {
     hf_store *store = open_store();
     struct chain chains[3];
-    hf_request request = waiting_request("chain");
+    hf_acquire_request request = waiting_request("chain");
     int64_t until_ms = now_ms() + LIMIT_MS;
 
     (void)state;
@@ -426,7 +427,7 @@ struct mixer {
 static void *mixer_run(void *arg)
 {
     struct mixer *mixer = arg;
-    hf_request request = waiting_request("mix");
+    hf_acquire_request request = waiting_request("mix");
 
     for (int i = 0; i < 60; i++) {
         hf_lease *lease = take(mixer->store, &request);
@@ -443,7 +444,7 @@ static void loop_beside_threads(void **state)
     hf_store *store = open_store();
     int inside = 0;
     struct mixer mixer = { store, &inside };
-    hf_request request = waiting_request("mix");
+    hf_acquire_request request = waiting_request("mix");
     struct result result;
     pthread_t threads[3];
 
@@ -481,7 +482,7 @@ static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *ar
 /* The loss of what was acquired in the loop is told in the loop. */
 static void loss_in_the_loop(void **state)
 {
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     struct result result;
     struct loss loss = { 0 };
     int64_t until_ms;
@@ -495,7 +496,7 @@ static void loss_in_the_loop(void **state)
     begin(store, &request, &result, NULL);
     loop_until(store, &result, 1, 1);
     EXPECT(HF_OK, result.status);
-    EXPECT(HF_OK, hf_break(store, "async", 5, hf_token(result.lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "async", 5, hf_lease_token(result.lease), &contract_error));
     until_ms = now_ms() + LIMIT_MS;
     while (loss.count == 0) {
         CHECK(now_ms() < until_ms);
@@ -509,7 +510,7 @@ static void loss_in_the_loop(void **state)
 static void close_with_pending(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("async");
+    hf_acquire_request request = mutex_request("async");
     hf_lease *lease = take(second, &request);
     struct result result;
     hf_op *op = NULL;
@@ -560,7 +561,7 @@ static void on_released(hf_status status, hf_lease *lease, const hf_error *err, 
 /* hf_release_async() returns while on_lost runs, on the thread of its own; `done` comes after that. */
 static void release_beside_a_callback(void **state)
 {
-    hf_request request = mutex_request("lost");
+    hf_acquire_request request = mutex_request("lost");
     struct slow_notice notice = { .begun = false };
     hf_store *store;
     hf_lease *lease;

@@ -69,7 +69,7 @@ static void needs_cells(void **state)
 {
     hf_store *store = open_store();
     struct party party = party_of(store, "a");
-    hf_request request = mutex_request("no party");
+    hf_acquire_request request = mutex_request("no party");
     hf_lease *lease;
 
     (void)state;
@@ -82,7 +82,7 @@ static void needs_cells(void **state)
     }
     party.parties = 0;
     EXPECT(HF_INVALID, come(&party));
-    party.parties = HF_PARTIES_MAX + 1;
+    party.parties = HF_PARTICIPANTS_MAX + 1;
     EXPECT(HF_INVALID, come(&party));
     party.parties = 1;
     party.wait_ms = 0;
@@ -158,14 +158,14 @@ static void who_gives_up_has_not_come(void **state)
     a.parties = 2;
     a.twice = true;
     EXPECT(HF_MISMATCH, come(&a));
-    CHECK(hf_cancel_new(&c.cancel) == HF_OK);
+    CHECK(hf_cancel_open(&c.cancel) == HF_OK);
     CHECK(hf_cancel_fire(b.cancel = c.cancel) == HF_OK);
     EXPECT(HF_CANCELLED, come(&c));
     CHECK(!b.ended);
     c.cancel = NULL;
     EXPECT(HF_OK, come(&c));
     EXPECT(HF_OK, end(&b));
-    CHECK(hf_cancel_free(b.cancel) == HF_OK);
+    CHECK(hf_cancel_close(b.cancel) == HF_OK);
     close_store(store);
 }
 
@@ -177,9 +177,10 @@ static void break_party(hf_store *store, const char *who)
     hf_view *view = NULL;
 
     name[4] = 0;
-    EXPECT(HF_OK, hf_inspect(store, name, len, 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, name, len, 0, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].holder_count == 1);
-    EXPECT(HF_OK, hf_break(store, name, len, view->entries[0].holders[0].token, &contract_error));
+    EXPECT(HF_OK,
+           hf_lease_break(store, name, len, view->entries[0].holders[0].token, &contract_error));
     hf_view_free(view);
 }
 
@@ -267,7 +268,7 @@ static void closing_ends_the_wait(void **state)
     a = party_of(open_store(), "a");
     a.wait_ms = HF_FOREVER;
     start(&a);
-    EXPECT(HF_OK, hf_close(a.store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(a.store, HF_CLOSE_FLAG_RELEASE));
     EXPECT(HF_CANCELLED, end(&a));
     store = open_store();
     b = party_of(store, "b");

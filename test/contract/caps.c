@@ -13,10 +13,10 @@ static void info_is_complete(void **state)
     hf_store_info info = { .size = sizeof info };
 
     (void)state;
-    EXPECT(HF_OK, hf_info(store, &info));
+    EXPECT(HF_OK, hf_store_get(store, &info));
     CHECK(info.engine && info.engine[0]);
     CHECK(info.location && info.location[0]);
-    CHECK(!!(info.caps & HF_CAP_TOKEN) == (info.tokens != HF_TOKENS_NONE));
+    CHECK(!!(info.caps & HF_CAP_TOKEN) == (info.tokens != HF_TOKEN_STRENGTH_NONE));
     CHECK((info.caps & HF_CAP_TTL) || (info.caps & HF_CAP_PROCESS));
     CHECK((info.caps & HF_CAP_PROCESS) || info.default_ttl_ms > 0);
     CHECK(!(info.caps & HF_CAP_PASS) || (info.caps & HF_CAP_TOKEN));
@@ -31,7 +31,7 @@ static void engine_list_agrees(void **state)
     size_t i, len;
 
     (void)state;
-    for (i = 0; hf_engine_at(i, &info) == HF_OK; i++) {
+    for (i = 0; hf_engine_get(i, &info) == HF_OK; i++) {
         CHECK(info.name && info.schemes);
         CHECK(info.available || info.why_not);
         len = strlen(info.name);
@@ -51,12 +51,12 @@ static void engine_list_agrees(void **state)
         CHECK(info.on_partition && info.fairness && info.wakeup);
     }
     CHECK(found);
-    EXPECT(HF_NOT_FOUND, hf_engine_at(i, &info));
-    EXPECT(HF_NOT_FOUND, hf_engine_at((size_t)-1, &info));
+    EXPECT(HF_NOT_FOUND, hf_engine_get(i, &info));
+    EXPECT(HF_NOT_FOUND, hf_engine_get((size_t)-1, &info));
 }
 
 /* An acquire that needs `cap`: HF_OK with it, HF_UNSUPPORTED without. */
-static void acquire_needs(hf_store *store, const hf_request *request, unsigned cap)
+static void acquire_needs(hf_store *store, const hf_acquire_request *request, unsigned cap)
 {
     EXPECT(has(cap) ? HF_OK : HF_UNSUPPORTED, probe(store, request));
 }
@@ -64,22 +64,22 @@ static void acquire_needs(hf_store *store, const hf_request *request, unsigned c
 static void requests_need_their_caps(void **state)
 {
     hf_store *store = open_store();
-    hf_request request;
+    hf_acquire_request request;
 
     (void)state;
     request = mutex_request("caps");
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     acquire_needs(store, &request, HF_CAP_SHARED);
-    request.kind = HF_EXCLUSIVE;
+    request.kind = HF_KIND_EXCLUSIVE;
     acquire_needs(store, &request, HF_CAP_SHARED);
 
     request = mutex_request("caps");
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = 3;
     acquire_needs(store, &request, HF_CAP_SEMAPHORE);
 
     request = mutex_request("caps");
-    request.flags = HF_BARGE;
+    request.flags = HF_FLAG_BARGE;
     acquire_needs(store, &request, HF_CAP_BARGE);
 
     request = mutex_request("caps");
@@ -88,7 +88,7 @@ static void requests_need_their_caps(void **state)
     request.lock_delay_ms = 1000;
     acquire_needs(store, &request, HF_CAP_LOCK_DELAY | HF_CAP_TTL);
     request.lock_delay_ms = 0;
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     acquire_needs(store, &request, HF_CAP_DETACHED);
 
     request = mutex_request("caps");
@@ -100,7 +100,7 @@ static void requests_need_their_caps(void **state)
 static void scripts_need_their_cap(void **state)
 {
     hf_status want = has(HF_CAP_SCRIPTS) ? HF_OK : HF_UNSUPPORTED;
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
     hf_store *store = open_store();
     int there;
 
@@ -126,17 +126,17 @@ static void calls_need_their_caps(void **state)
 
     (void)state;
     EXPECT(has(HF_CAP_INSPECT) ? HF_OK : HF_UNSUPPORTED,
-           hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+           hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
     if (has(HF_CAP_INSPECT)) {
         CHECK(view->count == 0);
         CHECK(!view->waiters_tracked == !has(HF_CAP_WAITERS));
         hf_view_free(view);
     }
     EXPECT(has(HF_CAP_BREAK) ? HF_NOT_FOUND : HF_UNSUPPORTED,
-           hf_break(store, "caps", 4, 1, &contract_error));
+           hf_lease_break(store, "caps", 4, 1, &contract_error));
     EXPECT(has(HF_CAP_WATCH) ? HF_TIMEOUT : HF_UNSUPPORTED,
-           hf_wait_change(store, &seq, 1, NULL, &contract_error));
-    status = hf_adopt(store, "caps", 4, handle, 0, 0, &lease, &contract_error);
+           hf_store_wait(store, &seq, 1, NULL, &contract_error));
+    status = hf_lease_adopt(store, "caps", 4, handle, 0, 0, &lease, &contract_error);
     if (has(HF_CAP_DETACHED))
         CHECK(status == HF_INVALID || status == HF_NOT_FOUND);
     else
@@ -148,19 +148,20 @@ static void calls_need_their_caps(void **state)
 static void tokens_only_where_declared(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("token");
+    hf_acquire_request request = mutex_request("token");
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    CHECK((hf_token(lease) > 0) == has(HF_CAP_TOKEN));
-    CHECK(hf_token(lease) < UINT64_C(1) << 53);
+    CHECK((hf_lease_token(lease) > 0) == has(HF_CAP_TOKEN));
+    CHECK(hf_lease_token(lease) < UINT64_C(1) << 53);
     give(lease);
     close_store(store);
 }
 
-static void count_finding(hf_level level, const char *topic, const char *text, void *arg)
+static void count_finding(hf_check_level level, const char *topic, const char *text, void *arg)
 {
-    CHECK(level == HF_FINE || level == HF_WARNING || level == HF_BAD);
+    CHECK(level == HF_CHECK_LEVEL_OK || level == HF_CHECK_LEVEL_WARNING ||
+          level == HF_CHECK_LEVEL_BAD);
     CHECK(topic && topic[0] && text && text[0]);
     ++*(int *)arg;
 }
@@ -171,7 +172,7 @@ static void doctor_reports(void **state)
     int findings = 0;
 
     (void)state;
-    EXPECT(HF_OK, hf_doctor(store, count_finding, &findings, &contract_error));
+    EXPECT(HF_OK, hf_store_check(store, count_finding, &findings, &contract_error));
     CHECK(findings > 0);
     close_store(store);
 }

@@ -23,8 +23,8 @@ static const char *server(void)
 
 static hf_status cas(hf_store *store, uint64_t version, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_cas(store, "cell", 0, version, text, strlen(text), 0, ret_version,
-                       &contract_error);
+    return hf_cell_swap(store, "cell", 0, version, text, strlen(text), 0, ret_version,
+                        &contract_error);
 }
 
 static void expect_text(hf_store *store, const char *text)
@@ -52,10 +52,10 @@ static void a_write_may_be_unknown(void **state)
     CHECK(kept == 7);
     expect_text(store, "second");
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_SWAP, 1, 0);
-    EXPECT(HF_UNKNOWN, hf_cell_put(store, "cell", 0, "third", 5, 0, NULL, &contract_error));
+    EXPECT(HF_UNKNOWN, hf_cell_set(store, "cell", 0, "third", 5, 0, NULL, &contract_error));
     expect_text(store, "third");
     mem_fault(server(), MEM_LOSE_REPLY, MEM_CELL_READ, 1, 0); /* a read changes nothing */
-    EXPECT(HF_UNAVAILABLE, hf_cell_put(store, "cell", 0, "fourth", 6, 0, NULL, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_cell_set(store, "cell", 0, "fourth", 6, 0, NULL, &contract_error));
     expect_text(store, "third");
     close_store(store);
 }
@@ -95,7 +95,7 @@ static void a_late_write_does_nothing(void **state)
 static hf_status raise_it(const hf_cell *old, hf_cell_change *change, void *arg)
 {
     ++*(int *)arg;
-    change->action = HF_CELL_WRITE;
+    change->action = HF_CELL_ACTION_WRITE;
     change->bytes = old->bytes && *(char *)old->bytes == '1' ? "2" : "1";
     change->len = 1;
     return HF_OK;

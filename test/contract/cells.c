@@ -18,13 +18,13 @@
 
 static hf_status put(hf_store *store, const char *name, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_put(store, name, 0, text, strlen(text), 0, ret_version, &contract_error);
+    return hf_cell_set(store, name, 0, text, strlen(text), 0, ret_version, &contract_error);
 }
 
 static hf_status cas(hf_store *store, uint64_t version, const char *text, uint64_t *ret_version)
 {
-    return hf_cell_cas(store, "cell", 0, version, text, strlen(text), 0, ret_version,
-                       &contract_error);
+    return hf_cell_swap(store, "cell", 0, version, text, strlen(text), 0, ret_version,
+                        &contract_error);
 }
 
 /* What is there; returns its version. NULL: nothing may be. */
@@ -83,9 +83,9 @@ static void any_bytes(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     expect_text(store, "cell", NULL);
-    EXPECT(HF_OK, hf_cell_put(store, "cell", 0, NULL, 0, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, NULL, 0, 0, NULL, &contract_error));
     expect_text(store, "cell", ""); /* empty is not the same as absent */
-    EXPECT(HF_OK, hf_cell_put(store, "c\0d", 3, "a\0b", 3, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, "c\0d", 3, "a\0b", 3, 0, NULL, &contract_error));
     EXPECT(HF_OK, hf_cell_get(store, "c\0d", 3, &cell, &contract_error));
     CHECK(cell.len == 3 && memcmp(cell.bytes, "a\0b", 4) == 0 && cell.ttl_ms == -1);
     hf_cell_free(&cell);
@@ -93,7 +93,7 @@ static void any_bytes(void **state)
 
     large = malloc(HF_CELL_MAX + 1);
     memset(large, 0xfe, HF_CELL_MAX + 1);
-    EXPECT(HF_OK, hf_cell_put(store, "cell", 0, large, HF_CELL_MAX, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, large, HF_CELL_MAX, 0, NULL, &contract_error));
     EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
     CHECK(cell.len == HF_CELL_MAX && memcmp(cell.bytes, large, cell.len) == 0);
     hf_cell_free(&cell);
@@ -146,7 +146,7 @@ static void kinds_are_apart(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_guard_write(store, "thing", 0, 5, "five", 4, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 5, "five", 4, &contract_error));
     EXPECT(HF_MISMATCH, hf_cell_get(store, "thing", 0, &cell, &contract_error));
     EXPECT(HF_MISMATCH, put(store, "thing", "mine", NULL));
     EXPECT(HF_MISMATCH,
@@ -177,7 +177,7 @@ static hf_status decide(const hf_cell *old, hf_cell_change *change, void *arg)
 
     wish->calls++;
     CHECK(old->bytes ? old->version != 0 : old->version == 0 && old->len == 0);
-    CHECK(change->action == HF_CELL_LEAVE);
+    CHECK(change->action == HF_CELL_ACTION_LEAVE);
     snprintf(wish->seen, sizeof wish->seen, "%s", old->bytes ? (const char *)old->bytes : "-");
     if (wish->rival && wish->calls <= wish->spoils)
         EXPECT(HF_OK, put(wish->rival, "cell", "rival", NULL));
@@ -198,10 +198,10 @@ static hf_status update(hf_store *store, struct wish *wish, int64_t wait_ms, uin
 
 static void an_update_does_what_it_says(void **state)
 {
-    struct wish write = { .action = HF_CELL_WRITE, .text = "made" };
-    struct wish leave = { .action = HF_CELL_LEAVE, .text = "never" };
-    struct wish refuse = { .action = HF_CELL_WRITE, .text = "never", .status = HF_BUSY };
-    struct wish delete = { .action = HF_CELL_DELETE };
+    struct wish write = { .action = HF_CELL_ACTION_WRITE, .text = "made" };
+    struct wish leave = { .action = HF_CELL_ACTION_LEAVE, .text = "never" };
+    struct wish refuse = { .action = HF_CELL_ACTION_WRITE, .text = "never", .status = HF_BUSY };
+    struct wish delete = { .action = HF_CELL_ACTION_DELETE };
     struct wish wrong = { .action = (hf_cell_action)9 };
     uint64_t version = 9;
     hf_store *store;
@@ -231,13 +231,13 @@ static hf_status close_from_within(const hf_cell *old, hf_cell_change *change, v
 {
     (void)old;
     (void)change;
-    EXPECT(HF_IN_USE, hf_close(arg, HF_CLOSE_RELEASE));
+    EXPECT(HF_IN_USE, hf_close(arg, HF_CLOSE_FLAG_RELEASE));
     return HF_OK;
 }
 
 static void an_update_begins_again(void **state)
 {
-    struct wish wish = { .action = HF_CELL_WRITE, .text = "ours", .spoils = 1 };
+    struct wish wish = { .action = HF_CELL_ACTION_WRITE, .text = "ours", .spoils = 1 };
     hf_store *store;
 
     (void)state;
@@ -254,12 +254,12 @@ static void an_update_begins_again(void **state)
     wish.spoils = 1000000;
     EXPECT(HF_TIMEOUT, update(store, &wish, 50, NULL));
     expect_text(store, "cell", "rival");
-    EXPECT(HF_OK, hf_cancel_new(&wish.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&wish.cancel));
     EXPECT(HF_CANCELLED, update(store, &wish, HF_FOREVER, NULL));
     CHECK(wish.calls == 1);
     EXPECT(HF_CANCELLED, update(store, &wish, HF_FOREVER, NULL));
     CHECK(wish.calls == 0);
-    EXPECT(HF_OK, hf_cancel_free(wish.cancel));
+    EXPECT(HF_OK, hf_cancel_close(wish.cancel));
     EXPECT(HF_OK, hf_cell_update(store, "cell", 0, close_from_within, store, 0, NULL, NULL,
                                  &contract_error));
     close_store(wish.rival);
@@ -386,7 +386,7 @@ static void a_wait_can_be_ended(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     watcher.store = open_store();
-    EXPECT(HF_OK, hf_cancel_new(&watcher.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&watcher.cancel));
     EXPECT(HF_OK, put(watcher.store, "cell", "x", &watcher.version));
     watcher_start(&watcher);
     others_settled();
@@ -394,21 +394,21 @@ static void a_wait_can_be_ended(void **state)
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
     EXPECT(HF_CANCELLED, hf_cell_wait(watcher.store, "cell", 0, watcher.version, HF_FOREVER,
                                       watcher.cancel, &version, &contract_error));
-    EXPECT(HF_OK, hf_cancel_free(watcher.cancel));
+    EXPECT(HF_OK, hf_cancel_close(watcher.cancel));
 
-    EXPECT(HF_OK, hf_cancel_new(&watcher.cancel)); /* for ever, but not fired */
+    EXPECT(HF_OK, hf_cancel_open(&watcher.cancel)); /* for ever, but not fired */
     watcher_start(&watcher);
     others_settled();
     EXPECT(HF_IN_USE, hf_close(watcher.store, 0));
-    EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_FLAG_RELEASE));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
     CHECK(watcher.now == UINT64_MAX);
-    EXPECT(HF_OK, hf_cancel_free(watcher.cancel));
+    EXPECT(HF_OK, hf_cancel_close(watcher.cancel));
 }
 
 /* ---- time ------------------------------------------------------------------------- */
 
-/* A cell as hf_cell_put() makes it, but shorter than that lets it be: the store's contract has no least ttl. */
+/* A cell as hf_cell_set() makes it, but shorter than that lets it be: the store's contract has no least ttl. */
 static uint64_t put_short(hf_store *store, const char *name, int64_t ttl_ms)
 {
     struct hfi_prim prim;
@@ -429,12 +429,12 @@ static void a_ttl_is_told_and_taken_back(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     if (!has(HF_CAP_CELL_TTL)) {
-        EXPECT(HF_UNSUPPORTED, hf_cell_put(store, "cell", 0, "x", 1, 1000, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_cell_set(store, "cell", 0, "x", 1, 1000, NULL, &contract_error));
         CHECK(strncmp(contract_error.text, "ttl_ms", 6) == 0);
         close_store(store);
         return;
     }
-    EXPECT(HF_OK, hf_cell_put(store, "cell", 0, "x", 1, 3600000, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, "x", 1, 3600000, NULL, &contract_error));
     EXPECT(HF_OK, hf_cell_get(store, "cell", 0, &cell, &contract_error));
     CHECK(cell.ttl_ms > 3600000 - 2 * LIMIT_MS && cell.ttl_ms <= 3600000 + 5000);
     hf_cell_free(&cell);
@@ -508,15 +508,16 @@ static void bad_arguments_are_named(void **state)
     cell.size = 8;
     EXPECT(HF_INVALID, hf_cell_get(store, "cell", 0, &cell, &contract_error));
     NAMED("size");
-    EXPECT(HF_INVALID, hf_cell_put(store, "cell", 0, NULL, 1, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, NULL, 1, 0, NULL, &contract_error));
     NAMED("bytes");
     EXPECT(HF_INVALID,
-           hf_cell_cas(store, "cell", 0, 0, large, sizeof large, 0, NULL, &contract_error));
+           hf_cell_swap(store, "cell", 0, 0, large, sizeof large, 0, NULL, &contract_error));
     NAMED("len");
-    EXPECT(HF_INVALID, hf_cell_put(store, "cell", 0, "x", 1, -1, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, "x", 1, -1, NULL, &contract_error));
     NAMED("ttl_ms");
-    EXPECT(HF_INVALID, hf_cell_put(store, "cell", 0, "x", 1, 999, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_cell_put(store, "cell", 0, "x", 1, HF_MS_MAX + 1, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_cell_set(store, "cell", 0, "x", 1, 999, NULL, &contract_error));
+    EXPECT(HF_INVALID,
+           hf_cell_set(store, "cell", 0, "x", 1, HF_DURATION_MAX_MS + 1, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_cell_delete(store, "cell", 0, 0, &contract_error));
     NAMED("version");
     EXPECT(HF_INVALID,

@@ -17,7 +17,7 @@
 static void refused_while_held(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("close");
+    hf_acquire_request request = mutex_request("close");
     hf_lease *lease = take(store, &request);
 
     (void)state;
@@ -31,7 +31,7 @@ static void refused_while_held(void **state)
 static void refused_while_waited_in(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("close");
+    hf_acquire_request request = mutex_request("close");
     hf_lease *lease = take(second, &request);
     struct attempt attempt;
 
@@ -50,7 +50,7 @@ static void refused_while_waited_in(void **state)
 static void twice_and_after(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("close");
+    hf_acquire_request request = mutex_request("close");
     hf_store_info info = { .size = sizeof info };
     hf_lease *lease = NULL;
     hf_view *view = NULL;
@@ -58,12 +58,12 @@ static void twice_and_after(void **state)
     (void)state;
     close_store(store);
     EXPECT(HF_INVALID, hf_close(store, 0));
-    EXPECT(HF_INVALID, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_INVALID, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     EXPECT(HF_INVALID, hf_acquire(store, &request, &lease, &contract_error));
-    EXPECT(HF_INVALID, hf_inspect(store, "x", 1, 0, &view, &contract_error));
-    EXPECT(HF_INVALID, hf_info(store, &info));
-    EXPECT(HF_INVALID, hf_process(store));
-    CHECK(hf_fd(store) == -1);
+    EXPECT(HF_INVALID, hf_store_inspect(store, "x", 1, 0, &view, &contract_error));
+    EXPECT(HF_INVALID, hf_store_get(store, &info));
+    EXPECT(HF_INVALID, hf_store_process(store));
+    CHECK(hf_store_fd(store) == -1);
 }
 
 static void unknown_flags(void **state)
@@ -89,7 +89,7 @@ static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *ar
 static void release_ends_everything(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request mine = mutex_request("mine"), theirs = mutex_request("theirs"), other;
+    hf_acquire_request mine = mutex_request("mine"), theirs = mutex_request("theirs"), other;
     hf_lease *lease, *foreign = take(second, &theirs);
     struct attempt attempts[4];
     struct notice notice = { 0 };
@@ -100,13 +100,13 @@ static void release_ends_everything(void **state)
     lease = take(store, &mine);
     theirs.wait_ms = HF_FOREVER;
     for (int i = 0; i < 4; i++) {
-        theirs.flags = i & 1 ? HF_STRICT : 0;
+        theirs.flags = i & 1 ? HF_FLAG_STRICT : 0;
         attempt_start(&attempts[i], store, &theirs);
     }
     for (int i = 0; i < 4; i++)
         attempt_settled(&attempts[i]);
 
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     for (int i = 0; i < 4; i++)
         EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
@@ -128,7 +128,7 @@ static void release_ends_everything(void **state)
 static void handles_are_independent(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = mutex_request("close");
+    hf_acquire_request request = mutex_request("close");
     hf_lease *lease = take(second, &request);
 
     (void)state;
@@ -136,7 +136,7 @@ static void handles_are_independent(void **state)
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     store = open_store();
     EXPECT(HF_BUSY, probe(store, &request));
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     give(lease);
     close_store(second);
@@ -144,7 +144,7 @@ static void handles_are_independent(void **state)
 
 static void open_and_close_often(void **state)
 {
-    hf_request request = mutex_request("close");
+    hf_acquire_request request = mutex_request("close");
 
     (void)state;
     for (int i = 0; i < 30; i++) {
@@ -171,7 +171,7 @@ static size_t count_entries(const char *path)
 static void use_up(void)
 {
     hf_store *store = open_store();
-    hf_request request = waiting_request("close");
+    hf_acquire_request request = waiting_request("close");
     struct notice notice = { 0 };
     hf_lease *lease;
 
@@ -181,8 +181,8 @@ static void use_up(void)
         request.ttl_ms = 10 * LIMIT_MS;
     lease = take(store, &request);
     CHECK(hf_lease_fd(lease) >= 0);
-    CHECK(hf_fd(store) >= 0);
-    EXPECT(HF_OK, hf_process(store));
+    CHECK(hf_store_fd(store) >= 0);
+    EXPECT(HF_OK, hf_store_process(store));
     give(lease);
     close_store(store);
 }
@@ -206,7 +206,7 @@ static void nothing_is_left(void **state)
 static void threads_block_signals(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = waiting_request("signals");
+    hf_acquire_request request = waiting_request("signals");
     struct notice notice = { 0 };
     struct dirent *entry;
     hf_lease *lease;
@@ -251,7 +251,7 @@ struct user {
 static void *use_until_closed(void *arg)
 {
     struct user *user = arg;
-    hf_request request = waiting_request(user->name);
+    hf_acquire_request request = waiting_request(user->name);
     hf_status status;
 
     do {
@@ -283,7 +283,7 @@ static void closed_under_load(void **state)
         }
         for (int i = 0; i < 6; i++)
             AWAIT(users[i].rounds > 5);
-        EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+        EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
         for (int i = 0; i < 6; i++)
             CHECK(pthread_join(threads[i], NULL) == 0);
     }

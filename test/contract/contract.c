@@ -45,7 +45,7 @@ static void learn_about_engine(void)
 
     contract_setup(NULL);
     store = open_store();
-    EXPECT(HF_OK, hf_info(store, &contract_info));
+    EXPECT(HF_OK, hf_store_get(store, &contract_info));
     snprintf(engine, sizeof engine, "%s", contract_info.engine);
     snprintf(location, sizeof location, "%s", contract_info.location);
     contract_info.engine = engine;
@@ -183,23 +183,23 @@ void close_store(hf_store *store)
     EXPECT(HF_OK, hf_close(store, 0));
 }
 
-hf_request mutex_request(const char *name)
+hf_acquire_request mutex_request(const char *name)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
     return request;
 }
 
-hf_request waiting_request(const char *name)
+hf_acquire_request waiting_request(const char *name)
 {
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
 
     request.wait_ms = LIMIT_MS;
     return request;
 }
 
-hf_lease *take(hf_store *store, const hf_request *request)
+hf_lease *take(hf_store *store, const hf_acquire_request *request)
 {
     hf_lease *lease = NULL;
 
@@ -208,7 +208,7 @@ hf_lease *take(hf_store *store, const hf_request *request)
     return lease;
 }
 
-hf_lease *take_short(hf_store *store, const hf_request *request)
+hf_lease *take_short(hf_store *store, const hf_acquire_request *request)
 {
     int64_t until_ms = now_ms() + LIMIT_MS;
     hf_lease *lease = NULL;
@@ -231,7 +231,7 @@ void give(hf_lease *lease)
     EXPECT(HF_OK, hf_release(lease, &contract_error));
 }
 
-hf_status probe(hf_store *store, const hf_request *request)
+hf_status probe(hf_store *store, const hf_acquire_request *request)
 {
     hf_lease *lease = NULL;
     hf_status status = hf_acquire(store, request, &lease, &contract_error);
@@ -246,7 +246,7 @@ static size_t count_parties(hf_store *store, const char *name, bool waiters)
     hf_view *view = NULL;
     size_t count = 0;
 
-    EXPECT(HF_OK, hf_inspect(store, name, strlen(name), 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
     CHECK(view->count <= 1);
     if (view->count)
         count = waiters ? view->entries[0].waiter_count : view->entries[0].holder_count;
@@ -290,7 +290,7 @@ static void *attempt_run(void *arg)
     return NULL;
 }
 
-void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *request)
+void attempt_start(struct attempt *attempt, hf_store *store, const hf_acquire_request *request)
 {
     *attempt = (struct attempt){ .store = store, .request = *request };
     CHECK(pthread_create(&attempt->thread, NULL, attempt_run, attempt) == 0);

@@ -78,14 +78,14 @@ void nap_ms(int64_t ms);
 hf_store *open_store(void);
 void close_store(hf_store *store);
 
-hf_request mutex_request(const char *name);                 /* try once */
-hf_request waiting_request(const char *name);               /* a mutex, at most LIMIT_MS */
-hf_lease *take(hf_store *store, const hf_request *request); /* must succeed */
+hf_acquire_request mutex_request(const char *name);                 /* try once */
+hf_acquire_request waiting_request(const char *name);               /* a mutex, at most LIMIT_MS */
+hf_lease *take(hf_store *store, const hf_acquire_request *request); /* must succeed */
 /* For a lease that ends soon: again, if it was over before it could be given to us. */
-hf_lease *take_short(hf_store *store, const hf_request *request);
+hf_lease *take_short(hf_store *store, const hf_acquire_request *request);
 void give(hf_lease *lease); /* must succeed */
 /* Try it, release if it was granted, say what the answer was. */
-hf_status probe(hf_store *store, const hf_request *request);
+hf_status probe(hf_store *store, const hf_acquire_request *request);
 
 /* How many waiters (holders) the store shows for the name. */
 size_t count_waiters(hf_store *store, const char *name);
@@ -97,7 +97,7 @@ void await_lost(hf_lease *lease);
 /* An acquire on a thread of its own. */
 struct attempt {
     hf_store *store;
-    hf_request request;
+    hf_acquire_request request;
     hf_lease *lease;
     hf_status status;
     int64_t ended_ms;
@@ -105,7 +105,7 @@ struct attempt {
     _Atomic bool ended;
     pthread_t thread;
 };
-void attempt_start(struct attempt *attempt, hf_store *store, const hf_request *request);
+void attempt_start(struct attempt *attempt, hf_store *store, const hf_acquire_request *request);
 /* Wait until its thread sleeps in the library (or is through with it). */
 void attempt_settled(struct attempt *attempt);
 /* The same for any thread that sets *tid before and *ended after its call. */

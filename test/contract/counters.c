@@ -38,7 +38,7 @@ static void needs_cells(void **state)
     EXPECT(want, hf_counter_add(store, "n", 0, 1, &value, &contract_error));
     EXPECT(want, hf_counter_get(store, "n", 0, &value, &contract_error));
     EXPECT(want, hf_counter_set(store, "n", 0, 1, &contract_error));
-    EXPECT(want, hf_counter_set_if(store, "n", 0, 1, 2, &value, &contract_error));
+    EXPECT(want, hf_counter_swap(store, "n", 0, 1, 2, &value, &contract_error));
     EXPECT(want, hf_counter_delete(store, "n", 0, &contract_error));
     close_store(store);
 }
@@ -77,16 +77,16 @@ static void sets_if(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_CHANGED, hf_counter_set_if(store, "n", 0, 1, 2, &now, &contract_error));
+    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, 1, 2, &now, &contract_error));
     CHECK(now == 0 && strstr(contract_error.text, "it is 0, and not 1"));
-    EXPECT(HF_OK, hf_counter_set_if(store, "n", 0, 0, -5, &now, &contract_error)); /* none is 0 */
+    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, 0, -5, &now, &contract_error)); /* none is 0 */
     CHECK(now == -5 && value_of(store, "n") == -5);
-    EXPECT(HF_CHANGED, hf_counter_set_if(store, "n", 0, 5, 9, &now, &contract_error));
+    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, 5, 9, &now, &contract_error));
     CHECK(now == -5 && value_of(store, "n") == -5);
-    EXPECT(HF_OK, hf_counter_set_if(store, "n", 0, -5, INT64_MAX, NULL, &contract_error));
-    EXPECT(HF_CHANGED, hf_counter_set_if(store, "n", 0, INT64_MAX - 1, 1, &now, &contract_error));
+    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, -5, INT64_MAX, NULL, &contract_error));
+    EXPECT(HF_CHANGED, hf_counter_swap(store, "n", 0, INT64_MAX - 1, 1, &now, &contract_error));
     CHECK(now == INT64_MAX); /* no double could tell these two apart */
-    EXPECT(HF_OK, hf_counter_set_if(store, "n", 0, INT64_MAX, INT64_MIN, &now, &contract_error));
+    EXPECT(HF_OK, hf_counter_swap(store, "n", 0, INT64_MAX, INT64_MIN, &now, &contract_error));
     CHECK(now == INT64_MIN && value_of(store, "n") == INT64_MIN);
     close_store(store);
 }
@@ -126,11 +126,11 @@ static void other_kinds_of_cells(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_guard_write(store, "thing", 0, 1, "5", 1, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 1, "5", 1, &contract_error));
     EXPECT(HF_MISMATCH, hf_counter_add(store, "thing", 0, 1, &value, &contract_error));
     EXPECT(HF_MISMATCH, hf_counter_get(store, "thing", 0, &value, &contract_error));
     EXPECT(HF_MISMATCH, hf_counter_set(store, "thing", 0, 1, &contract_error));
-    EXPECT(HF_MISMATCH, hf_counter_set_if(store, "thing", 0, 0, 1, &value, &contract_error));
+    EXPECT(HF_MISMATCH, hf_counter_swap(store, "thing", 0, 0, 1, &value, &contract_error));
     EXPECT(HF_MISMATCH, hf_counter_delete(store, "thing", 0, &contract_error));
     CHECK(value == 7777);
     EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 1, &bytes, NULL, &contract_error));
@@ -138,7 +138,7 @@ static void other_kinds_of_cells(void **state)
     hf_guard_free(bytes);
 
     CHECK(plus(store, "n", 3) == 3);
-    EXPECT(HF_MISMATCH, hf_guard_write(store, "n", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_MISMATCH, hf_guard_set(store, "n", 0, 1, "x", 1, &contract_error));
     EXPECT(HF_MISMATCH, hf_guard_claim(store, "n", 0, 1, NULL, NULL, &contract_error));
     CHECK(value_of(store, "n") == 3);
     close_store(store);

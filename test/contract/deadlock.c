@@ -10,7 +10,7 @@ int deadlock_setup(void **state)
     return result;
 }
 
-static void count_circle(const hf_deadlock_link *links, size_t count, void *arg)
+static void count_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
 {
     size_t *found = arg;
 
@@ -23,7 +23,7 @@ size_t circles(hf_store *store)
 {
     size_t count = 0;
 
-    EXPECT(HF_OK, hf_deadlocks(store, count_circle, &count, &contract_error));
+    EXPECT(HF_OK, hf_deadlock_list(store, count_circle, &count, &contract_error));
     return count;
 }
 

@@ -5,7 +5,7 @@
  * process for each engine.
  *
  * Checks run every 20 ms here instead of every second. That nobody is stuck is seen by
- * hf_deadlocks(), which looks at once, and not by waiting.
+ * hf_deadlock_list(), which looks at once, and not by waiting.
  */
 #ifndef DEADLOCK_H
 #define DEADLOCK_H
@@ -27,7 +27,7 @@ size_t circles(hf_store *store);
 /* A thread that takes one thing, meets the others, and takes a second one. */
 struct party {
     hf_store *store;
-    hf_request first, second;
+    hf_acquire_request first, second;
     pthread_barrier_t *ready;
     hf_status status;
     hf_error err;

@@ -13,7 +13,7 @@ struct seen {
     uint64_t sessions[2];
 };
 
-static void note_circle(const hf_deadlock_link *links, size_t count, void *arg)
+static void note_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
 {
     struct seen *seen = arg;
 
@@ -46,13 +46,13 @@ static void shown(void **state)
 
     (void)state;
     if (!has(NEEDED)) {
-        EXPECT(HF_UNSUPPORTED, hf_deadlocks(store, note_circle, &seen, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_deadlock_list(store, note_circle, &seen, &contract_error));
         close_store(store);
         return;
     }
-    EXPECT(HF_INVALID, hf_deadlocks(store, NULL, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_deadlocks(NULL, note_circle, &seen, &contract_error));
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_INVALID, hf_deadlock_list(store, NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_deadlock_list(NULL, note_circle, &seen, &contract_error));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     close_store(store);
     store = open_store();
     pthread_barrier_init(&ready, NULL, 2);
@@ -61,7 +61,7 @@ static void shown(void **state)
                                      .ready = &ready,
                                      .first = waiting_request(i ? "b" : "a"),
                                      .second = waiting_request(i ? "a" : "b") };
-        parties[i].second.flags = HF_STRICT; /* seen by all at once */
+        parties[i].second.flags = HF_FLAG_STRICT; /* seen by all at once */
         parties[i].second.cancel = cancel;
         party_start(&parties[i]);
     }
@@ -72,24 +72,25 @@ static void shown(void **state)
         CHECK(pthread_join(parties[i].thread, NULL) == 0);
         CHECK(parties[i].status == HF_CANCELLED || parties[i].status == HF_OK); /* it was let in */
     }
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
     close_store(store);
 
     /* So long between checks that nobody comes to it. */
     contract_setup(NULL);
     contract_param("deadlock_check=1h");
     store = open_store();
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     for (int i = 0; i < 2; i++) {
         parties[i].store = store;
         parties[i].second.cancel = cancel;
         party_start(&parties[i]);
     }
     AWAIT(count_waiters(store, "a") == 1 && count_waiters(store, "b") == 1);
-    EXPECT(HF_OK, hf_deadlocks(store, note_circle, &seen, &contract_error));
+    EXPECT(HF_OK, hf_deadlock_list(store, note_circle, &seen, &contract_error));
     CHECK(seen.circles == 1 && seen.links == 2 && seen.tokens);
     CHECK(seen.sessions[0] && seen.sessions[1] && seen.sessions[0] != seen.sessions[1]);
-    EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    EXPECT(HF_OK,
+           hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
     CHECK(view->count == 2);
     for (int i = 0; i < 2; i++) { /* the labels are for people */
         const hf_entry *entry = &view->entries[i];
@@ -102,7 +103,7 @@ static void shown(void **state)
     EXPECT(HF_OK, hf_cancel_fire(cancel));
     for (int i = 0; i < 2; i++)
         CHECK(pthread_join(parties[i].thread, NULL) == 0);
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
     pthread_barrier_destroy(&ready);
     close_store(store);
 }
@@ -182,7 +183,7 @@ static int setup_slow(void **state)
 /* Takes one thing, and a second one when it may, for which it waits for ever. */
 struct nester {
     hf_store *store;
-    hf_request first, second;
+    hf_acquire_request first, second;
     hf_lease *held; /* of the first */
     hf_status status;
     _Atomic int tid;
@@ -213,7 +214,7 @@ static void nester_start(struct nester *nester, hf_store *store, const char *fir
                                .first = waiting_request(first),
                                .second = waiting_request(second) };
     nester->second.wait_ms = HF_FOREVER;
-    nester->second.flags = HF_STRICT;
+    nester->second.flags = HF_FLAG_STRICT;
     CHECK(pthread_create(&nester->thread, NULL, nester_run, nester) == 0);
 }
 
@@ -221,7 +222,7 @@ static void nester_start(struct nester *nester, hf_store *store, const char *fir
  * one gets it locally, must not look as though the first one had it still. */
 static void given_away_meanwhile(void **state)
 {
-    hf_request request = waiting_request("l");
+    hf_acquire_request request = waiting_request("l");
     struct nester a, x;
     struct attempt b;
     hf_store *store;

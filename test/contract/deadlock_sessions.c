@@ -8,7 +8,7 @@
 
 struct member {
     struct peer *peer;
-    hf_request first, second;
+    hf_acquire_request first, second;
     pthread_barrier_t ready; /* it goes on to the second one when somebody else comes here */
     hf_status status;
     pthread_t thread;
@@ -28,8 +28,8 @@ static void *member_run(void *arg)
 }
 
 /* Let a peer take `first`, and then, as one session, `second`; and give both back. */
-static void member_start(struct member *member, struct peer *peer, const hf_request *first,
-                         const hf_request *second)
+static void member_start(struct member *member, struct peer *peer, const hf_acquire_request *first,
+                         const hf_acquire_request *second)
 {
     *member = (struct member){ .peer = peer, .first = *first, .second = *second };
     member->first.scope = member->second.scope = 1;
@@ -53,7 +53,8 @@ static void ring_of_three(void **state)
     for (int i = 0; i < 3; i++)
         peer_start(&peers[i]);
     for (int i = 0; i < 3; i++) {
-        hf_request first = waiting_request(names[i]), second = waiting_request(names[(i + 1) % 3]);
+        hf_acquire_request first = waiting_request(names[i]),
+                           second = waiting_request(names[(i + 1) % 3]);
 
         member_start(&members[i], &peers[i], &first, &second);
         AWAIT(count_holders(store, names[i]) == 1);
@@ -91,19 +92,19 @@ static void await_done(hf_store *store, struct heard *heard)
     int64_t until = now_ms() + LIMIT_MS;
 
     while (!heard->done) {
-        struct pollfd fd = { .fd = hf_fd(store), .events = POLLIN };
-        int limit = hf_timeout_ms(store);
+        struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
+        int limit = hf_store_timeout_ms(store);
 
         CHECK(now_ms() < until);
         poll(&fd, 1, limit < 0 || limit > 100 ? 100 : limit);
-        EXPECT(HF_OK, hf_process(store));
+        EXPECT(HF_OK, hf_store_process(store));
     }
 }
 
 /* An event loop: scope 5 is a task of it. A peer is the other half. */
 static void tasks_of_a_loop(void **state)
 {
-    hf_request a = waiting_request("a"), b = waiting_request("b");
+    hf_acquire_request a = waiting_request("a"), b = waiting_request("b");
     struct heard first = { .done = false }, second = first;
     struct member member;
     struct peer peer;
@@ -139,7 +140,7 @@ static void tasks_of_a_loop(void **state)
 /* Two tasks of one loop, which meet in the local queue. */
 static void tasks_of_one_loop(void **state)
 {
-    hf_request requests[2] = { waiting_request("a"), waiting_request("b") };
+    hf_acquire_request requests[2] = { waiting_request("a"), waiting_request("b") };
     struct heard first[2] = { { .done = false } }, second[2] = { { .done = false } };
     hf_store *store;
     int victim;
@@ -159,7 +160,7 @@ static void tasks_of_one_loop(void **state)
         EXPECT(HF_OK, hf_acquire_async(store, &requests[1 - i], on_done, &second[i], NULL,
                                        &contract_error));
     }
-    AWAIT((EXPECT(HF_OK, hf_process(store)), second[0].done || second[1].done));
+    AWAIT((EXPECT(HF_OK, hf_store_process(store)), second[0].done || second[1].done));
     victim = second[0].done ? 0 : 1;
     EXPECT(HF_DEADLOCK, second[victim].status);
     CHECK(!second[1 - victim].done);
@@ -174,8 +175,8 @@ static void tasks_of_one_loop(void **state)
 /* Who works for us waits with what we hold in its hands. */
 static void session_of_another(void **state)
 {
-    hf_request a = waiting_request("a"), b = waiting_request("b");
-    char text[HF_SESSION_MAX], longer[HF_SESSION_MAX];
+    hf_acquire_request a = waiting_request("a"), b = waiting_request("b");
+    char text[HF_SESSION_TEXT_MAX], longer[HF_SESSION_TEXT_MAX];
     struct peer peer;
     struct member member;
     struct attempt worker;
@@ -187,13 +188,13 @@ static void session_of_another(void **state)
     peer_start(&peer);
     store = open_store();
     lease = take(store, &a);
-    EXPECT(HF_OK, hf_session_text(lease, NULL, text, &contract_error));
-    other = take(store, &(hf_request){ .size = sizeof a, .name = "other" });
-    EXPECT(HF_OK, hf_session_text(other, text, longer, &contract_error));
+    EXPECT(HF_OK, hf_session_get(lease, NULL, text, &contract_error));
+    other = take(store, &(hf_acquire_request){ .size = sizeof a, .name = "other" });
+    EXPECT(HF_OK, hf_session_get(other, text, longer, &contract_error));
     CHECK(strncmp(longer, text, strlen(text)) == 0 && strlen(longer) > strlen(text));
     for (int i = 0; i < 20; i++) /* it never grows too long, and is never wrong */
-        EXPECT(HF_OK, hf_session_text(other, longer, longer, &contract_error));
-    EXPECT(HF_OK, hf_session_text(other, "nonsense", longer, &contract_error));
+        EXPECT(HF_OK, hf_session_get(other, longer, longer, &contract_error));
+    EXPECT(HF_OK, hf_session_get(other, "nonsense", longer, &contract_error));
     give(other);
 
     member_start(&member, &peer, &b, &a);

@@ -58,11 +58,11 @@ static void two_threads(void **state)
     close_store(stores[0]);
 }
 
-static hf_request semaphore(const char *name, uint32_t capacity, uint32_t permits)
+static hf_acquire_request semaphore(const char *name, uint32_t capacity, uint32_t permits)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
 
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = capacity;
     request.permits = permits;
     return request;
@@ -92,7 +92,7 @@ static void semaphore_knot(void **state)
 /* As long as one permit is with somebody who does not wait, nobody is stuck. */
 static void semaphore_with_a_way_out(void **state)
 {
-    hf_request one = semaphore("s", 2, 1);
+    hf_acquire_request one = semaphore("s", 2, 1);
     struct party parties[2];
     pthread_barrier_t ready;
     hf_store *store;
@@ -125,9 +125,9 @@ static void semaphore_with_a_way_out(void **state)
 
 /* ---- readers and writers ---------------------------------------------------------------- */
 
-static hf_request kind_of(const char *name, hf_kind kind)
+static hf_acquire_request kind_of(const char *name, hf_kind kind)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
 
     request.kind = kind;
     return request;
@@ -135,7 +135,8 @@ static hf_request kind_of(const char *name, hf_kind kind)
 
 static void upgrade(void **state)
 {
-    hf_request read = kind_of("rw", HF_SHARED), write = kind_of("rw", HF_EXCLUSIVE);
+    hf_acquire_request read = kind_of("rw", HF_KIND_SHARED),
+                       write = kind_of("rw", HF_KIND_EXCLUSIVE);
     hf_store *store;
     hf_lease *lease, *none = NULL;
 
@@ -145,7 +146,7 @@ static void upgrade(void **state)
     lease = take(store, &read);
     EXPECT(HF_DEADLOCK, hf_acquire(store, &write, &none, &contract_error));
     CHECK(strstr(contract_error.text, "cannot become the writer") != NULL);
-    write.flags = read.flags = HF_REENTRANT;
+    write.flags = read.flags = HF_FLAG_REENTRANT;
     EXPECT(HF_DEADLOCK, hf_acquire(store, &write, &none, &contract_error));
     write.flags = 0;
     write.wait_ms = 0;
@@ -160,7 +161,7 @@ static void upgrade(void **state)
 static void *write_once(void *arg)
 {
     hf_store *store = arg;
-    hf_request write = kind_of("rw", HF_EXCLUSIVE);
+    hf_acquire_request write = kind_of("rw", HF_KIND_EXCLUSIVE);
 
     give(take(store, &write));
     return NULL;
@@ -169,7 +170,7 @@ static void *write_once(void *arg)
 /* We read and wait for `m`; its holder wants to read too, behind a writer who waits for us. */
 static void reader_behind_writer(void **state)
 {
-    hf_request read = kind_of("rw", HF_SHARED);
+    hf_acquire_request read = kind_of("rw", HF_KIND_SHARED);
     struct party parties[2];
     pthread_t writer;
     pthread_barrier_t ready;
@@ -217,7 +218,7 @@ static void *release_later(void *arg)
 
 static void waiting_for_oneself(void **state)
 {
-    hf_request request = waiting_request("self");
+    hf_acquire_request request = waiting_request("self");
     struct attempt helper = { .lease = NULL };
     hf_store *store, *second;
     hf_lease *none = NULL;
@@ -237,11 +238,11 @@ static void waiting_for_oneself(void **state)
     give(helper.lease);
 
     /* A lease for another thread to release is not ours. */
-    request.flags = HF_NO_SESSION;
+    request.flags = HF_FLAG_NO_DEADLOCK_CHECK;
     request.wait_ms = HF_FOREVER;
     helper.lease = take(store, &request);
     CHECK(pthread_create(&helper.thread, NULL, release_later, &helper) == 0);
-    request.flags = HF_STRICT; /* where it is seen: in the store */
+    request.flags = HF_FLAG_STRICT; /* where it is seen: in the store */
     give(take(store, &request));
     CHECK(pthread_join(helper.thread, NULL) == 0);
     close_store(second);

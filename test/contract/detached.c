@@ -6,43 +6,43 @@
 
 #define LONG_MS (10 * 60 * 1000)
 
-static hf_request detached_request(int64_t ttl_ms)
+static hf_acquire_request detached_request(int64_t ttl_ms)
 {
-    hf_request request = mutex_request("away");
+    hf_acquire_request request = mutex_request("away");
 
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     request.ttl_ms = ttl_ms;
     return request;
 }
 
 static hf_status adopt(hf_store *store, const char *name, const char *handle, hf_lease **ret_lease)
 {
-    return hf_adopt(store, name, strlen(name), handle, 0, 0, ret_lease, &contract_error);
+    return hf_lease_adopt(store, name, strlen(name), handle, 0, 0, ret_lease, &contract_error);
 }
 
 static void outlives_its_store(void **state)
 {
-    hf_request request = detached_request(LONG_MS), try = mutex_request("away");
+    hf_acquire_request request = detached_request(LONG_MS), try = mutex_request("away");
     hf_store *store;
     hf_lease *lease, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     uint64_t token;
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
     store = open_store();
     lease = take(store, &request);
-    token = hf_token(lease);
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
-    CHECK(strlen(handle) > 0 && strlen(handle) < HF_HANDLE_MAX);
+    token = hf_lease_token(lease);
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
+    CHECK(strlen(handle) > 0 && strlen(handle) < HF_LEASE_TEXT_MAX);
     EXPECT(HF_OK, hf_close(store, 0)); /* a detached lease does not keep it open */
 
     store = open_store();
     EXPECT(HF_BUSY, probe(store, &try));
     EXPECT(HF_OK, adopt(store, "away", handle, &adopted));
-    CHECK(hf_token(adopted) == token);
+    CHECK(hf_lease_token(adopted) == token);
     CHECK(hf_lease_state(adopted) == HF_STATE_HELD);
-    CHECK(hf_remaining_ms(adopted) > 0 && hf_remaining_ms(adopted) <= LONG_MS);
+    CHECK(hf_lease_remaining_ms(adopted) > 0 && hf_lease_remaining_ms(adopted) <= LONG_MS);
     give(adopted);
     EXPECT(HF_OK, probe(store, &try));
     adopted = NULL;
@@ -53,10 +53,10 @@ static void outlives_its_store(void **state)
 
 static void given_to_a_peer(void **state)
 {
-    hf_request request = detached_request(LONG_MS), try = mutex_request("away");
+    hf_acquire_request request = detached_request(LONG_MS), try = mutex_request("away");
     hf_store *store;
     hf_lease *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     struct peer peer;
 
     (void)state;
@@ -81,7 +81,7 @@ static void given_to_a_peer(void **state)
 
 static void is_shown_as_detached(void **state)
 {
-    hf_request request = detached_request(LONG_MS);
+    hf_acquire_request request = detached_request(LONG_MS);
     hf_store *store;
     hf_lease *lease;
     hf_view *view = NULL;
@@ -91,7 +91,7 @@ static void is_shown_as_detached(void **state)
     store = open_store();
     request.label = "from a script";
     lease = take(store, &request);
-    EXPECT(HF_OK, hf_inspect(store, "away", 4, 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, "away", 4, 0, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].holder_count == 1);
     CHECK(view->entries[0].holders[0].detached == 1);
     CHECK(view->entries[0].holders[0].ttl_ms > 0);
@@ -103,19 +103,19 @@ static void is_shown_as_detached(void **state)
 
 static void ends_with_its_ttl(void **state)
 {
-    hf_request request = detached_request(1000), wait = waiting_request("away");
+    hf_acquire_request request = detached_request(1000), wait = waiting_request("away");
     hf_store *store;
     hf_lease *lease, *next, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     int64_t begin_ms;
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
     store = open_store();
-    request.flags |= HF_NO_RENEW;
+    request.flags |= HF_FLAG_NO_RENEW;
     begin_ms = now_ms();
     lease = take_short(store, &request);
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
     next = take(store, &wait);
     CHECK(now_ms() - begin_ms >= 1000);
     EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
@@ -128,17 +128,17 @@ static void ends_with_its_ttl(void **state)
 /* Expired is expired, also if nobody has come to take it yet: adopting never re-creates. */
 static void expired_is_not_adopted(void **state)
 {
-    hf_request request = detached_request(1000);
+    hf_acquire_request request = detached_request(1000);
     hf_store *store;
     hf_lease *lease, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     NEEDS(HF_CAP_DETACHED | HF_CAP_INSPECT);
     store = open_store();
-    request.flags |= HF_NO_RENEW;
+    request.flags |= HF_FLAG_NO_RENEW;
     lease = take(store, &request);
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
     AWAIT(count_holders(store, "away") == 0);
     EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
     CHECK(adopted == NULL && count_holders(store, "away") == 0);
@@ -149,17 +149,17 @@ static void expired_is_not_adopted(void **state)
 /* Who is alive keeps what is his: only a detached lease can be taken over. */
 static void only_detached_is_adopted(void **state)
 {
-    hf_request request = mutex_request("here");
+    hf_acquire_request request = mutex_request("here");
     hf_store *store, *second;
     hf_lease *lease, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
     store = open_store();
     second = open_store();
     lease = take(store, &request);
-    if (hf_lease_handle(lease, handle) == HF_OK) {
+    if (hf_lease_export(lease, handle) == HF_OK) {
         EXPECT(HF_NOT_FOUND, adopt(second, "here", handle, &adopted));
         CHECK(adopted == NULL);
     }
@@ -172,22 +172,23 @@ static void only_detached_is_adopted(void **state)
 
 static void adopting_renews(void **state)
 {
-    hf_request request = detached_request(LONG_MS);
+    hf_acquire_request request = detached_request(LONG_MS);
     hf_store *store;
     hf_lease *lease, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
     store = open_store();
     lease = take(store, &request);
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
     EXPECT(HF_OK, hf_close(store, 0));
     store = open_store();
-    EXPECT(HF_OK, hf_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
-    CHECK(hf_remaining_ms(adopted) > 2 * LONG_MS);
+    EXPECT(HF_OK,
+           hf_lease_adopt(store, "away", 4, handle, 3 * LONG_MS, 1, &adopted, &contract_error));
+    CHECK(hf_lease_remaining_ms(adopted) > 2 * LONG_MS);
     EXPECT(HF_OK, hf_renew(adopted, LONG_MS, &contract_error));
-    CHECK(hf_remaining_ms(adopted) <= LONG_MS);
+    CHECK(hf_lease_remaining_ms(adopted) <= LONG_MS);
     give(adopted);
     close_store(store);
 }
@@ -202,10 +203,10 @@ static void not_a_handle(void **state)
         "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-1",
         "0000000000000000000000000000000000000000000000000000000000000000000000000000-1"
     };
-    hf_request request = detached_request(LONG_MS);
+    hf_acquire_request request = detached_request(LONG_MS);
     hf_store *store;
     hf_lease *lease, *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
@@ -215,7 +216,7 @@ static void not_a_handle(void **state)
     EXPECT(HF_INVALID, adopt(store, "away", NULL, &adopted));
 
     lease = take(store, &request);
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
     EXPECT(HF_NOT_FOUND, adopt(store, "elsewhere", handle, &adopted));
     handle[0] = handle[0] == 'a' ? 'b' : 'a'; /* somebody guesses */
     EXPECT(HF_NOT_FOUND, adopt(store, "away", handle, &adopted));
@@ -228,16 +229,16 @@ static void not_a_handle(void **state)
 /* Who waits gets it when the adopter releases. */
 static void adopter_hands_off(void **state)
 {
-    hf_request request = detached_request(LONG_MS), wait = waiting_request("away");
+    hf_acquire_request request = detached_request(LONG_MS), wait = waiting_request("away");
     struct attempt attempt;
     hf_store *store, *second;
     hf_lease *adopted = NULL;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     NEEDS(HF_CAP_DETACHED);
     store = open_store();
-    EXPECT(HF_OK, hf_lease_handle(take(store, &request), handle));
+    EXPECT(HF_OK, hf_lease_export(take(store, &request), handle));
     EXPECT(HF_OK, hf_close(store, 0));
     store = open_store();
     second = open_store();

@@ -68,8 +68,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     proxy_heal(proxy);
-    (void)hf_close(through, HF_CLOSE_RELEASE);
-    (void)hf_close(direct, HF_CLOSE_RELEASE);
+    (void)hf_close(through, HF_CLOSE_FLAG_RELEASE);
+    (void)hf_close(direct, HF_CLOSE_FLAG_RELEASE);
     proxy_stop(proxy);
     return contract_teardown(state);
 }
@@ -157,11 +157,11 @@ static void is_doubtful(struct call *call, const char *name, void (*prepare)(str
 
 static void set_gate(struct call *call)
 {
-    hf_status status = hf_latch_remove(direct, "gate", 0, &contract_error);
+    hf_status status = hf_latch_delete(direct, "gate", 0, &contract_error);
 
     (void)call;
     CHECK(status == HF_OK || status == HF_NOT_FOUND);
-    EXPECT(HF_OK, hf_latch_set(direct, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(direct, "gate", 0, 1, &contract_error));
 }
 
 static hf_status count_down(struct call *call)
@@ -176,7 +176,7 @@ static void a_count(void **state)
 
     (void)state;
     is_doubtful(&call, "gate", set_gate);
-    EXPECT(HF_OK, hf_latch_look(direct, "gate", 0, NULL, &left, &contract_error));
+    EXPECT(HF_OK, hf_latch_get(direct, "gate", 0, NULL, &left, &contract_error));
     CHECK(left == 0);
 }
 
@@ -241,11 +241,11 @@ static void giving_up(void **state)
 
 static void begin_job(struct call *call)
 {
-    hf_request request = waiting_request("job");
+    hf_acquire_request request = waiting_request("job");
 
     if (call->lease) {
         give(call->lease);
-        EXPECT(HF_OK, hf_once_forget(direct, "job", 0, &contract_error));
+        EXPECT(HF_OK, hf_once_delete(direct, "job", 0, &contract_error));
     }
     EXPECT(HF_OK, hf_once_begin(through, &request, 0, &call->lease, NULL, &contract_error));
     CHECK(call->lease);
@@ -253,7 +253,7 @@ static void begin_job(struct call *call)
 
 static hf_status job_done(struct call *call)
 {
-    return hf_once_done(call->lease, &call->err);
+    return hf_once_finish(call->lease, &call->err);
 }
 
 static void a_mark(void **state)
@@ -263,22 +263,22 @@ static void a_mark(void **state)
 
     (void)state;
     is_doubtful(&call, "job", begin_job);
-    EXPECT(HF_OK, hf_once_look(direct, "job", 0, &done, NULL, &contract_error));
+    EXPECT(HF_OK, hf_once_get(direct, "job", 0, &done, NULL, &contract_error));
     CHECK(done);
 }
 
 static void lead(struct call *call)
 {
-    hf_request request = waiting_request("chair");
+    hf_acquire_request request = waiting_request("chair");
 
     if (!call->lease)
         call->lease = take(through, &request);
-    EXPECT(HF_OK, hf_election_proclaim(call->lease, "-", 1, &contract_error));
+    EXPECT(HF_OK, hf_election_set(call->lease, "-", 1, &contract_error));
 }
 
 static hf_status proclaim(struct call *call)
 {
-    return hf_election_proclaim(call->lease, "ada", 3, &call->err);
+    return hf_election_set(call->lease, "ada", 3, &call->err);
 }
 
 static void a_word(void **state)
@@ -288,7 +288,7 @@ static void a_word(void **state)
 
     (void)state;
     is_doubtful(&call, "chair", lead);
-    EXPECT(HF_OK, hf_election_observe(direct, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
+    EXPECT(HF_OK, hf_election_wait(direct, "chair", 0, NULL, 0, NULL, &seen, &contract_error));
     CHECK(strcmp(seen->value, "ada") == 0);
     hf_leader_free(seen);
 }
@@ -342,7 +342,7 @@ static void what_once_says(void **state)
             CHECK(!strstr(said, "there is no mark"));
             return;
         }
-        EXPECT(HF_OK, hf_once_forget(direct, "night", 0, &contract_error));
+        EXPECT(HF_OK, hf_once_delete(direct, "night", 0, &contract_error));
     }
     FAIL("the line was never cut in time");
 }

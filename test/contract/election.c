@@ -6,7 +6,7 @@
 
 static hf_status campaign(hf_store *store, const char *value, hf_lease **ret_leader)
 {
-    hf_request request = waiting_request("chair");
+    hf_acquire_request request = waiting_request("chair");
 
     request.label = value;
     return hf_election_campaign(store, &request, value, strlen(value), ret_leader, &contract_error);
@@ -24,7 +24,7 @@ static hf_lease *lead(hf_store *store, const char *value)
 static hf_status observe(hf_store *store, const hf_leader *last, int64_t wait_ms,
                          hf_leader **ret_leader)
 {
-    return hf_election_observe(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
+    return hf_election_wait(store, "chair", 5, last, wait_ms, NULL, ret_leader, &contract_error);
 }
 
 /* What is seen next after *seen, which it becomes. value NULL: nobody leads. */
@@ -42,7 +42,7 @@ static void sees(hf_store *store, hf_leader **seen, const char *value)
 
 static void needs_cells(void **state)
 {
-    hf_request request = mutex_request("chair");
+    hf_acquire_request request = mutex_request("chair");
     hf_store *store = open_store();
     hf_leader *seen = NULL;
     hf_lease *leader;
@@ -52,7 +52,7 @@ static void needs_cells(void **state)
         EXPECT(HF_UNSUPPORTED, campaign(store, "x", &leader));
         EXPECT(HF_UNSUPPORTED, observe(store, NULL, 0, &seen));
         leader = take(store, &request);
-        EXPECT(HF_UNSUPPORTED, hf_election_proclaim(leader, "x", 1, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_election_set(leader, "x", 1, &contract_error));
         give(leader);
         close_store(store);
         return;
@@ -61,7 +61,7 @@ static void needs_cells(void **state)
     EXPECT(HF_INVALID, hf_election_campaign(store, &request, NULL, 1, &leader, &contract_error));
     EXPECT(HF_INVALID, hf_election_campaign(store, &request, "x", HF_ELECTION_MAX + 1, &leader,
                                             &contract_error));
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     EXPECT(HF_INVALID, hf_election_campaign(store, &request, "x", 1, &leader, &contract_error));
     EXPECT(HF_INVALID, observe(store, NULL, -7, &seen));
     sees(store, &seen, NULL);
@@ -83,15 +83,15 @@ static void observers_follow(void **state)
     other = open_store();
     leader = lead(store, "ada");
     sees(other, &seen, "ada");
-    CHECK(seen->token == hf_token(leader) && strcmp(seen->label, "ada") == 0);
+    CHECK(seen->token == hf_lease_token(leader) && strcmp(seen->label, "ada") == 0);
     EXPECT(HF_TIMEOUT, observe(other, seen, 0, &(hf_leader *){ NULL }));
-    EXPECT(HF_OK, hf_election_proclaim(leader, "ada again", 9, &contract_error));
+    EXPECT(HF_OK, hf_election_set(leader, "ada again", 9, &contract_error));
     sees(other, &seen, "ada again");
-    EXPECT(HF_OK, hf_election_proclaim(leader, "", 0, &contract_error));
+    EXPECT(HF_OK, hf_election_set(leader, "", 0, &contract_error));
     sees(other, &seen, ""); /* it leads, and has nothing to say */
     EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
     sees(other, &seen, NULL);
-    EXPECT(HF_INVALID, hf_election_proclaim(leader, "x", 1, &contract_error));
+    EXPECT(HF_INVALID, hf_election_set(leader, "x", 1, &contract_error));
     leader = lead(other, "bob");
     sees(store, &seen, "bob");
     give(leader); /* without a word */
@@ -118,8 +118,8 @@ static void *watch(void *arg)
     hf_leader *next = NULL;
 
     observer->tid = thread_id();
-    observer->status = hf_election_observe(observer->store, "chair", 0, observer->seen, HF_FOREVER,
-                                           observer->cancel, &next, &contract_error);
+    observer->status = hf_election_wait(observer->store, "chair", 0, observer->seen, HF_FOREVER,
+                                        observer->cancel, &next, &contract_error);
     observer->ended = true;
     hf_leader_free(observer->seen);
     observer->seen = next;
@@ -151,13 +151,13 @@ static void waiting_observers_are_told(void **state)
     EXPECT(HF_OK, observer.status);
     CHECK(observer.seen->leads && strcmp(observer.seen->value, "ada") == 0);
 
-    CHECK(hf_cancel_new(&observer.cancel) == HF_OK);
+    CHECK(hf_cancel_open(&observer.cancel) == HF_OK);
     begin_to_watch(&observer);
     CHECK(!observer.ended);
     CHECK(hf_cancel_fire(observer.cancel) == HF_OK);
     CHECK(pthread_join(observer.thread, NULL) == 0);
     EXPECT(HF_CANCELLED, observer.status);
-    CHECK(hf_cancel_free(observer.cancel) == HF_OK);
+    CHECK(hf_cancel_close(observer.cancel) == HF_OK);
     EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
     close_store(observer.store);
     close_store(store);
@@ -174,12 +174,12 @@ static void a_former_leader_covers_nothing(void **state)
     store = open_store();
     other = open_store();
     former = lead(store, "ada");
-    EXPECT(HF_OK, hf_break(other, "chair", 0, hf_token(former), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(other, "chair", 0, hf_lease_token(former), &contract_error));
     await_lost(former);
-    EXPECT(HF_LOST, hf_election_proclaim(former, "ada, late", 9, &contract_error));
+    EXPECT(HF_LOST, hf_election_set(former, "ada, late", 9, &contract_error));
     leader = lead(other, "bob");
     EXPECT(has(HF_CAP_TOKEN) ? HF_FENCED : HF_LOST,
-           hf_election_proclaim(former, "ada, later", 10, &contract_error));
+           hf_election_set(former, "ada, later", 10, &contract_error));
     EXPECT(HF_LOST, hf_election_resign(former, &contract_error));
     sees(store, &seen, "bob");
     EXPECT(HF_OK, hf_election_resign(leader, &contract_error));
@@ -201,16 +201,15 @@ struct candidate {
 static void *stand_for_it(void *arg)
 {
     struct candidate *candidate = arg;
-    hf_request request = waiting_request("chair");
+    hf_acquire_request request = waiting_request("chair");
 
     for (int i = 0; i < TERMS; i++) {
         hf_leader *seen = NULL;
         hf_lease *leader = NULL;
 
         if (hf_election_campaign(candidate->store, &request, "x", 1, &leader, NULL) != HF_OK ||
-            hf_election_observe(candidate->other, "chair", 0, NULL, 0, NULL, &seen, NULL) !=
-                HF_OK ||
-            !seen->leads || seen->token != hf_token(leader))
+            hf_election_wait(candidate->other, "chair", 0, NULL, 0, NULL, &seen, NULL) != HF_OK ||
+            !seen->leads || seen->token != hf_lease_token(leader))
             candidate->unseen++;
         hf_leader_free(seen);
         if (leader)

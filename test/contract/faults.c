@@ -25,23 +25,23 @@ static const char *server(void)
     return name;
 }
 
-static hf_request ttl_request(const char *name, int64_t ttl_ms)
+static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms)
 {
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
 
     request.ttl_ms = ttl_ms;
     return request;
 }
 
 /* A mutex whose ttl does not end while we look: who is to have it, somebody must give it back. */
-static hf_request long_request(const char *name)
+static hf_acquire_request long_request(const char *name)
 {
     return ttl_request(name, 10 * LIMIT_MS);
 }
 
 static void check_given_back(hf_store *store, const char *name)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
 
     EXPECT(HF_OK, probe(store, &request));
 }
@@ -49,7 +49,7 @@ static void check_given_back(hf_store *store, const char *name)
 static void request_is_lost(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
 
     (void)state;
@@ -65,7 +65,7 @@ static void request_is_lost(void **state)
 static void reply_is_lost(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
 
     (void)state;
@@ -83,7 +83,7 @@ static void reply_is_lost(void **state)
 static void several_and_lost_replies(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request requests[3] = { long_request("a"), long_request("b"), long_request("c") };
+    hf_acquire_request requests[3] = { long_request("a"), long_request("b"), long_request("c") };
 
     (void)state;
     for (unsigned lost = 1; lost <= 3; lost += 2) {
@@ -107,7 +107,7 @@ static void several_and_lost_replies(void **state)
 static void reply_is_late(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
 
     (void)state;
@@ -127,7 +127,7 @@ static void reply_is_late(void **state)
 static void request_is_late(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
     unsigned long acquires;
 
@@ -144,7 +144,7 @@ static void request_is_late(void **state)
 static void messages_come_twice(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease;
 
     (void)state;
@@ -166,7 +166,7 @@ static void messages_come_twice(void **state)
 static void grant_message_is_lost(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job"), wait = long_request("job");
+    hf_acquire_request request = long_request("job"), wait = long_request("job");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
 
@@ -187,7 +187,7 @@ static void grant_message_is_lost(void **state)
 static void release_is_unknown(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease;
 
     (void)state;
@@ -206,14 +206,14 @@ static void release_is_unknown(void **state)
 static void cancel_is_unknown(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job"), wait = long_request("job");
+    hf_acquire_request request = long_request("job"), wait = long_request("job");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     hf_status status;
 
     (void)state;
-    EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
-    wait.flags = HF_STRICT;
+    EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
+    wait.flags = HF_FLAG_STRICT;
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "job") == 1);
@@ -221,7 +221,7 @@ static void cancel_is_unknown(void **state)
     EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
     status = attempt_join(&attempt);
     CHECK(status == HF_UNKNOWN || status == HF_CANCELLED);
-    EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+    EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     AWAIT(count_waiters(store, "job") == 0);
     give(lease);
     check_given_back(store, "job");
@@ -233,7 +233,7 @@ static void cancel_is_unknown(void **state)
 static void deadline_before_the_answer(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
     hf_status status;
 
@@ -252,15 +252,16 @@ static void deadline_before_the_answer(void **state)
 static void line_is_cut(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = NULL;
     hf_view *view = NULL;
 
     (void)state;
     mem_cut(server(), true);
     EXPECT(HF_UNAVAILABLE, hf_acquire(store, &request, &lease, &contract_error));
-    EXPECT(HF_UNAVAILABLE, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
-    EXPECT(HF_UNAVAILABLE, hf_break(store, "job", 3, 1, &contract_error));
+    EXPECT(HF_UNAVAILABLE,
+           hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
+    EXPECT(HF_UNAVAILABLE, hf_lease_break(store, "job", 3, 1, &contract_error));
     CHECK(lease == NULL && view == NULL);
     mem_heal(server());
     EXPECT(HF_OK, probe(store, &request));
@@ -270,13 +271,13 @@ static void line_is_cut(void **state)
 static void line_is_cut_while_waiting(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job"), wait = long_request("job");
+    hf_acquire_request request = long_request("job"), wait = long_request("job");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     hf_status status;
 
     (void)state;
-    wait.flags = HF_STRICT;
+    wait.flags = HF_FLAG_STRICT;
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "job") == 1);
@@ -294,14 +295,14 @@ static void line_is_cut_while_waiting(void **state)
 static void at_risk_and_back(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 12000);
+    hf_acquire_request request = ttl_request("job", 12000);
     hf_lease *lease = take(store, &request);
 
     (void)state;
     mem_cut(server(), true);
     EXPECT(HF_UNAVAILABLE, hf_renew(lease, 0, &contract_error));
     CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK);
-    CHECK(hf_remaining_ms(lease) > 0);
+    CHECK(hf_lease_remaining_ms(lease) > 0);
     mem_heal(server());
     AWAIT(hf_lease_state(lease) != HF_STATE_AT_RISK);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
@@ -312,7 +313,7 @@ static void at_risk_and_back(void **state)
 static void at_risk_by_itself(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 6000);
+    hf_acquire_request request = ttl_request("job", 6000);
     hf_lease *lease = take(store, &request);
 
     (void)state;
@@ -332,7 +333,7 @@ static void at_risk_by_itself(void **state)
 static void lost_while_renewing(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 3000);
+    hf_acquire_request request = ttl_request("job", 3000);
     hf_lease *lease;
 
     (void)state;
@@ -340,7 +341,7 @@ static void lost_while_renewing(void **state)
     lease = take(store, &request);
     await_lost(lease);
     CHECK(mem_count(server(), MEM_RENEW) >= 1);
-    CHECK(hf_remaining_ms(lease) == 0);
+    CHECK(hf_lease_remaining_ms(lease) == 0);
     nap_ms(3000);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
@@ -367,7 +368,7 @@ static void *renew_once(void *arg)
 static void yes_comes_after_the_loss(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     struct renewer renewer = { .lease = take(store, &request) };
     pthread_t thread;
 
@@ -375,12 +376,12 @@ static void yes_comes_after_the_loss(void **state)
     mem_fault(server(), MEM_DELAY_REPLY, MEM_RENEW, 1, CALL_MS * 2 / 3);
     CHECK(pthread_create(&thread, NULL, renew_once, &renewer) == 0);
     AWAIT(mem_count(server(), MEM_RENEW) == 1);
-    EXPECT(HF_OK, hf_break(second, "job", 3, hf_token(renewer.lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(second, "job", 3, hf_lease_token(renewer.lease), &contract_error));
     CHECK(pthread_join(thread, NULL) == 0);
     await_lost(renewer.lease);
     CHECK(renewer.status == HF_LOST || renewer.status == HF_OK || renewer.status == HF_UNKNOWN);
     EXPECT(HF_LOST, hf_renew(renewer.lease, 0, &contract_error));
-    CHECK(hf_remaining_ms(renewer.lease) == 0);
+    CHECK(hf_lease_remaining_ms(renewer.lease) == 0);
     EXPECT(HF_LOST, hf_release(renewer.lease, &contract_error));
     check_given_back(store, "job");
     close_store(second);
@@ -390,14 +391,14 @@ static void yes_comes_after_the_loss(void **state)
 static void server_forgets(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = ttl_request("job", 3000);
+    hf_acquire_request request = ttl_request("job", 3000);
     hf_lease *lease = take(store, &request), *next;
 
     (void)state;
     mem_forget(server());
     await_lost(lease); /* the next renewal learns it */
     next = take(store, &request);
-    CHECK(hf_token(next) > hf_token(lease));
+    CHECK(hf_lease_token(next) > hf_lease_token(lease));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(hf_lease_state(next) == HF_STATE_HELD);
     give(next);
@@ -407,12 +408,12 @@ static void server_forgets(void **state)
 static void tokens_run_out(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = long_request("job"), wait = long_request("job");
+    hf_acquire_request request = long_request("job"), wait = long_request("job");
     hf_lease *lease = take(store, &request), *none = NULL;
     struct attempt attempt;
 
     (void)state;
-    wait.flags = HF_STRICT;
+    wait.flags = HF_FLAG_STRICT;
     wait.wait_ms = LIMIT_MS;
     attempt_start(&attempt, store, &wait);
     AWAIT(count_waiters(store, "job") == 1);
@@ -435,7 +436,7 @@ static void renewals_are_batched(void **state)
 
     (void)state;
     for (int i = 0; i < FLOCK; i++) {
-        hf_request request = ttl_request(name, 6000);
+        hf_acquire_request request = ttl_request(name, 6000);
 
         snprintf(name, sizeof name, "flock-%d", i);
         leases[i] = take(store, &request);
@@ -451,14 +452,14 @@ static void renewals_are_batched(void **state)
 static void close_on_a_dead_line(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = long_request("job");
+    hf_acquire_request request = long_request("job");
     hf_lease *lease = take(store, &request);
     hf_status status;
 
     (void)state;
     mem_cut(server(), true);
     EXPECT(HF_IN_USE, hf_close(store, 0));
-    status = hf_close(store, HF_CLOSE_RELEASE); /* comes back, whatever it says */
+    status = hf_close(store, HF_CLOSE_FLAG_RELEASE); /* comes back, whatever it says */
     CHECK(status == HF_OK || status == HF_UNAVAILABLE || status == HF_UNKNOWN);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
@@ -485,23 +486,23 @@ static void *sail(void *arg)
 {
     struct sailor *sailor = arg;
     struct storm *storm = sailor->storm;
-    hf_request request = long_request("storm");
+    hf_acquire_request request = long_request("storm");
 
     request.wait_ms = 3000;
     for (int i = 0; i < 40; i++) {
         hf_lease *lease = NULL;
         hf_status status;
 
-        request.flags = (i + sailor->number) % 2 ? HF_STRICT : 0;
+        request.flags = (i + sailor->number) % 2 ? HF_FLAG_STRICT : 0;
         status = hf_acquire(storm->stores[sailor->number % 2], &request, &lease, &contract_error);
         if (status != HF_OK) {
             CHECK(status == HF_UNKNOWN || status == HF_TIMEOUT);
             continue;
         }
-        if (hf_remaining_ms(lease) > 5000) { /* else it may end any moment, rightly */
+        if (hf_lease_remaining_ms(lease) > 5000) { /* else it may end any moment, rightly */
             CHECK(atomic_fetch_add(&storm->inside, 1) == 0);
-            CHECK(hf_token(lease) > storm->last_token);
-            storm->last_token = hf_token(lease);
+            CHECK(hf_lease_token(lease) > storm->last_token);
+            storm->last_token = hf_lease_token(lease);
             atomic_fetch_add(&storm->granted, 1);
             CHECK(atomic_fetch_sub(&storm->inside, 1) == 1);
         }

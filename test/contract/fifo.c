@@ -9,12 +9,12 @@
 /* A peer begins to wait for "turn"; returns when he stands in the queue. */
 static void queue_peer(hf_store *store, struct peer *peer, int lease, size_t position)
 {
-    hf_request request = waiting_request("turn");
+    hf_acquire_request request = waiting_request("turn");
     char label[32];
 
     snprintf(label, sizeof label, "peer-%zu", position);
     request.label = label;
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     peer_begin(peer, lease, &request);
     AWAIT(count_waiters(store, "turn") == position);
 }
@@ -24,14 +24,14 @@ static void peers_in_order(void **state)
     struct peer peers[PEERS];
     uint64_t token, last_token;
     hf_store *store;
-    hf_request request = mutex_request("turn");
+    hf_acquire_request request = mutex_request("turn");
     hf_lease *lease;
 
     (void)state;
     NEEDS(HF_CAP_FIFO | HF_CAP_WAITERS | HF_CAP_TOKEN);
     store = open_store();
     lease = take(store, &request);
-    last_token = hf_token(lease);
+    last_token = hf_lease_token(lease);
     for (int i = 0; i < PEERS; i++)
         peer_start(&peers[i]);
     for (int i = 0; i < 2 * PEERS; i++) /* each stands there twice */
@@ -51,10 +51,10 @@ static void peers_in_order(void **state)
     close_store(store);
 }
 
-/* With HF_STRICT a thread of the holder's process has no advantage over a peer. */
+/* With HF_FLAG_STRICT a thread of the holder's process has no advantage over a peer. */
 static void strict_over_peers_and_threads(void **state)
 {
-    hf_request request = mutex_request("turn");
+    hf_acquire_request request = mutex_request("turn");
     struct attempt attempt;
     struct peer peer;
     hf_store *store;
@@ -64,7 +64,7 @@ static void strict_over_peers_and_threads(void **state)
     NEEDS(HF_CAP_FIFO | HF_CAP_WAITERS);
     store = open_store();
     peer_start(&peer);
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     lease = take(store, &request);
     queue_peer(store, &peer, 0, 1);
     request.wait_ms = LIMIT_MS;
@@ -87,7 +87,7 @@ static void strict_over_peers_and_threads(void **state)
 
 static void threads_in_order(void **state)
 {
-    hf_request request = mutex_request("turn");
+    hf_acquire_request request = mutex_request("turn");
     struct attempt attempts[6];
     hf_store *store;
     hf_lease *lease;
@@ -115,7 +115,7 @@ static void threads_in_order(void **state)
  * the lock changes hands. */
 static void try_does_not_overtake(void **state)
 {
-    hf_request request = mutex_request("turn"), shared;
+    hf_acquire_request request = mutex_request("turn"), shared;
     struct attempt attempt;
     hf_store *store;
     hf_lease *lease;
@@ -123,9 +123,9 @@ static void try_does_not_overtake(void **state)
     (void)state;
     NEEDS(HF_CAP_FIFO | HF_CAP_SHARED | HF_CAP_WAITERS);
     store = open_store();
-    request.kind = HF_EXCLUSIVE;
+    request.kind = HF_KIND_EXCLUSIVE;
     shared = request;
-    shared.kind = HF_SHARED;
+    shared.kind = HF_KIND_SHARED;
     lease = take(store, &shared);
     request.wait_ms = LIMIT_MS;
     attempt_start(&attempt, store, &request);
@@ -140,7 +140,7 @@ static void try_does_not_overtake(void **state)
 
 static void those_who_leave_are_skipped(void **state)
 {
-    hf_request request = mutex_request("turn");
+    hf_acquire_request request = mutex_request("turn");
     struct peer peers[3];
     hf_store *store;
     hf_lease *lease;

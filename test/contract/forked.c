@@ -58,10 +58,10 @@ struct handles {
 
 static void touch_everything(const struct handles *h)
 {
-    hf_request request = mutex_request("fork");
+    hf_acquire_request request = mutex_request("fork");
     hf_store_info store_info = { .size = sizeof store_info };
     hf_lease_info lease_info = { .size = sizeof lease_info };
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease = NULL;
     hf_view *view = NULL;
     uint64_t seq = 0;
@@ -73,37 +73,37 @@ static void touch_everything(const struct handles *h)
     STEP(hf_release_async(h->lease, (hf_done_fn *)abort, NULL, NULL) == HF_FORKED);
     STEP(hf_renew(h->lease, 0, NULL) == HF_FORKED);
     STEP(hf_lease_get(h->lease, &lease_info) == HF_FORKED);
-    STEP(hf_lease_handle(h->lease, handle) == HF_FORKED);
+    STEP(hf_lease_export(h->lease, handle) == HF_FORKED);
     STEP(hf_lease_state(h->lease) == HF_STATE_LOST);
-    STEP(hf_remaining_ms(h->lease) == 0);
-    STEP(hf_token(h->lease) == 0);
+    STEP(hf_lease_remaining_ms(h->lease) == 0);
+    STEP(hf_lease_token(h->lease) == 0);
     STEP(hf_lease_fd(h->lease) == -1);
     STEP(hf_acquire(h->store, &request, &lease, NULL) == HF_FORKED);
     STEP(hf_acquire_async(h->store, &request, (hf_done_fn *)abort, NULL, NULL, NULL) == HF_FORKED);
-    STEP(hf_inspect(h->store, NULL, 0, HF_INSPECT_GLOB, &view, NULL) == HF_FORKED);
-    STEP(hf_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
-    STEP(hf_wait_change(h->store, &seq, 0, NULL, NULL) == HF_FORKED);
-    STEP(hf_info(h->store, &store_info) == HF_FORKED);
-    STEP(hf_process(h->store) == HF_FORKED);
-    STEP(hf_fd(h->store) == -1);
+    STEP(hf_store_inspect(h->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL) == HF_FORKED);
+    STEP(hf_lease_break(h->store, "fork", 4, 1, NULL) == HF_FORKED);
+    STEP(hf_store_wait(h->store, &seq, 0, NULL, NULL) == HF_FORKED);
+    STEP(hf_store_get(h->store, &store_info) == HF_FORKED);
+    STEP(hf_store_process(h->store) == HF_FORKED);
+    STEP(hf_store_fd(h->store) == -1);
     STEP(hf_close(h->store, 0) == HF_FORKED);
-    STEP(hf_close(h->store, HF_CLOSE_RELEASE) == HF_FORKED);
+    STEP(hf_close(h->store, HF_CLOSE_FLAG_RELEASE) == HF_FORKED);
     STEP(hf_cancel_fire(h->cancel) == HF_FORKED);
-    STEP(hf_cancel_free(h->cancel) == HF_FORKED);
+    STEP(hf_cancel_close(h->cancel) == HF_FORKED);
     STEP(lease == NULL && view == NULL);
 }
 
 static void child_frees_nothing(void **state)
 {
     struct handles h = { .store = open_store() };
-    hf_request request = mutex_request("fork");
+    hf_acquire_request request = mutex_request("fork");
     struct peer peer;
     pid_t pid;
 
     (void)state;
     peer_start(&peer);
     h.lease = take(h.store, &request);
-    EXPECT(HF_OK, hf_cancel_new(&h.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&h.cancel));
     pid = fork();
     if (pid == 0) {
         touch_everything(&h);
@@ -112,7 +112,7 @@ static void child_frees_nothing(void **state)
     await_child(pid);
     CHECK(hf_lease_state(h.lease) == HF_STATE_HELD);
     EXPECT(HF_BUSY, peer_acquire(&peer, 0, &request));
-    EXPECT(HF_OK, hf_cancel_free(h.cancel));
+    EXPECT(HF_OK, hf_cancel_close(h.cancel));
     give(h.lease);
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
     peer_stop(&peer);
@@ -121,7 +121,7 @@ static void child_frees_nothing(void **state)
 
 static void use_own_store(const char *url)
 {
-    hf_request held = mutex_request("fork"), free_name = mutex_request("child");
+    hf_acquire_request held = mutex_request("fork"), free_name = mutex_request("child");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
 
@@ -137,7 +137,7 @@ static void use_own_store(const char *url)
 static void child_opens_its_own(void **state)
 {
     hf_store *store;
-    hf_request request = mutex_request("fork");
+    hf_acquire_request request = mutex_request("fork");
     hf_lease *lease;
     pid_t pid;
 
@@ -162,7 +162,7 @@ static void child_opens_its_own(void **state)
 static void child_keeps_nothing(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("fork");
+    hf_acquire_request request = mutex_request("fork");
     hf_lease *lease = take(store, &request);
     struct peer peer;
     int fds[2];
@@ -192,7 +192,7 @@ static void child_keeps_nothing(void **state)
 static void *work(void *arg)
 {
     hf_store *store = *(hf_store **)arg;
-    hf_request request = waiting_request("fork");
+    hf_acquire_request request = waiting_request("fork");
 
     for (int i = 0; i < 300; i++)
         give(take(store, &request));
@@ -202,12 +202,12 @@ static void *work(void *arg)
 static void forks_under_load(void **state)
 {
     struct handles h = { .store = open_store() };
-    hf_request request = mutex_request("other");
+    hf_acquire_request request = mutex_request("other");
     pthread_t threads[2];
 
     (void)state;
     h.lease = take(h.store, &request);
-    EXPECT(HF_OK, hf_cancel_new(&h.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&h.cancel));
     for (int i = 0; i < 2; i++)
         CHECK(pthread_create(&threads[i], NULL, work, &h.store) == 0);
     for (int i = 0; i < 20; i++) {
@@ -221,7 +221,7 @@ static void forks_under_load(void **state)
     }
     for (int i = 0; i < 2; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    EXPECT(HF_OK, hf_cancel_free(h.cancel));
+    EXPECT(HF_OK, hf_cancel_close(h.cancel));
     give(h.lease);
     close_store(h.store);
 }
@@ -297,7 +297,7 @@ static void child_keeps_no_connection(void **state)
 {
     struct sockets before = sockets_but(NULL), ours;
     hf_store *store = open_store();
-    hf_request request = mutex_request("fork");
+    hf_acquire_request request = mutex_request("fork");
     hf_lease *lease = take(store, &request);
     int fds[2];
     char byte;

@@ -31,7 +31,7 @@ static hf_status claim(hf_store *store, uint64_t token, char **ret_text)
 
 static hf_status put(hf_store *store, uint64_t token, const char *text)
 {
-    return hf_guard_write(store, "thing", 0, token, text, strlen(text), &contract_error);
+    return hf_guard_set(store, "thing", 0, token, text, strlen(text), &contract_error);
 }
 
 /* What is there, for a token that must be accepted. NULL: nothing was ever written. */
@@ -111,7 +111,7 @@ static void any_bytes(void **state)
     store = open_store();
     EXPECT(HF_OK, put(store, 1, ""));
     expect_text(store, 2, ""); /* empty is not the same as never written */
-    EXPECT(HF_OK, hf_guard_write(store, "thing", 0, 2, "a\0b", 3, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 2, "a\0b", 3, &contract_error));
     EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 3, (void **)&found, &len, &contract_error));
     CHECK(len == 3 && memcmp(found, "a\0b", 4) == 0);
     hf_guard_free(found);
@@ -119,8 +119,8 @@ static void any_bytes(void **state)
     large = malloc(HF_GUARD_MAX + 1);
     memset(large, 0xfe, HF_GUARD_MAX + 1);
     EXPECT(HF_INVALID,
-           hf_guard_write(store, "thing", 0, 3, large, HF_GUARD_MAX + 1, &contract_error));
-    EXPECT(HF_OK, hf_guard_write(store, "thing", 0, 3, large, HF_GUARD_MAX, &contract_error));
+           hf_guard_set(store, "thing", 0, 3, large, HF_GUARD_MAX + 1, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "thing", 0, 3, large, HF_GUARD_MAX, &contract_error));
     EXPECT(HF_OK, hf_guard_claim(store, "thing", 0, 4, (void **)&found, &len, &contract_error));
     CHECK(len == HF_GUARD_MAX && memcmp(found, large, len) == 0);
     hf_guard_free(found);
@@ -140,11 +140,11 @@ static void bad_arguments_are_named(void **state)
     EXPECT(HF_INVALID, claim(store, 0, &found));
     CHECK(strncmp(contract_error.text, "token", 5) == 0);
     EXPECT(HF_INVALID, put(store, TOKEN_END, "x"));
-    EXPECT(HF_INVALID, hf_guard_write(store, "thing", 0, 1, NULL, 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(store, "thing", 0, 1, NULL, 1, &contract_error));
     CHECK(strncmp(contract_error.text, "bytes", 5) == 0);
-    EXPECT(HF_INVALID, hf_guard_write(store, NULL, 0, 1, "x", 1, &contract_error));
-    EXPECT(HF_INVALID, hf_guard_write(store, name, sizeof name, 1, "x", 1, &contract_error));
-    EXPECT(HF_INVALID, hf_guard_write(NULL, "thing", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(store, NULL, 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(store, name, sizeof name, 1, "x", 1, &contract_error));
+    EXPECT(HF_INVALID, hf_guard_set(NULL, "thing", 0, 1, "x", 1, &contract_error));
     hf_guard_free(NULL);
     expect_text(store, 1, NULL); /* nothing of all this has been there */
     close_store(store);
@@ -152,35 +152,35 @@ static void bad_arguments_are_named(void **state)
 
 /* ---- tokens of leases ------------------------------------------------------------------------------ */
 
-static void fence_of(hf_store *store, const hf_request *request, hf_status want)
+static void fence_of(hf_store *store, const hf_acquire_request *request, hf_status want)
 {
     uint64_t token = 0;
     hf_lease *lease = take(store, request);
 
     EXPECT(has(HF_CAP_TOKEN) ? want : HF_UNSUPPORTED,
-           hf_guard_token(lease, &token, &contract_error));
-    CHECK(token == (has(HF_CAP_TOKEN) && want == HF_OK ? hf_token(lease) : 0));
+           hf_lease_fence(lease, &token, &contract_error));
+    CHECK(token == (has(HF_CAP_TOKEN) && want == HF_OK ? hf_lease_token(lease) : 0));
     give(lease);
-    EXPECT(HF_INVALID, hf_guard_token(lease, &token, &contract_error));
+    EXPECT(HF_INVALID, hf_lease_fence(lease, &token, &contract_error));
 }
 
 static void shared_tokens_are_no_fence(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("mutex");
+    hf_acquire_request request = mutex_request("mutex");
 
     (void)state;
     fence_of(store, &request, HF_OK);
     if (has(HF_CAP_SHARED)) {
         request = mutex_request("readers and a writer");
-        request.kind = HF_SHARED;
+        request.kind = HF_KIND_SHARED;
         fence_of(store, &request, HF_UNSUPPORTED);
-        request.kind = HF_EXCLUSIVE;
+        request.kind = HF_KIND_EXCLUSIVE;
         fence_of(store, &request, HF_OK);
     }
     if (has(HF_CAP_SEMAPHORE)) {
         request = mutex_request("permits");
-        request.kind = HF_SEMAPHORE;
+        request.kind = HF_KIND_SEMAPHORE;
         request.capacity = 2;
         fence_of(store, &request, HF_UNSUPPORTED);
         request.permits = 2; /* nobody beside us */
@@ -191,7 +191,7 @@ static void shared_tokens_are_no_fence(void **state)
 
 static void a_lost_lease_has_no_fence(void **state)
 {
-    hf_request request = mutex_request("short");
+    hf_acquire_request request = mutex_request("short");
     hf_store *store;
     hf_lease *lease;
     uint64_t token = 0;
@@ -200,10 +200,10 @@ static void a_lost_lease_has_no_fence(void **state)
     NEEDS(HF_CAP_TTL | HF_CAP_TOKEN);
     store = open_store();
     request.ttl_ms = contract_info.min_ttl_ms;
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     lease = take_short(store, &request);
     await_lost(lease);
-    EXPECT(HF_LOST, hf_guard_token(lease, &token, &contract_error));
+    EXPECT(HF_LOST, hf_lease_fence(lease, &token, &contract_error));
     CHECK(token == 0);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     close_store(store);
@@ -277,13 +277,13 @@ static void no_update_is_lost_without_any_lock(void **state)
 static void *hold_and_count(void *arg)
 {
     struct racer *racer = arg;
-    hf_request request = waiting_request("lock of the thing");
+    hf_acquire_request request = waiting_request("lock of the thing");
 
     for (int i = 0; i < TURNS; i++) {
         hf_lease *lease = take(racer->store, &request);
         uint64_t token;
 
-        EXPECT(HF_OK, hf_guard_token(lease, &token, &contract_error));
+        EXPECT(HF_OK, hf_lease_fence(lease, &token, &contract_error));
         CHECK(count_up(racer->store, token)); /* holders come in the order of their tokens */
         give(lease);
     }

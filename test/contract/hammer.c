@@ -49,30 +49,30 @@ static void hold(struct ring *ring, struct fighter *fighter, int n, hf_kind kind
     bool pause = roll(fighter, 4) == 0;
 
     switch (kind) {
-    case HF_MUTEX:
+    case HF_KIND_MUTEX:
         CHECK(atomic_fetch_add(&ring->mutex[n], 1) == 0);
-        check_token(ring, n, 0, hf_token(lease));
+        check_token(ring, n, 0, hf_lease_token(lease));
         if (pause)
             sched_yield();
         CHECK(atomic_fetch_sub(&ring->mutex[n], 1) == 1);
         break;
-    case HF_EXCLUSIVE:
+    case HF_KIND_EXCLUSIVE:
         CHECK(atomic_fetch_add(&ring->writers[n], 1) == 0);
         CHECK(ring->readers[n] == 0);
-        check_token(ring, n, 1, hf_token(lease));
+        check_token(ring, n, 1, hf_lease_token(lease));
         if (pause)
             sched_yield();
         CHECK(ring->readers[n] == 0);
         CHECK(atomic_fetch_sub(&ring->writers[n], 1) == 1);
         break;
-    case HF_SHARED:
+    case HF_KIND_SHARED:
         atomic_fetch_add(&ring->readers[n], 1);
         CHECK(ring->writers[n] == 0);
         if (pause)
             sched_yield();
         atomic_fetch_sub(&ring->readers[n], 1);
         break;
-    case HF_SEMAPHORE:
+    case HF_KIND_SEMAPHORE:
         CHECK(atomic_fetch_add(&ring->slots[n], 1) < SLOTS);
         if (pause)
             sched_yield();
@@ -85,13 +85,13 @@ static hf_kind pick_kind(struct fighter *fighter)
 {
     switch (roll(fighter, 4)) {
     case 1:
-        return has(HF_CAP_SHARED) ? HF_SHARED : HF_MUTEX;
+        return has(HF_CAP_SHARED) ? HF_KIND_SHARED : HF_KIND_MUTEX;
     case 2:
-        return has(HF_CAP_SHARED) ? HF_EXCLUSIVE : HF_MUTEX;
+        return has(HF_CAP_SHARED) ? HF_KIND_EXCLUSIVE : HF_KIND_MUTEX;
     case 3:
-        return has(HF_CAP_SEMAPHORE) ? HF_SEMAPHORE : HF_MUTEX;
+        return has(HF_CAP_SEMAPHORE) ? HF_KIND_SEMAPHORE : HF_KIND_MUTEX;
     default:
-        return HF_MUTEX;
+        return HF_KIND_MUTEX;
     }
 }
 
@@ -100,20 +100,20 @@ static void one_round(struct ring *ring, struct fighter *fighter)
     static const char *const kinds[] = { "mutex", "rw", "rw", "slots" };
     int n = (int)roll(fighter, NAMES);
     char name[16];
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
     hf_store *store = ring->stores[roll(fighter, 2)];
     hf_lease *lease = NULL;
     hf_status status;
 
     request.kind = pick_kind(fighter);
     snprintf(name, sizeof name, "%s-%d", kinds[request.kind], n);
-    if (request.kind == HF_SEMAPHORE)
+    if (request.kind == HF_KIND_SEMAPHORE)
         request.capacity = SLOTS;
     request.wait_ms = (int64_t[]){ 0, 1, 5, LIMIT_MS, LIMIT_MS, HF_FOREVER }[roll(fighter, 6)];
     if (roll(fighter, 4) == 0)
-        request.flags |= HF_STRICT;
+        request.flags |= HF_FLAG_STRICT;
     if (has(HF_CAP_BARGE) && roll(fighter, 8) == 0)
-        request.flags |= HF_BARGE;
+        request.flags |= HF_FLAG_BARGE;
     if (has(HF_CAP_TTL) && roll(fighter, 4) == 0)
         request.ttl_ms = 10 * LIMIT_MS;
     contract_error.text[0] = 0;
@@ -129,7 +129,8 @@ static void one_round(struct ring *ring, struct fighter *fighter)
     if (has(HF_CAP_INSPECT) && roll(fighter, 16) == 0) {
         hf_view *view = NULL;
 
-        EXPECT(HF_OK, hf_inspect(store, "*", 1, HF_INSPECT_GLOB, &view, &contract_error));
+        EXPECT(HF_OK,
+               hf_store_inspect(store, "*", 1, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
         hf_view_free(view);
     }
 }
@@ -160,7 +161,8 @@ static void everything_at_once(void **state)
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(fighters[i].thread, NULL) == 0);
     if (has(HF_CAP_INSPECT)) {
-        EXPECT(HF_OK, hf_inspect(ring.stores[0], NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+        EXPECT(HF_OK, hf_store_inspect(ring.stores[0], NULL, 0, HF_INSPECT_FLAG_PATTERN, &view,
+                                       &contract_error));
         CHECK(view->count == 0); /* nothing is left over */
         hf_view_free(view);
     }
@@ -170,7 +172,7 @@ static void everything_at_once(void **state)
 
 static void *open_and_close(void *arg)
 {
-    hf_request request = waiting_request("opened");
+    hf_acquire_request request = waiting_request("opened");
 
     (void)arg;
     for (int i = 0; i < 25; i++) {

@@ -9,19 +9,19 @@ static char long_name[HF_NAME_MAX + 2];
 
 struct bad_request {
     const char *field; /* that the text must name */
-    hf_request request;
+    hf_acquire_request request;
     unsigned caps; /* without these it is HF_UNSUPPORTED before anything else */
 };
 
-#define GOOD  .size = sizeof(hf_request), .name = "good"
-#define SLOTS GOOD, .kind = HF_SEMAPHORE
+#define GOOD  .size = sizeof(hf_acquire_request), .name = "good"
+#define SLOTS GOOD, .kind = HF_KIND_SEMAPHORE
 
 /* capabilities, field, request */
 #define BAD(caps, field, ...)        \
     {                                \
         field, { __VA_ARGS__ }, caps \
     }
-#define SIZED .size = sizeof(hf_request)
+#define SIZED .size = sizeof(hf_acquire_request)
 
 static const struct bad_request bad_requests[] = {
     BAD(0, "size", .size = 0, .name = "good"),
@@ -38,35 +38,35 @@ static const struct bad_request bad_requests[] = {
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS, .capacity = HF_CAPACITY_MAX + 1),
     BAD(HF_CAP_SEMAPHORE, "capacity", SLOTS, .capacity = UINT32_MAX),
     BAD(0, "capacity", GOOD, .capacity = 2),
-    BAD(HF_CAP_SHARED, "capacity", GOOD, .kind = HF_SHARED, .capacity = 2),
+    BAD(HF_CAP_SHARED, "capacity", GOOD, .kind = HF_KIND_SHARED, .capacity = 2),
     BAD(HF_CAP_SEMAPHORE, "permits", SLOTS, .capacity = 2, .permits = 3),
     BAD(HF_CAP_SEMAPHORE, "permits", SLOTS, .capacity = 2, .permits = UINT32_MAX),
     BAD(0, "permits", GOOD, .permits = 2),
-    BAD(HF_CAP_SHARED, "permits", GOOD, .kind = HF_EXCLUSIVE, .permits = 2),
+    BAD(HF_CAP_SHARED, "permits", GOOD, .kind = HF_KIND_EXCLUSIVE, .permits = 2),
     BAD(0, "flags", GOOD, .flags = 1u << 6),
     BAD(0, "flags", GOOD, .flags = 1u << 31),
     BAD(0, "wait_ms", GOOD, .wait_ms = -2),
     BAD(0, "wait_ms", GOOD, .wait_ms = INT64_MIN),
-    BAD(0, "wait_ms", GOOD, .wait_ms = HF_MS_MAX + 1),
+    BAD(0, "wait_ms", GOOD, .wait_ms = HF_DURATION_MAX_MS + 1),
     BAD(0, "wait_ms", GOOD, .wait_ms = INT64_MAX),
     BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = -1),
     BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = 1),
     BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = HF_TTL_MIN_MS - 1),
-    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = HF_MS_MAX + 1),
+    BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = HF_DURATION_MAX_MS + 1),
     BAD(HF_CAP_TTL, "ttl_ms", GOOD, .ttl_ms = INT64_MAX),
     BAD(0, "max_hold_ms", GOOD, .max_hold_ms = -1),
-    BAD(0, "max_hold_ms", GOOD, .max_hold_ms = HF_MS_MAX + 1),
+    BAD(0, "max_hold_ms", GOOD, .max_hold_ms = HF_DURATION_MAX_MS + 1),
     BAD(0, "min_valid_ms", GOOD, .min_valid_ms = -1),
-    BAD(0, "min_valid_ms", GOOD, .min_valid_ms = HF_MS_MAX + 1),
+    BAD(0, "min_valid_ms", GOOD, .min_valid_ms = HF_DURATION_MAX_MS + 1),
     BAD(0, "lock_delay_ms", GOOD, .lock_delay_ms = -1),
-    BAD(0, "lock_delay_ms", GOOD, .lock_delay_ms = HF_MS_MAX + 1),
+    BAD(0, "lock_delay_ms", GOOD, .lock_delay_ms = HF_DURATION_MAX_MS + 1),
     BAD(0, "cancel", GOOD, .cancel = (hf_cancel *)&long_name),
 };
 
 static void each_field(void **state)
 {
     hf_store *store = open_store();
-    hf_request good = mutex_request("good");
+    hf_acquire_request good = mutex_request("good");
 
     (void)state;
     memset(long_name, 'l', HF_NAME_MAX + 1);
@@ -98,7 +98,7 @@ static void each_field(void **state)
 static void missing_arguments(void **state)
 {
     hf_store *store = open_store(), *none = NULL;
-    hf_request good = mutex_request("good");
+    hf_acquire_request good = mutex_request("good");
     hf_lease *lease = NULL;
     hf_view *view = NULL;
 
@@ -108,28 +108,29 @@ static void missing_arguments(void **state)
     EXPECT(HF_INVALID, hf_acquire(store, &good, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_acquire(NULL, &good, &lease, &contract_error));
     EXPECT(HF_INVALID, hf_acquire_async(store, &good, NULL, NULL, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_info(store, NULL));
-    EXPECT(HF_INVALID, hf_info(store, &(hf_store_info){ .size = 1 }));
-    EXPECT(HF_INVALID, hf_engine_at(0, NULL));
-    EXPECT(HF_INVALID, hf_cancel_new(NULL));
+    EXPECT(HF_INVALID, hf_store_get(store, NULL));
+    EXPECT(HF_INVALID, hf_store_get(store, &(hf_store_info){ .size = 1 }));
+    EXPECT(HF_INVALID, hf_engine_get(0, NULL));
+    EXPECT(HF_INVALID, hf_cancel_open(NULL));
     if (has(HF_CAP_INSPECT)) {
-        EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, NULL, &contract_error));
-        EXPECT(HF_INVALID, hf_inspect(store, NULL, 0, 0, &view, &contract_error));
-        EXPECT(HF_INVALID, hf_inspect(store, "x", 1, 1u << 7, &view, &contract_error));
         EXPECT(HF_INVALID,
-               hf_inspect(store, long_name, HF_NAME_MAX + 1, 0, &view, &contract_error));
+               hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, NULL, &contract_error));
+        EXPECT(HF_INVALID, hf_store_inspect(store, NULL, 0, 0, &view, &contract_error));
+        EXPECT(HF_INVALID, hf_store_inspect(store, "x", 1, 1u << 7, &view, &contract_error));
+        EXPECT(HF_INVALID,
+               hf_store_inspect(store, long_name, HF_NAME_MAX + 1, 0, &view, &contract_error));
     }
     if (has(HF_CAP_BREAK)) {
-        EXPECT(HF_INVALID, hf_break(store, NULL, 0, 1, &contract_error));
-        EXPECT(HF_INVALID, hf_break(store, long_name, HF_NAME_MAX + 1, 1, &contract_error));
+        EXPECT(HF_INVALID, hf_lease_break(store, NULL, 0, 1, &contract_error));
+        EXPECT(HF_INVALID, hf_lease_break(store, long_name, HF_NAME_MAX + 1, 1, &contract_error));
     }
     if (has(HF_CAP_WATCH)) {
         uint64_t seq = 0;
 
-        EXPECT(HF_INVALID, hf_wait_change(store, NULL, 1, NULL, &contract_error));
-        EXPECT(HF_INVALID, hf_wait_change(store, &seq, -2, NULL, &contract_error));
+        EXPECT(HF_INVALID, hf_store_wait(store, NULL, 1, NULL, &contract_error));
+        EXPECT(HF_INVALID, hf_store_wait(store, &seq, -2, NULL, &contract_error));
     }
-    EXPECT(HF_INVALID, hf_doctor(store, NULL, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_store_check(store, NULL, NULL, &contract_error));
     CHECK(lease == NULL && view == NULL && none == NULL);
     close_store(store);
 }
@@ -143,10 +144,10 @@ static void bad_options(void **state)
     options.open_wait_ms = -1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "open_wait_ms") != NULL);
-    options.open_wait_ms = HF_MS_MAX + 1;
+    options.open_wait_ms = HF_DURATION_MAX_MS + 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     options.open_wait_ms = 0;
-    options.flags = (uint64_t)HF_OPEN_ONCE << 1;
+    options.flags = (uint64_t)HF_OPEN_FLAG_ONCE << 1;
     EXPECT(HF_INVALID, hf_open(contract_url(), &options, &store, &contract_error));
     CHECK(strstr(contract_error.text, "flags") != NULL);
     options.flags = 0;
@@ -182,7 +183,7 @@ static void sizes_of_other_versions(void **state)
 {
     hf_store *store = open_store();
     struct {
-        hf_request request;
+        hf_acquire_request request;
         uint64_t later[4];
     } newer = { .request = { .size = sizeof newer, .name = "size" } };
     hf_lease *lease = NULL;
@@ -197,7 +198,7 @@ static void sizes_of_other_versions(void **state)
     CHECK(lease == NULL);
     info.size = offsetof(hf_store_info, min_ttl_ms);
     info.min_ttl_ms = -77;
-    EXPECT(HF_OK, hf_info(store, &info));
+    EXPECT(HF_OK, hf_store_get(store, &info));
     CHECK(info.min_ttl_ms == -77 && info.engine != NULL);
     close_store(store);
 }

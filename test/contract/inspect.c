@@ -10,14 +10,15 @@ static hf_view *look(hf_store *store, const char *name, unsigned flags)
 {
     hf_view *view = NULL;
 
-    EXPECT(HF_OK, hf_inspect(store, name, name ? strlen(name) : 0, flags, &view, &contract_error));
+    EXPECT(HF_OK,
+           hf_store_inspect(store, name, name ? strlen(name) : 0, flags, &view, &contract_error));
     CHECK(view != NULL);
     return view;
 }
 
 static void one_holder(void **state)
 {
-    hf_request request = mutex_request("held");
+    hf_acquire_request request = mutex_request("held");
     const hf_entry *entry;
     const hf_holder *holder;
     hf_store *store;
@@ -38,11 +39,11 @@ static void one_holder(void **state)
     CHECK(view->count == 1);
     entry = view->entries;
     CHECK(entry->name_len == 4 && memcmp(entry->name, "held", 4) == 0);
-    CHECK(entry->kind == HF_MUTEX && entry->capacity == 1 && entry->taken == 1);
+    CHECK(entry->kind == HF_KIND_MUTEX && entry->capacity == 1 && entry->taken == 1);
     CHECK(entry->closed_ms == 0);
     CHECK(entry->holder_count == 1 && entry->waiter_count == 0);
     holder = entry->holders;
-    CHECK(holder->token == hf_token(lease));
+    CHECK(holder->token == hf_lease_token(lease));
     CHECK(holder->permits == 1);
     CHECK(holder->detached == 0);
     CHECK(holder->age_ms >= 30 || holder->age_ms == 0); /* 0: the store does not know ages */
@@ -63,7 +64,7 @@ static void one_holder(void **state)
 static void labels(void **state)
 {
     char label[300];
-    hf_request request = mutex_request("label");
+    hf_acquire_request request = mutex_request("label");
     hf_store *store;
     hf_lease *lease;
     hf_view *view;
@@ -99,7 +100,7 @@ static void labels(void **state)
 
 static void default_label_names_us(void **state)
 {
-    hf_request request = mutex_request("label");
+    hf_acquire_request request = mutex_request("label");
     char pid[32];
     hf_store *store = NULL;
     hf_lease *lease;
@@ -117,7 +118,8 @@ static void default_label_names_us(void **state)
     close_store(store);
 }
 
-static void queue_peer(hf_store *store, struct peer *peer, const hf_request *request, size_t count)
+static void queue_peer(hf_store *store, struct peer *peer, const hf_acquire_request *request,
+                       size_t count)
 {
     peer_begin(peer, 0, request);
     AWAIT(count_waiters(store, request->name) == count);
@@ -125,7 +127,7 @@ static void queue_peer(hf_store *store, struct peer *peer, const hf_request *req
 
 static void waiters_in_order(void **state)
 {
-    hf_request request = mutex_request("queue");
+    hf_acquire_request request = mutex_request("queue");
     struct peer peers[3];
     hf_store *store;
     hf_lease *lease;
@@ -156,7 +158,7 @@ static void waiters_in_order(void **state)
         CHECK(strcmp(waiter->label, label) == 0);
         CHECK(waiter->position == i + 1);
         CHECK(waiter->permits == 1);
-        CHECK(waiter->kind == HF_MUTEX);
+        CHECK(waiter->kind == HF_KIND_MUTEX);
         CHECK(waiter->age_ms >= 20);
         CHECK(i == 0 || waiter->age_ms <= view->entries[0].waiters[i - 1].age_ms);
         if (contract_processes && waiter->pid)
@@ -171,7 +173,7 @@ static void waiters_in_order(void **state)
 
 static void readers_and_writers(void **state)
 {
-    hf_request reader = mutex_request("rw"), writer;
+    hf_acquire_request reader = mutex_request("rw"), writer;
     struct peer peer;
     hf_lease *leases[2];
     hf_store *store;
@@ -181,19 +183,19 @@ static void readers_and_writers(void **state)
     NEEDS(HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_SHARED | HF_CAP_FIFO);
     store = open_store();
     peer_start(&peer);
-    reader.kind = HF_SHARED;
+    reader.kind = HF_KIND_SHARED;
     writer = reader;
-    writer.kind = HF_EXCLUSIVE;
+    writer.kind = HF_KIND_EXCLUSIVE;
     leases[0] = take(store, &reader);
     leases[1] = take(store, &reader);
     writer.wait_ms = LIMIT_MS;
     queue_peer(store, &peer, &writer, 1);
     view = look(store, "rw", 0);
-    CHECK(view->entries[0].kind == HF_SHARED);
+    CHECK(view->entries[0].kind == HF_KIND_SHARED);
     CHECK(view->entries[0].taken == 2);
     CHECK(view->entries[0].holder_count == 2);
     CHECK(view->entries[0].holders[0].permits == 1);
-    CHECK(view->entries[0].waiters[0].kind == HF_EXCLUSIVE);
+    CHECK(view->entries[0].waiters[0].kind == HF_KIND_EXCLUSIVE);
     CHECK(view->entries[0].waiters[0].permits == view->entries[0].capacity);
     hf_view_free(view);
 
@@ -210,7 +212,7 @@ static void readers_and_writers(void **state)
 
 static void semaphore_holders(void **state)
 {
-    hf_request request = mutex_request("slots");
+    hf_acquire_request request = mutex_request("slots");
     hf_lease *leases[3];
     hf_store *store;
     hf_view *view;
@@ -219,14 +221,14 @@ static void semaphore_holders(void **state)
     (void)state;
     NEEDS(HF_CAP_INSPECT | HF_CAP_SEMAPHORE);
     store = open_store();
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = 10;
     for (uint32_t i = 0; i < 3; i++) {
         request.permits = i + 1;
         leases[i] = take(store, &request);
     }
     view = look(store, "slots", 0);
-    CHECK(view->entries[0].kind == HF_SEMAPHORE);
+    CHECK(view->entries[0].kind == HF_KIND_SEMAPHORE);
     CHECK(view->entries[0].capacity == 10 && view->entries[0].taken == 6);
     CHECK(view->entries[0].holder_count == 3);
     for (int i = 0; i < 3; i++)
@@ -241,7 +243,7 @@ static void semaphore_holders(void **state)
 /* How many of the names a pattern shows; also that they come sorted. */
 static size_t count_matches(hf_store *store, const char *pattern)
 {
-    hf_view *view = look(store, pattern, HF_INSPECT_GLOB);
+    hf_view *view = look(store, pattern, HF_INSPECT_FLAG_PATTERN);
     size_t count = view->count;
 
     for (size_t i = 1; i < count; i++) {
@@ -267,7 +269,8 @@ static void globs(void **state)
     NEEDS(HF_CAP_INSPECT);
     store = open_store();
     for (int i = 0; i < 8; i++)
-        leases[i] = take(store, &(hf_request){ .size = sizeof(hf_request), .name = names[i] });
+        leases[i] = take(
+            store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request), .name = names[i] });
     CHECK(count_matches(store, NULL) == 8);
     CHECK(count_matches(store, "*") == 8);
     CHECK(count_matches(store, "job*") == 3);
@@ -302,7 +305,8 @@ static void many_names(void **state)
     store = open_store();
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "many-%d", i * 7919 % MANY);
-        leases[i] = take(store, &(hf_request){ .size = sizeof(hf_request), .name = name });
+        leases[i] =
+            take(store, &(hf_acquire_request){ .size = sizeof(hf_acquire_request), .name = name });
     }
     CHECK(count_matches(store, NULL) == MANY);
     CHECK(count_matches(store, "many-1??") == 100);
@@ -314,7 +318,7 @@ static void many_names(void **state)
 
 static void seen_by_peers(void **state)
 {
-    hf_request request = mutex_request("held");
+    hf_acquire_request request = mutex_request("held");
     struct peer peer;
     hf_store *store;
     hf_view *view;

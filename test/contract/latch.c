@@ -28,43 +28,43 @@ static hf_lease *join(hf_store *store, const char *who)
 static void needs_cells(void **state)
 {
     static const char long_name[HF_NAME_MAX] = { 'x' };
-    char who[HF_PARTY_MAX + 2] = { 0 };
+    char who[HF_PARTICIPANT_MAX + 2] = { 0 };
     hf_store *store = open_store();
     hf_lease *lease;
     uint32_t left;
 
     (void)state;
     if (!has(HF_CAP_CELLS)) {
-        EXPECT(HF_UNSUPPORTED, hf_latch_set(store, "gate", 0, 1, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_create(store, "gate", 0, 1, &contract_error));
         EXPECT(HF_UNSUPPORTED, down(store, "a", &left));
         EXPECT(HF_UNSUPPORTED, wait_for(store, 0));
         EXPECT(HF_UNSUPPORTED,
                hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_latch_remove(store, "gate", 0, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_get(store, "gate", 0, NULL, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_latch_delete(store, "gate", 0, &contract_error));
         close_store(store);
         return;
     }
     EXPECT(HF_NOT_FOUND, down(store, "a", &left));
     EXPECT(HF_NOT_FOUND, wait_for(store, LIMIT_MS));
-    EXPECT(HF_NOT_FOUND, hf_latch_remove(store, "gate", 0, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_latch_delete(store, "gate", 0, &contract_error));
     EXPECT(HF_NOT_FOUND, hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error));
-    EXPECT(HF_INVALID, hf_latch_set(store, "gate", 0, 0, &contract_error));
-    EXPECT(HF_INVALID, hf_latch_set(store, "gate", 0, HF_PARTIES_MAX + 1, &contract_error));
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
-    EXPECT(HF_MISMATCH, hf_latch_set(store, "gate", 0, 3, &contract_error));
+    EXPECT(HF_INVALID, hf_latch_create(store, "gate", 0, 0, &contract_error));
+    EXPECT(HF_INVALID, hf_latch_create(store, "gate", 0, HF_PARTICIPANTS_MAX + 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_MISMATCH, hf_latch_create(store, "gate", 0, 3, &contract_error));
     EXPECT(HF_INVALID, down(store, NULL, &left));
     EXPECT(HF_INVALID, down(store, "", &left));
-    memset(who, 'w', HF_PARTY_MAX + 1);
+    memset(who, 'w', HF_PARTICIPANT_MAX + 1);
     EXPECT(HF_INVALID, down(store, who, &left));
-    who[HF_PARTY_MAX] = 0;
+    who[HF_PARTICIPANT_MAX] = 0;
     EXPECT(HF_OK, down(store, who, &left));
     EXPECT(HF_INVALID, wait_for(store, -2));
-    EXPECT(HF_OK, hf_latch_set(store, long_name, sizeof long_name, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, long_name, sizeof long_name, 1, &contract_error));
     EXPECT(HF_INVALID,
            hf_latch_count_down(store, long_name, sizeof long_name, "a", NULL, &contract_error));
-    EXPECT(HF_OK, hf_guard_write(store, "gate2", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_OK, hf_guard_set(store, "gate2", 0, 1, "x", 1, &contract_error));
     EXPECT(HF_MISMATCH, hf_latch_wait(store, "gate2", 0, 0, NULL, &contract_error));
     close_store(store);
 }
@@ -106,7 +106,7 @@ static void each_counts_once(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     other = open_store();
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 2, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 2, &contract_error));
     for (int i = 0; i < WAITERS; i++)
         start(&waiters[i], i ? store : other);
     EXPECT(HF_OK, down(store, "a", &left));
@@ -114,7 +114,7 @@ static void each_counts_once(void **state)
     EXPECT(HF_OK, down(other, "a", &left)); /* a retry, by another handle even */
     CHECK(left == 1);
     EXPECT(HF_TIMEOUT, wait_for(store, 1));
-    EXPECT(HF_OK, hf_latch_look(store, "gate", 0, &count, &left, &contract_error));
+    EXPECT(HF_OK, hf_latch_get(store, "gate", 0, &count, &left, &contract_error));
     CHECK(count == 2 && left == 1);
     for (int i = 0; i < WAITERS; i++)
         CHECK(!waiters[i].ended);
@@ -126,7 +126,7 @@ static void each_counts_once(void **state)
     EXPECT(HF_OK, wait_for(other, 0)); /* late */
     EXPECT(HF_OK, down(store, "c", &left));
     CHECK(left == 0);
-    EXPECT(HF_OK, hf_latch_remove(store, "gate", 0, &contract_error));
+    EXPECT(HF_OK, hf_latch_delete(store, "gate", 0, &contract_error));
     EXPECT(HF_NOT_FOUND, wait_for(other, 0));
     close_store(store);
     close_store(other);
@@ -144,7 +144,7 @@ static void who_joined_is_missed(void **state)
     NEEDS(HF_CAP_CELLS);
     store = open_store();
     other = open_store();
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 3, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 3, &contract_error));
     a = join(store, "ada");
     b = join(other, "bob");
     start(&waiters[0], store);
@@ -165,7 +165,7 @@ static void who_joined_is_missed(void **state)
     }
     EXPECT(HF_BROKEN, wait_for(store, 0));
     EXPECT(HF_BROKEN, down(store, "carol", NULL));
-    EXPECT(HF_BROKEN, hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
+    EXPECT(HF_BROKEN, hf_latch_get(store, "gate", 0, NULL, NULL, &contract_error));
     close_store(store);
     close_store(other);
 }
@@ -178,11 +178,11 @@ static void waiting_can_be_cancelled(void **state)
     (void)state;
     NEEDS(HF_CAP_CELLS);
     store = open_store();
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
-    CHECK(hf_cancel_new(&cancel) == HF_OK);
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
+    CHECK(hf_cancel_open(&cancel) == HF_OK);
     CHECK(hf_cancel_fire(cancel) == HF_OK);
     EXPECT(HF_CANCELLED, hf_latch_wait(store, "gate", 0, HF_FOREVER, cancel, &contract_error));
-    CHECK(hf_cancel_free(cancel) == HF_OK);
+    CHECK(hf_cancel_close(cancel) == HF_OK);
     close_store(store);
 }
 

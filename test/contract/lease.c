@@ -6,9 +6,9 @@
 
 #define LONG_MS (10 * 60 * 1000)
 
-static hf_request ttl_request(const char *name, int64_t ttl_ms, unsigned flags)
+static hf_acquire_request ttl_request(const char *name, int64_t ttl_ms, unsigned flags)
 {
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
 
     request.ttl_ms = ttl_ms;
     request.flags = flags;
@@ -21,8 +21,8 @@ static bool lasts(hf_lease *lease, int64_t times)
     int64_t max_ms = contract_info.max_ttl_ms;
 
     if (max_ms > 0 && max_ms < times * LONG_MS)
-        return hf_remaining_ms(lease) > max_ms / 4 && hf_remaining_ms(lease) < max_ms;
-    return hf_remaining_ms(lease) > times * LONG_MS - LONG_MS / 2;
+        return hf_lease_remaining_ms(lease) > max_ms / 4 && hf_lease_remaining_ms(lease) < max_ms;
+    return hf_lease_remaining_ms(lease) > times * LONG_MS - LONG_MS / 2;
 }
 
 static hf_lease_info info_of(hf_lease *lease)
@@ -36,12 +36,12 @@ static hf_lease_info info_of(hf_lease *lease)
 static void tells_about_itself(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("self");
+    hf_acquire_request request = mutex_request("self");
     hf_lease *lease = take(store, &request);
     hf_lease_info info = info_of(lease);
 
     (void)state;
-    CHECK(info.token == hf_token(lease));
+    CHECK(info.token == hf_lease_token(lease));
     CHECK(info.state == HF_STATE_HELD);
     CHECK(info.holds == 1);
     CHECK(info.name_len == 4 && memcmp(info.name, "self", 4) == 0);
@@ -50,7 +50,7 @@ static void tells_about_itself(void **state)
     if (contract_info.default_ttl_ms)
         CHECK(info.remaining_ms > 0 && info.remaining_ms < contract_info.default_ttl_ms);
     else
-        CHECK(info.remaining_ms == INT64_MAX && hf_remaining_ms(lease) == INT64_MAX);
+        CHECK(info.remaining_ms == INT64_MAX && hf_lease_remaining_ms(lease) == INT64_MAX);
     nap_ms(20);
     CHECK(info_of(lease).age_ms >= info.age_ms + 20);
     CHECK(hf_lease_fd(lease) >= 0);
@@ -61,7 +61,7 @@ static void tells_about_itself(void **state)
 
 static void validity_is_below_ttl(void **state)
 {
-    hf_request request = ttl_request("ttl", LONG_MS, HF_NO_RENEW);
+    hf_acquire_request request = ttl_request("ttl", LONG_MS, HF_FLAG_NO_RENEW);
     hf_lease *lease;
     hf_store *store;
     int64_t remaining_ms;
@@ -71,18 +71,18 @@ static void validity_is_below_ttl(void **state)
     store = open_store();
     lease = take(store, &request);
     CHECK(info_of(lease).ttl_ms == LONG_MS);
-    remaining_ms = hf_remaining_ms(lease);
+    remaining_ms = hf_lease_remaining_ms(lease);
     CHECK(remaining_ms > 0);
     CHECK(remaining_ms <= LONG_MS - LONG_MS / 100); /* the drift is taken off */
     nap_ms(20);
-    CHECK(hf_remaining_ms(lease) <= remaining_ms - 20);
+    CHECK(hf_lease_remaining_ms(lease) <= remaining_ms - 20);
     give(lease);
     close_store(store);
 }
 
 static void expires_without_renewal(void **state)
 {
-    hf_request request, wait = waiting_request("ttl");
+    hf_acquire_request request, wait = waiting_request("ttl");
     int64_t begin_ms, ttl_ms = contract_info.min_ttl_ms > 1000 ? contract_info.min_ttl_ms : 1000;
     hf_store *store, *second;
     hf_lease *lease, *next;
@@ -91,17 +91,17 @@ static void expires_without_renewal(void **state)
     NEEDS(HF_CAP_TTL);
     store = open_store();
     second = open_store();
-    request = ttl_request("ttl", ttl_ms, HF_NO_RENEW);
+    request = ttl_request("ttl", ttl_ms, HF_FLAG_NO_RENEW);
     begin_ms = now_ms();
     lease = take_short(store, &request);
     next = take(second, &wait);
     /* Nobody gets in before the ttl is over, and then the first one knows. */
     CHECK(now_ms() - begin_ms >= ttl_ms);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
-    CHECK(hf_remaining_ms(lease) == 0);
+    CHECK(hf_lease_remaining_ms(lease) == 0);
     CHECK(info_of(lease).state == HF_STATE_LOST);
     if (has(HF_CAP_TOKEN))
-        CHECK(hf_token(next) > hf_token(lease));
+        CHECK(hf_lease_token(next) > hf_lease_token(lease));
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(hf_lease_state(next) == HF_STATE_HELD);
@@ -113,7 +113,7 @@ static void expires_without_renewal(void **state)
 
 static void renews_by_itself(void **state)
 {
-    hf_request request = ttl_request("ttl", 4000, 0), other = mutex_request("ttl");
+    hf_acquire_request request = ttl_request("ttl", 4000, 0), other = mutex_request("ttl");
     hf_store *store, *second;
     hf_lease *lease;
 
@@ -124,7 +124,7 @@ static void renews_by_itself(void **state)
     lease = take(store, &request);
     AWAIT(info_of(lease).age_ms > 6000);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    CHECK(hf_remaining_ms(lease) > 0);
+    CHECK(hf_lease_remaining_ms(lease) > 0);
     EXPECT(HF_BUSY, probe(second, &other));
     give(lease);
     EXPECT(HF_OK, probe(second, &other));
@@ -134,7 +134,7 @@ static void renews_by_itself(void **state)
 
 static void renews_when_told(void **state)
 {
-    hf_request request = ttl_request("ttl", LONG_MS, HF_NO_RENEW);
+    hf_acquire_request request = ttl_request("ttl", LONG_MS, HF_FLAG_NO_RENEW);
     hf_store *store;
     hf_lease *lease;
 
@@ -149,11 +149,11 @@ static void renews_when_told(void **state)
     EXPECT(HF_OK, hf_renew(lease, 0, &contract_error)); /* as before */
     CHECK(lasts(lease, 3));
     EXPECT(HF_OK, hf_renew(lease, LONG_MS, &contract_error)); /* shorter is fine too */
-    CHECK(hf_remaining_ms(lease) <= LONG_MS);
+    CHECK(hf_lease_remaining_ms(lease) <= LONG_MS);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
 
     EXPECT(HF_INVALID, hf_renew(lease, -1, &contract_error));
-    EXPECT(HF_INVALID, hf_renew(lease, HF_MS_MAX + 1, &contract_error));
+    EXPECT(HF_INVALID, hf_renew(lease, HF_DURATION_MAX_MS + 1, &contract_error));
     if (contract_info.min_ttl_ms > 1)
         EXPECT(HF_INVALID, hf_renew(lease, contract_info.min_ttl_ms - 1, &contract_error));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
@@ -165,15 +165,15 @@ static void renews_when_told(void **state)
 static void longest_times(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("long");
+    hf_acquire_request request = mutex_request("long");
     hf_lease *lease;
 
     (void)state;
-    request.wait_ms = HF_MS_MAX;
+    request.wait_ms = HF_DURATION_MAX_MS;
     if (has(HF_CAP_TTL))
-        request.ttl_ms = request.max_hold_ms = HF_MS_MAX;
+        request.ttl_ms = request.max_hold_ms = HF_DURATION_MAX_MS;
     if (has(HF_CAP_LOCK_DELAY))
-        request.lock_delay_ms = HF_MS_MAX;
+        request.lock_delay_ms = HF_DURATION_MAX_MS;
     if (hf_acquire(store, &request, &lease, &contract_error) == HF_INVALID) {
         CHECK(
             strstr(contract_error.text, "ttl_ms")); /* an engine may have a bound, if it names it */
@@ -181,7 +181,7 @@ static void longest_times(void **state)
         return;
     }
     EXPECT(HF_OK, contract_error.status);
-    CHECK(hf_remaining_ms(lease) > HF_MS_MAX / 2 || contract_info.max_ttl_ms > 0);
+    CHECK(hf_lease_remaining_ms(lease) > HF_DURATION_MAX_MS / 2 || contract_info.max_ttl_ms > 0);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     request.wait_ms = 0;
     EXPECT(HF_BUSY, probe(store, &request));
@@ -192,7 +192,7 @@ static void longest_times(void **state)
 /* Tokens grow on when nobody has had the store open for a while. */
 static void tokens_outlive_stores(void **state)
 {
-    hf_request request = mutex_request("token");
+    hf_acquire_request request = mutex_request("token");
     uint64_t last = 0;
 
     (void)state;
@@ -201,8 +201,8 @@ static void tokens_outlive_stores(void **state)
         hf_store *store = open_store();
         hf_lease *lease = take(store, &request);
 
-        CHECK(hf_token(lease) > last);
-        last = hf_token(lease);
+        CHECK(hf_lease_token(lease) > last);
+        last = hf_lease_token(lease);
         give(lease);
         close_store(store);
     }
@@ -210,7 +210,7 @@ static void tokens_outlive_stores(void **state)
 
 static void without_ttl_there_is_nothing_to_renew(void **state)
 {
-    hf_request request = mutex_request("ttl");
+    hf_acquire_request request = mutex_request("ttl");
     hf_store *store;
     hf_lease *lease;
 
@@ -228,7 +228,7 @@ static void without_ttl_there_is_nothing_to_renew(void **state)
 static void max_hold_ends_it(void **state)
 {
     hf_store *store, *second;
-    hf_request request = mutex_request("max"), wait = waiting_request("max");
+    hf_acquire_request request = mutex_request("max"), wait = waiting_request("max");
     int64_t begin_ms;
     hf_lease *lease, *next;
 
@@ -239,7 +239,7 @@ static void max_hold_ends_it(void **state)
     begin_ms = now_ms();
     request.max_hold_ms = 300;
     lease = take_short(store, &request);
-    CHECK(hf_remaining_ms(lease) <= 300);
+    CHECK(hf_lease_remaining_ms(lease) <= 300);
     next = take(second, &wait); /* max_hold has freed it in the store too */
     CHECK(now_ms() - begin_ms >= 300);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
@@ -249,7 +249,7 @@ static void max_hold_ends_it(void **state)
 
     request.max_hold_ms = LONG_MS;
     lease = take(store, &request);
-    CHECK(hf_remaining_ms(lease) > 0 && hf_remaining_ms(lease) <= LONG_MS);
+    CHECK(hf_lease_remaining_ms(lease) > 0 && hf_lease_remaining_ms(lease) <= LONG_MS);
     give(lease);
     close_store(second);
     close_store(store);
@@ -257,7 +257,7 @@ static void max_hold_ends_it(void **state)
 
 static void min_valid_gives_back(void **state)
 {
-    hf_request request = ttl_request("valid", 5000, 0), plain = mutex_request("valid");
+    hf_acquire_request request = ttl_request("valid", 5000, 0), plain = mutex_request("valid");
     hf_lease *lease = NULL;
     hf_store *store;
 
@@ -278,7 +278,7 @@ static void min_valid_gives_back(void **state)
 /* An engine may hand over for less than the ttl at first; who needs more gets it before the call returns. */
 static void min_valid_when_handed_over(void **state)
 {
-    hf_request request = ttl_request("valid", LONG_MS, 0);
+    hf_acquire_request request = ttl_request("valid", LONG_MS, 0);
     struct attempt attempt;
     hf_store *store, *second;
     hf_lease *lease;
@@ -300,7 +300,7 @@ static void min_valid_when_handed_over(void **state)
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
-    CHECK(hf_remaining_ms(attempt.lease) > request.min_valid_ms / 2);
+    CHECK(hf_lease_remaining_ms(attempt.lease) > request.min_valid_ms / 2);
     give(attempt.lease);
     close_store(second);
     close_store(store);
@@ -308,7 +308,8 @@ static void min_valid_when_handed_over(void **state)
 
 static void lock_delay_after_unclean_loss(void **state)
 {
-    hf_request request = ttl_request("delay", 1000, HF_NO_RENEW), wait = waiting_request("delay");
+    hf_acquire_request request = ttl_request("delay", 1000, HF_FLAG_NO_RENEW),
+                       wait = waiting_request("delay");
     hf_store *store, *second;
     hf_lease *lease, *next;
     int64_t begin_ms;
@@ -339,7 +340,8 @@ static void lock_delay_after_unclean_loss(void **state)
 /* While a name is closed by a lock_delay that is visible, and a try is told so. */
 static void lock_delay_is_shown(void **state)
 {
-    hf_request request = ttl_request("delay", 1000, HF_NO_RENEW), try = mutex_request("delay");
+    hf_acquire_request request = ttl_request("delay", 1000, HF_FLAG_NO_RENEW),
+                       try = mutex_request("delay");
     hf_view *view = NULL;
     hf_store *store;
     hf_lease *lease;
@@ -354,7 +356,7 @@ static void lock_delay_is_shown(void **state)
     /* Our clock says lost a little before the store's does. */
     AWAIT(count_holders(store, "delay") == 0);
     EXPECT(HF_BUSY, probe(store, &try));
-    EXPECT(HF_OK, hf_inspect(store, "delay", 5, 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, "delay", 5, 0, &view, &contract_error));
     CHECK(view->count == 1);
     CHECK(view->entries[0].holder_count == 0);
     CHECK(view->entries[0].closed_ms > 0 && view->entries[0].closed_ms <= LONG_MS);

@@ -19,12 +19,14 @@
 #define PEERS    4
 #define TAKES    15
 
-static const hf_algorithm algorithms[] = { HF_LIMIT_FIXED, HF_LIMIT_SLIDING, HF_LIMIT_BUCKET };
+static const hf_limit_algorithm algorithms[] = { HF_LIMIT_ALGORITHM_FIXED,
+                                                 HF_LIMIT_ALGORITHM_SLIDING,
+                                                 HF_LIMIT_ALGORITHM_BUCKET };
 
-static hf_limit limit_of(hf_algorithm algorithm, uint32_t rate, int64_t per_ms)
+static hf_limit_request limit_of(hf_limit_algorithm algorithm, uint32_t rate, int64_t per_ms)
 {
     static const char *const names[] = { "fixed", "sliding", "bucket" };
-    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
 
     limit.name = names[algorithm];
     limit.algorithm = algorithm;
@@ -33,21 +35,21 @@ static hf_limit limit_of(hf_algorithm algorithm, uint32_t rate, int64_t per_ms)
     return limit;
 }
 
-static hf_status take_some(hf_store *store, const hf_limit *limit, uint32_t permits,
+static hf_status take_some(hf_store *store, const hf_limit_request *limit, uint32_t permits,
                            hf_limit_result *ret_result)
 {
-    hf_limit some = *limit;
+    hf_limit_request some = *limit;
 
     some.permits = permits;
     *ret_result = (hf_limit_result)HF_LIMIT_RESULT_INIT;
     return hf_limit_take(store, &some, ret_result, &contract_error);
 }
 
-static hf_limit_result look_at(hf_store *store, const hf_limit *limit)
+static hf_limit_result look_at(hf_store *store, const hf_limit_request *limit)
 {
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
 
-    EXPECT(HF_OK, hf_limit_look(store, limit, &result, &contract_error));
+    EXPECT(HF_OK, hf_limit_get(store, limit, &result, &contract_error));
     return result;
 }
 
@@ -56,11 +58,11 @@ static hf_limit_result look_at(hf_store *store, const hf_limit *limit)
 static void needs_a_clock(void **state)
 {
     hf_store *store = open_store();
-    hf_limit limit = limit_of(HF_LIMIT_FIXED, 1, HOUR_MS);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 1, HOUR_MS);
     hf_status want = has(NEEDED) ? HF_OK : HF_UNSUPPORTED;
 
     (void)state;
-    EXPECT(want, hf_limit_look(store, &limit, NULL, &contract_error));
+    EXPECT(want, hf_limit_get(store, &limit, NULL, &contract_error));
     EXPECT(want, hf_limit_take(store, &limit, NULL, &contract_error));
     close_store(store);
 }
@@ -71,7 +73,7 @@ static void so_many_and_no_more(void **state)
     NEEDS(NEEDED);
     for (size_t i = 0; i < 3; i++) {
         hf_store *store = open_store(), *other = open_store();
-        hf_limit limit = limit_of(algorithms[i], 5, HOUR_MS);
+        hf_limit_request limit = limit_of(algorithms[i], 5, HOUR_MS);
         hf_limit_result result;
 
         CHECK(look_at(store, &limit).left == 5 && look_at(store, &limit).refill_ms == 0);
@@ -95,7 +97,7 @@ static void so_many_and_no_more(void **state)
 static void names_are_apart(void **state)
 {
     hf_store *store;
-    hf_limit limit = limit_of(HF_LIMIT_FIXED, 1, HOUR_MS);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 1, HOUR_MS);
     hf_limit_result result;
 
     (void)state;
@@ -113,7 +115,7 @@ static void names_are_apart(void **state)
 static void a_burst(void **state)
 {
     hf_store *store;
-    hf_limit limit = limit_of(HF_LIMIT_BUCKET, 2, HOUR_MS);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_BUCKET, 2, HOUR_MS);
     hf_limit_result result;
 
     (void)state;
@@ -130,7 +132,7 @@ static void a_burst(void **state)
 static void of_another_kind(void **state)
 {
     hf_store *store;
-    hf_limit limit = limit_of(HF_LIMIT_FIXED, 5, HOUR_MS), other = limit;
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 5, HOUR_MS), other = limit;
     hf_limit_result result;
 
     (void)state;
@@ -139,17 +141,17 @@ static void of_another_kind(void **state)
     EXPECT(HF_OK, take_some(store, &limit, 1, &result));
     other.rate = 6;
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result));
-    EXPECT(HF_MISMATCH, hf_limit_look(store, &other, &result, &contract_error));
+    EXPECT(HF_MISMATCH, hf_limit_get(store, &other, &result, &contract_error));
     other = limit;
     other.per_ms++;
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result));
     other = limit;
-    other.algorithm = HF_LIMIT_SLIDING;
+    other.algorithm = HF_LIMIT_ALGORITHM_SLIDING;
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result));
     CHECK(look_at(store, &limit).left == 4);
     EXPECT(HF_MISMATCH,
            hf_guard_claim(store, limit.name, 0, 1, NULL, NULL, &contract_error)); /* nor a cell */
-    EXPECT(HF_OK, hf_latch_set(store, "gate", 0, 1, &contract_error));
+    EXPECT(HF_OK, hf_latch_create(store, "gate", 0, 1, &contract_error));
     other = limit;
     other.name = "gate";
     EXPECT(HF_MISMATCH, take_some(store, &other, 1, &result)); /* a latch begins with "L1" too */
@@ -164,7 +166,7 @@ static void of_another_kind(void **state)
     close_store(store);
 }
 
-static void expect_invalid(hf_store *store, hf_limit limit, const char *field)
+static void expect_invalid(hf_store *store, hf_limit_request limit, const char *field)
 {
     EXPECT(HF_INVALID, hf_limit_take(store, &limit, NULL, &contract_error));
     CHECK(strncmp(contract_error.text, field, strlen(field)) == 0);
@@ -173,7 +175,7 @@ static void expect_invalid(hf_store *store, hf_limit limit, const char *field)
 static void bad_arguments_are_named(void **state)
 {
     hf_store *store;
-    hf_limit good = limit_of(HF_LIMIT_FIXED, 5, HOUR_MS), limit;
+    hf_limit_request good = limit_of(HF_LIMIT_ALGORITHM_FIXED, 5, HOUR_MS), limit;
     hf_limit_result result = { 0 };
 
     (void)state;
@@ -182,14 +184,15 @@ static void bad_arguments_are_named(void **state)
     expect_invalid(store, (limit = good, limit.size = 3, limit), "size");
     expect_invalid(store, (limit = good, limit.rate = 0, limit), "rate");
     expect_invalid(store, (limit = good, limit.per_ms = 0, limit), "per_ms");
-    expect_invalid(store, (limit = good, limit.per_ms = HF_MS_MAX + 1, limit), "per_ms");
+    expect_invalid(store, (limit = good, limit.per_ms = HF_DURATION_MAX_MS + 1, limit), "per_ms");
     expect_invalid(store, (limit = good, limit.burst = 5, limit), "burst");
     expect_invalid(store, (limit = good, limit.permits = 6, limit), "permits");
     expect_invalid(store, (limit = good, limit.wait_ms = -2, limit), "wait_ms");
-    expect_invalid(store, (limit = good, limit.algorithm = (hf_algorithm)3, limit), "algorithm");
+    expect_invalid(store, (limit = good, limit.algorithm = (hf_limit_algorithm)3, limit),
+                   "algorithm");
     expect_invalid(store, (limit = good, limit.cancel = (hf_cancel *)(intptr_t)8, limit), "cancel");
     expect_invalid(store, (limit = good, limit.name = NULL, limit), "name");
-    limit = limit_of(HF_LIMIT_SLIDING, HF_LIMIT_SLIDING_MAX + 1, HOUR_MS);
+    limit = limit_of(HF_LIMIT_ALGORITHM_SLIDING, HF_LIMIT_SLIDING_MAX + 1, HOUR_MS);
     expect_invalid(store, limit, "rate");
     EXPECT(HF_INVALID, hf_limit_take(store, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_limit_take(store, &good, &result, &contract_error)); /* no size */
@@ -202,7 +205,7 @@ static void bad_arguments_are_named(void **state)
 static void a_full_log(void **state)
 {
     hf_store *store;
-    hf_limit limit = limit_of(HF_LIMIT_SLIDING, HF_LIMIT_SLIDING_MAX, HOUR_MS);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_SLIDING, HF_LIMIT_SLIDING_MAX, HOUR_MS);
     hf_limit_result result;
 
     (void)state;
@@ -223,7 +226,7 @@ static void at_the_moment(void **state)
     NEEDS(NEEDED);
     for (size_t i = 0; i < 3; i++) {
         hf_store *store = open_store();
-        hf_limit limit = limit_of(algorithms[i], 2, 60);
+        hf_limit_request limit = limit_of(algorithms[i], 2, 60);
         hf_limit_result first, last;
         int64_t begun_ms = now_ms();
 
@@ -243,7 +246,7 @@ static void too_late_is_told_at_once(void **state)
     NEEDS(NEEDED);
     for (size_t i = 0; i < 3; i++) {
         hf_store *store = open_store();
-        hf_limit limit = limit_of(algorithms[i], 2, HOUR_MS);
+        hf_limit_request limit = limit_of(algorithms[i], 2, HOUR_MS);
         hf_limit_result first, second;
 
         EXPECT(HF_OK, take_some(store, &limit, 2, &first));
@@ -258,7 +261,7 @@ static void too_late_is_told_at_once(void **state)
 
 struct waiter {
     hf_store *store;
-    hf_limit limit;
+    hf_limit_request limit;
     hf_limit_result result;
     hf_status status;
     _Atomic int tid;
@@ -277,7 +280,7 @@ static void *wait_main(void *arg)
 }
 
 /* Start it, and wait until it sleeps. */
-static void waiter_start(struct waiter *waiter, hf_store *store, const hf_limit *limit)
+static void waiter_start(struct waiter *waiter, hf_store *store, const hf_limit_request *limit)
 {
     *waiter = (struct waiter){ .store = store, .limit = *limit, .result = HF_LIMIT_RESULT_INIT };
     CHECK(pthread_create(&waiter->thread, NULL, wait_main, waiter) == 0);
@@ -291,7 +294,7 @@ static hf_status waiter_join(struct waiter *waiter)
 }
 
 /* When `permits` could be had now, at the latest. */
-static int64_t retry_ms(hf_store *store, hf_limit limit)
+static int64_t retry_ms(hf_store *store, hf_limit_request limit)
 {
     hf_limit_result result;
 
@@ -307,14 +310,14 @@ static void cancelled_and_given_back(void **state)
     NEEDS(NEEDED);
     for (size_t i = 0; i < 3; i++) {
         hf_store *store = open_store();
-        hf_limit limit = limit_of(algorithms[i], 2, HOUR_MS);
+        hf_limit_request limit = limit_of(algorithms[i], 2, HOUR_MS);
         hf_limit_result result;
         struct waiter waiter;
         int64_t before_ms;
 
         EXPECT(HF_OK, take_some(store, &limit, 2, &result));
         before_ms = retry_ms(store, limit);
-        EXPECT(HF_OK, hf_cancel_new(&limit.cancel));
+        EXPECT(HF_OK, hf_cancel_open(&limit.cancel));
         limit.wait_ms = HF_FOREVER;
         limit.permits = 2;
         waiter_start(&waiter, store, &limit);
@@ -325,7 +328,7 @@ static void cancelled_and_given_back(void **state)
         CHECK(retry_ms(store, limit) <= before_ms);
         EXPECT(HF_CANCELLED, take_some(store, &limit, 2, &result)); /* fired already */
         CHECK(retry_ms(store, limit) <= before_ms);
-        EXPECT(HF_OK, hf_cancel_free(limit.cancel));
+        EXPECT(HF_OK, hf_cancel_close(limit.cancel));
         close_store(store);
     }
 }
@@ -333,7 +336,7 @@ static void cancelled_and_given_back(void **state)
 static void closing_ends_it(void **state)
 {
     hf_store *store, *other;
-    hf_limit limit = limit_of(HF_LIMIT_BUCKET, 1, HOUR_MS);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_BUCKET, 1, HOUR_MS);
     hf_limit_result result;
     struct waiter waiter;
 
@@ -344,7 +347,7 @@ static void closing_ends_it(void **state)
     EXPECT(HF_OK, take_some(store, &limit, 1, &result));
     limit.wait_ms = 2 * HOUR_MS;
     waiter_start(&waiter, store, &limit);
-    CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
     EXPECT(HF_CANCELLED, waiter_join(&waiter));
     limit.wait_ms = 0;
     EXPECT(HF_BUSY, take_some(other, &limit, 1, &result));
@@ -359,7 +362,7 @@ static void in_order(void **state)
     NEEDS(NEEDED);
     for (size_t i = 0; i < 3; i++) {
         hf_store *stores[2] = { open_store(), open_store() };
-        hf_limit limit = limit_of(algorithms[i], 1, ORDER_MS), try = limit;
+        hf_limit_request limit = limit_of(algorithms[i], 1, ORDER_MS), try = limit;
         hf_limit_result result;
         struct waiter waiters[WAITERS];
         int64_t last_us;
@@ -410,7 +413,7 @@ static size_t read_grants(const char *path, struct grant *grants, size_t room)
     return count;
 }
 
-static void check_fixed(const struct grant *grants, size_t count, const hf_limit *limit)
+static void check_fixed(const struct grant *grants, size_t count, const hf_limit_request *limit)
 {
     int64_t begin_us = 0, used = 0;
 
@@ -426,7 +429,7 @@ static void check_fixed(const struct grant *grants, size_t count, const hf_limit
 
 /* From each grant on: within a period (SLIDING), or to each later one (BUCKET; rounded moments may be a
  * microsecond further apart). */
-static void check_from_each(const struct grant *grants, size_t count, const hf_limit *limit)
+static void check_from_each(const struct grant *grants, size_t count, const hf_limit_request *limit)
 {
     int64_t per_us = limit->per_ms * 1000;
 
@@ -437,7 +440,7 @@ static void check_from_each(const struct grant *grants, size_t count, const hf_l
             int64_t apart_us = grants[j].at_us - grants[i].at_us;
 
             sum += grants[j].permits;
-            if (limit->algorithm == HF_LIMIT_BUCKET)
+            if (limit->algorithm == HF_LIMIT_ALGORITHM_BUCKET)
                 CHECK((sum - limit->burst) * per_us <= limit->rate * (apart_us + 1));
             else if (apart_us < per_us)
                 CHECK(sum <= limit->rate);
@@ -457,10 +460,10 @@ static void never_over_it(void **state)
     for (int p = 0; p < PEERS; p++)
         peer_start(&peers[p]);
     for (size_t i = 0; i < 3; i++) {
-        hf_limit limit = limit_of(algorithms[i], 24, 50);
+        hf_limit_request limit = limit_of(algorithms[i], 24, 50);
         size_t count;
 
-        limit.burst = limit.algorithm == HF_LIMIT_BUCKET ? 5 : 0;
+        limit.burst = limit.algorithm == HF_LIMIT_ALGORITHM_BUCKET ? 5 : 0;
         CHECK(truncate(path, 0) == 0);
         for (int p = 0; p < PEERS; p++)
             peer_limit(&peers[p], &limit, TAKES, path);
@@ -468,7 +471,7 @@ static void never_over_it(void **state)
             peer_idle(&peers[p]);
         count = read_grants(path, grants, PEERS * TAKES);
         CHECK(count > PEERS * TAKES / 2); /* those who wait all get it */
-        if (limit.algorithm == HF_LIMIT_FIXED)
+        if (limit.algorithm == HF_LIMIT_ALGORITHM_FIXED)
             check_fixed(grants, count, &limit);
         else
             check_from_each(grants, count, &limit);

@@ -15,7 +15,7 @@ static hf_holder holder_of(hf_store *store, const char *name)
     hf_holder holder = { .token = 0 };
     hf_view *view = NULL;
 
-    EXPECT(HF_OK, hf_inspect(store, name, strlen(name), 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].holder_count == 1);
     holder = view->entries[0].holders[0];
     holder.label = NULL;
@@ -26,7 +26,7 @@ static hf_holder holder_of(hf_store *store, const char *name)
 /* The lock goes from one thread to the next; whatever is passed on, tokens grow by themselves. */
 static void every_pass_has_its_token(void **state)
 {
-    hf_request request = mutex_request("pass");
+    hf_acquire_request request = mutex_request("pass");
     struct attempt attempts[4];
     uint64_t token;
     hf_store *store;
@@ -37,7 +37,7 @@ static void every_pass_has_its_token(void **state)
     NEEDS(HF_CAP_TOKEN | HF_CAP_INSPECT);
     store = open_store();
     lease = take(store, &request);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     CHECK(holder_of(store, "pass").token == token);
     request.wait_ms = LIMIT_MS;
     for (int i = 0; i < 4; i++) {
@@ -49,8 +49,8 @@ static void every_pass_has_its_token(void **state)
         hf_holder holder;
 
         EXPECT(HF_OK, attempt_join(&attempts[i]));
-        CHECK(hf_token(attempts[i].lease) > token);
-        token = hf_token(attempts[i].lease);
+        CHECK(hf_lease_token(attempts[i].lease) > token);
+        token = hf_lease_token(attempts[i].lease);
         holder = holder_of(store, "pass");
         CHECK(holder.token == token);
         CHECK(holder.first <= token && holder.first > 0);
@@ -68,7 +68,7 @@ static void every_pass_has_its_token(void **state)
 /* An old token of the block does not end the lease of who holds now. */
 static void break_knows_the_block(void **state)
 {
-    hf_request request = mutex_request("pass");
+    hf_acquire_request request = mutex_request("pass");
     struct attempt first, next, after;
     uint64_t old, token;
     hf_store *store;
@@ -87,21 +87,21 @@ static void break_knows_the_block(void **state)
     attempt_settled(&after);
     give(lease);
     EXPECT(HF_OK, attempt_join(&first));
-    old = hf_token(first.lease);
+    old = hf_lease_token(first.lease);
     give(first.lease);
     EXPECT(HF_OK, attempt_join(&next));
-    token = hf_token(next.lease);
+    token = hf_lease_token(next.lease);
     CHECK(holder_of(store, "pass").first <= old); /* it was passed on, or this tests nothing */
 
-    EXPECT(HF_NOT_FOUND, hf_break(store, "pass", 4, old, &contract_error));
-    EXPECT(HF_NOT_FOUND, hf_break(store, "pass", 4, token + 1, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_lease_break(store, "pass", 4, old, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_lease_break(store, "pass", 4, token + 1, &contract_error));
     CHECK(hf_lease_state(next.lease) == HF_STATE_HELD);
-    EXPECT(HF_OK, hf_break(store, "pass", 4, token, &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "pass", 4, token, &contract_error));
     await_lost(next.lease);
 
     /* Who waits behind a broken lease gets a new one from the store. */
     EXPECT(HF_OK, attempt_join(&after));
-    CHECK(hf_token(after.lease) > token);
+    CHECK(hf_lease_token(after.lease) > token);
     CHECK(holder_of(store, "pass").first > token);
     EXPECT(HF_LOST, hf_release(next.lease, &contract_error));
     CHECK(hf_lease_state(after.lease) == HF_STATE_HELD);
@@ -120,11 +120,11 @@ struct crowd {
 static void *crowd_run(void *arg)
 {
     struct crowd *crowd = arg;
-    hf_request request = waiting_request("crowd");
+    hf_acquire_request request = waiting_request("crowd");
 
     while (!crowd->stop) {
         hf_lease *lease = take(crowd->store, &request);
-        uint64_t token = hf_token(lease);
+        uint64_t token = hf_lease_token(lease);
 
         CHECK(token > crowd->last_token || !has(HF_CAP_TOKEN));
         crowd->last_token = token;
@@ -142,7 +142,7 @@ static bool is_there(hf_store *store, const char *name, const char *label)
     hf_view *view = NULL;
     bool found = false;
 
-    EXPECT(HF_OK, hf_inspect(store, name, strlen(name), 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
     for (size_t i = 0; view->count && i < view->entries[0].waiter_count; i++)
         if (strcmp(view->entries[0].waiters[i].label, label) == 0)
             found = true;
@@ -157,7 +157,7 @@ static bool is_there(hf_store *store, const char *name, const char *label)
 static void passing_is_bounded(void **state)
 {
     struct crowd crowd = { .slow = true };
-    hf_request request = waiting_request("crowd");
+    hf_acquire_request request = waiting_request("crowd");
     pthread_t threads[THREADS];
     hf_store *watcher;
     struct peer peer;
@@ -194,7 +194,7 @@ static void passing_is_bounded(void **state)
 static void crowds_take_turns(void **state)
 {
     struct crowd crowd = { .stop = false };
-    hf_request request = waiting_request("crowd");
+    hf_acquire_request request = waiting_request("crowd");
     pthread_t threads[THREADS];
     struct peer peer;
     uint64_t token, last = 0;
@@ -231,10 +231,10 @@ static void options_are_not_mixed(void **state)
     (void)state;
     NEEDS(HF_CAP_TTL);
     store = open_store();
-    lease =
-        take(store, &(hf_request){ .size = sizeof(hf_request), .name = "mix", .ttl_ms = 600000 });
+    lease = take(store, &(hf_acquire_request){
+                            .size = sizeof(hf_acquire_request), .name = "mix", .ttl_ms = 600000 });
     for (int i = 0; i < 4; i++) {
-        hf_request request = waiting_request("mix");
+        hf_acquire_request request = waiting_request("mix");
 
         request.ttl_ms = ttls[i];
         attempt_start(&attempts[i], store, &request);
@@ -260,13 +260,13 @@ static void options_are_not_mixed(void **state)
 /* A local waiter that times out or is cancelled leaves the queue, also at its head. */
 static void leaving_the_local_queue(void **state)
 {
-    hf_request request = mutex_request("leave"), wait = waiting_request("leave");
+    hf_acquire_request request = mutex_request("leave"), wait = waiting_request("leave");
     struct attempt attempts[3];
     hf_store *store = open_store();
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
     attempt_start(&attempts[0], store, &wait);
     attempt_settled(&attempts[0]);
     request.wait_ms = 100;
@@ -281,7 +281,7 @@ static void leaving_the_local_queue(void **state)
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempts[2]));
     give(attempts[2].lease);
-    EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+    EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     close_store(store);
 }
 

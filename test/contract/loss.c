@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losing a lease: by hf_break() of the exact token, and how the holder is told. */
+/* Losing a lease: by hf_lease_break() of the exact token, and how the holder is told. */
 #include "peer.h"
 
 #include <poll.h>
@@ -28,12 +28,12 @@ static void on_lost(hf_lease *lease, hf_status reason, const char *why, void *ar
 
 static hf_status break_lease(hf_store *store, const char *name, uint64_t token)
 {
-    return hf_break(store, name, strlen(name), token, &contract_error);
+    return hf_lease_break(store, name, strlen(name), token, &contract_error);
 }
 
 static void holder_is_told(void **state)
 {
-    hf_request request = mutex_request("break"), try = mutex_request("break");
+    hf_acquire_request request = mutex_request("break"), try = mutex_request("break");
     struct notice notice = { .count = 0 };
     hf_store *store, *second;
     struct pollfd fd;
@@ -51,15 +51,15 @@ static void holder_is_told(void **state)
     fd = (struct pollfd){ .fd = hf_lease_fd(lease), .events = POLLIN };
     CHECK(poll(&fd, 1, 0) == 0);
 
-    EXPECT(HF_OK, break_lease(second, "break", hf_token(lease)));
+    EXPECT(HF_OK, break_lease(second, "break", hf_lease_token(lease)));
     await_lost(lease);
     AWAIT(notice.count == 1);
     CHECK(notice.lease == lease && notice.reason == HF_LOST && notice.has_why && notice.ok);
-    CHECK(hf_remaining_ms(lease) == 0);
-    CHECK(hf_token(lease) > 0); /* for the log */
+    CHECK(hf_lease_remaining_ms(lease) == 0);
+    CHECK(hf_lease_token(lease) > 0); /* for the log */
 
     next = take(second, &try);
-    CHECK(hf_token(next) > hf_token(lease));
+    CHECK(hf_lease_token(next) > hf_lease_token(lease));
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));
@@ -72,7 +72,7 @@ static void holder_is_told(void **state)
 
 static void peer_is_told(void **state)
 {
-    hf_request request = mutex_request("break");
+    hf_acquire_request request = mutex_request("break");
     hf_store *store;
     hf_view *view = NULL;
     struct peer peer;
@@ -84,7 +84,7 @@ static void peer_is_told(void **state)
     if (has(HF_CAP_TTL))
         request.ttl_ms = 10 * LIMIT_MS;
     EXPECT(HF_OK, peer_acquire(&peer, 0, &request));
-    EXPECT(HF_OK, hf_inspect(store, "break", 5, 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(store, "break", 5, 0, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].holder_count == 1);
     EXPECT(HF_OK, break_lease(store, "break", view->entries[0].holders[0].token));
     hf_view_free(view);
@@ -97,7 +97,7 @@ static void peer_is_told(void **state)
 
 static void only_the_exact_token(void **state)
 {
-    hf_request request = mutex_request("break"), other = mutex_request("other");
+    hf_acquire_request request = mutex_request("break"), other = mutex_request("other");
     hf_store *store;
     hf_lease *lease, *elsewhere;
     uint64_t old, token;
@@ -106,11 +106,11 @@ static void only_the_exact_token(void **state)
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     lease = take(store, &request);
-    old = hf_token(lease);
+    old = hf_lease_token(lease);
     give(lease);
     elsewhere = take(store, &other);
     lease = take(store, &request);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     EXPECT(HF_NOT_FOUND, break_lease(store, "break", old));
     EXPECT(HF_NOT_FOUND, break_lease(store, "break", token + 1));
     EXPECT(HF_NOT_FOUND, break_lease(store, "break", token - 1));
@@ -131,18 +131,18 @@ static void only_the_exact_token(void **state)
 /* One of several holders, and only that one. */
 static void one_of_many_holders(void **state)
 {
-    hf_request request = mutex_request("many");
+    hf_acquire_request request = mutex_request("many");
     hf_lease *leases[3];
     hf_store *store;
 
     (void)state;
     NEEDS(HF_CAP_BREAK | HF_CAP_SEMAPHORE | HF_CAP_TOKEN);
     store = open_store();
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = 3;
     for (int i = 0; i < 3; i++)
         leases[i] = take(store, &request);
-    EXPECT(HF_OK, break_lease(store, "many", hf_token(leases[1])));
+    EXPECT(HF_OK, break_lease(store, "many", hf_lease_token(leases[1])));
     await_lost(leases[1]);
     CHECK(hf_lease_state(leases[0]) == HF_STATE_HELD);
     CHECK(hf_lease_state(leases[2]) == HF_STATE_HELD);
@@ -155,7 +155,7 @@ static void one_of_many_holders(void **state)
 
 static void break_hands_off(void **state)
 {
-    hf_request request = mutex_request("break"), wait = waiting_request("break");
+    hf_acquire_request request = mutex_request("break"), wait = waiting_request("break");
     struct attempt attempt;
     hf_store *store;
     hf_lease *lease;
@@ -164,12 +164,12 @@ static void break_hands_off(void **state)
     NEEDS(HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     lease = take(store, &request);
-    wait.flags = HF_STRICT;
+    wait.flags = HF_FLAG_STRICT;
     attempt_start(&attempt, store, &wait);
     attempt_settled(&attempt);
-    EXPECT(HF_OK, break_lease(store, "break", hf_token(lease)));
+    EXPECT(HF_OK, break_lease(store, "break", hf_lease_token(lease)));
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > hf_token(lease));
+    CHECK(hf_lease_token(attempt.lease) > hf_lease_token(lease));
     await_lost(lease);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     give(attempt.lease);
@@ -178,7 +178,7 @@ static void break_hands_off(void **state)
 
 static void callback_may_release(void **state)
 {
-    hf_request request = mutex_request("break");
+    hf_acquire_request request = mutex_request("break");
     struct notice notice = { .release = true };
     hf_store *store;
     hf_lease *lease;
@@ -189,7 +189,7 @@ static void callback_may_release(void **state)
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
     lease = take(store, &request);
-    EXPECT(HF_OK, break_lease(store, "break", hf_token(lease)));
+    EXPECT(HF_OK, break_lease(store, "break", hf_lease_token(lease)));
     AWAIT(notice.count == 1);
     EXPECT(HF_LOST, notice.released);
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));
@@ -207,7 +207,7 @@ struct retaker {
 static void retake(hf_lease *lease, hf_status reason, const char *why, void *arg)
 {
     struct retaker *retaker = arg;
-    hf_request request = waiting_request("break");
+    hf_acquire_request request = waiting_request("break");
 
     retaker->status = hf_acquire(retaker->store, &request, &retaker->lease, NULL);
     on_lost(lease, reason, why, &retaker->notice);
@@ -216,7 +216,7 @@ static void retake(hf_lease *lease, hf_status reason, const char *why, void *arg
 /* "It may call anything of this library but hf_close()": waiting calls too. */
 static void callback_may_acquire(void **state)
 {
-    hf_request request = mutex_request("break");
+    hf_acquire_request request = mutex_request("break");
     struct retaker retaker = { .notice = { .release = true } };
     hf_lease *lease;
 
@@ -226,7 +226,7 @@ static void callback_may_acquire(void **state)
     request.on_lost = retake;
     request.on_lost_arg = &retaker;
     lease = take(retaker.store, &request);
-    EXPECT(HF_OK, break_lease(retaker.store, "break", hf_token(lease)));
+    EXPECT(HF_OK, break_lease(retaker.store, "break", hf_lease_token(lease)));
     AWAIT(retaker.notice.count == 1);
     EXPECT(HF_OK, retaker.status);
     CHECK(hf_lease_state(retaker.lease) == HF_STATE_HELD);
@@ -237,7 +237,7 @@ static void callback_may_acquire(void **state)
 /* By its own clock, with nobody else about: LOST comes on time, on the descriptor and as a call. */
 static void expiry_is_told(void **state)
 {
-    hf_request request = mutex_request("expire");
+    hf_acquire_request request = mutex_request("expire");
     struct notice notice = { .count = 0 };
     hf_store *store;
     hf_lease *lease;
@@ -246,7 +246,7 @@ static void expiry_is_told(void **state)
     NEEDS(HF_CAP_TTL);
     store = open_store();
     request.ttl_ms = 1000;
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     request.on_lost = on_lost;
     request.on_lost_arg = &notice;
     lease = take_short(store, &request);
@@ -261,7 +261,7 @@ static void expiry_is_told(void **state)
 static void descriptor_asked_for_late(void **state)
 {
     hf_store *store;
-    hf_request request = mutex_request("late");
+    hf_acquire_request request = mutex_request("late");
     hf_lease *lease;
 
     (void)state;
@@ -279,7 +279,7 @@ static void descriptor_asked_for_late(void **state)
 static void max_hold_is_told(void **state)
 {
     hf_store *store;
-    hf_request request = mutex_request("max");
+    hf_acquire_request request = mutex_request("max");
     struct notice notice = { .count = 0 };
     hf_lease *lease;
 
@@ -299,7 +299,7 @@ static void max_hold_is_told(void **state)
 /* Released first is released: no callback comes later, however close the end was. */
 static void released_is_not_lost(void **state)
 {
-    hf_request request = mutex_request("clean");
+    hf_acquire_request request = mutex_request("clean");
     struct notice notices[20] = { { .count = 0 } };
     hf_status statuses[20];
     hf_store *store;

@@ -8,15 +8,15 @@
 static void release_twice(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("twice");
+    hf_acquire_request request = mutex_request("twice");
     hf_lease *lease = take(store, &request), *next;
     hf_lease_info info = { .size = sizeof info };
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     give(lease);
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));
-    CHECK(hf_token(lease) == 0 && hf_lease_state(lease) == HF_STATE_LOST);
+    CHECK(hf_lease_token(lease) == 0 && hf_lease_state(lease) == HF_STATE_LOST);
     next = take(store, &request);
     for (int i = 0; i < 3; i++)
         EXPECT(HF_INVALID, hf_release(lease, &contract_error));
@@ -24,13 +24,13 @@ static void release_twice(void **state)
     CHECK(hf_lease_state(next) == HF_STATE_HELD); /* somebody else's was not touched */
     EXPECT(HF_BUSY, probe(store, &request));
 
-    CHECK(hf_token(lease) == 0);
+    CHECK(hf_lease_token(lease) == 0);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
-    CHECK(hf_remaining_ms(lease) == 0);
+    CHECK(hf_lease_remaining_ms(lease) == 0);
     CHECK(hf_lease_fd(lease) == -1);
     EXPECT(HF_INVALID, hf_lease_get(lease, &info));
     EXPECT(HF_INVALID, hf_renew(lease, 0, &contract_error));
-    EXPECT(HF_INVALID, hf_lease_handle(lease, handle));
+    EXPECT(HF_INVALID, hf_lease_export(lease, handle));
     EXPECT(HF_INVALID, hf_release_async(lease, (hf_done_fn *)abort, NULL, &contract_error));
     give(next);
     close_store(store);
@@ -40,7 +40,7 @@ static void release_twice(void **state)
 static void old_handles_stay_ended(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("old");
+    hf_acquire_request request = mutex_request("old");
     hf_lease *old[64];
 
     (void)state;
@@ -61,17 +61,17 @@ static void old_handles_stay_ended(void **state)
 /* Every call of the header, with something that is not a handle. */
 static void poke(void *garbage)
 {
-    hf_request request = mutex_request("garbage");
+    hf_acquire_request request = mutex_request("garbage");
     hf_store_info store_info = { .size = sizeof store_info };
     hf_lease_info lease_info = { .size = sizeof lease_info };
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease = NULL;
     hf_view *view = NULL;
     uint64_t seq = 0;
 
     EXPECT(HF_INVALID, hf_close(garbage, 0));
-    EXPECT(HF_INVALID, hf_close(garbage, HF_CLOSE_RELEASE));
-    EXPECT(HF_INVALID, hf_info(garbage, &store_info));
+    EXPECT(HF_INVALID, hf_close(garbage, HF_CLOSE_FLAG_RELEASE));
+    EXPECT(HF_INVALID, hf_store_get(garbage, &store_info));
     EXPECT(HF_INVALID, hf_acquire(garbage, &request, &lease, &contract_error));
     EXPECT(HF_INVALID,
            hf_acquire_async(garbage, &request, (hf_done_fn *)abort, NULL, NULL, &contract_error));
@@ -79,21 +79,21 @@ static void poke(void *garbage)
     EXPECT(HF_INVALID, hf_release_async(garbage, (hf_done_fn *)abort, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_renew(garbage, 0, &contract_error));
     EXPECT(HF_INVALID, hf_cancel_fire(garbage));
-    EXPECT(HF_INVALID, hf_cancel_free(garbage));
+    EXPECT(HF_INVALID, hf_cancel_close(garbage));
     EXPECT(HF_INVALID, hf_op_cancel(garbage));
     EXPECT(HF_INVALID, hf_lease_get(garbage, &lease_info));
-    EXPECT(HF_INVALID, hf_lease_handle(garbage, handle));
-    EXPECT(HF_INVALID, hf_adopt(garbage, "x", 1, "y", 0, 0, &lease, &contract_error));
-    EXPECT(HF_INVALID, hf_inspect(garbage, "x", 1, 0, &view, &contract_error));
-    EXPECT(HF_INVALID, hf_break(garbage, "x", 1, 1, &contract_error));
-    EXPECT(HF_INVALID, hf_wait_change(garbage, &seq, 0, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_doctor(garbage, (hf_finding_fn *)abort, NULL, &contract_error));
-    EXPECT(HF_INVALID, hf_process(garbage));
-    CHECK(hf_fd(garbage) == -1);
-    CHECK(hf_timeout_ms(garbage) == -1);
-    CHECK(hf_token(garbage) == 0);
+    EXPECT(HF_INVALID, hf_lease_export(garbage, handle));
+    EXPECT(HF_INVALID, hf_lease_adopt(garbage, "x", 1, "y", 0, 0, &lease, &contract_error));
+    EXPECT(HF_INVALID, hf_store_inspect(garbage, "x", 1, 0, &view, &contract_error));
+    EXPECT(HF_INVALID, hf_lease_break(garbage, "x", 1, 1, &contract_error));
+    EXPECT(HF_INVALID, hf_store_wait(garbage, &seq, 0, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_store_check(garbage, (hf_finding_fn *)abort, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_store_process(garbage));
+    CHECK(hf_store_fd(garbage) == -1);
+    CHECK(hf_store_timeout_ms(garbage) == -1);
+    CHECK(hf_lease_token(garbage) == 0);
     CHECK(hf_lease_state(garbage) == HF_STATE_LOST);
-    CHECK(hf_remaining_ms(garbage) == 0);
+    CHECK(hf_lease_remaining_ms(garbage) == 0);
     CHECK(hf_lease_fd(garbage) == -1);
     CHECK(lease == NULL && view == NULL);
 }
@@ -119,7 +119,7 @@ static void garbage_handles(void **state)
         void *near = (void *)((uintptr_t)store ^ (UINT64_C(1) << bit));
 
         EXPECT(HF_INVALID, hf_release(near, &contract_error));
-        CHECK(hf_fd(near) == -1);
+        CHECK(hf_store_fd(near) == -1);
     }
     close_store(store);
 }
@@ -128,24 +128,24 @@ static void garbage_handles(void **state)
 static void wrong_sort(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = mutex_request("sort");
+    hf_acquire_request request = mutex_request("sort");
     hf_lease *lease = take(store, &request), *none = NULL;
     hf_cancel *cancel = NULL;
 
     (void)state;
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     EXPECT(HF_INVALID, hf_release((void *)store, &contract_error));
     EXPECT(HF_INVALID, hf_release((void *)cancel, &contract_error));
     EXPECT(HF_INVALID, hf_close((void *)lease, 0));
     EXPECT(HF_INVALID, hf_close((void *)cancel, 0));
-    EXPECT(HF_INVALID, hf_cancel_free((void *)lease));
+    EXPECT(HF_INVALID, hf_cancel_close((void *)lease));
     EXPECT(HF_INVALID, hf_cancel_fire((void *)store));
     EXPECT(HF_INVALID, hf_op_cancel((void *)lease));
     EXPECT(HF_INVALID, hf_acquire((void *)lease, &request, &none, &contract_error));
     request.cancel = (void *)lease;
     EXPECT(HF_INVALID, hf_acquire(store, &request, &none, &contract_error));
     CHECK(none == NULL);
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
     give(lease);
     close_store(store);
 }

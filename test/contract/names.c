@@ -9,9 +9,9 @@ struct bytes {
     size_t len;
 };
 
-static hf_request bytes_request(struct bytes name)
+static hf_acquire_request bytes_request(struct bytes name)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name.at;
     request.name_len = name.len;
@@ -23,7 +23,7 @@ static void hold_all(hf_store *store, const struct bytes *names, size_t count)
 {
     hf_lease *leases[300];
     hf_view *view = NULL;
-    hf_request request;
+    hf_acquire_request request;
 
     CHECK(count <= 300);
     for (size_t i = 0; i < count; i++) {
@@ -40,14 +40,16 @@ static void hold_all(hf_store *store, const struct bytes *names, size_t count)
         EXPECT(HF_BUSY, probe(store, &request));
         if (!has(HF_CAP_INSPECT))
             continue;
-        EXPECT(HF_OK, hf_inspect(store, names[i].at, names[i].len, 0, &view, &contract_error));
+        EXPECT(HF_OK,
+               hf_store_inspect(store, names[i].at, names[i].len, 0, &view, &contract_error));
         CHECK(view->count == 1);
         CHECK(view->entries[0].name_len == names[i].len);
         CHECK(memcmp(view->entries[0].name, names[i].at, names[i].len) == 0);
         hf_view_free(view);
     }
     if (has(HF_CAP_INSPECT)) {
-        EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+        EXPECT(HF_OK,
+               hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
         CHECK(view->count == count);
         hf_view_free(view);
     }
@@ -109,7 +111,8 @@ static void long_names(void **state)
 static void c_string_is_the_same_name(void **state)
 {
     hf_store *store = open_store();
-    hf_request text = mutex_request("name"), bytes = bytes_request((struct bytes){ "name!", 4 });
+    hf_acquire_request text = mutex_request("name"),
+                       bytes = bytes_request((struct bytes){ "name!", 4 });
     hf_lease *lease = take(store, &text);
 
     (void)state;
@@ -125,7 +128,7 @@ static void name_is_copied(void **state)
 {
     hf_store *store = open_store();
     char name[] = "mine";
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
     hf_lease *lease = take(store, &request);
     hf_lease_info info = { .size = sizeof info };
 
@@ -147,7 +150,7 @@ static void waiting_on_any_name(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        hf_request request = bytes_request(names[i]);
+        hf_acquire_request request = bytes_request(names[i]);
         hf_lease *lease = take(store, &request);
         struct attempt attempt;
 

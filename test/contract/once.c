@@ -8,7 +8,7 @@
 
 static hf_lease *begin(hf_store *store, hf_once_mark *mark)
 {
-    hf_request request = waiting_request("job");
+    hf_acquire_request request = waiting_request("job");
     hf_lease *lease = (hf_lease *)&request; /* neither a lease nor none */
 
     request.label = "ada";
@@ -21,14 +21,14 @@ static bool is_done(hf_store *store)
 {
     int done = -1;
 
-    EXPECT(HF_OK, hf_once_look(store, "job", 3, &done, NULL, &contract_error));
+    EXPECT(HF_OK, hf_once_get(store, "job", 3, &done, NULL, &contract_error));
     CHECK(done == 0 || done == 1);
     return done;
 }
 
 static void needs_cells(void **state)
 {
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_store *store = open_store();
     hf_lease *lease = NULL;
     int done;
@@ -36,24 +36,24 @@ static void needs_cells(void **state)
     (void)state;
     if (!has(HF_CAP_CELLS)) {
         EXPECT(HF_UNSUPPORTED, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_once_look(store, "job", 0, &done, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_once_forget(store, "job", 0, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_get(store, "job", 0, &done, NULL, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_delete(store, "job", 0, &contract_error));
         lease = take(store, &request);
         EXPECT(HF_UNSUPPORTED, hf_once_claim(lease, 0, &done, NULL, &contract_error));
-        EXPECT(HF_UNSUPPORTED, hf_once_done(lease, &contract_error));
+        EXPECT(HF_UNSUPPORTED, hf_once_finish(lease, &contract_error));
         give(lease);
     } else {
         EXPECT(HF_INVALID, hf_once_begin(store, NULL, 0, &lease, NULL, &contract_error));
-        request.kind = HF_SHARED;
+        request.kind = HF_KIND_SHARED;
         EXPECT(HF_INVALID, hf_once_begin(store, &request, 0, &lease, NULL, &contract_error));
-        request.kind = HF_MUTEX;
+        request.kind = HF_KIND_MUTEX;
         EXPECT(HF_INVALID,
                hf_once_begin(store, &request, HF_TTL_MIN_MS - 1, &lease, NULL, &contract_error));
-        EXPECT(HF_NOT_FOUND, hf_once_forget(store, "job", 0, &contract_error));
+        EXPECT(HF_NOT_FOUND, hf_once_delete(store, "job", 0, &contract_error));
         lease = take(store, &request);
-        EXPECT(HF_INVALID, hf_once_done(lease, &contract_error)); /* nobody began it */
+        EXPECT(HF_INVALID, hf_once_finish(lease, &contract_error)); /* nobody began it */
         give(lease);
-        EXPECT(HF_INVALID, hf_once_done(lease, &contract_error));
+        EXPECT(HF_INVALID, hf_once_finish(lease, &contract_error));
         CHECK(!is_done(store));
     }
     close_store(store);
@@ -74,16 +74,16 @@ static void what_is_done_stays_done(void **state)
     CHECK(!is_done(other));
     lease = begin(other, &mark);
     CHECK(lease);
-    token = hf_token(lease);
-    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
-    EXPECT(HF_OK, hf_once_done(lease, &contract_error)); /* as after an unknown outcome */
-    CHECK(begin(store, &mark) == NULL);                  /* done, though the lock is still held */
+    token = hf_lease_token(lease);
+    EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
+    EXPECT(HF_OK, hf_once_finish(lease, &contract_error)); /* as after an unknown outcome */
+    CHECK(begin(store, &mark) == NULL);                    /* done, though the lock is still held */
     CHECK(mark.token == token && strcmp(mark.label, "ada") == 0);
     CHECK(mark.at_ms > 0 && mark.ttl_ms == -1);
     give(lease);
     CHECK(is_done(store));
 
-    EXPECT(HF_OK, hf_once_forget(store, "job", 0, &contract_error));
+    EXPECT(HF_OK, hf_once_delete(store, "job", 0, &contract_error));
     lease = begin(store, NULL);
     CHECK(lease);
     give(lease);
@@ -97,7 +97,7 @@ static hf_lease *lose(hf_store *store)
     hf_lease *lease = begin(store, NULL);
 
     CHECK(lease);
-    EXPECT(HF_OK, hf_break(store, "job", 0, hf_token(lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "job", 0, hf_lease_token(lease), &contract_error));
     await_lost(lease);
     return lease;
 }
@@ -117,10 +117,10 @@ static void a_late_holder_cannot_mark(void **state)
     lease = begin(other, NULL);
     CHECK(lease);
     EXPECT(HF_FENCED, hf_once_claim(late, 0, &done, NULL, &contract_error));
-    EXPECT(HF_FENCED, hf_once_done(late, &contract_error));
+    EXPECT(HF_FENCED, hf_once_finish(late, &contract_error));
     CHECK(!is_done(store));
-    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
-    EXPECT(HF_FENCED, hf_once_done(late, &contract_error));
+    EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
+    EXPECT(HF_FENCED, hf_once_finish(late, &contract_error));
     give(lease);
     EXPECT(HF_LOST, hf_release(late, &contract_error));
     close_store(store);
@@ -137,7 +137,7 @@ static void lost_but_nobody_came(void **state)
     NEEDS(HF_CAP_CELLS | HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
     lease = lose(store);
-    EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+    EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(begin(store, NULL) == NULL);
     close_store(store);
@@ -147,7 +147,7 @@ static void lost_but_nobody_came(void **state)
 static void a_mark_may_end(void **state)
 {
     hf_once_mark mark = HF_ONCE_MARK_INIT;
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_store *store;
     hf_lease *lease = NULL;
     int done = 0;
@@ -161,11 +161,11 @@ static void a_mark_may_end(void **state)
         EXPECT(HF_OK, probe(store, &request));
     } else {
         EXPECT(HF_OK, hf_once_begin(store, &request, 2 * LIMIT_MS, &lease, NULL, &contract_error));
-        EXPECT(HF_OK, hf_once_look(store, "job", 0, &done, &mark, &contract_error));
+        EXPECT(HF_OK, hf_once_get(store, "job", 0, &done, &mark, &contract_error));
         CHECK(!done);
-        EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+        EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
         give(lease);
-        EXPECT(HF_OK, hf_once_look(store, "job", 0, &done, &mark, &contract_error));
+        EXPECT(HF_OK, hf_once_get(store, "job", 0, &done, &mark, &contract_error));
         CHECK(done && mark.ttl_ms > 0 && mark.ttl_ms <= 3 * LIMIT_MS);
     }
     close_store(store);
@@ -184,7 +184,7 @@ static void *race(void *arg)
 
     if (lease) {
         atomic_fetch_add(racer->did, 1);
-        EXPECT(HF_OK, hf_once_done(lease, &contract_error));
+        EXPECT(HF_OK, hf_once_finish(lease, &contract_error));
         give(lease);
     }
     return NULL;

@@ -163,7 +163,7 @@ void peer_orphans_end(struct peer *peer)
     close(peer->fd); /* they read from the same line */
 }
 
-void peer_begin(struct peer *peer, int lease, const hf_request *r)
+void peer_begin(struct peer *peer, int lease, const hf_acquire_request *r)
 {
     say(peer, "begin %d %s %d %u %u %u %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s", lease,
         (const char *)r->name, (int)r->kind, r->capacity, r->permits, r->flags, r->wait_ms,
@@ -183,7 +183,7 @@ hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token)
     return (hf_status)status;
 }
 
-hf_status peer_acquire(struct peer *peer, int lease, const hf_request *request)
+hf_status peer_acquire(struct peer *peer, int lease, const hf_acquire_request *request)
 {
     peer_begin(peer, lease, request);
     return peer_join(peer, lease, NULL);
@@ -203,12 +203,12 @@ hf_state peer_state(struct peer *peer, int lease)
     return (hf_state)atoi(hear(peer, line));
 }
 
-void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX])
+void peer_handle(struct peer *peer, int lease, char ret_text[HF_LEASE_TEXT_MAX])
 {
     char line[LINE];
 
     say(peer, "handle %d", lease);
-    snprintf(ret_text, HF_HANDLE_MAX, "%.63s", hear(peer, line));
+    snprintf(ret_text, HF_LEASE_TEXT_MAX, "%.63s", hear(peer, line));
 }
 
 void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path)
@@ -221,7 +221,7 @@ void peer_add(struct peer *peer, const char *name, int count)
     say(peer, "add %s %d", name, count);
 }
 
-void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path)
+void peer_limit(struct peer *peer, const hf_limit_request *limit, int count, const char *path)
 {
     say(peer, "limit %s %d %u %" PRId64 " %u %d %s", (const char *)limit->name,
         (int)limit->algorithm, limit->rate, limit->per_ms, limit->burst, count, path);
@@ -258,7 +258,7 @@ struct desk {
     hf_store *store;
     struct place {
         hf_store *store;
-        hf_request request;
+        hf_acquire_request request;
         char name[256], label[HF_LABEL_MAX + 1];
         hf_lease *lease;
         hf_status status;
@@ -298,7 +298,7 @@ static void do_begin(struct desk *desk, const char *args)
     int number = 0, kind = 0;
     struct place fresh = { .store = desk->store, .running = true };
     struct place *place;
-    hf_request *r = &fresh.request;
+    hf_acquire_request *r = &fresh.request;
 
     r->size = sizeof *r;
     if (sscanf(args, "%d %255s %d %u %u %u %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64 " %127s",
@@ -311,7 +311,7 @@ static void do_begin(struct desk *desk, const char *args)
     place->request.kind = (hf_kind)kind;
     place->request.name = place->name;
     place->request.label = place->label;
-    if (hf_cancel_new(&place->cancel) != HF_OK)
+    if (hf_cancel_open(&place->cancel) != HF_OK)
         abort();
     place->request.cancel = place->cancel;
     if (pthread_create(&place->thread, NULL, place_run, place) != 0)
@@ -329,7 +329,7 @@ static hf_status do_hammer(struct desk *desk, const char *args)
 {
     char name[256], path[512];
     int kind, count, fd;
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     volatile uint64_t *numbers;
     hf_status status = HF_OK;
     hf_lease *lease;
@@ -367,7 +367,7 @@ static hf_status do_put(struct desk *desk, const char *args)
 
     if (sscanf(args, "%255s %255s", name, text) != 2)
         abort();
-    return hf_cell_put(desk->store, name, 0, text, strlen(text), 0, NULL, NULL);
+    return hf_cell_set(desk->store, name, 0, text, strlen(text), 0, NULL, NULL);
 }
 
 static hf_status do_delete(struct desk *desk, const char *name)
@@ -386,7 +386,7 @@ static hf_status count_one(const hf_cell *old, hf_cell_change *change, void *arg
     char *text = arg;
 
     snprintf(text, 16, "%d", old->bytes ? atoi(old->bytes) + 1 : 1);
-    change->action = HF_CELL_WRITE;
+    change->action = HF_CELL_ACTION_WRITE;
     change->bytes = text;
     change->len = strlen(text);
     return HF_OK;
@@ -431,7 +431,7 @@ static hf_status do_limit(struct desk *desk, const char *args)
 {
     char name[256], path[512], line[64];
     int algorithm, count, fd;
-    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
     hf_status status = HF_OK;
 
     if (sscanf(args, "%255s %d %u %" SCNd64 " %u %d %511s", name, &algorithm, &limit.rate,
@@ -439,7 +439,7 @@ static hf_status do_limit(struct desk *desk, const char *args)
         abort();
     fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     limit.name = name;
-    limit.algorithm = (hf_algorithm)algorithm;
+    limit.algorithm = (hf_limit_algorithm)algorithm;
     for (int i = 0; i < count && status == HF_OK; i++) {
         hf_limit_result result = HF_LIMIT_RESULT_INIT;
 
@@ -470,7 +470,7 @@ hf_status climb(hf_store *store, int names, int count, unsigned seed)
         int held = 0;
 
         for (int n = 0; n < names && n < 8 && status == HF_OK; n++) {
-            hf_request request = HF_REQUEST_INIT;
+            hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
             char name[16];
 
             seed = seed * 1103515245u + 12345u;
@@ -524,20 +524,20 @@ static bool serve_line(struct desk *desk, const char *line)
     const char *args = strchr(line, ' ');
     int number = args ? atoi(args) : 0;
     struct place *place = &desk->places[number >= 0 && number < PEER_LEASES ? number : 0];
-    char handle[HF_HANDLE_MAX] = "";
+    char handle[HF_LEASE_TEXT_MAX] = "";
 
     if (strncmp(line, "begin ", 6) == 0)
         do_begin(desk, args);
     else if (strncmp(line, "join ", 5) == 0) {
         join_place(place);
         answer(desk, "%d %" PRIu64, (int)place->status,
-               place->status == HF_OK ? hf_token(place->lease) : 0);
+               place->status == HF_OK ? hf_lease_token(place->lease) : 0);
     } else if (strncmp(line, "release ", 8) == 0)
         answer(desk, "%d", (int)hf_release(place->lease, NULL));
     else if (strncmp(line, "state ", 6) == 0)
         answer(desk, "%d", (int)hf_lease_state(place->lease));
     else if (strncmp(line, "handle ", 7) == 0) {
-        hf_lease_handle(place->lease, handle);
+        hf_lease_export(place->lease, handle);
         answer(desk, "%s", handle);
     } else if (strncmp(line, "hammer ", 7) == 0)
         answer(desk, "%d", (int)do_hammer(desk, args));
@@ -576,9 +576,9 @@ static hf_status leave(struct desk *desk)
             hf_cancel_fire(place->cancel);
         join_place(place);
         if (place->cancel)
-            hf_cancel_free(place->cancel);
+            hf_cancel_close(place->cancel);
     }
-    status = hf_close(desk->store, HF_CLOSE_RELEASE);
+    status = hf_close(desk->store, HF_CLOSE_FLAG_RELEASE);
     for (int i = 0; i < PEER_LEASES; i++)
         if (desk->places[i].lease)
             hf_release(desk->places[i].lease, NULL);

@@ -20,7 +20,7 @@ struct peer {
 };
 
 void peer_start(struct peer *peer);
-/* Let him close his store, with HF_CLOSE_RELEASE, and go. */
+/* Let him close his store, with HF_CLOSE_FLAG_RELEASE, and go. */
 void peer_stop(struct peer *peer);
 /* Only a process: */
 void peer_signal(struct peer *peer, int signal);
@@ -35,15 +35,15 @@ void peer_kill_alone(struct peer *peer);
 void peer_orphans_end(struct peer *peer);
 
 /* Begin to acquire; only name, kind, capacity, permits, flags, times, scope and label are passed on. */
-void peer_begin(struct peer *peer, int lease, const hf_request *request);
+void peer_begin(struct peer *peer, int lease, const hf_acquire_request *request);
 /* How that ended. */
 hf_status peer_join(struct peer *peer, int lease, uint64_t *ret_token);
 /* Both. */
-hf_status peer_acquire(struct peer *peer, int lease, const hf_request *request);
+hf_status peer_acquire(struct peer *peer, int lease, const hf_acquire_request *request);
 
 hf_status peer_release(struct peer *peer, int lease);
 hf_state peer_state(struct peer *peer, int lease);
-void peer_handle(struct peer *peer, int lease, char ret_text[HF_HANDLE_MAX]);
+void peer_handle(struct peer *peer, int lease, char ret_text[HF_LEASE_TEXT_MAX]);
 /* Take and release the name `count` times; each time raise the two numbers in the file at `path`
  * by one, not atomically, and check that they were equal. Returns at once; peer_idle() waits. */
 void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, const char *path);
@@ -51,7 +51,7 @@ void peer_hammer(struct peer *peer, const char *name, hf_kind kind, int count, c
 void peer_add(struct peer *peer, const char *name, int count);
 /* Take permits of a limit `count` times, one or two at once, waiting or not, and append the moment and
  * number of each grant to the file at `path`. Returns at once; peer_idle() waits. */
-void peer_limit(struct peer *peer, const hf_limit *limit, int count, const char *path);
+void peer_limit(struct peer *peer, const hf_limit_request *limit, int count, const char *path);
 /* Take some of NAMES "step0", "step1", ... in their order, `count` times; none of it may fail. As above. */
 void peer_climb(struct peer *peer, int names, int count, unsigned seed);
 hf_status climb(hf_store *store, int names, int count, unsigned seed);

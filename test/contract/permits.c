@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-static hf_request rw_request(hf_kind kind, int64_t wait_ms)
+static hf_acquire_request rw_request(hf_kind kind, int64_t wait_ms)
 {
-    hf_request request = mutex_request("rw");
+    hf_acquire_request request = mutex_request("rw");
 
     request.kind = kind;
     request.wait_ms = wait_ms;
@@ -15,11 +15,11 @@ static hf_request rw_request(hf_kind kind, int64_t wait_ms)
 
 #define MODEST_CAPACITY 1000 /* every engine with semaphores takes so many at once */
 
-static hf_request slots_request(uint32_t capacity, uint32_t permits, int64_t wait_ms)
+static hf_acquire_request slots_request(uint32_t capacity, uint32_t permits, int64_t wait_ms)
 {
-    hf_request request = mutex_request("slots");
+    hf_acquire_request request = mutex_request("slots");
 
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = capacity;
     request.permits = permits;
     request.wait_ms = wait_ms;
@@ -27,7 +27,7 @@ static hf_request slots_request(uint32_t capacity, uint32_t permits, int64_t wai
 }
 
 /* Start an acquire that has to wait, and see it in the queue as number `position`. */
-static void queue_up(struct attempt *attempt, hf_store *store, const hf_request *request,
+static void queue_up(struct attempt *attempt, hf_store *store, const hf_acquire_request *request,
                      size_t position)
 {
     attempt_start(attempt, store, request);
@@ -39,7 +39,8 @@ static void queue_up(struct attempt *attempt, hf_store *store, const hf_request 
 
 static void readers_share(void **state)
 {
-    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, 0);
+    hf_acquire_request reader = rw_request(HF_KIND_SHARED, 0),
+                       writer = rw_request(HF_KIND_EXCLUSIVE, 0);
     hf_store *store, *second;
     hf_lease *leases[4], *lease;
 
@@ -67,7 +68,8 @@ static void readers_share(void **state)
 
 static void writers_do_not_starve(void **state)
 {
-    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, LIMIT_MS);
+    hf_acquire_request reader = rw_request(HF_KIND_SHARED, 0),
+                       writer = rw_request(HF_KIND_EXCLUSIVE, LIMIT_MS);
     struct attempt waiting_writer, late_readers[2];
     hf_store *store;
     hf_lease *first;
@@ -76,13 +78,13 @@ static void writers_do_not_starve(void **state)
     NEEDS(HF_CAP_SHARED | HF_CAP_FIFO);
     store = open_store();
     first = take(store, &reader);
-    writer.flags = HF_STRICT;
+    writer.flags = HF_FLAG_STRICT;
     queue_up(&waiting_writer, store, &writer, 1);
 
     /* With a writer in the queue nobody slips in, although there would be room. */
     EXPECT(HF_BUSY, probe(store, &reader));
     reader.wait_ms = LIMIT_MS;
-    reader.flags = HF_STRICT;
+    reader.flags = HF_FLAG_STRICT;
     queue_up(&late_readers[0], store, &reader, 2);
     queue_up(&late_readers[1], store, &reader, 3);
 
@@ -99,7 +101,7 @@ static void writers_do_not_starve(void **state)
 
 static void semaphore_counts(void **state)
 {
-    hf_request one = slots_request(3, 1, 0), dflt = slots_request(3, 0, 0);
+    hf_acquire_request one = slots_request(3, 1, 0), dflt = slots_request(3, 0, 0);
     hf_store *store;
     hf_lease *leases[3];
 
@@ -119,8 +121,8 @@ static void semaphore_counts(void **state)
 
 static void several_permits(void **state)
 {
-    hf_request three = slots_request(5, 3, 0), two = slots_request(5, 2, 0),
-               one = slots_request(5, 1, 0), all = slots_request(5, 5, 0);
+    hf_acquire_request three = slots_request(5, 3, 0), two = slots_request(5, 2, 0),
+                       one = slots_request(5, 1, 0), all = slots_request(5, 5, 0);
     hf_store *store;
     hf_lease *a, *b;
 
@@ -143,8 +145,8 @@ static void several_permits(void **state)
 
 static void large_semaphore(void **state)
 {
-    hf_request most = slots_request(HF_CAPACITY_MAX, HF_CAPACITY_MAX - 1, 0);
-    hf_request one = slots_request(HF_CAPACITY_MAX, 1, 0);
+    hf_acquire_request most = slots_request(HF_CAPACITY_MAX, HF_CAPACITY_MAX - 1, 0);
+    hf_acquire_request one = slots_request(HF_CAPACITY_MAX, 1, 0);
     hf_store *store;
     hf_lease *a, *b;
 
@@ -169,7 +171,7 @@ static void large_semaphore(void **state)
 
 static void head_of_line_blocks(void **state)
 {
-    hf_request two = slots_request(3, 2, 0), one = slots_request(3, 1, 0);
+    hf_acquire_request two = slots_request(3, 2, 0), one = slots_request(3, 1, 0);
     struct attempt big, small;
     hf_store *store;
     hf_lease *first, *overtaker;
@@ -187,7 +189,7 @@ static void head_of_line_blocks(void **state)
     EXPECT(HF_BUSY, probe(store, &one));
     CHECK(!big.ended && !small.ended);
 
-    one.flags = HF_BARGE;
+    one.flags = HF_FLAG_BARGE;
     if (has(HF_CAP_BARGE)) {
         overtaker = take(store, &one);
         EXPECT(HF_BUSY, probe(store, &one));
@@ -206,7 +208,7 @@ static void head_of_line_blocks(void **state)
 /* A waiter who leaves makes room for those behind him, who fit. */
 static void cancelled_head_unblocks(void **state)
 {
-    hf_request two = slots_request(3, 2, 0), one = slots_request(3, 1, LIMIT_MS);
+    hf_acquire_request two = slots_request(3, 2, 0), one = slots_request(3, 1, LIMIT_MS);
     struct attempt big, small;
     hf_store *store;
     hf_lease *first;
@@ -216,13 +218,13 @@ static void cancelled_head_unblocks(void **state)
     store = open_store();
     first = take(store, &two);
     two.wait_ms = LIMIT_MS;
-    EXPECT(HF_OK, hf_cancel_new(&two.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&two.cancel));
     queue_up(&big, store, &two, 1);
     queue_up(&small, store, &one, 2);
     EXPECT(HF_OK, hf_cancel_fire(two.cancel));
     EXPECT(HF_CANCELLED, attempt_join(&big));
     EXPECT(HF_OK, attempt_join(&small));
-    EXPECT(HF_OK, hf_cancel_free(two.cancel));
+    EXPECT(HF_OK, hf_cancel_close(two.cancel));
     give(small.lease);
     give(first);
     close_store(store);
@@ -231,7 +233,8 @@ static void cancelled_head_unblocks(void **state)
 /* A writer who gives up lets the readers behind him in. */
 static void writer_gives_up(void **state)
 {
-    hf_request reader = rw_request(HF_SHARED, 0), writer = rw_request(HF_EXCLUSIVE, LIMIT_MS);
+    hf_acquire_request reader = rw_request(HF_KIND_SHARED, 0),
+                       writer = rw_request(HF_KIND_EXCLUSIVE, LIMIT_MS);
     struct attempt waiting_writer, late_reader;
     hf_store *store;
     hf_lease *first;
@@ -240,14 +243,14 @@ static void writer_gives_up(void **state)
     NEEDS(HF_CAP_SHARED | HF_CAP_FIFO);
     store = open_store();
     first = take(store, &reader);
-    EXPECT(HF_OK, hf_cancel_new(&writer.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&writer.cancel));
     queue_up(&waiting_writer, store, &writer, 1);
     reader.wait_ms = LIMIT_MS;
     queue_up(&late_reader, store, &reader, 2);
     EXPECT(HF_OK, hf_cancel_fire(writer.cancel));
     EXPECT(HF_CANCELLED, attempt_join(&waiting_writer));
     EXPECT(HF_OK, attempt_join(&late_reader));
-    EXPECT(HF_OK, hf_cancel_free(writer.cancel));
+    EXPECT(HF_OK, hf_cancel_close(writer.cancel));
     give(late_reader.lease);
     give(first);
     close_store(store);
@@ -256,7 +259,7 @@ static void writer_gives_up(void **state)
 static void one_meaning_per_name(void **state)
 {
     hf_store *store;
-    hf_request forms[5];
+    hf_acquire_request forms[5];
     hf_lease *lease;
 
     (void)state;
@@ -264,10 +267,10 @@ static void one_meaning_per_name(void **state)
     store = open_store();
     for (int i = 0; i < 5; i++)
         forms[i] = mutex_request("form");
-    forms[1].kind = HF_SHARED;
-    forms[2].kind = HF_SEMAPHORE, forms[2].capacity = 1;
-    forms[3].kind = HF_SEMAPHORE, forms[3].capacity = 2;
-    forms[4].kind = HF_SEMAPHORE, forms[4].capacity = 3;
+    forms[1].kind = HF_KIND_SHARED;
+    forms[2].kind = HF_KIND_SEMAPHORE, forms[2].capacity = 1;
+    forms[3].kind = HF_KIND_SEMAPHORE, forms[3].capacity = 2;
+    forms[4].kind = HF_KIND_SEMAPHORE, forms[4].capacity = 3;
 
     for (int held = 0; held < 5; held++) {
         lease = take(store, &forms[held]);

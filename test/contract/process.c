@@ -20,9 +20,9 @@
  * At once means: when the store learns of it. The embedded store asks whoever wants the name next; a server is
  * told by the end of a connection, which takes a moment that nobody waits for here.
  */
-static hf_status probe_freed(hf_store *store, const hf_request *request)
+static hf_status probe_freed(hf_store *store, const hf_acquire_request *request)
 {
-    hf_request wait = *request;
+    hf_acquire_request wait = *request;
 
     if (strcmp(contract_info.engine, "lmdb") != 0)
         wait.wait_ms = LIMIT_MS;
@@ -31,7 +31,7 @@ static hf_status probe_freed(hf_store *store, const hf_request *request)
 
 static void death_frees(void **state)
 {
-    hf_request request = mutex_request("died"), wait = waiting_request("died");
+    hf_acquire_request request = mutex_request("died"), wait = waiting_request("died");
     hf_store *store;
     struct peer peer;
 
@@ -53,7 +53,7 @@ static void death_frees(void **state)
 
 static void death_wakes_the_next(void **state)
 {
-    hf_request request = mutex_request("died"), wait = waiting_request("died");
+    hf_acquire_request request = mutex_request("died"), wait = waiting_request("died");
     struct attempt attempt;
     hf_store *store;
     struct peer holder, first;
@@ -74,7 +74,7 @@ static void death_wakes_the_next(void **state)
     EXPECT(HF_OK, peer_join(&first, 0, &token));
     peer_kill(&first);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > token);
+    CHECK(hf_lease_token(attempt.lease) > token);
     give(attempt.lease);
     close_store(store);
 }
@@ -82,7 +82,7 @@ static void death_wakes_the_next(void **state)
 /* Several kinds and names at once, and waiters that die with their holder. */
 static void death_frees_everything(void **state)
 {
-    hf_request request, wait = waiting_request("a");
+    hf_acquire_request request, wait = waiting_request("a");
     struct peer peer;
     hf_store *store;
     hf_view *view = NULL;
@@ -93,14 +93,14 @@ static void death_frees_everything(void **state)
     NEEDS(HF_CAP_WAITERS | HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_TTL);
     store = open_store();
     peer_start(&peer);
-    lease = take(store, &(hf_request){ .size = sizeof request, .name = "a" });
+    lease = take(store, &(hf_acquire_request){ .size = sizeof request, .name = "a" });
     peer_begin(&peer, 0, &wait);
     AWAIT(count_waiters(store, "a") == 1);
     request = mutex_request("b");
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     EXPECT(HF_OK, peer_acquire(&peer, 1, &request));
     request = mutex_request("c");
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = 4;
     request.permits = 3;
     EXPECT(HF_OK, peer_acquire(&peer, 2, &request));
@@ -110,10 +110,11 @@ static void death_frees_everything(void **state)
     peer_kill(&peer);
     give(lease);
     EXPECT(HF_OK, probe(store, &wait));
-    EXPECT(HF_OK, probe(store, &(hf_request){ .size = sizeof request, .name = "b" }));
-    EXPECT(HF_OK, probe(store, &(hf_request){ .size = sizeof request, .name = "c" }));
-    EXPECT(HF_OK, probe(store, &(hf_request){ .size = sizeof request, .name = "d" }));
-    EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "b" }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "c" }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof request, .name = "d" }));
+    EXPECT(HF_OK,
+           hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
     CHECK(view->count == 0);
     hf_view_free(view);
     close_store(store);
@@ -122,7 +123,7 @@ static void death_frees_everything(void **state)
 /* A child of the holder, forked or spawned, does not keep what its dead parent held. */
 static void children_keep_nothing(void **state)
 {
-    hf_request request = mutex_request("parent");
+    hf_acquire_request request = mutex_request("parent");
     hf_store *store;
     struct peer peer;
 
@@ -143,7 +144,7 @@ static void children_keep_nothing(void **state)
 
 static void stopped_keeps(void **state)
 {
-    hf_request request = mutex_request("stopped");
+    hf_acquire_request request = mutex_request("stopped");
     struct peer peer;
     hf_store *store;
     int status;
@@ -168,7 +169,7 @@ static void stopped_keeps(void **state)
 /* A stopped process with a ttl of its own does lose it, and knows when it wakes up. */
 static void stopped_past_its_ttl(void **state)
 {
-    hf_request request = mutex_request("stopped"), wait = waiting_request("stopped");
+    hf_acquire_request request = mutex_request("stopped"), wait = waiting_request("stopped");
     struct peer peer;
     hf_store *store;
     hf_lease *lease;
@@ -186,8 +187,9 @@ static void stopped_past_its_ttl(void **state)
     CHECK(peer_state(&peer, 0) == HF_STATE_LOST);
     EXPECT(HF_LOST, peer_release(&peer, 0));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    EXPECT(HF_BUSY,
-           peer_acquire(&peer, 1, &(hf_request){ .size = sizeof request, .name = "stopped" }));
+    EXPECT(
+        HF_BUSY,
+        peer_acquire(&peer, 1, &(hf_acquire_request){ .size = sizeof request, .name = "stopped" }));
     give(lease);
     peer_stop(&peer);
     close_store(store);
@@ -196,7 +198,7 @@ static void stopped_past_its_ttl(void **state)
 /* A waiter that is stopped and then killed holds nobody up. */
 static void stopped_waiter(void **state)
 {
-    hf_request request = mutex_request("stopped"), wait = waiting_request("stopped");
+    hf_acquire_request request = mutex_request("stopped"), wait = waiting_request("stopped");
     struct peer peer;
     hf_store *store;
     hf_lease *lease;

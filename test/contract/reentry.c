@@ -2,11 +2,11 @@
 /* Opt-in reentrancy: by thread, or by scope; hold counts. */
 #include "peer.h"
 
-static hf_request again_request(uint64_t scope)
+static hf_acquire_request again_request(uint64_t scope)
 {
-    hf_request request = mutex_request("again");
+    hf_acquire_request request = mutex_request("again");
 
-    request.flags = HF_REENTRANT;
+    request.flags = HF_FLAG_REENTRANT;
     request.scope = scope;
     return request;
 }
@@ -22,9 +22,9 @@ static uint32_t holds_of(hf_lease *lease)
 static void same_thread(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = again_request(0), plain = mutex_request("again");
+    hf_acquire_request request = again_request(0), plain = mutex_request("again");
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct peer peer;
 
     (void)state;
@@ -32,7 +32,7 @@ static void same_thread(void **state)
     for (uint32_t i = 2; i <= 5; i++) {
         CHECK(take(store, &request) == lease);
         CHECK(holds_of(lease) == i);
-        CHECK(hf_token(lease) == token);
+        CHECK(hf_lease_token(lease) == token);
     }
     for (uint32_t i = 5; i >= 1; i--) {
         CHECK(holds_of(lease) == i);
@@ -50,7 +50,7 @@ static void same_thread(void **state)
 static void only_by_asking(void **state)
 {
     hf_store *store = open_store(), *second = open_store();
-    hf_request reentrant = again_request(0), plain = mutex_request("again");
+    hf_acquire_request reentrant = again_request(0), plain = mutex_request("again");
     hf_lease *lease = take(store, &reentrant);
 
     (void)state;
@@ -67,7 +67,7 @@ static void only_by_asking(void **state)
 static void other_thread_waits(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = again_request(0);
+    hf_acquire_request request = again_request(0);
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
 
@@ -90,7 +90,8 @@ static void other_thread_waits(void **state)
 static void scopes(void **state)
 {
     hf_store *store = open_store();
-    hf_request seven = again_request(7), eight = again_request(8), thread = again_request(0);
+    hf_acquire_request seven = again_request(7), eight = again_request(8),
+                       thread = again_request(0);
     hf_lease *lease = take(store, &seven);
     struct attempt attempt;
 
@@ -110,7 +111,7 @@ static void scopes(void **state)
 static void names_count_apart(void **state)
 {
     hf_store *store = open_store();
-    hf_request a = again_request(0), b = again_request(0);
+    hf_acquire_request a = again_request(0), b = again_request(0);
     hf_lease *first = take(store, &a), *second;
 
     (void)state;
@@ -127,27 +128,27 @@ static void names_count_apart(void **state)
 
 static void writer_and_semaphore_too(void **state)
 {
-    hf_request request = again_request(0), slots = again_request(0);
+    hf_acquire_request request = again_request(0), slots = again_request(0);
     hf_store *store;
     hf_lease *lease;
 
     (void)state;
     NEEDS(HF_CAP_SHARED | HF_CAP_SEMAPHORE);
     store = open_store();
-    request.kind = HF_EXCLUSIVE;
+    request.kind = HF_KIND_EXCLUSIVE;
     lease = take(store, &request);
     CHECK(take(store, &request) == lease);
     EXPECT(HF_MISMATCH, probe(store, &slots)); /* the same thread, but another kind */
     give(lease);
     give(lease);
-    slots.kind = HF_SEMAPHORE;
+    slots.kind = HF_KIND_SEMAPHORE;
     slots.capacity = 2;
     lease = take(store, &slots);
     CHECK(take(store, &slots) == lease);
-    EXPECT(HF_OK,
-           probe(store,
-                 &(hf_request){
-                     .size = sizeof slots, .name = "again", .kind = HF_SEMAPHORE, .capacity = 2 }));
+    EXPECT(HF_OK, probe(store, &(hf_acquire_request){ .size = sizeof slots,
+                                                      .name = "again",
+                                                      .kind = HF_KIND_SEMAPHORE,
+                                                      .capacity = 2 }));
     give(lease);
     give(lease);
     close_store(store);
@@ -156,7 +157,7 @@ static void writer_and_semaphore_too(void **state)
 /* All holds are lost together, and each release says so. */
 static void loss_of_all_holds(void **state)
 {
-    hf_request request = again_request(0);
+    hf_acquire_request request = again_request(0);
     hf_store *store;
     hf_lease *lease, *fresh;
 
@@ -165,13 +166,13 @@ static void loss_of_all_holds(void **state)
     store = open_store();
     lease = take(store, &request);
     CHECK(take(store, &request) == lease);
-    EXPECT(HF_OK, hf_break(store, "again", 5, hf_token(lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "again", 5, hf_lease_token(lease), &contract_error));
     await_lost(lease);
 
     /* A lost lease is not re-entered: this is a new one. */
     fresh = take(store, &request);
     CHECK(fresh != lease);
-    CHECK(hf_token(fresh) > hf_token(lease));
+    CHECK(hf_lease_token(fresh) > hf_lease_token(lease));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));

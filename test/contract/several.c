@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static hf_request numbered(int number, char name[16])
+static hf_acquire_request numbered(int number, char name[16])
 {
     snprintf(name, 16, "several%d", number);
     return mutex_request(name);
@@ -14,7 +14,7 @@ static hf_request numbered(int number, char name[16])
 static void all_or_nothing(void **state)
 {
     hf_store *store = open_store();
-    hf_request requests[3] = { mutex_request("c"), mutex_request("a"), mutex_request("b") };
+    hf_acquire_request requests[3] = { mutex_request("c"), mutex_request("a"), mutex_request("b") };
     hf_lease *leases[3] = { NULL, NULL, NULL }, *untouched[3] = { NULL, NULL, NULL };
     hf_lease_info info = { .size = sizeof info };
     struct peer peer;
@@ -65,7 +65,7 @@ static void *release_when_waited(void *arg)
 static void one_deadline(void **state)
 {
     hf_store *store = open_store();
-    hf_request requests[2] = { waiting_request("a"), waiting_request("b") };
+    hf_acquire_request requests[2] = { waiting_request("a"), waiting_request("b") };
     hf_lease *leases[2];
     struct peer peer;
     pthread_t thread;
@@ -73,7 +73,7 @@ static void one_deadline(void **state)
     (void)state;
     peer_start(&peer);
     for (int busy = 0; busy < 2; busy++) {
-        hf_request one = mutex_request(busy ? "b" : "a");
+        hf_acquire_request one = mutex_request(busy ? "b" : "a");
 
         EXPECT(HF_OK, peer_acquire(&peer, 0, &one));
         CHECK(pthread_create(&thread, NULL, release_when_waited, &peer) == 0);
@@ -88,24 +88,24 @@ static void one_deadline(void **state)
 static void cancelled(void **state)
 {
     hf_store *store = open_store();
-    hf_request requests[2] = { waiting_request("a"), waiting_request("b") };
+    hf_acquire_request requests[2] = { waiting_request("a"), waiting_request("b") };
     hf_lease *leases[2] = { NULL, NULL };
     hf_cancel *cancel;
 
     (void)state;
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     EXPECT(HF_OK, hf_cancel_fire(cancel));
     requests[0].cancel = requests[1].cancel = cancel;
     EXPECT(HF_CANCELLED, hf_acquire_all(store, requests, 2, leases, &contract_error));
     CHECK(!leases[0] && !leases[1]);
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
     close_store(store);
 }
 
 static void refused(void **state)
 {
     hf_store *store = open_store();
-    hf_request requests[3] = { mutex_request("a"), mutex_request("b"), mutex_request("a") };
+    hf_acquire_request requests[3] = { mutex_request("a"), mutex_request("b"), mutex_request("a") };
     hf_lease *leases[3] = { NULL, NULL, NULL };
 
     (void)state;
@@ -115,7 +115,7 @@ static void refused(void **state)
     EXPECT(HF_INVALID, hf_acquire_all(store, NULL, 1, leases, &contract_error));
     EXPECT(HF_INVALID, hf_acquire_all(store, requests, 2, NULL, &contract_error));
     EXPECT(HF_INVALID,
-           hf_acquire_all(store, requests, HF_SEVERAL_MAX + 1, leases, &contract_error));
+           hf_acquire_all(store, requests, HF_ACQUIRE_ALL_MAX + 1, leases, &contract_error));
     EXPECT(HF_INVALID, hf_acquire_all(NULL, requests, 2, leases, &contract_error));
     requests[1].wait_ms = 5;
     EXPECT(HF_INVALID, hf_acquire_all(store, requests, 2, leases, &contract_error));
@@ -133,21 +133,21 @@ static void refused(void **state)
 /* Of different kinds; and the loss of one leaves the others as they are. */
 static void kinds_and_loss(void **state)
 {
-    hf_request requests[3] = { mutex_request("m"), mutex_request("r"), mutex_request("s") };
+    hf_acquire_request requests[3] = { mutex_request("m"), mutex_request("r"), mutex_request("s") };
     hf_lease *leases[3];
     hf_store *store;
 
     (void)state;
     NEEDS(HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_BREAK | HF_CAP_TOKEN);
     store = open_store();
-    requests[1].kind = HF_SHARED;
-    requests[2].kind = HF_SEMAPHORE;
+    requests[1].kind = HF_KIND_SHARED;
+    requests[2].kind = HF_KIND_SEMAPHORE;
     requests[2].capacity = 3;
     requests[2].permits = 2;
     EXPECT(HF_OK, hf_acquire_all(store, requests, 3, leases, &contract_error));
     EXPECT(HF_BUSY, probe(store, &requests[2]));
     EXPECT(HF_OK, probe(store, &requests[1])); /* another reader */
-    EXPECT(HF_OK, hf_break(store, "r", 1, hf_token(leases[1]), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(store, "r", 1, hf_lease_token(leases[1]), &contract_error));
     await_lost(leases[1]);
     CHECK(hf_lease_state(leases[0]) == HF_STATE_HELD && hf_lease_state(leases[2]) == HF_STATE_HELD);
     EXPECT(HF_LOST, hf_release_all(leases, 3, &contract_error));
@@ -174,7 +174,7 @@ static void *crowd_run(void *arg)
     struct crowd *crowd = arg;
 
     for (int round = 0; round < crowd->rounds; round++) {
-        hf_request requests[NAMES];
+        hf_acquire_request requests[NAMES];
         hf_lease *leases[NAMES];
         char names[NAMES][16];
         int order[NAMES], count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_wait_change(): told of every change, and of nothing else. */
+/* hf_store_wait(): told of every change, and of nothing else. */
 #include "peer.h"
 
 struct watcher {
@@ -18,8 +18,8 @@ static void *watcher_run(void *arg)
     struct watcher *watcher = arg;
 
     watcher->tid = thread_id();
-    watcher->status = hf_wait_change(watcher->store, &watcher->seq, watcher->wait_ms,
-                                     watcher->cancel, &contract_error);
+    watcher->status = hf_store_wait(watcher->store, &watcher->seq, watcher->wait_ms,
+                                    watcher->cancel, &contract_error);
     watcher->ended = true;
     return NULL;
 }
@@ -44,7 +44,7 @@ static uint64_t settled_seq(hf_store *store)
     hf_status status;
 
     do
-        status = hf_wait_change(store, &seq, 100, NULL, &contract_error);
+        status = hf_store_wait(store, &seq, 100, NULL, &contract_error);
     while (status == HF_OK);
     EXPECT(HF_TIMEOUT, status);
     return seq;
@@ -61,15 +61,15 @@ static void nothing_changes(void **state)
     store = open_store();
     seq = settled_seq(store);
     begin_ms = now_ms();
-    EXPECT(HF_TIMEOUT, hf_wait_change(store, &seq, 200, NULL, &contract_error));
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 200, NULL, &contract_error));
     CHECK(now_ms() - begin_ms >= 200);
-    EXPECT(HF_TIMEOUT, hf_wait_change(store, &seq, 0, NULL, &contract_error));
+    EXPECT(HF_TIMEOUT, hf_store_wait(store, &seq, 0, NULL, &contract_error));
     close_store(store);
 }
 
 static void every_change_is_told(void **state)
 {
-    hf_request request = mutex_request("watched");
+    hf_acquire_request request = mutex_request("watched");
     struct watcher watcher = { .wait_ms = LIMIT_MS };
     struct peer peer;
 
@@ -94,7 +94,7 @@ static void every_change_is_told(void **state)
 /* A change between two calls is not missed, also one that is undone. */
 static void between_two_calls(void **state)
 {
-    hf_request request = mutex_request("watched");
+    hf_acquire_request request = mutex_request("watched");
     hf_store *store, *second;
     uint64_t seq, before;
 
@@ -104,7 +104,7 @@ static void between_two_calls(void **state)
     second = open_store();
     seq = before = settled_seq(store);
     give(take(second, &request));
-    EXPECT(HF_OK, hf_wait_change(store, &seq, LIMIT_MS, NULL, &contract_error));
+    EXPECT(HF_OK, hf_store_wait(store, &seq, LIMIT_MS, NULL, &contract_error));
     CHECK(seq != before && seq != 0);
     close_store(second);
     close_store(store);
@@ -119,14 +119,14 @@ static void cancelled(void **state)
     NEEDS(HF_CAP_WATCH);
     watcher.store = open_store();
     watcher.seq = settled_seq(watcher.store);
-    EXPECT(HF_OK, hf_cancel_new(&watcher.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&watcher.cancel));
     watcher_start(&watcher);
     thread_settled(&watcher.tid, &watcher.ended);
     EXPECT(HF_OK, hf_cancel_fire(watcher.cancel));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
     EXPECT(HF_CANCELLED,
-           hf_wait_change(watcher.store, &seq, HF_FOREVER, watcher.cancel, &contract_error));
-    EXPECT(HF_OK, hf_cancel_free(watcher.cancel));
+           hf_store_wait(watcher.store, &seq, HF_FOREVER, watcher.cancel, &contract_error));
+    EXPECT(HF_OK, hf_cancel_close(watcher.cancel));
     close_store(watcher.store);
 }
 
@@ -141,7 +141,7 @@ static void closed(void **state)
     watcher_start(&watcher);
     thread_settled(&watcher.tid, &watcher.ended);
     EXPECT(HF_IN_USE, hf_close(watcher.store, 0));
-    EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(watcher.store, HF_CLOSE_FLAG_RELEASE));
     EXPECT(HF_CANCELLED, watcher_join(&watcher));
 }
 

@@ -302,11 +302,11 @@ static void a_waiter_is_woken(void **unused)
     (void)unused;
     assert_int_equal(hf_open(url, NULL, &store, NULL), HF_OK);
     for (int i = 0; i < 5 && took_ms >= 900; i++) {
-        assert_int_equal(hf_cell_put(store, "bell", 0, "x", 1, 0, &version, NULL), HF_OK);
+        assert_int_equal(hf_cell_set(store, "bell", 0, "x", 1, 0, &version, NULL), HF_OK);
         begun_ms = hfi_now_ms();
         assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &version), 0);
         usleep(20000); /* it sleeps by then, or this round shows nothing */
-        assert_int_equal(hf_cell_put(store, "bell", 0, "y", 1, 0, NULL, NULL), HF_OK);
+        assert_int_equal(hf_cell_set(store, "bell", 0, "y", 1, 0, NULL, NULL), HF_OK);
         assert_int_equal(pthread_join(thread, NULL), 0);
         took_ms = hfi_now_ms() - begun_ms;
     }

@@ -68,7 +68,7 @@ static void do_fill(struct self *self, const struct ask *ask, struct answer *ans
 
         name_of(i, name);
         answer->status =
-            hf_cell_put(self->store, name, 0, bytes, len, i % 4 ? 0 : 86400000, NULL, &err);
+            hf_cell_set(self->store, name, 0, bytes, len, i % 4 ? 0 : 86400000, NULL, &err);
     }
     for (int i = CELLS; i < CELLS + 8; i++) { /* so that there are free pages */
         hf_cell cell = HF_CELL_INIT;
@@ -88,7 +88,7 @@ static void do_fill_few(struct self *self, const struct ask *ask, struct answer 
     (void)ask;
     for (int i = 0; i < FEW && answer->status == HF_OK; i++) {
         name_of(i, name);
-        answer->status = hf_cell_put(self->store, name, 0, "few", 3, 0, NULL, NULL);
+        answer->status = hf_cell_set(self->store, name, 0, "few", 3, 0, NULL, NULL);
     }
 }
 
@@ -172,7 +172,7 @@ static int use(hf_store *store, unsigned turn)
     if (turn == OPENED)
         return worst;
     name_of(put, name);
-    worst = worse(worst, outcome(hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL)));
+    worst = worse(worst, outcome(hf_cell_set(store, name, 0, "new", 3, 0, NULL, NULL)));
     name_of(gone, name);
     status = hf_cell_get(store, name, 0, &cell, NULL);
     if (status == HF_OK)
@@ -337,7 +337,7 @@ static int put_few(hf_store *store, unsigned turn)
     hf_cell_free(&cell);
     for (int i = 0; turn != OPENED && i < FEW; i++) {
         name_of(i, name);
-        worst = worse(worst, outcome(hf_cell_put(store, name, 0, "new", 3, 0, NULL, NULL)));
+        worst = worse(worst, outcome(hf_cell_set(store, name, 0, "new", 3, 0, NULL, NULL)));
     }
     return worst;
 }
@@ -542,7 +542,7 @@ static void another_page_of_the_tree(void **state)
 static int last_level;
 static char last_text[HF_ERROR_TEXT_MAX];
 
-static void on_finding(hf_level level, const char *topic, const char *text, void *arg)
+static void on_finding(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)arg;
     if (strcmp(topic, "cells") == 0) {
@@ -554,7 +554,7 @@ static void on_finding(hf_level level, const char *topic, const char *text, void
 static void do_doctor(struct self *self, const struct ask *ask, struct answer *answer)
 {
     (void)ask;
-    answer->status = hf_doctor(self->store, on_finding, NULL, NULL);
+    answer->status = hf_store_check(self->store, on_finding, NULL, NULL);
     answer->number = last_level;
     snprintf(answer->text, sizeof answer->text, "%s", last_text);
 }
@@ -580,7 +580,8 @@ static void damage_is_named(void **state)
 
     (void)state;
     begin();
-    assert_int_equal(actor_do(actor_start(), do_doctor, (struct ask){ 0 }).number, HF_FINE);
+    assert_int_equal(actor_do(actor_start(), do_doctor, (struct ask){ 0 }).number,
+                     HF_CHECK_LEVEL_OK);
     fd = open(in_place("cells.mdb"), O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i + sizeof word < good_len; i++)
         if (memcmp(good + i, word, sizeof word - 1) == 0 && good[i + sizeof word - 1] != '0')
@@ -595,7 +596,7 @@ static void damage_is_named(void **state)
     assert_non_null(strstr(answer.text, "cells.mdb"));
     OK(actor_do(actor_start(), do_get, eight));
     answer = actor_do(actor_start(), do_doctor, (struct ask){ 0 });
-    assert_int_equal(answer.number, HF_BAD);
+    assert_int_equal(answer.number, HF_CHECK_LEVEL_BAD);
     print_message("  %s\n", answer.text);
     assert_non_null(strstr(answer.text, "cell-7"));
 }

@@ -197,7 +197,7 @@ static void do_child_with_a_store(struct self *self, const struct ask *ask, stru
         do_acquire(&child, &(struct ask){ .name = "mine" }, &inner);
         if (inner.status != HF_OK)
             _exit(5);
-        if (hf_close(self->store, HF_CLOSE_RELEASE) != HF_FORKED)
+        if (hf_close(self->store, HF_CLOSE_FLAG_RELEASE) != HF_FORKED)
             _exit(6);
         _exit(0); /* without a release */
     }
@@ -229,7 +229,7 @@ static void *open_and_close(void *arg)
         hf_store *store;
 
         if (hf_open(place_url, NULL, &store, NULL) == HF_OK)
-            hf_close(store, HF_CLOSE_RELEASE);
+            hf_close(store, HF_CLOSE_FLAG_RELEASE);
     }
     return NULL;
 }
@@ -239,7 +239,7 @@ static void *acquire_and_release(void *arg)
     struct self *self = arg;
 
     while (!atomic_load(&stop)) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         hf_lease *lease;
 
         request.name = "busy";
@@ -260,7 +260,7 @@ static int child_of_a_busy_process(int go)
     do_open(&self, &(struct ask){ 0 }, &answer);
     if (answer.status != HF_OK)
         return 1;
-    do_acquire(&self, &(struct ask){ .name = "child", .kind = HF_SHARED, .wait_ms = LIMIT_MS },
+    do_acquire(&self, &(struct ask){ .name = "child", .kind = HF_KIND_SHARED, .wait_ms = LIMIT_MS },
                &answer);
     if (answer.status != HF_OK)
         return 2;

@@ -20,7 +20,7 @@ static hf_store *second, *third;
 
 static hf_status take_by(hf_store *store, const char *name, hf_lease **ret_lease)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
     return hf_acquire(store, &request, ret_lease, NULL);
@@ -94,11 +94,11 @@ static void do_reopen(struct self *self, const struct ask *ask, struct answer *a
     (void)ask;
     for (int i = 0; i < 300; i++) {
         CHECK(take_by(self->store, "n", &self->leases[0]) == HF_OK);
-        CHECK(hf_token(self->leases[0]) > last);
-        last = hf_token(self->leases[0]);
+        CHECK(hf_lease_token(self->leases[0]) > last);
+        last = hf_lease_token(self->leases[0]);
         if (i % 3 == 0)
             CHECK(hf_release(self->leases[0], NULL) == HF_OK);
-        CHECK(hf_close(self->store, HF_CLOSE_RELEASE) == HF_OK);
+        CHECK(hf_close(self->store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
         if (i == 20)
             files = open_files();
         CHECK(i < 20 || open_files() <= files);
@@ -125,7 +125,7 @@ static void closing_releases(void **state)
     wait_for(waiter, mutex("n"));
     assert_int_equal(actor_do(actor, do_close, (struct ask){ 0 }).status, HF_IN_USE);
     assert_false(actor_answered(waiter));
-    OK(actor_do(actor, do_close, (struct ask){ .flags = HF_CLOSE_RELEASE }));
+    OK(actor_do(actor, do_close, (struct ask){ .flags = HF_CLOSE_FLAG_RELEASE }));
     granted(waiter);
 }
 

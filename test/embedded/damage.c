@@ -32,8 +32,8 @@ static void fill(off_t from, size_t len, bool garbage)
 }
 
 /* LMDB keeps two pages that say where all is; data follows. A small store uses some ten pages. */
-#define DATA (2 * LM_PAGE)
-#define USED (14 * LM_PAGE)
+#define DATA (2 * LMDB_PAGE)
+#define USED (14 * LMDB_PAGE)
 
 static void zero_all(void)
 {
@@ -68,20 +68,20 @@ static void garbage_data(void)
 /* Page headers stay: LMDB walks into pages whose offsets are nonsense. */
 static void garbage_in_pages(void)
 {
-    for (off_t page = DATA; page < USED; page += LM_PAGE)
-        fill(page + 16, LM_PAGE - 16, true);
+    for (off_t page = DATA; page < USED; page += LMDB_PAGE)
+        fill(page + 16, LMDB_PAGE - 16, true);
 }
 
 static void garbage_offsets(void)
 {
-    for (off_t page = DATA; page < USED; page += LM_PAGE)
+    for (off_t page = DATA; page < USED; page += LMDB_PAGE)
         fill(page + 16, 8, true);
 }
 
 static void zero_tail_of_pages(void)
 {
-    for (off_t page = DATA; page < USED; page += LM_PAGE)
-        fill(page + 64, LM_PAGE - 64, false);
+    for (off_t page = DATA; page < USED; page += LMDB_PAGE)
+        fill(page + 64, LMDB_PAGE - 64, false);
 }
 
 /* One bit in twenty places. */
@@ -108,7 +108,7 @@ static void pages_beyond_the_end(void)
     uint64_t number = UINT64_C(1) << 50;
 
     scribble(lease_file(), LAST_PAGE, &number, sizeof number);
-    scribble(lease_file(), LM_PAGE + LAST_PAGE, &number, sizeof number);
+    scribble(lease_file(), LMDB_PAGE + LAST_PAGE, &number, sizeof number);
 }
 
 static void deleted(void)
@@ -354,7 +354,7 @@ static void detached_leases_are_waited_for(void **state)
     int64_t taken_ns, granted_ns;
 
     (void)state;
-    detached.flags = HF_DETACHED | HF_NO_RENEW;
+    detached.flags = HF_FLAG_DETACHED | HF_FLAG_NO_RENEW;
     detached.ttl_ms = 4000;
     taken_ns = now_ns();
     take(gone, detached);

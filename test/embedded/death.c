@@ -324,7 +324,7 @@ static void death_of_one_who_barged(void **state)
     (void)state;
     take(first, ask);
     wait_for(last, writer("rw"));
-    ask.flags = HF_BARGE;
+    ask.flags = HF_FLAG_BARGE;
     take(barger, ask);
     observer_quit();
     give(first, 0);

@@ -41,7 +41,7 @@ int place_setup(void **state)
     (void)state;
     /* Load the engine now: an actor that becomes another user may not be able to read what was built, in a
      * home of mode 0700. */
-    assert_int_equal(hf_engine_at(0, &info), HF_OK);
+    assert_int_equal(hf_engine_get(0, &info), HF_OK);
     assert_string_equal(info.name, "lmdb");
     signal(SIGPIPE, SIG_IGN);
     snprintf(parent, sizeof parent, "%s/holdfast-embedded-XXXXXX", tmp ? tmp : "/tmp");
@@ -168,7 +168,7 @@ static void serve(int fd)
             break;
     }
     if (self.store)
-        hf_close(self.store, HF_CLOSE_RELEASE);
+        hf_close(self.store, HF_CLOSE_FLAG_RELEASE);
 }
 
 static void put(struct answer *answer, hf_status status, const hf_error *err)
@@ -190,7 +190,7 @@ void do_open(struct self *self, const struct ask *ask, struct answer *answer)
 
 void do_acquire(struct self *self, const struct ask *ask, struct answer *answer)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_error err = { 0 };
 
     request.name = ask->name;
@@ -203,7 +203,7 @@ void do_acquire(struct self *self, const struct ask *ask, struct answer *answer)
     request.lock_delay_ms = ask->lock_delay_ms;
     put(answer, hf_acquire(self->store, &request, &self->leases[ask->lease], &err), &err);
     if (answer->status == HF_OK)
-        answer->token = hf_token(self->leases[ask->lease]);
+        answer->token = hf_lease_token(self->leases[ask->lease]);
 }
 
 void do_release(struct self *self, const struct ask *ask, struct answer *answer)
@@ -217,7 +217,7 @@ void do_release(struct self *self, const struct ask *ask, struct answer *answer)
 void do_state(struct self *self, const struct ask *ask, struct answer *answer)
 {
     answer->number = hf_lease_state(self->leases[ask->lease]);
-    answer->token = hf_token(self->leases[ask->lease]);
+    answer->token = hf_lease_token(self->leases[ask->lease]);
 }
 
 void do_renew(struct self *self, const struct ask *ask, struct answer *answer)
@@ -231,7 +231,7 @@ void do_break(struct self *self, const struct ask *ask, struct answer *answer)
 {
     hf_error err = { 0 };
 
-    put(answer, hf_break(self->store, ask->name, 0, ask->token, &err), &err);
+    put(answer, hf_lease_break(self->store, ask->name, 0, ask->token, &err), &err);
 }
 
 void do_close(struct self *self, const struct ask *ask, struct answer *answer)
@@ -250,7 +250,7 @@ static void count(struct self *self, const struct ask *ask, struct answer *answe
 {
     hf_error err = { 0 };
     hf_view *view;
-    hf_status status = hf_inspect(self->store, ask->name, 0, 0, &view, &err);
+    hf_status status = hf_store_inspect(self->store, ask->name, 0, 0, &view, &err);
 
     put(answer, status, &err);
     if (status != HF_OK)
@@ -406,22 +406,22 @@ static struct ask ask_for(const char *name, hf_kind kind)
 
 struct ask mutex(const char *name)
 {
-    return ask_for(name, HF_MUTEX);
+    return ask_for(name, HF_KIND_MUTEX);
 }
 
 struct ask reader(const char *name)
 {
-    return ask_for(name, HF_SHARED);
+    return ask_for(name, HF_KIND_SHARED);
 }
 
 struct ask writer(const char *name)
 {
-    return ask_for(name, HF_EXCLUSIVE);
+    return ask_for(name, HF_KIND_EXCLUSIVE);
 }
 
 struct ask permits_of(const char *name, uint32_t capacity, uint32_t permits)
 {
-    struct ask ask = ask_for(name, HF_SEMAPHORE);
+    struct ask ask = ask_for(name, HF_KIND_SEMAPHORE);
 
     ask.capacity = capacity;
     ask.permits = permits;

@@ -63,7 +63,7 @@ static hf_lease *leases[NAMES_MAX];
 static void do_take_until_full(struct self *self, const struct ask *ask, struct answer *answer)
 {
     for (uint64_t i = 0; i < NAMES_MAX && i < ask->number; i++) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         hf_error err;
         char name[NAME_ROOM];
 

@@ -15,7 +15,7 @@ static void do_take_many(struct self *self, const struct ask *ask, struct answer
     uint64_t last = 0;
 
     for (uint64_t i = 0; i < ask->number; i++) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         hf_lease *lease;
         hf_error err;
         char name[NAME_ROOM];
@@ -27,11 +27,11 @@ static void do_take_many(struct self *self, const struct ask *ask, struct answer
             snprintf(answer->text, sizeof answer->text, "%s: %.400s", name, err.text);
             return;
         }
-        if (hf_token(lease) <= last) {
+        if (hf_lease_token(lease) <= last) {
             answer->status = HF_INTERNAL;
             return;
         }
-        last = hf_token(lease);
+        last = hf_lease_token(lease);
     }
     answer->token = last;
 }
@@ -40,7 +40,7 @@ static void do_take_many(struct self *self, const struct ask *ask, struct answer
 static void do_count_free(struct self *self, const struct ask *ask, struct answer *answer)
 {
     for (uint64_t i = 0; i < ask->number; i++) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         hf_lease *lease;
         char name[NAME_ROOM];
 
@@ -58,7 +58,7 @@ static void do_count_all(struct self *self, const struct ask *ask, struct answer
     hf_view *view;
 
     (void)ask;
-    answer->status = hf_inspect(self->store, NULL, 0, HF_INSPECT_GLOB, &view, NULL);
+    answer->status = hf_store_inspect(self->store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL);
     if (answer->status != HF_OK)
         return;
     for (size_t i = 0; i < view->count; i++)

@@ -121,7 +121,7 @@ static void expiry_after_a_shorter_renewal(void **state)
 
     (void)state;
     ask.ttl_ms = 3600 * 1000;
-    ask.flags = HF_NO_RENEW;
+    ask.flags = HF_FLAG_NO_RENEW;
     take(holder, ask);
     wait_for(waiter, mutex("n"));
     ask.ttl_ms = TTL_MS;
@@ -178,7 +178,7 @@ static void lock_delay_after_a_break(void **state)
 static void do_sit_in_transaction(struct self *self, const struct ask *ask, struct answer *answer)
 {
     int fd = open(in_place("control"), O_RDWR | O_CLOEXEC);
-    struct lm_header *header = mmap(NULL, LM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct lmdb_header *header = mmap(NULL, LMDB_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     (void)self, (void)ask;
     close(fd);
@@ -192,7 +192,7 @@ static void do_sit_in_transaction(struct self *self, const struct ask *ask, stru
 static void do_leave_transaction(struct self *self, const struct ask *ask, struct answer *answer)
 {
     int fd = open(in_place("control"), O_RDWR | O_CLOEXEC);
-    struct lm_header *header = mmap(NULL, LM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct lmdb_header *header = mmap(NULL, LMDB_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     (void)self, (void)ask;
     close(fd);

@@ -24,7 +24,7 @@ static void change_boot_id(void)
     char id[40] = { 0 };
 
     snprintf(id, sizeof id, "00000000-0000-4000-8000-%012u", ++number);
-    scribble("control", offsetof(struct lm_header, boot_id), id, sizeof id);
+    scribble("control", offsetof(struct lmdb_header, boot_id), id, sizeof id);
 }
 
 /* Somebody holds "n" and is gone; the token. */
@@ -45,7 +45,7 @@ static void new_boot_voids_leases(void **state)
 
     (void)state;
     take(holder, mutex("n"));
-    detached.flags = HF_DETACHED;
+    detached.flags = HF_FLAG_DETACHED;
     detached.ttl_ms = 3600 * 1000;
     detached.lease = 1;
     last = take(holder, detached);
@@ -68,7 +68,7 @@ static void same_boot_keeps_detached_leases(void **state)
     struct ask detached = mutex("d");
 
     (void)state;
-    detached.flags = HF_DETACHED;
+    detached.flags = HF_FLAG_DETACHED;
     detached.ttl_ms = 3600 * 1000;
     take(holder, detached);
     actor_kill(holder);
@@ -219,7 +219,7 @@ static void other_version(uint32_t format, hf_status want)
     struct answer answer;
 
     token_of_the_dead();
-    scribble("store", offsetof(struct lm_store_file, format), &format, sizeof format);
+    scribble("store", offsetof(struct lmdb_store_file, format), &format, sizeof format);
     answer = actor_do(actor_start_raw(), do_open, (struct ask){ 0 });
     assert_int_equal(answer.status, want);
     assert_true(strlen(answer.text) > 0);
@@ -229,7 +229,7 @@ static void other_version(uint32_t format, hf_status want)
 static void newer_version(void **state)
 {
     (void)state;
-    other_version(LM_FORMAT + 1, HF_VERSION);
+    other_version(LMDB_FORMAT + 1, HF_VERSION);
     assert_true(file_exists("store"));
 }
 
@@ -237,13 +237,13 @@ static void newer_version(void **state)
 static void control_of_another_version(void **state)
 {
     struct actor *holder = actor_start(), *other = actor_start_raw();
-    uint32_t format = LM_CONTROL_FORMAT + 1;
+    uint32_t format = LMDB_CONTROL_FORMAT + 1;
     uint64_t token = take(holder, mutex("n"));
     struct answer answer;
     char pid[32];
 
     (void)state;
-    scribble("control", offsetof(struct lm_header, format), &format, sizeof format);
+    scribble("control", offsetof(struct lmdb_header, format), &format, sizeof format);
     answer = actor_do(other, do_open, (struct ask){ 0 });
     assert_int_equal(answer.status, HF_VERSION);
     snprintf(pid, sizeof pid, "%d", (int)holder->pid);
@@ -255,13 +255,13 @@ static void control_of_another_version(void **state)
 
 static void damage_mark(bool first, bool second)
 {
-    struct lm_mark garbage;
+    struct lmdb_mark garbage;
 
     memset(&garbage, 0x5a, sizeof garbage);
     if (first)
-        scribble("store", offsetof(struct lm_store_file, first), &garbage, sizeof garbage);
+        scribble("store", offsetof(struct lmdb_store_file, first), &garbage, sizeof garbage);
     if (second)
-        scribble("store", offsetof(struct lm_store_file, second), &garbage, sizeof garbage);
+        scribble("store", offsetof(struct lmdb_store_file, second), &garbage, sizeof garbage);
 }
 
 /* Two copies are written in turn; a torn one leaves the other. */
@@ -272,7 +272,7 @@ static void one_copy_of_the_mark_is_torn(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         uint64_t token = token_of_the_dead();
-        struct lm_store_file file;
+        struct lmdb_store_file file;
         FILE *store;
         bool first;
 
@@ -311,7 +311,7 @@ static void store_file_is_something_else(void **state)
     assert_int_equal(truncate(in_place("store"), 100), 0);
     assert_int_equal(actor_do(actor, do_open, (struct ask){ 0 }).status, HF_CORRUPT);
     scribble("store", 0, "this is not a store, and long enough to be one................", 60);
-    assert_int_equal(truncate(in_place("store"), sizeof(struct lm_store_file)), 0);
+    assert_int_equal(truncate(in_place("store"), sizeof(struct lmdb_store_file)), 0);
     assert_int_equal(actor_do(actor, do_open, (struct ask){ 0 }).status, HF_CORRUPT);
 }
 
@@ -331,7 +331,7 @@ static void control_lost_while_somebody_lives(void **state)
         else if (i == 1)
             scribble("control", 0, "rubbish!", 8);
         else
-            scribble("control", offsetof(struct lm_header, boot_id), "rubbish!", 8);
+            scribble("control", offsetof(struct lmdb_header, boot_id), "rubbish!", 8);
         answer = actor_do(newcomer, do_open, (struct ask){ 0 });
         assert_true(answer.status == HF_CORRUPT || answer.status == HF_VERSION);
         snprintf(pid, sizeof pid, "%d", (int)holder->pid);

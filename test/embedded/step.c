@@ -398,7 +398,7 @@ static void killed_while_clearing(void **state)
 /* The file is damaged, the victim is the first to notice. The keeper holds: that must stay so. */
 static void set_rebuilding(struct actor **ret_victim, actor_fn **ret_fn, struct ask *ret_ask)
 {
-    static const char zeros[16 * LM_PAGE];
+    static const char zeros[16 * LMDB_PAGE];
 
     *ret_victim = actor_start_raw();
     grew(take(keeper, mutex("held")));

@@ -56,7 +56,7 @@ static void *worker(void *arg)
 
     while (!atomic_load(&over)) {
         unsigned n = (unsigned)(next_random(&state) % NAMES);
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         char name[16];
         hf_lease *lease;
         hf_status status;
@@ -65,7 +65,7 @@ static void *worker(void *arg)
         request.name = name;
         request.wait_ms =
             next_random(&state) % 2 ? HF_FOREVER : (int64_t)(next_random(&state) % 20);
-        request.flags = next_random(&state) % 8 ? HF_STRICT : 0;
+        request.flags = next_random(&state) % 8 ? HF_FLAG_STRICT : 0;
         if (request.wait_ms == HF_FOREVER || next_random(&state) % 4 == 0)
             request.cancel = atomic_load(&cancels[next_random(&state) % CANCELLERS]);
         status = hf_acquire(store, &request, &lease, NULL);
@@ -89,11 +89,11 @@ static void renew_canceller(size_t i)
 {
     hf_cancel *fresh, *old;
 
-    if (hf_cancel_new(&fresh) != HF_OK)
+    if (hf_cancel_open(&fresh) != HF_OK)
         return;
     old = atomic_exchange(&cancels[i], fresh);
     hf_cancel_fire(old);
-    while (hf_cancel_free(old) == HF_IN_USE)
+    while (hf_cancel_close(old) == HF_IN_USE)
         pause_us(100);
 }
 
@@ -110,7 +110,7 @@ static void nothing_is_left(void **unused)
     snprintf(url, sizeof url, "file:%s", dir);
     assert_int_equal(hf_open(url, NULL, &store, NULL), HF_OK);
     for (size_t i = 0; i < CANCELLERS; i++) {
-        assert_int_equal(hf_cancel_new(&cancel), HF_OK);
+        assert_int_equal(hf_cancel_open(&cancel), HF_OK);
         atomic_store(&cancels[i], cancel);
     }
     for (size_t i = 0; i < THREADS; i++)
@@ -131,11 +131,11 @@ static void nothing_is_left(void **unused)
     assert_true(grants > 0);
     assert_int_equal(overlaps, 0);
     assert_int_equal(oddities, 0);
-    assert_int_equal(hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, NULL), HF_OK);
+    assert_int_equal(hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, NULL), HF_OK);
     assert_int_equal(view->count, 0);
     hf_view_free(view);
     for (size_t i = 0; i < CANCELLERS; i++)
-        hf_cancel_free(atomic_load(&cancels[i]));
+        hf_cancel_close(atomic_load(&cancels[i]));
     assert_int_equal(hf_close(store, 0), HF_OK);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     assert_int_equal(system(command), 0);

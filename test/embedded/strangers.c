@@ -6,7 +6,7 @@
  */
 #include "embedded.h"
 
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 #include "util/hash.h"
 
 #include <dirent.h>
@@ -215,8 +215,8 @@ static void no_canary_in_any_file(void **state)
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
-#define HEADER(field)  (off_t) offsetof(struct lm_header, field)
-#define SLOT(n, field) (off_t)(LM_PAGE * (1 + (n)) + offsetof(struct lm_slot, field))
+#define HEADER(field)  (off_t) offsetof(struct lmdb_header, field)
+#define SLOT(n, field) (off_t)(LMDB_PAGE * (1 + (n)) + offsetof(struct lmdb_slot, field))
 
 /* All that goes from slot to slot: opening, a death, a look, a rebuild. */
 static void go_round(struct actor *holder)
@@ -235,7 +235,8 @@ static void go_round(struct actor *holder)
 
 static void too_many_slots(void **state)
 {
-    static const uint32_t counts[] = { 1000, LM_SLOTS_MAX, LM_SLOTS_MAX + 1, 1u << 30, UINT32_MAX };
+    static const uint32_t counts[] = { 1000, LMDB_SLOTS_MAX, LMDB_SLOTS_MAX + 1, 1u << 30,
+                                       UINT32_MAX };
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -268,18 +269,18 @@ static void nonsense_in_a_slot(void **state)
 static void a_label_that_is_too_long(void **state)
 {
     struct hfi_name name = { .bytes = (const unsigned char *)"n", .len = 1 };
-    struct lm_name rec, parsed;
+    struct lmdb_name rec, parsed;
     MDB_val value = { .mv_data = &rec };
 
     (void)state;
     hfi_hash128("n", 1, name.hash);
     for (int len = 0; len <= UINT8_MAX; len++) {
         memset(&rec, 0, sizeof rec);
-        hfi_lm_name_init(&rec, &name);
+        lmdb_name_init(&rec, &name);
         rec.label_len = (uint8_t)len;
-        value.mv_size = hfi_lm_name_seal(&rec, name.hash);
-        assert_int_equal(hfi_lm_name_parse(name.hash, &value, &parsed),
-                         len <= HF_LABEL_MAX ? 0 : LM_E_CORRUPT);
+        value.mv_size = lmdb_name_seal(&rec, name.hash);
+        assert_int_equal(lmdb_name_parse(name.hash, &value, &parsed),
+                         len <= HF_LABEL_MAX ? 0 : LMDB_E_CORRUPT);
     }
 }
 

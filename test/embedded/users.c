@@ -6,7 +6,7 @@
  */
 #include "embedded.h"
 
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,7 +106,7 @@ static void change_boot_id(void)
     char id[40] = { 0 };
 
     snprintf(id, sizeof id, "00000000-0000-4000-8000-%012u", ++number);
-    scribble("control", offsetof(struct lm_header, boot_id), id, sizeof id);
+    scribble("control", offsetof(struct lmdb_header, boot_id), id, sizeof id);
 }
 
 /* The files are the first user's, who does not come after the reboot. */
@@ -344,7 +344,7 @@ static void not_a_directory(void **state)
 static void default_of_the_effective_user(void **state)
 {
     struct passwd *nobody;
-    struct lm_where where;
+    struct lmdb_where where;
     char home[256];
 
     (void)state;
@@ -353,11 +353,11 @@ static void default_of_the_effective_user(void **state)
     assert_non_null(nobody);
     snprintf(home, sizeof home, "%s/.local/state/holdfast", nobody->pw_dir);
     assert_int_equal(seteuid(ALICE), 0);
-    assert_int_equal(hfi_lm_default(in_place("no-such-file"), &where, NULL), HF_OK);
+    assert_int_equal(lmdb_default(in_place("no-such-file"), &where, NULL), HF_OK);
     assert_int_equal(seteuid(0), 0);
     assert_string_equal(where.path, home);
     assert_true(where.by_default && !where.shared);
-    hfi_lm_where_done(&where);
+    lmdb_where_done(&where);
     assert_int_equal(access(place, F_OK), -1); /* to know it is not to make it */
 }
 
@@ -368,14 +368,14 @@ static void the_default_of_before(void **state)
     struct actor *actor;
 
     (void)state;
-    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_NONE);
+    assert_int_equal(lmdb_old_default(place, &old_pid), LMDB_OLD_NONE);
     assert_int_equal(mkdir(place, 0700), 0);
-    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_NONE);
+    assert_int_equal(lmdb_old_default(place, &old_pid), LMDB_OLD_NONE);
     actor = actor_start();
-    assert_int_equal(hfi_lm_old_default(place, &old_pid), LM_OLD_LIVE);
+    assert_int_equal(lmdb_old_default(place, &old_pid), LMDB_OLD_LIVE);
     assert_int_equal(old_pid, actor->pid);
     actor_quit(actor);
-    AWAIT(hfi_lm_old_default(place, &old_pid) == LM_OLD_IDLE);
+    AWAIT(lmdb_old_default(place, &old_pid) == LMDB_OLD_IDLE);
 }
 
 /* ---- file systems ------------------------------------------------------------------------- */
@@ -419,11 +419,11 @@ static void network_file_systems(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         name = NULL;
-        assert_true(hfi_lm_network_fs(refused[i], &name));
+        assert_true(lmdb_network_fs(refused[i], &name));
         assert_non_null(name);
     }
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
-        assert_false(hfi_lm_network_fs(local[i], &name));
+        assert_false(lmdb_network_fs(local[i], &name));
 }
 
 /* A real one: FUSE, behind which any machine may be. */

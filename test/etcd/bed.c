@@ -97,32 +97,32 @@ hf_store *open_through(const char *query)
     return open_at(url);
 }
 
-hf_request with_ttl(hf_request request, int64_t ttl_ms)
+hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms)
 {
     request.ttl_ms = ttl_ms;
     return request;
 }
 
-hf_request with_wait(hf_request request, int64_t wait_ms)
+hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms)
 {
     request.wait_ms = wait_ms;
     return request;
 }
 
-hf_request semaphore_request(const char *name, uint32_t capacity)
+hf_acquire_request semaphore_request(const char *name, uint32_t capacity)
 {
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
 
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = capacity;
     return request;
 }
 
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     CHECK(token > after);
     give(lease);
@@ -131,7 +131,7 @@ uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
 
 void close_hard(hf_store *store)
 {
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
 }
 
 void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)

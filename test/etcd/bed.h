@@ -36,9 +36,9 @@ hf_store *open_through(const char *query); /* the proxy */
 /* The URL with {id} replaced; static, good until the next call. */
 const char *at_bed(const char *url);
 
-hf_request with_ttl(hf_request request, int64_t ttl_ms);
-hf_request with_wait(hf_request request, int64_t wait_ms);
-hf_request semaphore_request(const char *name, uint32_t capacity);
+hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms);
+hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms);
+hf_acquire_request semaphore_request(const char *name, uint32_t capacity);
 /* Others can have it, soon or once a ttl has passed; its token is larger than `after`. */
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
 void close_hard(hf_store *store);

@@ -22,7 +22,7 @@ static bool was_refused(hf_status status)
 /* From its deadline on nothing says "held"; before that the risk is told. */
 static void told_in_time(bool stopped)
 {
-    hf_request request = with_ttl(mutex_request("n"), 4000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 4000);
     hf_store *store = open_with(IMPATIENT);
     struct loss loss = { 0 };
     hf_lease *lease;
@@ -67,7 +67,7 @@ static void holder_is_told_of_silence(void **state)
 static void bounded_wait_ends(void **state)
 {
     hf_store *holders = open_with(""), *waiters = open_with(IMPATIENT);
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
     int64_t begin_ms;
@@ -94,10 +94,10 @@ static void bounded_wait_ends(void **state)
 static void all_go_on_after_restart(void **state)
 {
     hf_store *holders = open_with(IMPATIENT), *waiters = open_with(IMPATIENT);
-    hf_request request = with_ttl(mutex_request("n"), 20000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 20000);
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     (void)state;
     request = waiting_request("n");
@@ -111,7 +111,7 @@ static void all_go_on_after_restart(void **state)
     CHECK(!attempt.ended);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > token);
+    CHECK(hf_lease_token(attempt.lease) > token);
     give(attempt.lease);
     close_hard(waiters);
     close_hard(holders);
@@ -121,7 +121,7 @@ static void all_go_on_after_restart(void **state)
 static void asked_while_away(void **state)
 {
     hf_store *store = open_with(IMPATIENT);
-    hf_request request = waiting_request("n");
+    hf_acquire_request request = waiting_request("n");
     struct attempt attempt;
 
     (void)state;
@@ -149,14 +149,14 @@ static void revoke_all(void)
 static void revoked_is_lost(void **state)
 {
     hf_store *store = open_with("");
-    hf_request request = with_ttl(mutex_request("n"), 3000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000);
     hf_lease *lease = take(store, &request);
 
     (void)state;
     revoke_all();
     await_lost(lease);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    gets_free(store, "n", hf_token(lease));
+    gets_free(store, "n", hf_lease_token(lease));
     close_hard(store);
 }
 
@@ -164,7 +164,7 @@ static void revoked_is_lost(void **state)
 static void revoked_waiter_queues_again(void **state)
 {
     hf_store *holders = open_with(""), *waiters = open_with("");
-    hf_request request = with_ttl(mutex_request("n"), 600000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 600000);
     int64_t ids[32];
     struct attempt attempt;
     hf_lease *lease = take(holders, &request);
@@ -196,12 +196,12 @@ static void revoked_waiter_queues_again(void **state)
 static void only_the_neglected_ends(void **state)
 {
     hf_store *store = open_with(""), *other = open_with("");
-    hf_request kept = with_ttl(mutex_request("kept"), 3000);
-    hf_request neglected = with_ttl(mutex_request("neglected"), 3000), wait;
+    hf_acquire_request kept = with_ttl(mutex_request("kept"), 3000);
+    hf_acquire_request neglected = with_ttl(mutex_request("neglected"), 3000), wait;
     hf_lease *one, *two, *next;
 
     (void)state;
-    neglected.flags = HF_NO_RENEW;
+    neglected.flags = HF_FLAG_NO_RENEW;
     one = take(store, &kept);
     two = take_short(store, &neglected);
     CHECK(list_leases(NULL, 0) == 1); /* they share it */
@@ -221,7 +221,7 @@ static void only_the_neglected_ends(void **state)
 static void nothing_is_left(void **state)
 {
     hf_store *store = open_with("");
-    hf_request request = mutex_request("n"), other = with_ttl(mutex_request("m"), 5000);
+    hf_acquire_request request = mutex_request("n"), other = with_ttl(mutex_request("m"), 5000);
 
     (void)state;
     give(take(store, &request));
@@ -237,7 +237,7 @@ static void nothing_is_left(void **state)
 static void compacted_while_waiting(void **state)
 {
     hf_store *holders = open_with(""), *waiters = open_through(IMPATIENT);
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
 
@@ -246,7 +246,7 @@ static void compacted_while_waiting(void **state)
     attempt_start(&attempt, waiters, &request);
     AWAIT(count_waiters(holders, "n") == 1);
     for (int i = 0; i < 3; i++) {
-        hf_request noise = mutex_request("noise");
+        hf_acquire_request noise = mutex_request("noise");
 
         give(take(holders, &noise));
         compact();
@@ -265,14 +265,14 @@ static void compacted_while_waiting(void **state)
 static void compacted_break_is_found(void **state)
 {
     hf_store *holders = open_through(IMPATIENT), *other = open_with("");
-    hf_request request = with_ttl(mutex_request("n"), 600000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 600000);
     hf_lease *lease = take(holders, &request);
 
     (void)state;
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    EXPECT(HF_OK, hf_break(other, "n", 1, hf_token(lease), &contract_error));
-    gets_free(other, "n", hf_token(lease));
+    EXPECT(HF_OK, hf_lease_break(other, "n", 1, hf_lease_token(lease), &contract_error));
+    gets_free(other, "n", hf_lease_token(lease));
     compact();
     compact();
     proxy_refuse(proxy, false);
@@ -285,13 +285,13 @@ static void compacted_break_is_found(void **state)
 static void break_is_told_after_a_cut(void **state)
 {
     hf_store *holders = open_through(IMPATIENT), *other = open_with("");
-    hf_request request = with_ttl(mutex_request("n"), 600000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 600000);
     hf_lease *lease = take(holders, &request);
 
     (void)state;
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    EXPECT(HF_OK, hf_break(other, "n", 1, hf_token(lease), &contract_error));
+    EXPECT(HF_OK, hf_lease_break(other, "n", 1, hf_lease_token(lease), &contract_error));
     proxy_refuse(proxy, false);
     await_lost(lease);
     AWAIT(count_keys("told") == 0); /* the note is taken away */
@@ -307,7 +307,7 @@ static void break_is_told_after_a_cut(void **state)
 static void cut_anywhere(void **state)
 {
     hf_store *store = open_through(IMPATIENT), *other = open_with("");
-    hf_request request = with_ttl(mutex_request("n"), 2000), wait = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 2000), wait = waiting_request("n");
     uint64_t last = 0;
 
     (void)state;
@@ -320,15 +320,15 @@ static void cut_anywhere(void **state)
             proxy_cut_after(proxy, way ? PROXY_UP : PROXY_DOWN, bytes);
             status = hf_acquire(store, &request, &lease, &contract_error);
             if (status == HF_OK) {
-                hf_request try = mutex_request("n");
+                hf_acquire_request try = mutex_request("n");
 
-                CHECK(hf_token(lease) > last);
-                last = hf_token(lease);
+                CHECK(hf_lease_token(lease) > last);
+                last = hf_lease_token(lease);
                 if (hf_lease_state(lease) == HF_STATE_HELD) {
                     hf_status probed = probe(other, &try);
 
                     CHECK(probed == HF_BUSY || hf_lease_state(lease) != HF_STATE_HELD ||
-                          hf_remaining_ms(lease) == 0);
+                          hf_lease_remaining_ms(lease) == 0);
                 }
                 status = hf_release(lease, &contract_error);
                 CHECK(status == HF_OK || status == HF_LOST || was_refused(status));
@@ -337,8 +337,8 @@ static void cut_anywhere(void **state)
             }
             proxy_heal(proxy);
             next = take(other, &wait);
-            CHECK(hf_token(next) > last);
-            last = hf_token(next);
+            CHECK(hf_lease_token(next) > last);
+            last = hf_lease_token(next);
             give(next);
         }
     close_hard(store);
@@ -364,7 +364,7 @@ static void *release_it(void *arg)
 static void released_or_lost(void **state)
 {
     hf_store *store = open_through("");
-    hf_request request = with_ttl(mutex_request("n"), 60000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 60000);
     struct releasing releasing = { .lease = take(store, &request) };
     pthread_t thread;
 
@@ -382,7 +382,7 @@ static void released_or_lost(void **state)
 static void vanish(enum proxy_way way)
 {
     hf_store *store = open_through(IMPATIENT), *other = open_with("");
-    hf_request request = with_wait(mutex_request("n"), 1000);
+    hf_acquire_request request = with_wait(mutex_request("n"), 1000);
     hf_lease *lease = NULL;
     hf_status status;
 
@@ -416,8 +416,8 @@ static void replies_vanish(void **state)
 static void late_acquire(void **state)
 {
     hf_store *store = open_through(SILENT), *other = open_with("");
-    hf_request kept = with_ttl(mutex_request("kept"), 6000);
-    hf_request request = with_ttl(waiting_request("n"), 6000);
+    hf_acquire_request kept = with_ttl(mutex_request("kept"), 6000);
+    hf_acquire_request request = with_ttl(waiting_request("n"), 6000);
     hf_lease *keeps = take(store, &kept);
     struct attempt attempt;
 
@@ -446,9 +446,9 @@ static void late_acquire(void **state)
 static void late_acquire_and_a_waiter(void **state)
 {
     hf_store *store = open_through(SILENT), *other = open_with("");
-    hf_request held = with_ttl(mutex_request("w"), 600000);
-    hf_request waits = with_ttl(waiting_request("w"), 6000);
-    hf_request request = with_ttl(waiting_request("n"), 6000);
+    hf_acquire_request held = with_ttl(mutex_request("w"), 600000);
+    hf_acquire_request waits = with_ttl(waiting_request("w"), 6000);
+    hf_acquire_request request = with_ttl(waiting_request("n"), 6000);
     hf_lease *lease = take(other, &held);
     struct attempt attempt, waiting;
 
@@ -483,7 +483,7 @@ static void strange_keys(void **state)
     static const char put[] = "{\"key\":\"aGYvYmVkL2xvY2tzL24vbS96eg==\",\"value\":\"Pw==\"}";
     static const char del[] = "{\"key\":\"aGYvYmVkL2xvY2tzL24vbS96eg==\"}";
     hf_store *store = open_with("");
-    hf_request try = mutex_request("n"), wait = waiting_request("n");
+    hf_acquire_request try = mutex_request("n"), wait = waiting_request("n");
     struct attempt attempt;
 
     (void)state;

@@ -173,7 +173,7 @@ static const char *const wrong_shapes[] = {
 /* The transaction of an acquire is answered so. Nothing is granted on such a word. */
 static void acquire_with(const char *reply)
 {
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
     hf_status status;
@@ -183,7 +183,7 @@ static void acquire_with(const char *reply)
     request.wait_ms = 200;
     status = hf_acquire(store, &request, &lease, &contract_error);
     CHECK(status != HF_OK && lease == NULL);
-    CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
 }
 
 static void acquiring(void **state)
@@ -203,7 +203,7 @@ static void others(void **state)
     (void)state;
     for (size_t p = 0; p < 2; p++)
         for (size_t i = 5; i < NONSENSE; i += 2) {
-            hf_request request = mutex_request("n");
+            hf_acquire_request request = mutex_request("n");
             hf_store *store = NULL;
             hf_lease *lease = NULL;
             hf_view *view = NULL;
@@ -215,10 +215,10 @@ static void others(void **state)
                 { paths[p], nonsense[i] }, { "/v3/kv/txn", wrong_shapes[0] }, { NULL, NULL } });
             request.wait_ms = 100;
             CHECK(hf_acquire(store, &request, &lease, &contract_error) != HF_OK);
-            status = hf_inspect(store, "n", 1, 0, &view, &contract_error);
+            status = hf_store_inspect(store, "n", 1, 0, &view, &contract_error);
             CHECK(p == 0 ? status == HF_OK : status == HF_UNAVAILABLE);
             hf_view_free(view);
-            CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+            CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
         }
 }
 

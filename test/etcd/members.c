@@ -20,9 +20,9 @@ static void goes_on(void (*strike)(struct etcd_cluster *, size_t))
 {
     size_t leader = etcd_leader(etcd, 0, -1);
     hf_store *holders = open_with(IMPATIENT), *waiters = open_with(IMPATIENT);
-    hf_request request = with_ttl(mutex_request("n"), TTL_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), TTL_MS);
     hf_lease *lease = take(holders, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct attempt attempt;
     int64_t begin_ms;
 
@@ -38,7 +38,7 @@ static void goes_on(void (*strike)(struct etcd_cluster *, size_t))
     CHECK(!attempt.ended);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > token);
+    CHECK(hf_lease_token(attempt.lease) > token);
     give(attempt.lease);
     close_hard(waiters);
     close_hard(holders);
@@ -62,7 +62,7 @@ static void old_leader_wakes_up(void **state)
 {
     size_t leader = etcd_leader(etcd, 0, -1), next;
     hf_store *old = open_member(leader, IMPATIENT), *others;
-    hf_request request = with_ttl(mutex_request("n"), 3000), wait = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000), wait = waiting_request("n");
     hf_lease *lease = take(old, &request), *his;
 
     (void)state;
@@ -70,7 +70,7 @@ static void old_leader_wakes_up(void **state)
     next = etcd_leader(etcd, (leader + 1) % 3, (int)leader);
     others = open_member(next, "");
     his = take(others, &wait); /* its ttl is over for the majority */
-    CHECK(hf_remaining_ms(lease) == 0);
+    CHECK(hf_lease_remaining_ms(lease) == 0);
     etcd_continue(etcd, leader);
     nap_ms(500);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
@@ -87,7 +87,7 @@ static void minority(void **state)
 {
     size_t leader = etcd_leader(etcd, 0, -1);
     hf_store *store = open_member(leader, IMPATIENT);
-    hf_request request = with_ttl(mutex_request("n"), 3000), try = mutex_request("m");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000), try = mutex_request("m");
     hf_lease *lease = take(store, &request);
     int64_t cut_ms;
 
@@ -108,7 +108,7 @@ static void minority(void **state)
     etcd_continue(etcd, (leader + 1) % 3);
     etcd_continue(etcd, (leader + 2) % 3);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
-    gets_free(store, "n", hf_token(lease));
+    gets_free(store, "n", hf_lease_token(lease));
     AWAIT(probe(store, &try) == HF_OK);
     close_hard(store);
 }
@@ -117,7 +117,7 @@ static void minority(void **state)
 static void rolling_restart(void **state)
 {
     hf_store *store, *other;
-    hf_request request = with_ttl(mutex_request("n"), 30000), wait = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 30000), wait = waiting_request("n");
     struct attempt attempt;
     hf_lease *lease;
 

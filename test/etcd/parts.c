@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's pure parts: base64, keys and values, places in the queue, URLs. No server. */
 #include "core/url.h"
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 #include "util/alloc.h"
 
 #include <setjmp.h>
@@ -19,18 +19,18 @@ static void base64(void **state)
 
     (void)state;
     for (size_t len = 0; len < sizeof bytes; len++) {
-        struct ec_text text = { 0 };
+        struct etcd_text text = { 0 };
 
         for (size_t i = 0; i < len; i++)
             bytes[i] = (unsigned char)(i * 37 + len);
-        hfi_ec_add_base64(&text, bytes, len);
+        etcd_add_base64(&text, bytes, len);
         assert_int_equal(text.len, (len + 2) / 3 * 4);
-        assert_int_equal(hfi_ec_unbase64(text.bytes, text.len, back, sizeof back), len);
+        assert_int_equal(etcd_unbase64(text.bytes, text.len, back, sizeof back), len);
         assert_memory_equal(back, bytes, len);
-        hfi_ec_text_done(&text);
+        etcd_text_done(&text);
     }
-    assert_true(hfi_ec_unbase64("a?b=", 4, back, sizeof back) == SIZE_MAX);
-    assert_true(hfi_ec_unbase64("AAAAAAAA", 8, back, 5) == SIZE_MAX);
+    assert_true(etcd_unbase64("a?b=", 4, back, sizeof back) == SIZE_MAX);
+    assert_true(etcd_unbase64("AAAAAAAA", 8, back, 5) == SIZE_MAX);
 }
 
 static struct hfi_claim claim_of(const void *name, size_t len, enum hfi_mode mode,
@@ -49,9 +49,9 @@ static struct hfi_claim claim_of(const void *name, size_t len, enum hfi_mode mod
 static void keys_are_read_back(void **state)
 {
     unsigned char name[HF_NAME_MAX];
-    char prefix[EC_PREFIX_MAX + 1];
-    struct ec_record record;
-    struct ec_key key;
+    char prefix[ETCD_PREFIX_MAX + 1];
+    struct etcd_record record;
+    struct etcd_key key;
 
     (void)state;
     memset(prefix, 'p', sizeof prefix - 1);
@@ -65,9 +65,9 @@ static void keys_are_read_back(void **state)
 
         for (size_t i = 0; i < sizeof name; i++)
             name[i] = (unsigned char)(first + i * (first % 5));
-        hfi_ec_claim_key(prefix, &claim, &key);
+        etcd_claim_key(prefix, &claim, &key);
         assert_true(key.len <= sizeof key.bytes);
-        assert_true(hfi_ec_read_key(prefix, key.bytes, key.len, &record));
+        assert_true(etcd_read_key(prefix, key.bytes, key.len, &record));
         assert_int_equal(record.name_len, len);
         assert_memory_equal(record.name, name, len);
         assert_int_equal(record.mode, claim.mode);
@@ -75,7 +75,7 @@ static void keys_are_read_back(void **state)
     }
 }
 
-static int order(const struct ec_key *a, const struct ec_key *b)
+static int order(const struct etcd_key *a, const struct etcd_key *b)
 {
     size_t len = a->len < b->len ? a->len : b->len;
     int by_bytes = memcmp(a->bytes, b->bytes, len);
@@ -90,16 +90,16 @@ static void ranges_do_not_mix(void **state)
                                          "a%2F", "a/m/", "a/s5/x", "a b", "A",   "a\n", "/" };
     static const uint32_t capacities[] = { 1, 5, 50, 55, 500 };
     size_t count = sizeof names / sizeof *names;
-    struct ec_key key, from, to;
+    struct etcd_key key, from, to;
 
     (void)state;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++) {
             struct hfi_claim claim = claim_of(names[i], strlen(names[i]), HFI_MODE_MUTEX, 1);
 
-            hfi_ec_claim_key("p", &claim, &key);
-            hfi_ec_name_range("p", (const unsigned char *)names[j], (uint32_t)strlen(names[j]),
-                              &from, &to);
+            etcd_claim_key("p", &claim, &key);
+            etcd_name_range("p", (const unsigned char *)names[j], (uint32_t)strlen(names[j]), &from,
+                            &to);
             assert_int_equal(order(&from, &key) <= 0 && order(&key, &to) < 0, i == j);
         }
     for (size_t i = 0; i < 5; i++)
@@ -107,8 +107,8 @@ static void ranges_do_not_mix(void **state)
             struct hfi_claim one = claim_of("n", 1, HFI_MODE_SEMAPHORE, capacities[i]);
             struct hfi_claim two = claim_of("n", 1, HFI_MODE_SEMAPHORE, capacities[j]);
 
-            hfi_ec_claim_key("p", &one, &key);
-            hfi_ec_kind_range("p", &two, &from, &to);
+            etcd_claim_key("p", &one, &key);
+            etcd_kind_range("p", &two, &from, &to);
             assert_int_equal(order(&from, &key) <= 0 && order(&key, &to) < 0, i == j);
         }
 }
@@ -126,25 +126,25 @@ static void values(void **state)
         "1 99999999999 30 5 0123456789abcdef - 0123456789abcdef0123456789abcdef x"
     };
     struct hfi_claim claim = claim_of("n", 1, HFI_MODE_MUTEX, 1);
-    struct ec_text text = { 0 };
-    struct ec_record record;
+    struct etcd_text text = { 0 };
+    struct etcd_record record;
     char value[512];
     size_t len;
 
     (void)state;
     claim.flags = HFI_CLAIM_DETACHED;
-    hfi_ec_add_value(&text, &claim, 30, 12345, "0123456789abcdef", "who, where and why");
-    len = hfi_ec_unbase64(text.bytes, text.len, value, sizeof value);
-    assert_true(hfi_ec_read_value(value, len, &record));
+    etcd_add_value(&text, &claim, 30, 12345, "0123456789abcdef", "who, where and why");
+    len = etcd_unbase64(text.bytes, text.len, value, sizeof value);
+    assert_true(etcd_read_value(value, len, &record));
     assert_int_equal(record.ttl_s, 30);
     assert_int_equal(record.since_ms, 12345);
     assert_true(record.detached);
     assert_memory_equal(record.owner, claim.owner, HFI_OWNER_LEN);
     assert_string_equal(record.store, "0123456789abcdef");
     assert_string_equal(record.label, "who, where and why");
-    hfi_ec_text_done(&text);
+    etcd_text_done(&text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(hfi_ec_read_value(bad[i], strlen(bad[i]), &record));
+        assert_false(etcd_read_value(bad[i], strlen(bad[i]), &record));
 }
 
 /* Against the rule itself: sum of all ahead and mine within the capacity. */
@@ -153,21 +153,21 @@ static void places(void **state)
     static const struct {
         uint32_t capacity, permits, ahead[4];
         size_t count;
-        enum ec_verdict verdict;
+        enum etcd_verdict verdict;
         size_t index;
     } cases[] = {
-        { 1, 1, { 0 }, 0, EC_HOLDS, 0 },
-        { 1, 1, { 1 }, 1, EC_WATCH_ONE, 0 },
-        { 1, 1, { 1, 1, 1 }, 3, EC_WATCH_ONE, 0 },
-        { 3, 1, { 1, 1 }, 2, EC_HOLDS, 0 },
-        { 3, 1, { 1, 1, 1 }, 3, EC_WATCH_ALL, 0 },
-        { 3, 3, { 1 }, 1, EC_WATCH_ONE, 0 },
-        { 3, 1, { 1, 3, 1 }, 3, EC_WATCH_ONE, 1 },
-        { 3, 2, { 1, 1 }, 2, EC_WATCH_ALL, 0 },
-        { HFI_RW_MAX, 1, { 1, 1, 1 }, 3, EC_HOLDS, 0 },
-        { HFI_RW_MAX, 1, { 1, HFI_RW_MAX, 1 }, 3, EC_WATCH_ONE, 1 },
-        { HFI_RW_MAX, HFI_RW_MAX, { 1, 1 }, 2, EC_WATCH_ONE, 0 },
-        { HFI_RW_MAX, 1, { HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX }, 4, EC_WATCH_ONE, 0 },
+        { 1, 1, { 0 }, 0, ETCD_HOLDS, 0 },
+        { 1, 1, { 1 }, 1, ETCD_WATCH_ONE, 0 },
+        { 1, 1, { 1, 1, 1 }, 3, ETCD_WATCH_ONE, 0 },
+        { 3, 1, { 1, 1 }, 2, ETCD_HOLDS, 0 },
+        { 3, 1, { 1, 1, 1 }, 3, ETCD_WATCH_ALL, 0 },
+        { 3, 3, { 1 }, 1, ETCD_WATCH_ONE, 0 },
+        { 3, 1, { 1, 3, 1 }, 3, ETCD_WATCH_ONE, 1 },
+        { 3, 2, { 1, 1 }, 2, ETCD_WATCH_ALL, 0 },
+        { HFI_RW_MAX, 1, { 1, 1, 1 }, 3, ETCD_HOLDS, 0 },
+        { HFI_RW_MAX, 1, { 1, HFI_RW_MAX, 1 }, 3, ETCD_WATCH_ONE, 1 },
+        { HFI_RW_MAX, HFI_RW_MAX, { 1, 1 }, 2, ETCD_WATCH_ONE, 0 },
+        { HFI_RW_MAX, 1, { HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX }, 4, ETCD_WATCH_ONE, 0 },
     };
 
     (void)state;
@@ -175,24 +175,24 @@ static void places(void **state)
         size_t index = 0;
         uint64_t taken;
 
-        assert_int_equal(hfi_ec_place(cases[i].capacity, cases[i].permits, cases[i].ahead,
-                                      cases[i].count, &index, &taken),
+        assert_int_equal(etcd_place(cases[i].capacity, cases[i].permits, cases[i].ahead,
+                                    cases[i].count, &index, &taken),
                          cases[i].verdict);
-        if (cases[i].verdict == EC_WATCH_ONE)
+        if (cases[i].verdict == ETCD_WATCH_ONE)
             assert_int_equal(index, cases[i].index);
     }
 }
 
-static hf_status parse(const char *text, struct ec_conf **ret_conf, hf_error *err)
+static hf_status parse(const char *text, struct etcd_conf **ret_conf, hf_error *err)
 {
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_ec_conf_parse(&url, ret_conf, err);
+    status = etcd_conf_parse(&url, ret_conf, err);
     if (status == HF_OK && (status = hfi_url_all_taken(&url, err)) != HF_OK)
-        hfi_ec_conf_free(*ret_conf);
+        etcd_conf_free(*ret_conf);
     hfi_url_done(&url);
     return status;
 }
@@ -222,7 +222,7 @@ static void urls(void **state)
         "etcds://h?ca=/no/such/file",
         "etcd://h/%zz",
     };
-    struct ec_conf *conf = NULL;
+    struct etcd_conf *conf = NULL;
     hf_error err;
 
     (void)state;
@@ -239,16 +239,16 @@ static void urls(void **state)
     assert_int_equal(conf->op_ms, 1000);
     assert_string_equal(conf->location, "etcd://a:1234,b:2379,[::1]:7/team/locks");
     assert_null(strstr(conf->location, "cret"));
-    hfi_ec_conf_free(conf);
+    etcd_conf_free(conf);
     assert_int_equal(parse("etcds://h", &conf, &err), HF_OK);
     assert_true(conf->tls && conf->tls_verify);
     assert_string_equal(conf->hosts[0].base, "https://h:2379");
     assert_string_equal(conf->prefix, "holdfast");
-    hfi_ec_conf_free(conf);
+    etcd_conf_free(conf);
     setenv("ETCD_TEST_SECRET", "from the environment", 1);
     assert_int_equal(parse("etcd://u@h?password_env=ETCD_TEST_SECRET", &conf, &err), HF_OK);
     assert_string_equal(conf->password, "from the environment");
-    hfi_ec_conf_free(conf);
+    etcd_conf_free(conf);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hf_status status = parse(bad[i], &conf, &err);
 

@@ -2,63 +2,63 @@
 /* etcd: base64, keys, values, and answers as JSON. */
 #include "fuzz.h"
 
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #define PREFIX "holdfast"
 
 static void base64(const char *bytes, size_t len)
 {
     char decoded[300];
-    size_t got = hfi_ec_unbase64(bytes, len, decoded, sizeof decoded);
-    struct ec_text text = { 0 };
+    size_t got = etcd_unbase64(bytes, len, decoded, sizeof decoded);
+    struct etcd_text text = { 0 };
 
     if (got == SIZE_MAX)
         return;
     MUST(got <= sizeof decoded);
-    hfi_ec_add_base64(&text, decoded, got);
+    etcd_add_base64(&text, decoded, got);
     MUST(!text.failed &&
-         hfi_ec_unbase64(text.bytes ? text.bytes : "", text.len, decoded, sizeof decoded) == got);
-    hfi_ec_text_done(&text);
+         etcd_unbase64(text.bytes ? text.bytes : "", text.len, decoded, sizeof decoded) == got);
+    etcd_text_done(&text);
 }
 
 static void key(const char *bytes, size_t len)
 {
-    struct ec_record record = { 0 };
+    struct etcd_record record = { 0 };
     unsigned char place[HFI_OWNER_LEN];
 
-    if (hfi_ec_read_key(PREFIX, bytes, len, &record)) {
+    if (etcd_read_key(PREFIX, bytes, len, &record)) {
         MUST(record.name_len > 0 && record.name_len <= HF_NAME_MAX && record.capacity > 0);
-        MUST(hfi_ec_key_place(bytes, len, place));
+        MUST(etcd_key_place(bytes, len, place));
         MUST(memcmp(place, record.place, sizeof place) == 0);
     }
 }
 
 static void value(const char *bytes, size_t len)
 {
-    struct ec_record record = { 0 };
+    struct etcd_record record = { 0 };
 
-    if (hfi_ec_read_value(bytes, len, &record)) {
+    if (etcd_read_value(bytes, len, &record)) {
         MUST(record.permits > 0 && record.ttl_s >= 0 && record.since_ms >= 0);
         MUST(memchr(record.label, 0, sizeof record.label));
-        MUST(strlen(record.store) == EC_STORE_HEX);
+        MUST(strlen(record.store) == ETCD_STORE_HEX);
     }
 }
 
 static void answer(const char *bytes, size_t len)
 {
-    struct ec_conf conf = { .prefix = (char *)(uintptr_t)PREFIX };
+    struct etcd_conf conf = { .prefix = (char *)(uintptr_t)PREFIX };
     struct hfi_conn conn = { .conf = &conf };
-    struct ec_record record = { 0 };
+    struct etcd_record record = { 0 };
     json_t *reply = json_loadb(bytes, len, 0, NULL);
     const json_t *kvs;
 
-    (void)hfi_ec_revision(reply);
-    (void)hfi_ec_term(reply);
-    kvs = json_object_get(hfi_ec_response(reply, 0, "response_range"), "kvs");
+    (void)etcd_revision(reply);
+    (void)etcd_term(reply);
+    kvs = json_object_get(etcd_response(reply, 0, "response_range"), "kvs");
     if (!kvs)
         kvs = json_object_get(reply, "kvs");
     for (size_t i = 0; i < json_array_size(kvs); i++)
-        if (hfi_ec_kv(&conn, json_array_get(kvs, i), &record))
+        if (etcd_kv(&conn, json_array_get(kvs, i), &record))
             MUST(record.revision > 0 && record.permits <= record.capacity);
     json_decref(reply);
 }

@@ -8,33 +8,33 @@
 /* As many replies as there are; none reaches past the end, and a piece never says more than the whole. */
 static void replies(const char *bytes, size_t len)
 {
-    struct hfi_mc_reply reply, again;
+    struct memcached_reply reply, again;
     size_t at = 0, used = 0, used_again = 0;
 
-    while (at < len && hfi_mc_parse(bytes + at, len - at, &reply, &used) == HFI_MC_DONE) {
+    while (at < len && memcached_parse(bytes + at, len - at, &reply, &used) == MEMCACHED_DONE) {
         MUST(used > 0 && used <= len - at);
         if (reply.text)
             MUST(reply.text >= bytes + at && reply.text + reply.len <= bytes + at + used);
-        MUST(hfi_mc_parse(bytes + at, used, &again, &used_again) == HFI_MC_DONE);
+        MUST(memcached_parse(bytes + at, used, &again, &used_again) == MEMCACHED_DONE);
         MUST(used_again == used && again.kind == reply.kind && again.cas == reply.cas);
-        MUST(hfi_mc_parse(bytes + at, used - 1, &again, &used_again) != HFI_MC_DONE);
+        MUST(memcached_parse(bytes + at, used - 1, &again, &used_again) != MEMCACHED_DONE);
         at += used;
     }
 }
 
 static void records(const char *bytes, size_t len)
 {
-    char text[HFI_MC_RECORD_MAX];
-    struct hfi_mc_record record, back;
-    struct hfi_mc_cell cell;
+    char text[MEMCACHED_RECORD_MAX];
+    struct memcached_record record, back;
+    struct memcached_cell cell;
 
-    if (hfi_mc_record_read(bytes, len, &record)) {
+    if (memcached_record_read(bytes, len, &record)) {
         MUST((const char *)record.name + record.name_len == record.label);
         MUST(record.label + record.label_len == bytes + len);
-        MUST(hfi_mc_record_read(text, hfi_mc_record_write(&record, text), &back));
+        MUST(memcached_record_read(text, memcached_record_write(&record, text), &back));
         MUST(memcmp(back.owner, record.owner, HFI_OWNER_LEN) == 0);
     }
-    if (hfi_mc_cell_read(bytes, len, &cell))
+    if (memcached_cell_read(bytes, len, &cell))
         MUST((const char *)cell.bytes + cell.len == bytes + len);
 }
 

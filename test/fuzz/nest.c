@@ -45,8 +45,8 @@ static void send_with(int to, const void *bytes, size_t len, unsigned fds, int f
 static void outer(struct fuzz_input in, unsigned fds)
 {
     static const struct nest_hold holds[] = {
-        { HF_MUTEX, "job", 3, "redis://h/" },
-        { HF_EXCLUSIVE, "x", 1, "file:/" },
+        { HF_KIND_MUTEX, "job", 3, "redis://h/" },
+        { HF_KIND_EXCLUSIVE, "x", 1, "file:/" },
     };
     static const uint64_t tokens[] = { 7, 8 };
     int pair[2], connection[2];

@@ -131,7 +131,7 @@ static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, u
         HFI_OP_TIME,    HFI_OP_COUNTER, HFI_OP_LIMIT,     HFI_OP_SCRIPT,
     };
     static struct hfi_sink sink = { on_entry, on_holder, on_waiter };
-    static const hf_script script = { .size = sizeof script, .text = "return 1" };
+    static const hf_script_request script = { .size = sizeof script, .text = "return 1" };
     struct hfi_op *op = &job->op;
     size_t claim = what >> 6;
 
@@ -192,7 +192,7 @@ static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, u
         op->u.counter = &job->counter;
         return engine->native & HFI_NATIVE_COUNTER;
     case HFI_OP_LIMIT:
-        MUST(!hfi_limit_rule(HF_LIMIT_SLIDING, 5, 1000000, 0, &job->limit.rule));
+        MUST(!hfi_limit_rule(HF_LIMIT_ALGORITHM_SLIDING, 5, 1000000, 0, &job->limit.rule));
         job->limit.name = a_name();
         job->limit.ask = (struct hfi_limit_ask){ HFI_LIMIT_TAKE, 1, 1000, 0 };
         op->u.limit = &job->limit;

@@ -70,9 +70,9 @@ static void limit(struct fuzz_input in)
     struct hfi_limit_answer answer, next;
     uint8_t what = fuzz_byte(&in);
     struct hfi_limit_ask ask = { .act = what % 3, .permits = 1 };
-    hf_algorithm algorithm = what / 3 % 3 == 0   ? HF_LIMIT_FIXED
-                             : what / 3 % 3 == 1 ? HF_LIMIT_SLIDING
-                                                 : HF_LIMIT_BUCKET;
+    hf_limit_algorithm algorithm = what / 3 % 3 == 0   ? HF_LIMIT_ALGORITHM_FIXED
+                                   : what / 3 % 3 == 1 ? HF_LIMIT_ALGORITHM_SLIDING
+                                                       : HF_LIMIT_ALGORITHM_BUCKET;
     int64_t rate = 1 + fuzz_byte(&in), period_us = 1000 * (1 + (int64_t)fuzz_number(&in, 3));
     int64_t now_us = (int64_t)(fuzz_number(&in, 8) >> 12);
     unsigned char *exact;
@@ -80,8 +80,8 @@ static void limit(struct fuzz_input in)
     ask.permits = 1 + fuzz_byte(&in);
     ask.wait_us = (int64_t)fuzz_number(&in, 4);
     ask.at_us = (int64_t)(fuzz_number(&in, 8) >> 12);
-    if (hfi_limit_rule(algorithm, rate, period_us, algorithm == HF_LIMIT_BUCKET ? rate : 0,
-                       &rule) ||
+    if (hfi_limit_rule(algorithm, rate, period_us,
+                       algorithm == HF_LIMIT_ALGORITHM_BUCKET ? rate : 0, &rule) ||
         ask.permits > hfi_limit_most(&rule))
         return;
     /* A head that does not fit is refused at once: as often as not, put in the right one. */

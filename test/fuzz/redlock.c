@@ -12,26 +12,26 @@
 static void merge(struct fuzz_input in)
 {
     unsigned n = HFI_NODES_MIN + fuzz_byte(&in) % (HFI_NODES_MAX - HFI_NODES_MIN + 1), node = 0;
-    struct rl_view view = { .n = n, .need = hfi_majority(n) };
-    struct rl_merged merged = { 0 };
+    struct redlock_view view = { .n = n, .need = hfi_majority(n) };
+    struct redlock_merged merged = { 0 };
     struct hfi_reader *reader = hfi_reader_new();
     const struct hfi_reply *reply = NULL;
-    struct rl_told told;
+    struct redlock_told told;
 
     MUST(reader && hfi_reader_feed(reader, in.at, in.len));
     while (node < n && hfi_reader_next(reader, &reply) == HF_OK && reply) {
-        (void)hfi_rl_read_status(reply, &told);
-        (void)hfi_rl_read_marker(reply);
-        (void)hfi_rl_view_take(&view, node++, reply);
+        (void)redlock_read_status(reply, &told);
+        (void)redlock_read_marker(reply);
+        (void)redlock_view_take(&view, node++, reply);
         reply = NULL;
     }
     hfi_reader_free(reader);
-    MUST(hfi_rl_merge(&view, &merged));
+    MUST(redlock_merge(&view, &merged));
     MUST(merged.holders + merged.waiters <= view.count);
     for (size_t i = 0; i < merged.holders + merged.waiters; i++)
         MUST(merged.parties[i].record && merged.parties[i].holds == (i < merged.holders));
-    hfi_rl_merged_done(&merged);
-    hfi_rl_view_done(&view);
+    redlock_merged_done(&merged);
+    redlock_view_done(&view);
 }
 
 static void ballot(struct fuzz_input in)

@@ -2,13 +2,13 @@
 /*
  * What the SQL engines share, with the fuzzer as the server: rows of any shape. The first bytes are the ops, then
  * come the answers: how many columns and rows, then each value, its type first. mode=lease, whose calls are all there are
- * in sq.h; nobody waits, so that nothing sleeps.
+ * in internal.h; nobody waits, so that nothing sleeps.
  */
 #include "ops.h"
 
 #include "core/url.h"
 #include "engine/sql/hold.h"
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -21,28 +21,28 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the bell's thread as
 static struct fuzz_input answers;
 
 /* The columns that a call has; now and then the server sends others. */
-static uint32_t columns_of(enum sq_call call)
+static uint32_t columns_of(enum sql_call call)
 {
-    static const uint8_t columns[SQ_CALLS] = {
-        [SQ_ACQUIRE] = 4,   [SQ_RELEASE] = 1,   [SQ_RENEW] = 2, [SQ_CANCEL] = 4,
-        [SQ_BEAT] = 5,      [SQ_POKE] = 1,      [SQ_ADOPT] = 7, [SQ_BREAK] = 1,
-        [SQ_NOTE] = 1,      [SQ_LOOK] = 13,     [SQ_SWEEP] = 1, [SQ_CELL_READ] = 3,
-        [SQ_CELL_SWAP] = 2, [SQ_CELL_LOOK] = 3, [SQ_TIME] = 1,  [SQ_TOKEN] = 1,
-        [SQ_LOCK_TRY] = 1,  [SQ_LOCK_FREE] = 1,
+    static const uint8_t columns[SQL_CALLS] = {
+        [SQL_ACQUIRE] = 4,   [SQL_RELEASE] = 1,   [SQL_RENEW] = 2, [SQL_CANCEL] = 4,
+        [SQL_BEAT] = 5,      [SQL_POKE] = 1,      [SQL_ADOPT] = 7, [SQL_BREAK] = 1,
+        [SQL_NOTE] = 1,      [SQL_LOOK] = 13,     [SQL_SWEEP] = 1, [SQL_CELL_READ] = 3,
+        [SQL_CELL_SWAP] = 2, [SQL_CELL_LOOK] = 3, [SQL_TIME] = 1,  [SQL_TOKEN] = 1,
+        [SQL_LOCK_TRY] = 1,  [SQL_LOCK_FREE] = 1,
     };
 
     return columns[call];
 }
 
-static void fill_value(struct sq_value *value, char **data)
+static void fill_value(struct sql_value *value, char **data)
 {
     uint8_t what = fuzz_byte(&answers);
     struct fuzz_input piece;
 
     value->type = what % 4;
-    if (value->type == SQ_INT)
+    if (value->type == SQL_INT)
         value->number = (int64_t)fuzz_number(&answers, what & 0x80 ? 8 : 1);
-    if (value->type != SQ_BYTES && value->type != SQ_TEXT)
+    if (value->type != SQL_BYTES && value->type != SQL_TEXT)
         return;
     piece = fuzz_piece(&answers, 40);
     memcpy(*data, piece.len ? piece.at : (const uint8_t *)"", piece.len);
@@ -52,10 +52,10 @@ static void fill_value(struct sq_value *value, char **data)
     *(*data)++ = 0;
 }
 
-static enum sq_outcome answer(uint32_t columns, struct sq_rows *ret_rows,
-                              struct sq_trouble *trouble)
+static enum sql_outcome answer(uint32_t columns, struct sql_rows *ret_rows,
+                               struct sql_trouble *trouble)
 {
-    enum sq_outcome outcome = SQ_REFUSED;
+    enum sql_outcome outcome = SQL_REFUSED;
     uint8_t what, count;
     char *data;
 
@@ -64,13 +64,13 @@ static enum sq_outcome answer(uint32_t columns, struct sq_rows *ret_rows,
     count = what % ROWS_MAX;
     if (what & 0x80)
         columns = fuzz_byte(&answers) % COLUMNS_MAX;
-    *trouble = (struct sq_trouble){ .status = HF_UNAVAILABLE };
+    *trouble = (struct sql_trouble){ .status = HF_UNAVAILABLE };
     hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "no");
     if (answers.len > 0 && (what & 0x40) == 0 &&
-        hfi_sq_rows_make(ret_rows, count, columns, (size_t)count * columns * 41, &data)) {
+        sql_rows_make(ret_rows, count, columns, (size_t)count * columns * 41, &data)) {
         for (uint32_t i = 0; i < count * columns; i++)
             fill_value(&ret_rows->values[i], &data);
-        outcome = SQ_DONE;
+        outcome = SQL_DONE;
     }
     pthread_mutex_unlock(&lock);
     return outcome;
@@ -90,10 +90,10 @@ static void fake_free_conf(struct hfi_conn *conn)
     (void)conn; /* its location is freed with it */
 }
 
-static hf_status fake_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+static hf_status fake_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
                            hf_error *err)
 {
-    struct sq_link *link = hfi_calloc(1, sizeof *link);
+    struct sql_link *link = hfi_calloc(1, sizeof *link);
 
     (void)deadline_ms;
     if (!link)
@@ -104,14 +104,15 @@ static hf_status fake_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq
     return HF_OK;
 }
 
-static void fake_close(struct sq_link *link)
+static void fake_close(struct sql_link *link)
 {
     hfi_free(link);
 }
 
-static enum sq_outcome fake_call(struct sq_link *link, enum sq_call call,
-                                 const struct sq_value *params, uint32_t count, int64_t deadline_ms,
-                                 struct sq_rows *ret_rows, struct sq_trouble *trouble)
+static enum sql_outcome fake_call(struct sql_link *link, enum sql_call call,
+                                  const struct sql_value *params, uint32_t count,
+                                  int64_t deadline_ms, struct sql_rows *ret_rows,
+                                  struct sql_trouble *trouble)
 {
     (void)link;
     (void)params;
@@ -120,8 +121,8 @@ static enum sq_outcome fake_call(struct sq_link *link, enum sq_call call,
     return answer(columns_of(call), ret_rows, trouble);
 }
 
-static enum sq_outcome fake_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                                 struct sq_rows *ret_rows, struct sq_trouble *trouble)
+static enum sql_outcome fake_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                                  struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
     (void)link;
     (void)sql;
@@ -129,26 +130,26 @@ static enum sq_outcome fake_text(struct sq_link *link, const char *sql, int64_t 
     return answer(1, ret_rows, trouble);
 }
 
-static void fake_interrupt(struct sq_link *link, int64_t deadline_ms)
+static void fake_interrupt(struct sql_link *link, int64_t deadline_ms)
 {
     (void)link;
     (void)deadline_ms;
 }
 
-static bool fake_alive(struct sq_link *link)
+static bool fake_alive(struct sql_link *link)
 {
     (void)link;
     return true;
 }
 
-static int fake_fd(struct sq_link *link)
+static int fake_fd(struct sql_link *link)
 {
     (void)link;
     return -1;
 }
 
 static hf_status fake_bell_open(struct hfi_conn *conn, int64_t deadline_ms,
-                                struct sq_link **ret_bell, hf_error *err)
+                                struct sql_link **ret_bell, hf_error *err)
 {
     (void)conn;
     (void)deadline_ms;
@@ -156,10 +157,10 @@ static hf_status fake_bell_open(struct hfi_conn *conn, int64_t deadline_ms,
     return hfi_error_set(err, HF_UNAVAILABLE, 0, "no bell");
 }
 
-static hf_status fake_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+static hf_status fake_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
                             hf_error *err)
 {
-    *ret_found = SQ_FOUND_ALL;
+    *ret_found = SQL_FOUND_ALL;
     (void)link;
     (void)deadline_ms;
     (void)err;
@@ -177,7 +178,7 @@ static hf_status fake_lay(struct hfi_conn *conn, int64_t server_id, int64_t sinc
     return HF_OK;
 }
 
-static hf_status fake_verify(struct sq_link *link, enum sq_mode mode, int64_t deadline_ms,
+static hf_status fake_verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
                              hf_error *err)
 {
     (void)link;
@@ -187,22 +188,22 @@ static hf_status fake_verify(struct sq_link *link, enum sq_mode mode, int64_t de
     return HF_OK;
 }
 
-static const struct sq_hold_words words = { .verify = fake_verify };
-static const struct sq_driver driver = { .name = "fuzz",
-                                         .hold = &words,
-                                         .parse = fake_parse,
-                                         .free_conf = fake_free_conf,
-                                         .open = fake_open,
-                                         .close = fake_close,
-                                         .abandon = fake_close,
-                                         .call = fake_call,
-                                         .text = fake_text,
-                                         .interrupt = fake_interrupt,
-                                         .alive = fake_alive,
-                                         .fd = fake_fd,
-                                         .bell_open = fake_bell_open,
-                                         .probe = fake_probe,
-                                         .lay = fake_lay };
+static const struct sql_hold_words words = { .verify = fake_verify };
+static const struct sql_driver driver = { .name = "fuzz",
+                                          .hold = &words,
+                                          .parse = fake_parse,
+                                          .free_conf = fake_free_conf,
+                                          .open = fake_open,
+                                          .close = fake_close,
+                                          .abandon = fake_close,
+                                          .call = fake_call,
+                                          .text = fake_text,
+                                          .interrupt = fake_interrupt,
+                                          .alive = fake_alive,
+                                          .fd = fake_fd,
+                                          .bell_open = fake_bell_open,
+                                          .probe = fake_probe,
+                                          .lay = fake_lay };
 
 static hf_status open_store(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                             hf_error *err);
@@ -211,18 +212,18 @@ static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
     .info = { .name = "fuzz", .caps = HF_CAP_CELLS | HF_CAP_CLOCK | HF_CAP_DETACHED },
-    .default_ttl_ms = SQ_TTL_MS,
-    .min_ttl_ms = SQ_MIN_TTL_MS,
+    .default_ttl_ms = SQL_TTL_MS,
+    .min_ttl_ms = SQL_MIN_TTL_MS,
     .open = open_store,
-    .close = hfi_sq_close,
-    .submit = hfi_sq_submit,
-    .cancel = hfi_sq_cancel,
+    .close = sql_close,
+    .submit = sql_submit,
+    .cancel = sql_cancel,
 };
 
 static hf_status open_store(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                             hf_error *err)
 {
-    return hfi_sq_open(&driver, &engine, url, host, ret_conn, err);
+    return sql_store_open(&driver, &engine, url, host, ret_conn, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

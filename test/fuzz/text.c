@@ -2,7 +2,7 @@
 /* Small text work: durations, numbers, globs, names for people, hex; the tag behind a label. */
 #include "fuzz.h"
 
-#include "core/session.h"
+#include "deadlock/session.h"
 #include "util/text.h"
 
 static void durations(const char *text)
@@ -12,7 +12,7 @@ static void durations(const char *text)
     char shown[64];
 
     if (!hfi_parse_duration(text, &ms)) {
-        MUST(ms >= 0 && ms <= HF_MS_MAX);
+        MUST(ms >= 0 && ms <= HF_DURATION_MAX_MS);
         hfi_format_duration(ms, shown, sizeof shown);
         MUST(strlen(shown) < sizeof shown - 1);
         if (!hfi_parse_duration(shown, &again)) /* "1m30s" is only for people */

@@ -6,7 +6,7 @@
 #include "engine/etcd/conf.h"
 #include "engine/memcached/conf.h"
 #include "engine/redis/conf.h"
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 #include "engine/zookeeper/conf.h"
 #include "util/alloc.h"
 
@@ -23,7 +23,7 @@ static void check_parts(struct hfi_url *url, const char *text)
     for (size_t i = 0; i < url->param_count; i++) {
         MUST(url->params[i].at < strlen(text) && *url->params[i].key);
         MUST(hfi_url_take(url, url->params[i].key) == url->params[i].value);
-        (void)hfi_url_take_duration(url, url->params[i].key, 0, HF_MS_MAX, &ms, NULL);
+        (void)hfi_url_take_duration(url, url->params[i].key, 0, HF_DURATION_MAX_MS, &ms, NULL);
         (void)hfi_url_take_number(url, url->params[i].key, 0, 100, &number, NULL);
     }
     MUST(hfi_url_all_taken(url, NULL) == HF_OK);
@@ -57,10 +57,10 @@ static bool shows(const char *where, const struct hfi_url *url)
 static void check_engines(struct hfi_url *url)
 {
     struct hfi_redis_conf *redis = NULL;
-    struct hfi_mc_conf *memcached = NULL;
-    struct ec_conf *etcd = NULL;
+    struct memcached_conf *memcached = NULL;
+    struct etcd_conf *etcd = NULL;
     struct zk_conf *zookeeper = NULL;
-    struct sq_conf sql;
+    struct sql_conf sql;
     hf_error err = { .text = "" };
 
     if (hfi_conf_parse(url, "fuzz", &redis, &err) == HF_OK) {
@@ -68,16 +68,16 @@ static void check_engines(struct hfi_url *url)
         hfi_conf_free(redis);
     }
     MUST(!shows(err.text, url));
-    if (hfi_mc_conf_parse(url, &memcached, &err) == HF_OK)
-        hfi_mc_conf_free(memcached);
+    if (memcached_conf_parse(url, &memcached, &err) == HF_OK)
+        memcached_conf_free(memcached);
     MUST(!shows(err.text, url));
-    if (hfi_ec_conf_parse(url, &etcd, &err) == HF_OK)
-        hfi_ec_conf_free(etcd);
+    if (etcd_conf_parse(url, &etcd, &err) == HF_OK)
+        etcd_conf_free(etcd);
     MUST(!shows(err.text, url));
-    if (hfi_zk_conf_parse(url, &zookeeper, &err) == HF_OK)
-        hfi_zk_conf_free(zookeeper);
+    if (zk_conf_parse(url, &zookeeper, &err) == HF_OK)
+        zk_conf_free(zookeeper);
     MUST(!shows(err.text, url));
-    (void)hfi_sq_conf_parse(url, &sql, &err);
+    (void)sql_conf_parse(url, &sql, &err);
     MUST(!shows(err.text, url) && memchr(err.text, 0, sizeof err.text));
 }
 

@@ -10,12 +10,12 @@ static void name(const char *text)
 {
     unsigned char bytes[HF_NAME_MAX];
     char escaped[ZK_NAME_MAX + 1];
-    uint32_t len = hfi_zk_unescape(text, bytes);
+    uint32_t len = zk_unescape(text, bytes);
 
     MUST(len <= HF_NAME_MAX);
     if (len == 0)
         return;
-    hfi_zk_escape(bytes, len, escaped);
+    zk_escape(bytes, len, escaped);
     MUST(strcmp(escaped, text) == 0); /* one name has one way to be written */
 }
 
@@ -30,19 +30,19 @@ static void line(struct fuzz_input in)
     size_t count = 0, holders = 0;
 
     while (count < MEMBERS_MAX && (node = strsep(&rest, "\n"))) {
-        if (!hfi_zk_node_parse(node, &members[count]))
+        if (!zk_node_parse(node, &members[count]))
             continue;
         MUST(members[count].permits > 0 && members[count].permits <= members[count].capacity);
         count++;
     }
     if (count > 0)
         memcpy(owner, members[ours % count].owner, sizeof owner);
-    place = hfi_zk_place(members, count, owner);
+    place = zk_place(members, count, owner);
     MUST(count > 0 || place.answer == ZK_ABSENT);
     if (place.answer == ZK_WAITS)
         MUST(place.ahead >= 1 && place.ahead < count);
     MUST(place.behind < count + 1);
-    if (hfi_zk_sort(members, count, &holders))
+    if (zk_sort(members, count, &holders))
         MUST(holders <= count);
     free(text);
 }

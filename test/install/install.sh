@@ -69,14 +69,14 @@ cat >"$dir/program.c" <<'END'
 
 int main(int argc, char **argv)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_store *store;
     hf_lease *lease;
     hf_error err;
 
     request.name = "job";
     if (argc != 2 || hf_open(argv[1], NULL, &store, &err) != HF_OK ||
-        hf_acquire(store, &request, &lease, &err) != HF_OK || hf_token(lease) == 0) {
+        hf_acquire(store, &request, &lease, &err) != HF_OK || hf_lease_token(lease) == 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

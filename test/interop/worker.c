@@ -30,12 +30,12 @@ static void answer(const char *text)
 
 static hf_status acquire(const char *name, int64_t wait_ms, int64_t ttl_ms)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
     request.wait_ms = wait_ms;
     request.ttl_ms = ttl_ms < 0 ? -ttl_ms : ttl_ms;
-    request.flags = ttl_ms < 0 ? HF_NO_RENEW : 0;
+    request.flags = ttl_ms < 0 ? HF_FLAG_NO_RENEW : 0;
     return hf_acquire(store, &request, &lease, &err);
 }
 
@@ -105,5 +105,5 @@ int main(int argc, char **argv)
     answer("ready");
     while (fgets(line, sizeof line, stdin))
         serve(line);
-    return hf_close(store, HF_CLOSE_RELEASE) == HF_OK ? 0 : 1;
+    return hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK ? 0 : 1;
 }

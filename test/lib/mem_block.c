@@ -60,7 +60,7 @@ static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct h
     if (!conn)
         return hfi_error_memory(err);
     conn->base.on_push = on_push;
-    status = hfi_url_take_duration(url, "late", 0, HF_MS_MAX, &conn->late_ms, err);
+    status = hfi_url_take_duration(url, "late", 0, HF_DURATION_MAX_MS, &conn->late_ms, err);
     if (status == HF_OK)
         status = mem_conn_open(&conn->base, url, host, err);
     if (status != HF_OK) {
@@ -368,7 +368,7 @@ const struct hfi_engine mem_block_engine = {
     .info = { .name = "memblock",
               .schemes = "memblock",
               .available = 1,
-              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                       HF_CAP_BREAK | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |

@@ -155,7 +155,7 @@ hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_h
 
     conn->host = host;
     conn->call_ms = 2000;
-    status = hfi_url_take_duration(url, "call", 1, HF_MS_MAX, &conn->call_ms, err);
+    status = hfi_url_take_duration(url, "call", 1, HF_DURATION_MAX_MS, &conn->call_ms, err);
     if (status != HF_OK)
         return status;
     if (strlen(url->rest) >= sizeof((struct mem_world *)0)->name)
@@ -612,8 +612,8 @@ void mem_stop_wait(struct hfi_conn *conn)
 hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     (void)err;
-    finding(HF_FINE, "server", conn->location, arg);
-    finding(HF_WARNING, "durability", "everything ends with this process", arg);
+    finding(HF_CHECK_LEVEL_OK, "server", conn->location, arg);
+    finding(HF_CHECK_LEVEL_WARNING, "durability", "everything ends with this process", arg);
     return HF_OK;
 }
 

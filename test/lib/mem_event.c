@@ -520,7 +520,7 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 const struct hfi_engine mem_event_engine = {
     EVENT_CALLS,
     .info = { PROMISES, .name = "memevent", .schemes = "memevent",
-              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_FIFO | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
@@ -533,6 +533,6 @@ const struct hfi_engine mem_event_engine = {
 
 const struct hfi_engine mem_bare_engine = {
     EVENT_CALLS,
-    .info = { PROMISES, .name = "membare", .schemes = "membare", .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, .name = "membare", .schemes = "membare", .tokens = HF_TOKEN_STRENGTH_NONE,
               .caps = HF_CAP_TTL | HF_CAP_CELLS },
 };

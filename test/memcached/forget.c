@@ -14,7 +14,7 @@
 /* A lease with a ttl of `ttl_ms`, with `loss` told. */
 static hf_lease *held(struct loss *loss, int64_t ttl_ms)
 {
-    hf_request request = with_ttl(mutex_request("job"), ttl_ms);
+    hf_acquire_request request = with_ttl(mutex_request("job"), ttl_ms);
 
     request.on_lost = note_loss;
     request.on_lost_arg = loss;
@@ -35,7 +35,7 @@ static void flush_is_noticed(void **state)
 {
     struct loss loss = { .calls = 0 };
     hf_lease *lease = held(&loss, 6000), *next;
-    hf_request trying = mutex_request("job");
+    hf_acquire_request trying = mutex_request("job");
 
     (void)state;
     assert_string_equal(cache_say(cache, "flush_all\r\n", 1), "OK\r\n");
@@ -72,7 +72,7 @@ static void eviction_is_noticed(void **state)
     struct loss loss = { .calls = 0 };
     /* Long enough that it is not renewed, and so made young again, before it is evicted. */
     hf_lease *lease = held(&loss, 45000);
-    hf_request trying = mutex_request("job");
+    hf_acquire_request trying = mutex_request("job");
 
     (void)state;
     evict();
@@ -115,7 +115,7 @@ static void full_without_eviction(void **state)
 {
     struct loss loss = { .calls = 0 };
     hf_lease *lease = held(&loss, LONG_MS), *another = NULL;
-    hf_request request = mutex_request("another");
+    hf_acquire_request request = mutex_request("another");
     hf_status status;
 
     (void)state;
@@ -142,13 +142,13 @@ static int setup_full(void **state)
  */
 static void restart_is_noticed(void **state)
 {
-    hf_request trying = with_ttl(mutex_request("job"), LONG_MS), request = trying;
+    hf_acquire_request trying = with_ttl(mutex_request("job"), LONG_MS), request = trying;
     hf_lease *lease, *next;
     long long before, after;
     char item[200];
 
     (void)state;
-    request.flags = HF_NO_RENEW; /* or a renewal would notice first */
+    request.flags = HF_FLAG_NO_RENEW; /* or a renewal would notice first */
     lease = take(store, &request);
     snprintf(item, sizeof item, "%s", cache_say(cache, "mg hf:l:job c\r\n", 1));
     before = atoll(item + 4);
@@ -174,7 +174,7 @@ static void restart_is_doubted(void **state)
 {
     struct loss loss = { .calls = 0 };
     hf_lease *lease = held(&loss, LONG_MS), *next = NULL;
-    hf_request trying = mutex_request("job");
+    hf_acquire_request trying = mutex_request("job");
 
     (void)state;
     cache_restart(cache);

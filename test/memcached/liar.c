@@ -118,7 +118,7 @@ static void liar_stop(struct liar *liar)
 
 static hf_status acquire_from(const char *reply, struct liar *liar)
 {
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     char url[128];
     hf_store *at;
     hf_lease *lease = NULL;
@@ -130,7 +130,7 @@ static hf_status acquire_from(const char *reply, struct liar *liar)
     at = open_at(url);
     status = hf_acquire(at, &request, &lease, &contract_error);
     CHECK((status == HF_OK) == (lease != NULL));
-    hf_close(at, HF_CLOSE_RELEASE);
+    hf_close(at, HF_CLOSE_FLAG_RELEASE);
     liar_stop(liar);
     return status;
 }

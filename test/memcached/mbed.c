@@ -12,7 +12,7 @@ hf_store *store, *other;
 int mbed_setup_with(const char *const *options)
 {
     static char url[128];
-    hf_request request = mutex_request("warm");
+    hf_acquire_request request = mutex_request("warm");
 
     cache = cache_start(options);
     proxy = proxy_start(cache->port);
@@ -35,7 +35,8 @@ int mbed_setup(void **state)
 int mbed_teardown(void **state)
 {
     proxy_heal(proxy);
-    if (hf_close(store, HF_CLOSE_RELEASE) != HF_OK || hf_close(other, HF_CLOSE_RELEASE) != HF_OK)
+    if (hf_close(store, HF_CLOSE_FLAG_RELEASE) != HF_OK ||
+        hf_close(other, HF_CLOSE_FLAG_RELEASE) != HF_OK)
         return -1;
     contract_teardown(state);
     proxy_stop(proxy);
@@ -53,13 +54,13 @@ hf_store *open_at(const char *url)
     return opened;
 }
 
-hf_request with_ttl(hf_request request, int64_t ttl_ms)
+hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms)
 {
     request.ttl_ms = ttl_ms;
     return request;
 }
 
-hf_request with_wait(hf_request request, int64_t wait_ms)
+hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms)
 {
     request.wait_ms = wait_ms;
     return request;
@@ -72,14 +73,14 @@ bool is_settled_later(hf_status status)
 
 void settle(void)
 {
-    hf_request request = mutex_request("warm");
+    hf_acquire_request request = mutex_request("warm");
 
     AWAIT(probe(store, &request) == HF_OK);
 }
 
 void is_free_again(const char *name)
 {
-    hf_request trying = mutex_request(name);
+    hf_acquire_request trying = mutex_request(name);
 
     AWAIT(probe(other, &trying) == HF_OK);
 }

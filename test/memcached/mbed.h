@@ -25,8 +25,8 @@ int mbed_teardown(void **state);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, mbed_setup, mbed_teardown)
 
 hf_store *open_at(const char *url); /* must succeed */
-hf_request with_ttl(hf_request request, int64_t ttl_ms);
-hf_request with_wait(hf_request request, int64_t wait_ms);
+hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms);
+hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms);
 
 bool is_settled_later(hf_status status); /* HF_UNAVAILABLE, HF_UNKNOWN */
 /* The store's connection is up, or up again. */
@@ -36,7 +36,7 @@ void is_free_again(const char *name);
 /* Is there an item for the name? Without making it look used, as a get would. */
 bool is_there(const char *name);
 
-/* For hf_request.on_lost. */
+/* For hf_acquire_request.on_lost. */
 struct loss {
     _Atomic int calls;
     char why[256];

@@ -24,7 +24,7 @@ static void is_fine(hf_status status)
 
 static void step_acquire(void)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = NULL;
     hf_status status = hf_acquire(store, &request, &lease, &contract_error);
 
@@ -42,11 +42,11 @@ static void step_release(void)
 
 static void step_renew(void)
 {
-    hf_request trying = mutex_request("n");
+    hf_acquire_request trying = mutex_request("n");
 
     is_fine(hf_renew(held, 0, &contract_error));
     /* It is ours, whatever became of the renewal. */
-    CHECK(hf_lease_state(held) != HF_STATE_LOST && hf_remaining_ms(held) > LIMIT_MS);
+    CHECK(hf_lease_state(held) != HF_STATE_LOST && hf_lease_remaining_ms(held) > LIMIT_MS);
     EXPECT(HF_BUSY, probe(other, &trying));
     AWAIT(hf_renew(held, 0, NULL) == HF_OK);
     give(held);
@@ -54,7 +54,7 @@ static void step_renew(void)
 
 static void prepare(bool with_held)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
 
     settle();
     held = with_held ? take(store, &request) : NULL;
@@ -117,7 +117,7 @@ static void cut_renew(void **state)
 /* One who waits goes on waiting through the cuts, and is granted. */
 static void cut_wait(void **state)
 {
-    hf_request waiting = waiting_request("n"), request = mutex_request("n");
+    hf_acquire_request waiting = waiting_request("n"), request = mutex_request("n");
     struct attempt attempt;
     hf_lease *lease = take(other, &request);
 
@@ -150,7 +150,7 @@ static bool has_item(const char *name)
  */
 static void late_add(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = NULL;
     struct attempt attempt;
 
@@ -175,7 +175,7 @@ static void late_add(void **state)
 /* The client's release arrives when the name is somebody else's: it does nothing. */
 static void late_release(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = take(store, &request), *next;
     hf_status status;
 
@@ -197,7 +197,7 @@ static void late_release(void **state)
 /* A renewal that arrives late cannot bring back, or shorten, anything. */
 static void late_renewal(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = take(store, &request), *next;
 
     (void)state;
@@ -219,8 +219,8 @@ static void late_renewal(void **state)
 /* Calls end while it is stopped, and it is not continued before they have. */
 static void stopped_server(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), waiting = request;
-    hf_request short_one = with_ttl(mutex_request("short"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS), waiting = request;
+    hf_acquire_request short_one = with_ttl(mutex_request("short"), 1000);
     hf_lease *lease = take(store, &request), *brief = take_short(store, &short_one);
     struct attempt tries[2];
     hf_view *view = NULL;
@@ -232,9 +232,9 @@ static void stopped_server(void **state)
     attempt_start(&tries[0], store, &waiting);
     attempt_start(&tries[1], store, &request);
     CHECK(is_settled_later(hf_renew(lease, 0, &contract_error)));
-    CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK && hf_remaining_ms(lease) > LIMIT_MS);
+    CHECK(hf_lease_state(lease) == HF_STATE_AT_RISK && hf_lease_remaining_ms(lease) > LIMIT_MS);
     await_lost(brief); /* by our own clock */
-    CHECK(is_settled_later(hf_inspect(store, "n", 1, 0, &view, &contract_error)));
+    CHECK(is_settled_later(hf_store_inspect(store, "n", 1, 0, &view, &contract_error)));
     attempt_join(&tries[0]);
     CHECK(tries[0].status == HF_TIMEOUT || is_settled_later(tries[0].status));
     attempt_join(&tries[1]);
@@ -277,27 +277,27 @@ static void never_held_without_item(hf_lease *lease, const char *name)
 static void clock_stands_still(void **state)
 {
     hf_store *patient = open_at(cache_url(cache->port, "?op_timeout=1m&connect_timeout=1m"));
-    hf_request request = with_ttl(mutex_request("renewed"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("renewed"), LONG_MS);
     hf_lease *lease;
     struct attempt attempt;
     pthread_t renewer;
 
     (void)state;
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     lease = take(patient, &request);
     request = with_ttl(mutex_request("taken"), 3000);
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     cache_pause(cache);
     nap_ms(3500); /* its clock is late by so much */
     attempt_start(&attempt, patient, &request);
     CHECK(pthread_create(&renewer, NULL, renew_shorter, lease) == 0);
-    nap_ms(1000); /* longer than MC_STALL_MS, shorter than what we asked for */
+    nap_ms(1000); /* longer than MEMCACHED_STALL_MS, shorter than what we asked for */
     cache_continue(cache);
     pthread_join(renewer, NULL);
     if (attempt_join(&attempt) == HF_OK)
         never_held_without_item(attempt.lease, "taken");
     never_held_without_item(lease, "renewed");
-    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_FLAG_RELEASE));
 }
 
 #endif
@@ -306,12 +306,12 @@ static void clock_stands_still(void **state)
 static void cancelled_while_stopped(void **state)
 {
     hf_store *patient = open_at(cache_url(proxy_port(proxy), "?op_timeout=5m&connect_timeout=5m"));
-    hf_request waiting = with_ttl(waiting_request("n"), LONG_MS);
+    hf_acquire_request waiting = with_ttl(waiting_request("n"), LONG_MS);
     hf_cancel *cancel = NULL;
     struct attempt attempt;
 
     (void)state;
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     waiting.cancel = cancel;
     cache_pause(cache);
     attempt_start(&attempt, patient, &waiting);
@@ -321,28 +321,28 @@ static void cancelled_while_stopped(void **state)
     CHECK(attempt.status == HF_CANCELLED || attempt.status == HF_UNKNOWN);
     cache_continue(cache);
     is_free_again("n");
-    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_RELEASE));
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_FLAG_RELEASE));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
 }
 
 /* The answer was slow, so the grant is to be renewed before it counts; meanwhile its time is up. */
 static void timed_out_before_it_counts(void **state)
 {
     hf_store *patient = open_at(cache_url(cache->port, "?op_timeout=1m&connect_timeout=1m"));
-    hf_request waiting = with_wait(with_ttl(mutex_request("n"), LONG_MS), 1100);
+    hf_acquire_request waiting = with_wait(with_ttl(mutex_request("n"), LONG_MS), 1100);
     struct attempt attempt;
 
     (void)state;
     cache_pause(cache);
     attempt_start(&attempt, patient, &waiting);
-    nap_ms(700); /* longer than MC_STALL_MS */
+    nap_ms(700); /* longer than MEMCACHED_STALL_MS */
     cache_continue(cache);
     if (attempt_join(&attempt) == HF_OK) /* on a machine that stalls itself */
         give(attempt.lease);
     else
         CHECK(attempt.status == HF_TIMEOUT || attempt.status == HF_UNKNOWN);
     is_free_again("n");
-    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(patient, HF_CLOSE_FLAG_RELEASE));
 }
 
 /* A server that is not there: opening says so, and in time. */

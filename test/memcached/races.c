@@ -14,16 +14,16 @@
 
 #define STRANGER "00112233445566778899aabbccddeeff"
 
-static char key_text[HFI_MC_KEY_MAX + 1];
+static char key_text[MEMCACHED_KEY_MAX + 1];
 
 /* The key of a name, as text. */
 static const char *key_of(const char *name, size_t len)
 {
     struct hfi_name it = { .bytes = (const unsigned char *)name, .len = (uint32_t)len };
-    struct hfi_mc_key key;
+    struct memcached_key key;
 
     hfi_hash128(name, len, it.hash);
-    hfi_mc_key("hf:", 'l', &it, &key);
+    memcached_key("hf:", 'l', &it, &key);
     snprintf(key_text, sizeof key_text, "%.*s", (int)key.len, key.text);
     return key_text;
 }
@@ -31,7 +31,7 @@ static const char *key_of(const char *name, size_t len)
 /* Somebody else's record for `name`, under the key of `under`. */
 static void plant(const char *under, size_t under_len, const char *name, const char *flags)
 {
-    char value[HFI_MC_RECORD_MAX];
+    char value[MEMCACHED_RECORD_MAX];
     int len = snprintf(value, sizeof value, "holdfast1 " STRANGER " - 300000 1 %zu 8\n%sstranger",
                        strlen(name), name);
 
@@ -40,7 +40,7 @@ static void plant(const char *under, size_t under_len, const char *name, const c
 
 static bool is_strangers(const char *name)
 {
-    char command[HFI_MC_KEY_MAX + 16];
+    char command[MEMCACHED_KEY_MAX + 16];
 
     snprintf(command, sizeof command, "mg %s v\r\n", key_of(name, strlen(name)));
     return strstr(cache_say(cache, command, 2), STRANGER) != NULL;
@@ -49,7 +49,7 @@ static bool is_strangers(const char *name)
 /* Our own record again, with a new CAS number: as a renewal would leave it whose answer was lost. */
 static void touch(const char *name)
 {
-    char command[HFI_MC_KEY_MAX + 16], value[HFI_MC_RECORD_MAX + 64];
+    char command[MEMCACHED_KEY_MAX + 16], value[MEMCACHED_RECORD_MAX + 64];
     const char *said;
     size_t len = 0;
 
@@ -63,7 +63,7 @@ static void touch(const char *name)
 
 static hf_lease *held(void)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
 
     return take(store, &request);
 }
@@ -124,7 +124,7 @@ static void ours_under_another_number(void **state)
 
 static void strange_values_are_in_the_way(void **state)
 {
-    hf_request trying = mutex_request("n"), waiting = waiting_request("n");
+    hf_acquire_request trying = mutex_request("n"), waiting = waiting_request("n");
     hf_view *view = NULL;
     hf_lease *lease = NULL;
 
@@ -132,14 +132,14 @@ static void strange_values_are_in_the_way(void **state)
     cache_set(cache, "hf:l:n", "a value of the web shop", 23, "T600");
     EXPECT(HF_MISMATCH, hf_acquire(store, &trying, &lease, &contract_error));
     EXPECT(HF_MISMATCH, hf_acquire(store, &waiting, &lease, &contract_error));
-    EXPECT(HF_MISMATCH, hf_inspect(store, "n", 1, 0, &view, &contract_error));
+    EXPECT(HF_MISMATCH, hf_store_inspect(store, "n", 1, 0, &view, &contract_error));
     CHECK(lease == NULL && is_there("n"));
 }
 
 /* Two names with one hash cannot be made; a record of another name under the key is the same thing. */
 static void collision(const char *name, size_t len, const char *other_name)
 {
-    hf_request trying = HF_REQUEST_INIT;
+    hf_acquire_request trying = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
     hf_view *view = NULL;
 
@@ -151,7 +151,7 @@ static void collision(const char *name, size_t len, const char *other_name)
     CHECK(strstr(contract_error.text, "hash") != NULL && lease == NULL);
     trying.wait_ms = LIMIT_MS;
     EXPECT(HF_MISMATCH, hf_acquire(store, &trying, &lease, &contract_error));
-    EXPECT(HF_MISMATCH, hf_inspect(store, name, len, 0, &view, &contract_error));
+    EXPECT(HF_MISMATCH, hf_store_inspect(store, name, len, 0, &view, &contract_error));
 }
 
 static void collisions_are_errors(void **state)
@@ -177,7 +177,7 @@ static void lengths_around_the_limit(void **state)
     (void)state;
     memset(name, 'n', sizeof name);
     for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
         request.name = name;
         request.name_len = lens[i];

@@ -33,7 +33,7 @@ static void users(void **state)
 {
     char file[] = "/tmp/holdfast-memcached-users-XXXXXX", url[160];
     const char *options[] = { "-Y", file, NULL };
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_store *as = NULL;
     struct cache *closed;
     int fd = mkstemp(file);
@@ -65,12 +65,12 @@ struct findings {
     unsigned bad;
 };
 
-static void note(hf_level level, const char *topic, const char *text, void *arg)
+static void note(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     struct findings *findings = arg;
     size_t len = strlen(findings->text);
 
-    findings->bad += level == HF_BAD;
+    findings->bad += level == HF_CHECK_LEVEL_BAD;
     snprintf(findings->text + len, sizeof findings->text - len, "%d %s: %s\n", (int)level, topic,
              text);
 }
@@ -83,18 +83,18 @@ static void doctor(void **state)
     hf_store *at;
 
     (void)state;
-    EXPECT(HF_OK, hf_doctor(other, note, &fresh, &contract_error));
+    EXPECT(HF_OK, hf_store_check(other, note, &fresh, &contract_error));
     CHECK(fresh.bad == 0);
     CHECK(strstr(fresh.text, "1 eviction: 0 items") && strstr(fresh.text, "1 restart: ") &&
           strstr(fresh.text, "1 tokens: none") && strstr(fresh.text, "0 memory: 64 MB") &&
           strstr(fresh.text, "0 server: memcached 1."));
     (void)cache_say(cache, "flush_all\r\n", 1);
-    EXPECT(HF_OK, hf_doctor(other, note, &used, &contract_error));
+    EXPECT(HF_OK, hf_store_check(other, note, &used, &contract_error));
     CHECK(used.bad == 1 && strstr(used.text, "2 flush_all: 1 times"));
 
     without = cache_start(options);
     at = open_at(cache_url(without->port, ""));
-    EXPECT(HF_OK, hf_doctor(at, note, &full, &contract_error));
+    EXPECT(HF_OK, hf_store_check(at, note, &full, &contract_error));
     CHECK(strstr(full.text, "eviction: off (-M)") && strstr(full.text, "memory: 3 MB"));
     EXPECT(HF_OK, hf_close(at, 0));
     cache_free(without);
@@ -109,7 +109,7 @@ static void ttls_beyond_30_days(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
-        hf_request request = with_ttl(mutex_request("n"), days[i] * 24 * 3600 * 1000);
+        hf_acquire_request request = with_ttl(mutex_request("n"), days[i] * 24 * 3600 * 1000);
         hf_lease *lease = take(store, &request);
         long long left_s;
         const char *at;

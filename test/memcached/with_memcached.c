@@ -28,7 +28,8 @@ static volatile sig_atomic_t child;
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-#define STOP_MS 900 /* shorter than MC_LATE_S allows for: longer stops may end leases early */
+#define STOP_MS \
+    900 /* shorter than MEMCACHED_LATE_S allows for: longer stops may end leases early */
 
 struct faults {
     struct cache *cache;

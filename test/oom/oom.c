@@ -59,14 +59,14 @@ static void do_open(hf_store *unused)
 static void do_acquire(hf_store *store)
 {
     char name[HF_NAME_MAX];
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
 
     memset(name, 'n', sizeof name);
     request.name = name;
     request.name_len = sizeof name;
     request.label = "somebody with a label";
-    request.flags = HF_REENTRANT;
+    request.flags = HF_FLAG_REENTRANT;
     if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
         return;
     if (fine(hf_acquire(store, &request, &lease, &contract_error)))
@@ -77,15 +77,15 @@ static void do_acquire(hf_store *store)
 
 static void do_kinds(hf_store *store)
 {
-    hf_request request = mutex_request("kinds");
+    hf_acquire_request request = mutex_request("kinds");
     hf_lease *lease;
 
     if (has(HF_CAP_SHARED)) {
-        request.kind = HF_SHARED;
+        request.kind = HF_KIND_SHARED;
         if (fine(hf_acquire(store, &request, &lease, &contract_error)))
             drop(lease);
     }
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.name = "slots";
     request.capacity = 3;
     if (has(HF_CAP_SEMAPHORE) && fine(hf_acquire(store, &request, &lease, &contract_error)))
@@ -94,7 +94,7 @@ static void do_kinds(hf_store *store)
 
 static void do_ttl(hf_store *store)
 {
-    hf_request request = mutex_request("ttl");
+    hf_acquire_request request = mutex_request("ttl");
     hf_lease *lease;
 
     request.ttl_ms = 10 * LIMIT_MS;
@@ -107,7 +107,7 @@ static void do_ttl(hf_store *store)
 
 static void *wait_for_it(void *arg)
 {
-    hf_request request = waiting_request("wait");
+    hf_acquire_request request = waiting_request("wait");
     hf_lease *lease;
 
     if (fine(hf_acquire(arg, &request, &lease, &contract_error)))
@@ -118,7 +118,7 @@ static void *wait_for_it(void *arg)
 /* A local waiter and one in the store's queue, then hand-off. */
 static void do_wait(hf_store *store)
 {
-    hf_request request = waiting_request("wait");
+    hf_acquire_request request = waiting_request("wait");
     pthread_t threads[2];
     hf_lease *lease;
 
@@ -134,22 +134,22 @@ static void do_wait(hf_store *store)
 
 static void do_time_out(hf_store *store)
 {
-    hf_request request = mutex_request("late");
+    hf_acquire_request request = mutex_request("late");
     hf_lease *lease, *none;
     hf_status status;
 
     if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
         return;
     request.wait_ms = 2;
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     status = hf_acquire(store, &request, &none, &contract_error);
     CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY);
     request.wait_ms = HF_FOREVER;
-    if (fine(hf_cancel_new(&request.cancel))) {
+    if (fine(hf_cancel_open(&request.cancel))) {
         CHECK(hf_cancel_fire(request.cancel) == HF_OK);
         status = hf_acquire(store, &request, &none, &contract_error);
         CHECK(status == HF_CANCELLED || status == HF_NO_MEMORY);
-        CHECK(hf_cancel_free(request.cancel) == HF_OK);
+        CHECK(hf_cancel_close(request.cancel) == HF_OK);
     }
     drop(lease);
 }
@@ -161,11 +161,11 @@ static void do_inspect(hf_store *store)
 
     for (int i = 0; i < 3; i++) {
         char name[] = { 'v', (char)('0' + i), 0 };
-        hf_request request = mutex_request(name);
+        hf_acquire_request request = mutex_request(name);
 
         (void)fine(hf_acquire(store, &request, &leases[i], &contract_error));
     }
-    if (fine(hf_inspect(store, "v*", 2, HF_INSPECT_GLOB, &view, &contract_error)))
+    if (fine(hf_store_inspect(store, "v*", 2, HF_INSPECT_FLAG_PATTERN, &view, &contract_error)))
         hf_view_free(view);
     for (int i = 0; i < 3; i++)
         if (leases[i])
@@ -174,30 +174,30 @@ static void do_inspect(hf_store *store)
 
 static void do_break(hf_store *store)
 {
-    hf_request request = mutex_request("broken");
+    hf_acquire_request request = mutex_request("broken");
     hf_lease *lease;
     hf_status status;
 
     if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
         return;
-    (void)fine(hf_break(store, "broken", 6, hf_token(lease), &contract_error));
+    (void)fine(hf_lease_break(store, "broken", 6, hf_lease_token(lease), &contract_error));
     status = hf_release(lease, &contract_error);
     CHECK(status == HF_OK || status == HF_LOST || status == HF_NO_MEMORY);
 }
 
 static void do_detached(hf_store *store)
 {
-    hf_request request = mutex_request("away");
-    char handle[HF_HANDLE_MAX];
+    hf_acquire_request request = mutex_request("away");
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease, *adopted = NULL;
     hf_status status;
 
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     request.ttl_ms = 10 * LIMIT_MS;
     if (!fine(hf_acquire(store, &request, &lease, &contract_error)))
         return;
-    CHECK(hf_lease_handle(lease, handle) == HF_OK);
-    if (fine(hf_adopt(store, "away", 4, handle, 0, 1, &adopted, &contract_error)))
+    CHECK(hf_lease_export(lease, handle) == HF_OK);
+    if (fine(hf_lease_adopt(store, "away", 4, handle, 0, 1, &adopted, &contract_error)))
         drop(adopted);
     status = hf_release(lease, &contract_error);
     CHECK(status == HF_OK || status == HF_LOST || status == HF_NO_MEMORY);
@@ -234,13 +234,13 @@ static void run_loop(hf_store *store, struct async *async)
     int64_t until_ms = now_ms() + LIMIT_MS;
 
     while (async->pending > 0) {
-        struct pollfd fd = { .fd = hf_fd(store), .events = POLLIN };
-        int timeout_ms = hf_timeout_ms(store);
+        struct pollfd fd = { .fd = hf_store_fd(store), .events = POLLIN };
+        int timeout_ms = hf_store_timeout_ms(store);
         hf_status status;
 
         CHECK(now_ms() < until_ms);
         poll(&fd, 1, fd.fd < 0 || timeout_ms < 0 || timeout_ms > 20 ? 20 : timeout_ms);
-        status = hf_process(store);
+        status = hf_store_process(store);
         CHECK(status == HF_OK || status == HF_NO_MEMORY);
     }
 }
@@ -252,7 +252,7 @@ static void do_async(hf_store *store)
 
     for (int i = 0; i < 3; i++) {
         char name[] = { 'a', (char)('0' + i), 0 };
-        hf_request request = waiting_request(name);
+        hf_acquire_request request = waiting_request(name);
 
         if (fine(hf_acquire_async(store, &request, on_acquired, &async, &op, &contract_error)))
             async.pending++;
@@ -274,15 +274,15 @@ static void do_async(hf_store *store)
 
 static void do_several(hf_store *store)
 {
-    hf_request requests[3] = { waiting_request("s2"), waiting_request("s0"),
-                               waiting_request("s1") };
+    hf_acquire_request requests[3] = { waiting_request("s2"), waiting_request("s0"),
+                                       waiting_request("s1") };
     hf_lease *leases[3];
 
     if (fine(hf_acquire_all(store, requests, 3, leases, &contract_error)))
         (void)fine(hf_release_all(leases, 3, &contract_error));
 }
 
-static void on_circle(const hf_deadlock_link *links, size_t count, void *arg)
+static void on_circle(const hf_deadlock_waiter *links, size_t count, void *arg)
 {
     (void)arg;
     CHECK(count == 2 && links[0].token > 0 && links[1].token > 0);
@@ -291,29 +291,29 @@ static void on_circle(const hf_deadlock_link *links, size_t count, void *arg)
 /* Two scopes that wait for each other; seen, and ended before anybody else does. */
 static void do_deadlock(hf_store *store)
 {
-    char names[2][3] = { "k0", "k1" }, text[HF_SESSION_MAX];
+    char names[2][3] = { "k0", "k1" }, text[HF_SESSION_TEXT_MAX];
     hf_lease *held[2] = { NULL, NULL };
     struct async async = { 0 };
     hf_op *ops[2] = { NULL, NULL };
     hf_view *view = NULL;
 
     for (unsigned i = 0; i < 2; i++) {
-        hf_request request = mutex_request(names[i]);
+        hf_acquire_request request = mutex_request(names[i]);
 
         request.scope = 7 + i;
         if (fine(hf_acquire(store, &request, &held[i], &contract_error)))
-            (void)fine(hf_session_text(held[i], NULL, text, &contract_error));
+            (void)fine(hf_session_get(held[i], NULL, text, &contract_error));
     }
     for (unsigned i = 0; i < 2; i++) {
-        hf_request request = waiting_request(names[1 - i]);
+        hf_acquire_request request = waiting_request(names[1 - i]);
 
         request.scope = 7 + i;
         if (held[1 - i] &&
             fine(hf_acquire_async(store, &request, on_acquired, &async, &ops[i], &contract_error)))
             async.pending++;
     }
-    (void)fine(hf_deadlocks(store, on_circle, NULL, &contract_error));
-    if (fine(hf_inspect(store, "k*", 2, HF_INSPECT_GLOB, &view, &contract_error)))
+    (void)fine(hf_deadlock_list(store, on_circle, NULL, &contract_error));
+    if (fine(hf_store_inspect(store, "k*", 2, HF_INSPECT_FLAG_PATTERN, &view, &contract_error)))
         hf_view_free(view);
     for (int i = 0; i < 2; i++)
         if (ops[i])
@@ -330,17 +330,18 @@ static void do_watch(hf_store *store)
     uint64_t seq = 0;
     hf_status status;
 
-    (void)fine(hf_cancel_new(&cancel));
-    status = hf_wait_change(store, &seq, 1, cancel, &contract_error);
+    (void)fine(hf_cancel_open(&cancel));
+    status = hf_store_wait(store, &seq, 1, cancel, &contract_error);
     CHECK(status == HF_OK || status == HF_TIMEOUT || status == HF_NO_MEMORY);
     if (cancel)
-        CHECK(hf_cancel_free(cancel) == HF_OK);
+        CHECK(hf_cancel_close(cancel) == HF_OK);
 }
 
 static hf_status append(const hf_cell *old, hf_cell_change *change, void *arg)
 {
     (void)old;
-    *change = (hf_cell_change){ .size = change->size, .action = HF_CELL_WRITE, .bytes = arg };
+    *change =
+        (hf_cell_change){ .size = change->size, .action = HF_CELL_ACTION_WRITE, .bytes = arg };
     change->len = strlen(arg);
     return HF_OK;
 }
@@ -351,13 +352,13 @@ static void do_cells(hf_store *store)
     uint64_t version = 0, other;
     hf_status status;
 
-    (void)fine(hf_cell_put(store, "cell", 0, "a", 1, 0, NULL, &contract_error));
+    (void)fine(hf_cell_set(store, "cell", 0, "a", 1, 0, NULL, &contract_error));
     (void)fine(hf_cell_update(store, "cell", 0, append, "b", 0, NULL, &version, &contract_error));
     status = hf_cell_get(store, "cell", 0, &cell, &contract_error);
     if (status != HF_NOT_FOUND && fine(status))
         CHECK(cell.len == 1 && (version == 0 || version == cell.version));
     if (cell.version &&
-        fine(hf_cell_cas(store, "cell", 0, cell.version, "c", 1, 0, &version, &contract_error))) {
+        fine(hf_cell_swap(store, "cell", 0, cell.version, "c", 1, 0, &version, &contract_error))) {
         status = hf_cell_wait(store, "cell", 0, version, 1, NULL, &other, &contract_error);
         CHECK(status == HF_TIMEOUT || status == HF_NO_MEMORY ||
               status == HF_UNAVAILABLE); /* a line that ended for want of memory */
@@ -369,15 +370,15 @@ static void do_cells(hf_store *store)
 /* Trying, looking, and waiting for a moment that always comes. */
 static void do_limits(hf_store *store)
 {
-    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
 
     limit.name = "limit";
-    limit.algorithm = HF_LIMIT_SLIDING;
+    limit.algorithm = HF_LIMIT_ALGORITHM_SLIDING;
     limit.rate = HF_LIMIT_SLIDING_MAX;
     limit.per_ms = LIMIT_MS;
     (void)fine(hf_limit_take(store, &limit, &result, &contract_error));
-    if (fine(hf_limit_look(store, &limit, &result, &contract_error)))
+    if (fine(hf_limit_get(store, &limit, &result, &contract_error)))
         CHECK(result.left > 0);
     limit.name = "soon";
     limit.rate = 1;
@@ -389,19 +390,19 @@ static void do_limits(hf_store *store)
 
 static void do_once_and_elect(hf_store *store)
 {
-    hf_request request = mutex_request("agree");
+    hf_acquire_request request = mutex_request("agree");
     hf_leader *seen = NULL;
     hf_lease *lease = NULL;
 
     if (fine(hf_once_begin(store, &request, 0, &lease, NULL, &contract_error)) && lease) {
-        (void)fine(hf_once_done(lease, &contract_error));
+        (void)fine(hf_once_finish(lease, &contract_error));
         drop(lease);
     }
     request.name = "chair";
     if (!fine(hf_election_campaign(store, &request, "value", 5, &lease, &contract_error)))
         return;
-    (void)fine(hf_election_proclaim(lease, "another", 7, &contract_error));
-    if (fine(hf_election_observe(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error)))
+    (void)fine(hf_election_set(lease, "another", 7, &contract_error));
+    if (fine(hf_election_wait(store, "chair", 0, NULL, 0, NULL, &seen, &contract_error)))
         hf_leader_free(seen);
     (void)fine(hf_election_resign(lease, &contract_error));
 }
@@ -411,14 +412,14 @@ static void do_parties(hf_store *store)
 {
     hf_lease *lease = NULL;
 
-    if (fine(hf_latch_set(store, "gate", 0, 1, &contract_error))) {
+    if (fine(hf_latch_create(store, "gate", 0, 1, &contract_error))) {
         if (fine(hf_latch_join(store, "gate", 0, "a", 0, NULL, &lease, &contract_error))) {
             if (fine(hf_latch_count_down(store, "gate", 0, "a", NULL, &contract_error)))
                 (void)fine(hf_latch_wait(store, "gate", 0, HF_FOREVER, NULL, &contract_error));
             drop(lease);
         }
-        (void)fine(hf_latch_look(store, "gate", 0, NULL, NULL, &contract_error));
-        (void)fine(hf_latch_remove(store, "gate", 0, &contract_error));
+        (void)fine(hf_latch_get(store, "gate", 0, NULL, NULL, &contract_error));
+        (void)fine(hf_latch_delete(store, "gate", 0, &contract_error));
     }
     (void)fine(hf_barrier_wait(store, "ring", 0, 1, NULL, HF_FOREVER, NULL, &contract_error));
     if (fine(hf_barrier_enter(store, "double", 0, 1, "a", 0, NULL, &lease, &contract_error)))
@@ -428,7 +429,7 @@ static void do_parties(hf_store *store)
 /* Closing needs no memory, whatever is held. */
 static void do_close(hf_store *unused)
 {
-    hf_request request = mutex_request("closed");
+    hf_acquire_request request = mutex_request("closed");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
     hf_status status;
@@ -440,7 +441,7 @@ static void do_close(hf_store *unused)
     if (!fine(hf_open(contract_url(), NULL, &store, &contract_error)))
         return;
     (void)fine(hf_acquire(store, &request, &lease, &contract_error));
-    CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
     if (lease) {
         status = hf_release(lease, NULL);
         CHECK(status == HF_LOST);
@@ -462,14 +463,14 @@ static void do_counters(hf_store *store)
     if (fine_or_unknown(hf_counter_add(store, "n", 0, 1, &value, &contract_error)))
         CHECK(value == 1 || value == 6);
     (void)fine_or_unknown(hf_counter_get(store, "n", 0, &value, &contract_error));
-    status = hf_counter_set_if(store, "n", 0, 1, 2, &value, &contract_error);
+    status = hf_counter_swap(store, "n", 0, 1, 2, &value, &contract_error);
     CHECK(status == HF_CHANGED || fine_or_unknown(status) || status != HF_OK);
     (void)fine_or_unknown(hf_counter_delete(store, "n", 0, &contract_error));
 }
 
 static void do_scripts(hf_store *store)
 {
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
     hf_value *value = NULL;
     int there;
 
@@ -479,7 +480,7 @@ static void do_scripts(hf_store *store)
     script.args = (const char *const[]){ "argument" };
     script.arg_count = 1;
     if (fine_or_unknown(hf_script_run(store, &script, &value, &contract_error)))
-        CHECK(hf_value_count(value) == 2);
+        CHECK(hf_value_get_count(value) == 2);
     hf_value_free(value);
     (void)fine_or_unknown(hf_script_exists(store, script.text, 0, &there, &contract_error));
     (void)fine_or_unknown(hf_script_flush(store, &contract_error));
@@ -527,12 +528,13 @@ enum { EXIT_HIT = 0, EXIT_WRONG = 1, EXIT_MISSED = 2, EXIT_SKIPPED = 3 };
 static void check_store(hf_store *store)
 {
     hf_view *view = NULL;
-    hf_request request = waiting_request("after");
+    hf_acquire_request request = waiting_request("after");
     int64_t until_ms = now_ms() + LIMIT_MS;
     size_t count = 1;
 
     while (has(HF_CAP_INSPECT) && count) {
-        EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+        EXPECT(HF_OK,
+               hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
         count = view->count;
         hf_view_free(view);
         CHECK(now_ms() < until_ms); /* what could not be released at once is released soon */

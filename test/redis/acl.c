@@ -76,7 +76,7 @@ static bool right(struct tally *t, hf_status status, const hf_error *err)
 }
 
 /* Stand in line for a moment, and leave it. */
-static void give_up_waiting(struct tally *t, hf_store *store, hf_request request)
+static void give_up_waiting(struct tally *t, hf_store *store, hf_acquire_request request)
 {
     hf_lease *lease;
     hf_error err;
@@ -90,7 +90,7 @@ static void give_up_waiting(struct tally *t, hf_store *store, hf_request request
 
 static void hand_over(struct tally *t, hf_store *first, hf_store *second)
 {
-    hf_request request = with_ttl(mutex_request("n"), 10000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 10000);
     struct attempt attempt;
     hf_lease *lease;
     hf_error err;
@@ -112,22 +112,22 @@ static void hand_over(struct tally *t, hf_store *first, hf_store *second)
         right(t, attempt.status, &err);
         return;
     }
-    right(t, hf_break(first, "n", 0, hf_token(attempt.lease), &err), &err);
+    right(t, hf_lease_break(first, "n", 0, hf_lease_token(attempt.lease), &err), &err);
     hf_release(attempt.lease, NULL);
 }
 
 static void detach(struct tally *t, hf_store *store)
 {
-    hf_request request = with_ttl(mutex_request("d"), 10000);
-    char handle[HF_HANDLE_MAX];
+    hf_acquire_request request = with_ttl(mutex_request("d"), 10000);
+    char handle[HF_LEASE_TEXT_MAX];
     hf_lease *lease, *adopted;
     hf_error err;
 
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     if (!right(t, hf_acquire(store, &request, &lease, &err), &err) ||
-        hf_lease_handle(lease, handle) != HF_OK)
+        hf_lease_export(lease, handle) != HF_OK)
         return;
-    if (right(t, hf_adopt(store, "d", 0, handle, 0, 0, &adopted, &err), &err))
+    if (right(t, hf_lease_adopt(store, "d", 0, handle, 0, 0, &adopted, &err), &err))
         right(t, hf_release(adopted, &err), &err);
     hf_release(lease, NULL);
 }
@@ -138,7 +138,8 @@ static void look(struct tally *t, hf_store *store, bool at_all)
     hf_error err;
 
     if (right(t,
-              hf_inspect(store, at_all ? NULL : "n", 0, at_all ? HF_INSPECT_GLOB : 0, &view, &err),
+              hf_store_inspect(store, at_all ? NULL : "n", 0, at_all ? HF_INSPECT_FLAG_PATTERN : 0,
+                               &view, &err),
               &err))
         hf_view_free(view);
 }
@@ -160,7 +161,7 @@ static void keep(struct tally *t, hf_store *store)
     hf_error err;
     hf_status status;
 
-    right(t, hf_cell_put(store, "b", 0, "x", 1, 60000, &version, &err), &err);
+    right(t, hf_cell_set(store, "b", 0, "x", 1, 60000, &version, &err), &err);
     status = hf_cell_wait(store, "b", 0, version, 50, NULL, &version, &err);
     if (status != HF_TIMEOUT)
         right(t, status, &err);
@@ -184,17 +185,17 @@ static struct tally use_everything(void)
         keep(&t, first);
     }
     if (first)
-        hf_close(first, HF_CLOSE_RELEASE);
+        hf_close(first, HF_CLOSE_FLAG_RELEASE);
     if (second)
-        hf_close(second, HF_CLOSE_RELEASE);
+        hf_close(second, HF_CLOSE_FLAG_RELEASE);
     return t;
 }
 
 /* ---- the cases ------------------------------------------------------------------------------ */
 
-static void count_bad(hf_level level, const char *topic, const char *text, void *arg)
+static void count_bad(hf_check_level level, const char *topic, const char *text, void *arg)
 {
-    if (level != HF_BAD)
+    if (level != HF_CHECK_LEVEL_BAD)
         return;
     fprintf(stderr, "doctor: %s: %s\n", topic, text);
     ++*(int *)arg;
@@ -213,7 +214,7 @@ static void all_rights_suffice(void **state)
         fail_msg("%s: %s", hf_status_name(t.worst), t.err.text);
     /* And the doctor agrees. */
     store = open_at(user_url());
-    EXPECT(HF_OK, hf_doctor(store, count_bad, &bad, &contract_error));
+    EXPECT(HF_OK, hf_store_check(store, count_bad, &bad, &contract_error));
     CHECK(bad == 0);
     close_store(store);
 }
@@ -242,12 +243,12 @@ struct naming {
     bool named;
 };
 
-static void find_name(hf_level level, const char *topic, const char *text, void *arg)
+static void find_name(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     struct naming *naming = arg;
 
     (void)topic;
-    naming->named |= level != HF_FINE && strcasestr(text, naming->word);
+    naming->named |= level != HF_CHECK_LEVEL_OK && strcasestr(text, naming->word);
 }
 
 /* Redis does not say which command a script was refused; the doctor tries them one by one. */
@@ -270,7 +271,7 @@ static void missing_rights_inside_scripts_are_denied(void **state)
             ((t.worst != HF_DENIED && t.worst != HF_UNKNOWN) || !strstr(t.err.text, "can't run")))
             fail_msg("without %s: %s: %s", inside[i], hf_status_name(t.worst), t.err.text);
         store = open_at(user_url());
-        EXPECT(HF_OK, hf_doctor(store, find_name, &naming, &contract_error));
+        EXPECT(HF_OK, hf_store_check(store, find_name, &naming, &contract_error));
         if (!naming.named)
             fail_msg("the doctor does not miss %s", inside[i]);
         close_store(store);

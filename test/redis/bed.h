@@ -34,9 +34,9 @@ hf_store *open_through(void); /* the proxy */
 void aim(const char *url);
 
 /* The request with a ttl, and another time to wait. */
-hf_request with_ttl(hf_request request, int64_t ttl_ms);
-hf_request with_wait(hf_request request, int64_t wait_ms);
-hf_request semaphore_request(const char *name, uint32_t capacity);
+hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms);
+hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms);
+hf_acquire_request semaphore_request(const char *name, uint32_t capacity);
 
 /* Others can have it, soon or once a ttl has passed; a new token is larger than `after`. */
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
@@ -46,7 +46,7 @@ void close_hard(hf_store *store);
 
 /* ---- losing ------------------------------------------------------------------------- */
 
-/* For hf_request.on_lost: when it was called. */
+/* For hf_acquire_request.on_lost: when it was called. */
 struct loss {
     _Atomic int64_t at_ms; /* 0: not yet */
     _Atomic int calls;

@@ -63,14 +63,15 @@ static long long exists(size_t node, const char *key)
 /* It is renewed: the validity that is left grows. */
 static void await_renewal(hf_lease *lease)
 {
-    int64_t left_ms = hf_remaining_ms(lease);
+    int64_t left_ms = hf_lease_remaining_ms(lease);
 
-    AWAIT(hf_remaining_ms(lease) > left_ms || (left_ms = hf_remaining_ms(lease), false));
+    AWAIT(hf_lease_remaining_ms(lease) > left_ms ||
+          (left_ms = hf_lease_remaining_ms(lease), false));
     CHECK(hf_lease_state(lease) != HF_STATE_LOST);
 }
 
 static void begin_waiting(struct peer *peers, size_t count, hf_store *store,
-                          const hf_request *request)
+                          const hf_acquire_request *request)
 {
     for (size_t i = 0; i < count; i++) {
         peer_start(&peers[i]);
@@ -94,9 +95,9 @@ static uint64_t joins(struct peer *peer, uint64_t after)
 static void hand_over_goes_on_through_a_move(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = with_ttl(waiting_request("job"), 6000);
+    hf_acquire_request request = with_ttl(waiting_request("job"), 6000);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct place place = place_of("job");
     struct peer peers[4];
 
@@ -132,7 +133,7 @@ static void hand_over_goes_on_through_a_move(void **state)
 static void renewal_goes_on_by_asking(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = with_ttl(mutex_request("job"), 3000);
+    hf_acquire_request request = with_ttl(mutex_request("job"), 3000);
     hf_lease *lease = take(store, &request);
     struct place place = place_of("job");
 
@@ -168,7 +169,7 @@ static void *run_giving(void *arg)
 static void a_name_in_two_places_waits(void **state)
 {
     hf_store *store = open_store(), *other = open_store();
-    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_acquire_request request = with_ttl(waiting_request("job"), 60000);
     struct giving giving = { .lease = take(store, &request) };
     struct place place = place_of("job");
     struct peer peer;
@@ -226,12 +227,12 @@ static void batches_go_on(void **state)
     hf_lease *leases[NAMES];
     char name[32];
     struct place place = place_of("many7");
-    hf_request readers = with_ttl(mutex_request("shared"), 3000);
+    hf_acquire_request readers = with_ttl(mutex_request("shared"), 3000);
 
     (void)state;
-    readers.kind = HF_SHARED; /* many leases of one slot go in one command */
+    readers.kind = HF_KIND_SHARED; /* many leases of one slot go in one command */
     for (int i = 0; i < NAMES; i++) {
-        hf_request request;
+        hf_acquire_request request;
 
         snprintf(name, sizeof name, "many%d", i);
         request = with_ttl(mutex_request(name), 3000);
@@ -276,9 +277,9 @@ static void waiting_and_renewal_survive_a_master(void **state)
     hf_store *store = open_store();
     struct place place = place_of("job");
     struct server *replica = cluster_replica(cluster, place.from, 2000);
-    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_acquire_request request = with_ttl(waiting_request("job"), 60000);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct storm *storm;
     struct peer peers[2];
     int64_t left_ms, lost_ms;
@@ -291,11 +292,11 @@ static void waiting_and_renewal_survive_a_master(void **state)
     storm_await(storm, 5);
     replicate(&place);
     nap_ms(1000); /* more than what is left then it has only after a renewal */
-    left_ms = hf_remaining_ms(lease);
+    left_ms = hf_lease_remaining_ms(lease);
     lost_ms = now_ms();
     server_kill(cluster->nodes[place.from]);
 
-    AWAIT(hf_lease_state(lease) == HF_STATE_HELD && hf_remaining_ms(lease) > left_ms);
+    AWAIT(hf_lease_state(lease) == HF_STATE_HELD && hf_lease_remaining_ms(lease) > left_ms);
     give(lease);
     for (size_t i = 0; i < 2; i++) {
         token = joins(&peers[i], token);
@@ -313,16 +314,16 @@ static void a_forgotten_lease_is_lost(void **state)
     hf_store *store = open_store();
     struct place place = place_of("job");
     struct server *replica = cluster_replica(cluster, place.from, 2000);
-    hf_request request = with_ttl(mutex_request("job"), 600000);
+    hf_acquire_request request = with_ttl(mutex_request("job"), 600000);
     hf_lease *lease;
     uint64_t token;
 
     (void)state;
     server_pause(replica);
     server_do(cluster->nodes[place.from], "CLIENT KILL TYPE replica");
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     lease = take(store, &request);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     server_kill(cluster->nodes[place.from]);
     server_continue(replica);
 
@@ -339,7 +340,7 @@ static void a_forgotten_lease_is_lost(void **state)
 static unsigned costs(const char *error, const char *query, const char *words)
 {
     struct liar *liar = liar_start(error);
-    hf_request request = mutex_request("job");
+    hf_acquire_request request = mutex_request("job");
     hf_lease *lease;
     hf_store *store;
     char at[128];
@@ -351,7 +352,7 @@ static unsigned costs(const char *error, const char *query, const char *words)
     if (!strstr(contract_error.text, words))
         fail_msg("'%s' is not in '%s'", words, contract_error.text);
     count = liar_scripts(liar);
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     liar_stop(liar);
     return count;
 }
@@ -395,7 +396,7 @@ static size_t inboxes(void)
 static void an_inbox_that_breaks_is_made_again(void **state)
 {
     hf_store *store = open_store();
-    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_acquire_request request = with_ttl(waiting_request("job"), 60000);
     hf_lease *lease = take(store, &request);
     struct peer peers[2];
 
@@ -429,7 +430,7 @@ static void refuses(const char *at, hf_status status, const char *words)
 /* What a user of a cluster needs besides (acl.c has the rest), through an ASK. */
 static void a_user_needs_these_rights(void **state)
 {
-    hf_request request = with_ttl(waiting_request("job"), 60000);
+    hf_acquire_request request = with_ttl(waiting_request("job"), 60000);
     struct place place = place_of("job");
     struct attempt attempt;
     hf_store *store, *other;
@@ -487,7 +488,7 @@ static void opening_says_what_is_wrong(void **state)
 
 static hf_status run_at(hf_store *store, const char *const *keys, size_t count)
 {
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = "return redis.call('INCR', KEYS[1])";
     script.keys = keys;

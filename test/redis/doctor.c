@@ -14,12 +14,12 @@
 
 /* What it said. */
 static struct finding {
-    hf_level level;
+    hf_check_level level;
     char topic[32], text[600];
 } findings[FINDINGS_MAX];
 static size_t finding_count;
 
-static void note(hf_level level, const char *topic, const char *text, void *arg)
+static void note(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)arg;
     CHECK(finding_count < FINDINGS_MAX && strlen(topic) > 0 && strlen(text) > 0);
@@ -29,12 +29,12 @@ static void note(hf_level level, const char *topic, const char *text, void *arg)
     finding_count++;
 }
 
-static hf_level examine(hf_store *store)
+static hf_check_level examine(hf_store *store)
 {
-    hf_level worst = HF_FINE;
+    hf_check_level worst = HF_CHECK_LEVEL_OK;
 
     finding_count = 0;
-    EXPECT(HF_OK, hf_doctor(store, note, NULL, &contract_error));
+    EXPECT(HF_OK, hf_store_check(store, note, NULL, &contract_error));
     CHECK(finding_count > 0);
     for (size_t i = 0; i < finding_count; i++)
         worst = findings[i].level > worst ? findings[i].level : worst;
@@ -42,7 +42,7 @@ static hf_level examine(hf_store *store)
 }
 
 /* Did it say this about that? */
-static bool found(hf_level level, const char *topic, const char *words)
+static bool found(hf_check_level level, const char *topic, const char *words)
 {
     for (size_t i = 0; i < finding_count; i++)
         if (findings[i].level == level && strcmp(findings[i].topic, topic) == 0 &&
@@ -59,13 +59,13 @@ static void clocks(void **state)
 
     (void)state;
     examine(store);
-    CHECK(found(HF_FINE, "clock", "ours"));
+    CHECK(found(HF_CHECK_LEVEL_OK, "clock", "ours"));
     clock_jump_ms(server, HOUR_MS);
     examine(store);
-    CHECK(found(HF_WARNING, "clock", "ahead of ours"));
+    CHECK(found(HF_CHECK_LEVEL_WARNING, "clock", "ahead of ours"));
     clock_jump_ms(server, -2 * HOUR_MS);
     examine(store);
-    CHECK(found(HF_WARNING, "clock", "behind ours"));
+    CHECK(found(HF_CHECK_LEVEL_WARNING, "clock", "behind ours"));
     close_store(store);
 }
 
@@ -76,8 +76,8 @@ static void slow_network(void **state)
     (void)state;
     proxy_delay(proxy, PROXY_UP, 400);
     examine(store);
-    CHECK(found(HF_WARNING, "round trip", "ttl"));
-    CHECK(found(HF_FINE, "clock", "ours"));
+    CHECK(found(HF_CHECK_LEVEL_WARNING, "round trip", "ttl"));
+    CHECK(found(HF_CHECK_LEVEL_OK, "clock", "ours"));
     proxy_heal(proxy);
     close_store(store);
 }
@@ -99,15 +99,15 @@ static void replicas(void **state)
 
     store = open_direct();
     examine(store);
-    CHECK(found(HF_WARNING, "replication", "granted twice"));
+    CHECK(found(HF_CHECK_LEVEL_WARNING, "replication", "granted twice"));
     close_store(store);
     store = open_at(server_url(server, "?sync=1"));
     examine(store);
-    CHECK(found(HF_FINE, "replication", "1 replicas keep up"));
+    CHECK(found(HF_CHECK_LEVEL_OK, "replication", "1 replicas keep up"));
     close_store(store);
     store = open_at(server_url(server, "?sync=2"));
-    CHECK(examine(store) == HF_BAD);
-    CHECK(found(HF_BAD, "replication", "no lock will be granted"));
+    CHECK(examine(store) == HF_CHECK_LEVEL_BAD);
+    CHECK(found(HF_CHECK_LEVEL_BAD, "replication", "no lock will be granted"));
     close_store(store);
 
     /* A replica itself is no store. */
@@ -117,7 +117,7 @@ static void replicas(void **state)
     server_free(replica);
     AWAIT(server_do(server, "WAIT 1 1") == 0);
     store = open_at(server_url(server, "?sync=1"));
-    CHECK(examine(store) == HF_BAD);
+    CHECK(examine(store) == HF_CHECK_LEVEL_BAD);
     close_store(store);
 }
 
@@ -137,8 +137,8 @@ static void a_disk_that_fails(void **state)
     }
     server_do(server, "SET x y");
     server_do(server, "BGSAVE");
-    AWAIT(examine(store) == HF_BAD);
-    CHECK(found(HF_BAD, "persistence", "the last snapshot failed"));
+    AWAIT(examine(store) == HF_CHECK_LEVEL_BAD);
+    CHECK(found(HF_CHECK_LEVEL_BAD, "persistence", "the last snapshot failed"));
     close_store(store);
 }
 
@@ -146,10 +146,10 @@ static void a_disk_that_fails(void **state)
 static void cut_anywhere(void **state)
 {
     hf_store *store = open_through();
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease;
     int64_t bytes = proxy_bytes(proxy, PROXY_DOWN), all, step;
-    hf_level worst;
+    hf_check_level worst;
     unsigned cuts = 0;
 
     (void)state;
@@ -160,8 +160,9 @@ static void cut_anywhere(void **state)
         proxy_cut_after(proxy, PROXY_DOWN, at);
         worst = examine(store);
         cuts += proxy_has_cut(proxy);
-        if (proxy_has_cut(proxy) && worst != HF_BAD) /* what it may do without: ACL WHOAMI, SCAN */
-            CHECK(found(HF_FINE, "clock", ""));
+        if (proxy_has_cut(proxy) &&
+            worst != HF_CHECK_LEVEL_BAD) /* what it may do without: ACL WHOAMI, SCAN */
+            CHECK(found(HF_CHECK_LEVEL_OK, "clock", ""));
         proxy_heal(proxy);
     }
     CHECK(cuts > 30);
@@ -174,16 +175,16 @@ static void cut_anywhere(void **state)
 static void beside_a_waiter(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease = take(other, &request);
     struct attempt attempt;
-    hf_request waiting = waiting_request("n");
+    hf_acquire_request waiting = waiting_request("n");
 
     (void)state;
     attempt_start(&attempt, store, &waiting);
     attempt_settled(&attempt);
     examine(store);
-    CHECK(found(HF_FINE, "rights", "all that locks need"));
+    CHECK(found(HF_CHECK_LEVEL_OK, "rights", "all that locks need"));
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);

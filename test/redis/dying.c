@@ -27,7 +27,7 @@ static hf_store *open_impatient(void)
 /* From its deadline on, which no renewal can have moved, nothing says "held". */
 static void holder_is_told(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 2000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 2000);
     hf_store *store = open_impatient();
     struct loss loss = { 0 };
     hf_lease *lease;
@@ -46,7 +46,7 @@ static void holder_is_told(void **state)
         CHECK(at_ms < killed_ms + 2000 || now == HF_STATE_LOST);
         CHECK(at_ms < killed_ms + LIMIT_MS);
     }
-    CHECK(hf_remaining_ms(lease) == 0);
+    CHECK(hf_lease_remaining_ms(lease) == 0);
     AWAIT(loss.calls == 1);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     close_hard(store);
@@ -55,7 +55,7 @@ static void holder_is_told(void **state)
 /* A renewal that cannot be done while time is left is said: AT_RISK comes before LOST. */
 static void risk_is_told(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 10000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 10000);
     hf_store *store = open_impatient();
     hf_lease *lease = take(store, &request);
     hf_state now = HF_STATE_HELD;
@@ -67,7 +67,7 @@ static void risk_is_told(void **state)
         now = hf_lease_state(lease);
     }
     CHECK(now == HF_STATE_AT_RISK);
-    CHECK(hf_remaining_ms(lease) > 0);
+    CHECK(hf_lease_remaining_ms(lease) > 0);
     hf_release(lease, NULL);
     close_hard(store);
 }
@@ -76,7 +76,7 @@ static void new_requests_are_refused(void **state)
 {
     hf_store *store = open_impatient(), *none;
     hf_open_options options = HF_OPEN_OPTIONS_INIT;
-    hf_request trying = mutex_request("n");
+    hf_acquire_request trying = mutex_request("n");
 
     (void)state;
     EXPECT(HF_OK, probe(store, &trying));
@@ -94,7 +94,7 @@ static void new_requests_are_refused(void **state)
 static void bounded_wait_ends(void **state)
 {
     hf_store *holders = open_impatient(), *waiters = open_impatient();
-    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000);
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
 
@@ -115,9 +115,9 @@ static void bounded_wait_ends(void **state)
 static void restarted_empty(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     (void)state;
     server_kill(server);
@@ -135,9 +135,9 @@ static void restarted_empty(void **state)
 static void waiters_go_on_after_restart(void **state)
 {
     hf_store *holders = open_direct(), *stores[3];
-    hf_request request = with_ttl(mutex_request("n"), 3000), waiting = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000), waiting = waiting_request("n");
     hf_lease *lease = take(holders, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct attempt attempts[3];
 
     (void)state;
@@ -154,8 +154,8 @@ static void waiters_go_on_after_restart(void **state)
             if (!attempts[i].store || !attempts[i].ended)
                 continue;
             EXPECT(HF_OK, attempt_join(&attempts[i]));
-            CHECK(hf_token(attempts[i].lease) > token);
-            token = hf_token(attempts[i].lease);
+            CHECK(hf_lease_token(attempts[i].lease) > token);
+            token = hf_lease_token(attempts[i].lease);
             give(attempts[i].lease);
             attempts[i].store = NULL;
             done++;
@@ -182,7 +182,7 @@ static int setup_durable(void **state)
 static void restarted_with_its_data(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS), trying = mutex_request("n");
     hf_lease *lease = take(store, &request);
 
     (void)state;
@@ -204,9 +204,9 @@ static void restarted_with_its_data(void **state)
 static void stopped_past_the_ttl(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct attempt attempt;
 
     (void)state;
@@ -217,7 +217,7 @@ static void stopped_past_the_ttl(void **state)
     server_continue(server);
     EXPECT(HF_OK, attempt_join(&attempt));
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
-    CHECK(hf_token(attempt.lease) > token);
+    CHECK(hf_lease_token(attempt.lease) > token);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(hf_lease_state(attempt.lease) == HF_STATE_HELD);
     give(attempt.lease);
@@ -229,7 +229,7 @@ static void stopped_past_the_ttl(void **state)
 static void stopped_while_asked(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000);
     struct attempt attempt;
 
     (void)state;
@@ -241,7 +241,8 @@ static void stopped_while_asked(void **state)
     attempt_join(&attempt);
     if (attempt.status == HF_OK) {
         /* Only if this thread was so late that it was asked after the server went on. */
-        CHECK(hf_remaining_ms(attempt.lease) > 0 || hf_release(attempt.lease, NULL) == HF_LOST);
+        CHECK(hf_lease_remaining_ms(attempt.lease) > 0 ||
+              hf_release(attempt.lease, NULL) == HF_LOST);
         hf_release(attempt.lease, NULL);
     }
     gets_free(other, "n", 0);
@@ -280,7 +281,8 @@ static void scripts_are_forgotten(void **state)
 {
     struct flusher flusher = { .c = server_connect(server), .command = "SCRIPT FLUSH" };
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request waiting = waiting_request("n"), kept = with_ttl(mutex_request("kept"), 60000);
+    hf_acquire_request waiting = waiting_request("n"),
+                       kept = with_ttl(mutex_request("kept"), 60000);
     hf_lease *lease = take(store, &kept);
     pthread_t thread;
 
@@ -312,7 +314,8 @@ static void scripts_are_forgotten(void **state)
 static void busy_with_a_foreign_script(void **state)
 {
     hf_store *store = open_at(server_url(server, "?op_timeout=2s")), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("held"), 20000), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("held"), 20000),
+                       trying = mutex_request("n");
     hf_lease *lease = take(store, &request), *none;
     redisContext *rude = server_connect(server);
     redisReply *reply;
@@ -357,7 +360,7 @@ static size_t publish_everywhere(const char *text, size_t len)
 static void push_buffer_overflows(void **state)
 {
     hf_store *store = open_direct();
-    hf_request request = mutex_request("n"), waiting = waiting_request("n");
+    hf_acquire_request request = mutex_request("n"), waiting = waiting_request("n");
     struct peer waiter;
     static char junk[3 << 20];
     uint64_t token;
@@ -369,7 +372,7 @@ static void push_buffer_overflows(void **state)
     for (int i = 0; i < 2; i++) {
         hf_lease *lease = take(store, &request);
 
-        token = hf_token(lease);
+        token = hf_lease_token(lease);
         peer_begin(&waiter, 0, &waiting);
         AWAIT(count_waiters(store, "n") == 1);
         AWAIT(publish_everywhere(junk, sizeof junk) > 0);
@@ -411,7 +414,7 @@ static void forged_messages(void **state)
                                  "G 00000000000000000000000000000000 -1 -1 -1 -1",
                                  "L 00000000000000000000000000000000 1" };
     hf_store *store = open_direct();
-    hf_request request = mutex_request("n"), waiting = waiting_request("n");
+    hf_acquire_request request = mutex_request("n"), waiting = waiting_request("n");
     hf_lease *lease = take(store, &request);
     struct peer waiter;
     uint64_t token;
@@ -426,7 +429,7 @@ static void forged_messages(void **state)
     nap_ms(300); /* it has them by now; if not, the case only shows less */
     CHECK(count_waiters(store, "n") == 1);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     give(lease);
     {
         uint64_t his;
@@ -454,7 +457,7 @@ struct work {
 static void *work(void *arg)
 {
     struct work *w = arg;
-    hf_request request = with_ttl(waiting_request("n"), 10000);
+    hf_acquire_request request = with_ttl(waiting_request("n"), 10000);
 
     while (!*w->stop) {
         hf_lease *lease;
@@ -466,8 +469,8 @@ static void *work(void *arg)
         }
         /* No ttl passes here, so that nobody else may be in. */
         CHECK(++*w->inside == 1);
-        CHECK(hf_token(lease) > *w->last);
-        *w->last = hf_token(lease);
+        CHECK(hf_lease_token(lease) > *w->last);
+        *w->last = hf_lease_token(lease);
         sched_yield();
         CHECK(--*w->inside == 0);
         status = hf_release(lease, &contract_error);

@@ -58,7 +58,7 @@ static struct server *lose_master(int64_t *ret_lost_ms)
 static int64_t left_after_a_while(hf_lease *lease)
 {
     nap_ms(1000);
-    return hf_remaining_ms(lease);
+    return hf_lease_remaining_ms(lease);
 }
 
 /* How many stores are subscribed there. */
@@ -86,10 +86,10 @@ static bool fails_over(void)
 static void waiting_and_renewal_go_on(void **state)
 {
     hf_store *store = open_store();
-    hf_request held_request = with_ttl(mutex_request("held"), 60000);
-    hf_request request = with_ttl(waiting_request("queue"), 60000);
+    hf_acquire_request held_request = with_ttl(mutex_request("held"), 60000);
+    hf_acquire_request request = with_ttl(waiting_request("queue"), 60000);
     hf_lease *held = take(store, &held_request), *first = take(store, &request);
-    uint64_t token = hf_token(first), next;
+    uint64_t token = hf_lease_token(first), next;
     struct peer peers[3];
     struct server *master;
     int64_t left_ms, lost_ms;
@@ -104,7 +104,7 @@ static void waiting_and_renewal_go_on(void **state)
     master = lose_master(&lost_ms);
 
     AWAIT(inboxes(master) == 4);
-    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_lease_remaining_ms(held) > left_ms);
     CHECK(hf_lease_state(first) == HF_STATE_HELD || hf_lease_state(first) == HF_STATE_AT_RISK);
     AWAIT(count_waiters(store, "queue") == 3);
     give(first);
@@ -137,7 +137,7 @@ static void a_demoted_master_is_left(void **state)
 {
     hf_store *store = open_store();
     struct server *old = sentinel_master(set), *master;
-    hf_request request = with_ttl(mutex_request("held"), 60000);
+    hf_acquire_request request = with_ttl(mutex_request("held"), 60000);
     hf_lease *held = take(store, &request);
     int64_t left_ms;
 
@@ -146,7 +146,7 @@ static void a_demoted_master_is_left(void **state)
     left_ms = left_after_a_while(held);
     AWAIT(fails_over());
     master = sentinel_await_other(set, old);
-    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_lease_remaining_ms(held) > left_ms);
     gets_free(store, "other", 0);
     AWAIT(server_do(master, "EXISTS hf:{other}") == 1);
     give(held);
@@ -160,7 +160,7 @@ static void a_master_that_hangs_is_left(void **state)
     struct storm *storm = storm_start(url, "storm");
     hf_store *store = open_store();
     struct server *old = sentinel_master(set);
-    hf_request request = with_ttl(mutex_request("held"), 60000);
+    hf_acquire_request request = with_ttl(mutex_request("held"), 60000);
     hf_lease *held = take(store, &request);
     int64_t left_ms, lost_ms;
 
@@ -170,7 +170,7 @@ static void a_master_that_hangs_is_left(void **state)
     left_ms = left_after_a_while(held);
     lost_ms = now_ms();
     server_pause(old);
-    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_remaining_ms(held) > left_ms);
+    AWAIT(hf_lease_state(held) == HF_STATE_HELD && hf_lease_remaining_ms(held) > left_ms);
     storm_await(storm, 10);
     server_continue(old);
     storm_await(storm, 10);
@@ -205,7 +205,7 @@ static void a_forgotten_lease_is_lost(void **state)
 {
     hf_store *store = open_store();
     struct server *master = sentinel_master(set);
-    hf_request request = with_ttl(mutex_request("ghost"), 600000);
+    hf_acquire_request request = with_ttl(mutex_request("ghost"), 600000);
     struct loss loss = { 0 };
     hf_lease *lease;
     uint64_t token;
@@ -215,11 +215,11 @@ static void a_forgotten_lease_is_lost(void **state)
         if (set->servers[i] != master)
             server_pause(set->servers[i]);
     server_do(master, "CLIENT KILL TYPE replica");
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     request.on_lost = note_loss;
     request.on_lost_arg = &loss;
     lease = take(store, &request);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     server_kill(master);
     for (size_t i = 0; i < set->server_count; i++)
         if (set->servers[i] != master)
@@ -240,7 +240,7 @@ static void with_sync_nothing_is_forgotten(void **state)
     hf_store *store = open_at(sentinel_url(set, "?op_timeout=20s&ping=200ms&sync=1"));
     struct server *master = sentinel_master(set);
     hf_lease *leases[NAMES], *ghost;
-    hf_request request;
+    hf_acquire_request request;
     hf_status status;
     char name[16];
 
@@ -248,7 +248,7 @@ static void with_sync_nothing_is_forgotten(void **state)
     for (int i = 0; i < NAMES; i++) {
         snprintf(name, sizeof name, "kept%d", i);
         request = with_ttl(mutex_request(name), 600000);
-        request.flags = HF_NO_RENEW;
+        request.flags = HF_FLAG_NO_RENEW;
         leases[i] = take(store, &request);
     }
     for (size_t i = 0; i < set->server_count; i++)
@@ -346,8 +346,8 @@ static void a_replica_is_not_taken_for_a_master(void **state)
 static void a_moment_without_a_master_passes(void **state)
 {
     hf_store *store = open_store();
-    hf_request held_request = with_ttl(mutex_request("held"), 60000);
-    hf_request request = mutex_request("job"); /* tries once */
+    hf_acquire_request held_request = with_ttl(mutex_request("held"), 60000);
+    hf_acquire_request request = mutex_request("job"); /* tries once */
     hf_lease *held = take(store, &held_request);
     struct server *master = sentinel_master(set);
     struct attempt attempt;

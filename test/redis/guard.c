@@ -18,7 +18,7 @@ static hf_status put(hf_store *store, uint64_t token, unsigned value)
     char text[16];
 
     snprintf(text, sizeof text, "%u", value);
-    return hf_guard_write(store, "thing", 0, token, text, strlen(text), &contract_error);
+    return hf_guard_set(store, "thing", 0, token, text, strlen(text), &contract_error);
 }
 
 static unsigned found(hf_store *store, uint64_t token)

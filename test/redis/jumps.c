@@ -13,15 +13,15 @@
 static void forward(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), 60000), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 60000), trying = mutex_request("n");
     hf_lease *lease = take(store, &request), *his;
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     (void)state;
     EXPECT(HF_BUSY, probe(other, &trying));
     clock_jump_ms(server, HOUR_MS);
     his = take(other, &trying);
-    CHECK(hf_token(his) > token);
+    CHECK(hf_lease_token(his) > token);
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
@@ -35,7 +35,7 @@ static void forward(void **state)
 static void forward_and_back(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request waiting = waiting_request("n");
+    hf_acquire_request waiting = waiting_request("n");
     uint64_t token = 0;
 
     (void)state;
@@ -43,15 +43,15 @@ static void forward_and_back(void **state)
         hf_lease *lease = take(i % 2 ? store : other, &waiting);
         struct attempt attempt;
 
-        CHECK(hf_token(lease) > token);
-        token = hf_token(lease);
+        CHECK(hf_lease_token(lease) > token);
+        token = hf_lease_token(lease);
         attempt_start(&attempt, i % 2 ? other : store, &waiting);
         AWAIT(count_waiters(store, "n") == 1);
         clock_jump_ms(server, i % 2 ? -HOUR_MS : HOUR_MS);
         hf_release(lease, NULL);
         EXPECT(HF_OK, attempt_join(&attempt));
-        CHECK(hf_token(attempt.lease) > token);
-        token = hf_token(attempt.lease);
+        CHECK(hf_lease_token(attempt.lease) > token);
+        token = hf_lease_token(attempt.lease);
         give(attempt.lease);
     }
     close_store(store);
@@ -61,9 +61,9 @@ static void forward_and_back(void **state)
 static void back(void **state)
 {
     hf_store *store = open_direct(), *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), 3000), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000), trying = mutex_request("n");
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     int64_t until_ms = now_ms() + 4000;
 
     (void)state;
@@ -86,18 +86,18 @@ static void back_after_a_death(void **state)
 {
     static const char *const names[] = { "tried", "waited", "queued", "many" };
     hf_store *store = open_through(), *gone = open_through(), *other = open_direct();
-    hf_request trying, waiting = waiting_request("waited"), queued;
+    hf_acquire_request trying, waiting = waiting_request("waited"), queued;
     hf_lease *lease;
     struct attempt attempt;
     uint64_t tokens[4];
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        hf_request request =
+        hf_acquire_request request =
             i < 3 ? mutex_request(names[i]) : with_ttl(semaphore_request(names[i], 2), 1000);
 
         request.ttl_ms = 1000;
-        tokens[i] = hf_token(take(store, &request));
+        tokens[i] = hf_lease_token(take(store, &request));
     }
     queued = with_ttl(waiting_request("queued"), 1000);
     attempt_start(&attempt, gone, &queued);
@@ -108,14 +108,14 @@ static void back_after_a_death(void **state)
     trying = mutex_request("tried");
     AWAIT(probe(other, &trying) == HF_OK);
     lease = take(other, &waiting);
-    CHECK(hf_token(lease) > tokens[1]);
+    CHECK(hf_lease_token(lease) > tokens[1]);
     give(lease);
     trying = semaphore_request("many", 2);
     trying.permits = 2;
     AWAIT(probe(other, &trying) == HF_OK);
     waiting = waiting_request("queued");
     lease = take(other, &waiting);
-    CHECK(hf_token(lease) > tokens[2]);
+    CHECK(hf_lease_token(lease) > tokens[2]);
     give(lease);
     proxy_heal(proxy);
     EXPECT(HF_OK, attempt_join(&attempt));
@@ -150,12 +150,12 @@ struct hammer {
 static void *hammer_run(void *arg)
 {
     struct hammer *hammer = arg;
-    hf_request request = waiting_request("n");
+    hf_acquire_request request = waiting_request("n");
 
     while (now_ms() < hammer->until_ms) {
         hf_lease *lease = take(hammer->store, &request);
 
-        hammer->highest = hf_token(lease);
+        hammer->highest = hf_lease_token(lease);
         give(lease);
     }
     return NULL;

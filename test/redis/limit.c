@@ -143,12 +143,12 @@ static void random_rule(struct pair *pair)
 {
     static const int64_t periods[] = { 1000, 1001, 60000, 1000000, 60000000, 86400000000 };
     static const int64_t rates[] = { 1, 2, 3, 7, 10, 100, 1000, 4096 };
-    hf_algorithm algorithm = (hf_algorithm)below(pair, 3);
+    hf_limit_algorithm algorithm = (hf_limit_algorithm)below(pair, 3);
     int64_t rate = rates[below(pair, sizeof rates / sizeof *rates)];
     int64_t period = periods[below(pair, sizeof periods / sizeof *periods)];
-    int64_t burst = algorithm == HF_LIMIT_BUCKET ? below(pair, 20) : 0;
+    int64_t burst = algorithm == HF_LIMIT_ALGORITHM_BUCKET ? below(pair, 20) : 0;
 
-    if (algorithm == HF_LIMIT_BUCKET && below(pair, 3) == 0)
+    if (algorithm == HF_LIMIT_ALGORITHM_BUCKET && below(pair, 3) == 0)
         rate = 999999937; /* a prime: parts are as many as they can be */
     CHECK(!hfi_limit_rule(algorithm, rate, period, burst, &pair->rule) ||
           !hfi_limit_rule(algorithm, rate, 1001, burst, &pair->rule));
@@ -240,9 +240,9 @@ static void lua_decides_as_c_does(void **state)
 
 /* ---- through the library ----------------------------------------------------------------------- */
 
-static hf_limit limit_of(hf_algorithm algorithm, uint32_t rate, int64_t per_ms)
+static hf_limit_request limit_of(hf_limit_algorithm algorithm, uint32_t rate, int64_t per_ms)
 {
-    hf_limit limit = HF_LIMIT_INIT;
+    hf_limit_request limit = HF_LIMIT_REQUEST_INIT;
 
     limit.name = "limit";
     limit.algorithm = algorithm;
@@ -257,7 +257,7 @@ static void it_expires(void **state)
 
     (void)state;
     for (int algorithm = 0; algorithm < 3; algorithm++) {
-        hf_limit limit = limit_of((hf_algorithm)algorithm, 3, 60000);
+        hf_limit_request limit = limit_of((hf_limit_algorithm)algorithm, 3, 60000);
         hf_limit_result result = HF_LIMIT_RESULT_INIT;
         long long left;
 
@@ -275,7 +275,7 @@ static void it_expires(void **state)
 static void something_else_is_there(void **state)
 {
     hf_store *store = open_direct();
-    hf_limit limit = limit_of(HF_LIMIT_FIXED, 3, 60000);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 3, 60000);
 
     (void)state;
     server_do(server, "HSET hf:{limit}:c n 1 v x");
@@ -296,7 +296,7 @@ static void something_else_is_there(void **state)
 static void cut_anywhere(enum proxy_way way)
 {
     hf_store *through = open_through(), *direct = open_direct();
-    hf_limit limit = limit_of(HF_LIMIT_FIXED, 1000, 3600000);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_FIXED, 1000, 3600000);
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
     uint64_t least = 0, most = 0, unknown = 0;
 
@@ -312,7 +312,7 @@ static void cut_anywhere(enum proxy_way way)
         most += status != HF_UNAVAILABLE;
         unknown += status != HF_OK;
         proxy_heal(proxy);
-        EXPECT(HF_OK, hf_limit_look(direct, &limit, &result, &contract_error));
+        EXPECT(HF_OK, hf_limit_get(direct, &limit, &result, &contract_error));
         CHECK(1000 - result.left >= least && 1000 - result.left <= most);
         least = most = 1000 - result.left;
     }
@@ -337,7 +337,7 @@ static void answers_are_cut(void **state)
 static void clock_set_back(void **state)
 {
     hf_store *store = open_direct();
-    hf_limit limit = limit_of(HF_LIMIT_SLIDING, 2, 60000);
+    hf_limit_request limit = limit_of(HF_LIMIT_ALGORITHM_SLIDING, 2, 60000);
     hf_limit_result result = HF_LIMIT_RESULT_INIT;
 
     (void)state;
@@ -349,7 +349,7 @@ static void clock_set_back(void **state)
         EXPECT(HF_BUSY, hf_limit_take(store, &limit, &result, &contract_error));
         CHECK(result.retry_ms <= 60000);
         clock_jump_ms(server, 60000 + back_ms);
-        EXPECT(HF_OK, hf_limit_look(store, &limit, &result, &contract_error));
+        EXPECT(HF_OK, hf_limit_get(store, &limit, &result, &contract_error));
         CHECK(result.left == 2);
     }
     close_store(store);

@@ -8,7 +8,7 @@ hf_store *store, *other;
 
 int network_setup(void **state)
 {
-    hf_request request = mutex_request("warm");
+    hf_acquire_request request = mutex_request("warm");
 
     bed_setup(state);
     store = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s"));
@@ -22,7 +22,8 @@ int network_setup(void **state)
 int network_teardown(void **state)
 {
     proxy_heal(proxy);
-    if (hf_close(store, HF_CLOSE_RELEASE) != HF_OK || hf_close(other, HF_CLOSE_RELEASE) != HF_OK)
+    if (hf_close(store, HF_CLOSE_FLAG_RELEASE) != HF_OK ||
+        hf_close(other, HF_CLOSE_FLAG_RELEASE) != HF_OK)
         return -1;
     return bed_teardown(state);
 }
@@ -34,18 +35,18 @@ bool is_settled_later(hf_status status)
 
 void is_free_again(const char *name, uint64_t after)
 {
-    hf_request trying = mutex_request(name);
+    hf_acquire_request trying = mutex_request(name);
     hf_lease *lease = NULL;
 
     AWAIT(count_holders(other, name) == 0 && count_waiters(other, name) == 0);
     AWAIT(hf_acquire(other, &trying, &lease, &contract_error) == HF_OK);
-    CHECK(hf_token(lease) > after);
+    CHECK(hf_lease_token(lease) > after);
     give(lease);
 }
 
 void settle(void)
 {
-    hf_request request = mutex_request("warm");
+    hf_acquire_request request = mutex_request("warm");
 
     AWAIT(probe(store, &request) == HF_OK);
 }
@@ -54,7 +55,7 @@ void settle(void)
 
 static void slow_network(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 3000), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 3000), trying = mutex_request("n");
     hf_lease *lease;
     int64_t until_ms;
 
@@ -64,7 +65,7 @@ static void slow_network(void **state)
     proxy_delay(proxy, PROXY_DOWN, 150);
     lease = take(store, &request);
     /* Counted from before the send: what the way took is gone. */
-    CHECK(hf_remaining_ms(lease) <= 3000 - 300);
+    CHECK(hf_lease_remaining_ms(lease) <= 3000 - 300);
     until_ms = now_ms() + 4500;
     while (now_ms() < until_ms) {
         CHECK(probe(other, &trying) == HF_BUSY || hf_lease_state(lease) == HF_STATE_LOST);
@@ -77,7 +78,7 @@ static void slow_network(void **state)
 /* The answer takes longer than the ttl: it is worth nothing, and nothing is returned. */
 static void slower_than_the_ttl(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000);
     hf_lease *lease = NULL;
     hf_store *patient = open_at(proxy_url(proxy, "?op_timeout=30s"));
     hf_status status;
@@ -88,7 +89,7 @@ static void slower_than_the_ttl(void **state)
     status = hf_acquire(patient, &request, &lease, &contract_error);
     if (status == HF_OK || lease)
         fail_msg("%s: a lease with %lld ms", hf_status_name(status),
-                 (long long)hf_remaining_ms(lease));
+                 (long long)hf_lease_remaining_ms(lease));
     proxy_heal(proxy);
     is_free_again("n", 0);
     close_hard(patient);
@@ -96,7 +97,7 @@ static void slower_than_the_ttl(void **state)
 
 static void drip(void **state)
 {
-    hf_request request = waiting_request("n");
+    hf_acquire_request request = waiting_request("n");
 
     (void)state;
     proxy_choose(proxy, PROXY_ANY);
@@ -111,7 +112,7 @@ static void drip(void **state)
 
 static void hole(enum proxy_way way)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = NULL;
     hf_status status;
 
@@ -142,13 +143,14 @@ static void holder_behind_a_hole(void **state)
 {
     (void)state;
     for (enum proxy_way way = PROXY_UP; way <= PROXY_DOWN; way++) {
-        hf_request request = with_ttl(mutex_request("n"), 1500), waiting = waiting_request("n");
+        hf_acquire_request request = with_ttl(mutex_request("n"), 1500),
+                           waiting = waiting_request("n");
         hf_lease *lease = take(store, &request), *his;
 
         proxy_choose(proxy, PROXY_ANY);
         proxy_block(proxy, way, true);
         his = take(other, &waiting);
-        CHECK(hf_remaining_ms(lease) == 0);
+        CHECK(hf_lease_remaining_ms(lease) == 0);
         CHECK(hf_lease_state(lease) == HF_STATE_LOST);
         proxy_heal(proxy);
         EXPECT(HF_LOST, hf_release(lease, &contract_error));
@@ -174,7 +176,7 @@ struct passing {
 static void *pass_on(void *arg)
 {
     struct passing *passing = arg;
-    hf_request request = waiting_request(passing->name);
+    hf_acquire_request request = waiting_request(passing->name);
     hf_lease *lease = NULL;
 
     while (!*passing->stop)
@@ -212,14 +214,14 @@ static void notes_of_what_is_gone(void **state)
  * server never comes back. */
 static void foreign_cancel(void **state)
 {
-    hf_request request = waiting_request("n");
+    hf_acquire_request request = waiting_request("n");
     hf_store *plain = open_at(proxy_url(proxy, "?wire=plain&op_timeout=1s&connect_timeout=1s"));
     struct attempt attempt;
     int64_t until_ms;
 
     (void)state;
     request.wait_ms = HF_FOREVER;
-    EXPECT(HF_OK, hf_cancel_new(&request.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&request.cancel));
     proxy_block(proxy, PROXY_UP, true);
     attempt_start(&attempt, plain, &request);
     AWAIT(proxy_held(proxy, PROXY_UP) > 0);
@@ -233,7 +235,7 @@ static void foreign_cancel(void **state)
     CHECK(attempt.ended);
     proxy_heal(proxy);
     CHECK(attempt_join(&attempt) == HF_UNKNOWN || attempt.status == HF_CANCELLED);
-    hf_cancel_free(request.cancel);
+    hf_cancel_close(request.cancel);
     close_hard(plain);
 }
 
@@ -248,7 +250,7 @@ static void mark(hf_status status, hf_lease *lease, const hf_error *err, void *a
  * that waits takes 5 s. */
 static void lost_and_no_answer(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000);
     hf_store *through = open_at(proxy_url(proxy, "?op_timeout=20s"));
     _Atomic bool done = false;
     int64_t begun_ms;
@@ -261,12 +263,12 @@ static void lost_and_no_answer(void **state)
     await_lost(lease);
     begun_ms = now_ms();
     EXPECT(HF_OK, hf_release_async(lease, mark, (void *)&done, &contract_error));
-    EXPECT(HF_OK, hf_process(through));
+    EXPECT(HF_OK, hf_store_process(through));
     CHECK(now_ms() - begun_ms < 4000);
     proxy_heal(proxy);
     for (int64_t until_ms = now_ms() + LIMIT_MS; !atomic_load(&done); nap_ms(1)) {
         CHECK(now_ms() < until_ms);
-        EXPECT(HF_OK, hf_process(through));
+        EXPECT(HF_OK, hf_store_process(through));
     }
     gets_free(other, "n", 0);
     close_hard(through);
@@ -291,8 +293,8 @@ static size_t inboxes(void)
  * wait, to whoever asks. */
 static void dead_heirs_are_passed_over(void **state)
 {
-    hf_request trying = with_ttl(mutex_request("n"), LONG_MS), also = trying,
-               waiting = waiting_request("n"), doomed = waiting;
+    hf_acquire_request trying = with_ttl(mutex_request("n"), LONG_MS), also = trying,
+                       waiting = waiting_request("n"), doomed = waiting;
     hf_lease *lease = take(other, &trying), *second;
     struct peer peers[DEAD];
     struct attempt attempt;
@@ -331,7 +333,8 @@ static void dead_heirs_are_passed_over(void **state)
 /* One that lives but does not hear keeps its place, and learns of its turn by a heartbeat. */
 static void deaf_heir_keeps_its_place(void **state)
 {
-    hf_request trying = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
+    hf_acquire_request trying = with_ttl(mutex_request("n"), LONG_MS),
+                       waiting = waiting_request("n");
     hf_lease *lease = take(other, &trying);
     struct attempt first, second;
 

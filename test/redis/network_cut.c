@@ -11,14 +11,14 @@ static uint64_t last_token;
 
 static void step_acquire(void)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     hf_lease *lease = NULL;
     hf_status status = hf_acquire(store, &request, &lease, &contract_error);
 
     if (status == HF_OK) {
         CHECK(count_holders(other, "n") == 1);
-        CHECK(hf_token(lease) > last_token);
-        last_token = hf_token(lease);
+        CHECK(hf_lease_token(lease) > last_token);
+        last_token = hf_lease_token(lease);
         status = hf_release(lease, &contract_error);
     }
     check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
@@ -37,13 +37,13 @@ static void step_release(void)
 
 static void step_renew(void)
 {
-    hf_request trying = mutex_request("n");
+    hf_acquire_request trying = mutex_request("n");
     hf_status status = hf_renew(held, 0, &contract_error);
 
     check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
                __LINE__);
     /* It is ours, whatever became of the renewal. */
-    CHECK(hf_lease_state(held) != HF_STATE_LOST && hf_remaining_ms(held) > LIMIT_MS);
+    CHECK(hf_lease_state(held) != HF_STATE_LOST && hf_lease_remaining_ms(held) > LIMIT_MS);
     EXPECT(HF_BUSY, probe(other, &trying));
     AWAIT(hf_renew(held, 0, NULL) == HF_OK);
     AWAIT(hf_lease_state(held) == HF_STATE_HELD);
@@ -53,7 +53,7 @@ static void step_renew(void)
 static void step_inspect(void)
 {
     hf_view *view = NULL;
-    hf_status status = hf_inspect(store, "n", 0, 0, &view, &contract_error);
+    hf_status status = hf_store_inspect(store, "n", 0, 0, &view, &contract_error);
 
     check_true(status == HF_OK || is_settled_later(status), contract_error.text, __FILE__,
                __LINE__);
@@ -66,11 +66,11 @@ static void step_inspect(void)
 
 static void prepare(bool with_held)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
 
     settle();
     held = with_held ? take(store, &request) : NULL;
-    last_token = held ? hf_token(held) : last_token;
+    last_token = held ? hf_lease_token(held) : last_token;
 }
 
 /* How many bytes the step takes in that direction when nothing is wrong. */
@@ -138,7 +138,7 @@ static void cut_inspect(void **state)
 /* One who waits goes on waiting through the cut, and is granted. */
 static void cut_wait(void **state)
 {
-    hf_request waiting = waiting_request("n"), request = mutex_request("n");
+    hf_acquire_request waiting = waiting_request("n"), request = mutex_request("n");
 
     (void)state;
     for (int64_t at = 0; at < 200; at += 23) {
@@ -160,7 +160,7 @@ static void cut_wait(void **state)
 /* The message that is the grant is cut, or swallowed: the next heartbeat finds it. */
 static void cut_message(void **state)
 {
-    hf_request waiting = waiting_request("n"), request = mutex_request("n");
+    hf_acquire_request waiting = waiting_request("n"), request = mutex_request("n");
 
     (void)state;
     proxy_choose(proxy, PROXY_PUSH);
@@ -189,7 +189,7 @@ static uint64_t token_shown(const char *name)
     hf_view *view = NULL;
     uint64_t token = 0;
 
-    EXPECT(HF_OK, hf_inspect(other, name, 0, 0, &view, &contract_error));
+    EXPECT(HF_OK, hf_store_inspect(other, name, 0, 0, &view, &contract_error));
     if (view->count == 1 && view->entries[0].holder_count == 1)
         token = view->entries[0].holders[0].token;
     hf_view_free(view);
@@ -200,7 +200,7 @@ static uint64_t token_shown(const char *name)
  * break ends the lease by the token that holds now, and by no other. */
 static void lost_note(int64_t ttl_ms)
 {
-    hf_request request = with_ttl(waiting_request("n"), ttl_ms);
+    hf_acquire_request request = with_ttl(waiting_request("n"), ttl_ms);
     struct attempt first, next;
     hf_lease *lease = take(store, &request);
     uint64_t old, token;
@@ -211,21 +211,21 @@ static void lost_note(int64_t ttl_ms)
     attempt_settled(&next);
     give(lease);
     EXPECT(HF_OK, attempt_join(&first));
-    old = hf_token(first.lease);
+    old = hf_lease_token(first.lease);
     AWAIT(token_shown("n") == old);
     proxy_block(proxy, PROXY_UP, true);
     give(first.lease); /* here, without the store */
     EXPECT(HF_OK, attempt_join(&next));
-    token = hf_token(next.lease);
+    token = hf_lease_token(next.lease);
     CHECK(token == old + 1);
     AWAIT(proxy_held(proxy, PROXY_UP) > 0);
     proxy_cut(proxy);
     proxy_heal(proxy);
     AWAIT(token_shown("n") == token);
-    EXPECT(HF_NOT_FOUND, hf_break(other, "n", 1, old, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_lease_break(other, "n", 1, old, &contract_error));
     CHECK(hf_lease_state(next.lease) != HF_STATE_LOST);
     CHECK(count_holders(other, "n") == 1);
-    EXPECT(HF_OK, hf_break(other, "n", 1, token, &contract_error));
+    EXPECT(HF_OK, hf_lease_break(other, "n", 1, token, &contract_error));
     await_lost(next.lease);
     EXPECT(HF_LOST, hf_release(next.lease, &contract_error));
 }
@@ -262,7 +262,7 @@ static void *release_it(void *arg)
 static void released_or_lost(bool broken, const char *query)
 {
     hf_store *deaf = open_at(proxy_url(proxy, query));
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS);
     struct releasing releasing = { .lease = take(deaf, &request) };
     pthread_t thread;
 
@@ -273,7 +273,7 @@ static void released_or_lost(bool broken, const char *query)
     pthread_create(&thread, NULL, release_it, &releasing);
     AWAIT(proxy_held(proxy, broken ? PROXY_UP : PROXY_DOWN) > 0);
     if (broken)
-        server_do(server, "DEL n hf:{n}"); /* or hf_break(), or a failover */
+        server_do(server, "DEL n hf:{n}"); /* or hf_lease_break(), or a failover */
     CHECK(server_do(server, "EXISTS n hf:{n}") == 0 || count_holders(other, "n") == 0);
     proxy_cut(proxy);
     proxy_heal(proxy);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Begin something whose bytes stay on the way; then the connection is lost, for us. */
-static void lose_on_the_way(struct attempt *attempt, const hf_request *request)
+static void lose_on_the_way(struct attempt *attempt, const hf_acquire_request *request)
 {
     proxy_block(proxy, PROXY_UP, true);
     attempt_start(attempt, store, request);
@@ -17,7 +17,7 @@ static void lose_on_the_way(struct attempt *attempt, const hf_request *request)
 /* A request that was given up, and settled, is executed after that. */
 static void late_acquire(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS), trying = mutex_request("n");
     struct attempt attempt;
 
     (void)state;
@@ -37,7 +37,7 @@ static void late_acquire(void **state)
 /* The same while somebody else holds it: then what comes late must not stand in line either. */
 static void late_wait(void **state)
 {
-    hf_request request = with_wait(mutex_request("n"), 1500), trying = mutex_request("n");
+    hf_acquire_request request = with_wait(mutex_request("n"), 1500), trying = mutex_request("n");
     hf_lease *lease = take(other, &trying);
     struct attempt attempt;
 
@@ -57,7 +57,7 @@ static void late_wait(void **state)
 /* A renewal that comes when another holds it neither disturbs him nor revives the old lease. */
 static void late_renewal(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000), waiting = waiting_request("n");
     hf_lease *lease = take(store, &request), *his;
 
     (void)state;
@@ -93,7 +93,8 @@ static void *release_it(void *arg)
 /* A release that comes after the name went on to others frees nothing of theirs. */
 static void late_release(void **state)
 {
-    hf_request request = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), LONG_MS),
+                       waiting = waiting_request("n");
     struct releasing releasing = { .lease = take(store, &request) };
     pthread_t thread;
     hf_lease *his;
@@ -118,8 +119,9 @@ static void late_release(void **state)
  * then the old message comes. It is no grant. */
 static void old_message(void **state)
 {
-    hf_request request = with_ttl(waiting_request("n"), 1000),
-               trying = with_ttl(mutex_request("n"), LONG_MS), waiting = waiting_request("n");
+    hf_acquire_request request = with_ttl(waiting_request("n"), 1000),
+                       trying = with_ttl(mutex_request("n"), LONG_MS),
+                       waiting = waiting_request("n");
     hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=1s&connect_timeout=1s&ping=1m"));
     hf_lease *lease = take(other, &trying), *his;
     struct attempt attempt;
@@ -176,9 +178,9 @@ static void await_beats(int count)
  * that has lapsed comes: by its number it is the newest, but it is no grant. */
 static void message_behind_a_late_copy(void **state)
 {
-    hf_request request = with_ttl(waiting_request("n"), 1000),
-               trying = with_ttl(mutex_request("n"), LONG_MS),
-               waiting = with_ttl(waiting_request("n"), LONG_MS);
+    hf_acquire_request request = with_ttl(waiting_request("n"), 1000),
+                       trying = with_ttl(mutex_request("n"), LONG_MS),
+                       waiting = with_ttl(waiting_request("n"), LONG_MS);
     hf_store *deaf = open_at(proxy_url(proxy, "?op_timeout=1m&connect_timeout=10s&ping=1m"));
     hf_lease *lease, *his;
     struct attempt attempt;
@@ -209,7 +211,8 @@ static void message_behind_a_late_copy(void **state)
     nap_ms(700);
     if (attempt.lease)
         fail_msg("two hold it: tokens %llu and, by an old message, %llu",
-                 (unsigned long long)hf_token(his), (unsigned long long)hf_token(attempt.lease));
+                 (unsigned long long)hf_lease_token(his),
+                 (unsigned long long)hf_lease_token(attempt.lease));
     CHECK(hf_lease_state(his) == HF_STATE_HELD);
     CHECK(count_holders(other, "n") == 1);
     give(his);
@@ -222,7 +225,8 @@ static void message_behind_a_late_copy(void **state)
  * after the release, and is refused. */
 static void late_copy_after_a_message(void **state)
 {
-    hf_request request = with_ttl(waiting_request("n"), LONG_MS), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(waiting_request("n"), LONG_MS),
+                       trying = mutex_request("n");
     hf_lease *lease = take(other, &trying);
     struct attempt attempt;
     int64_t bytes;

@@ -11,7 +11,7 @@
 static void back_after_a_death(void **state)
 {
     hf_store *other = open_direct();
-    hf_request request = with_ttl(mutex_request("n"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 1000);
     struct peer holder;
     uint64_t token;
 

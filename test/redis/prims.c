@@ -52,14 +52,14 @@ static void *wait_for_change(void *arg)
 static void begin_waiting(struct waiting *w, hf_store *store, uint64_t version)
 {
     *w = (struct waiting){ .store = store, .version = version, .wait_ms = LIMIT_MS };
-    CHECK(hf_cancel_new(&w->cancel) == HF_OK);
+    CHECK(hf_cancel_open(&w->cancel) == HF_OK);
     CHECK(pthread_create(&w->thread, NULL, wait_for_change, w) == 0);
 }
 
 static hf_status join(struct waiting *w)
 {
     pthread_join(w->thread, NULL);
-    CHECK(hf_cancel_free(w->cancel) == HF_OK);
+    CHECK(hf_cancel_close(w->cancel) == HF_OK);
     return w->status;
 }
 
@@ -67,7 +67,7 @@ static uint64_t put(hf_store *store, const char *text)
 {
     uint64_t version = 0;
 
-    EXPECT(HF_OK, hf_cell_put(store, "cell", 0, text, strlen(text), 0, &version, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(store, "cell", 0, text, strlen(text), 0, &version, &contract_error));
     return version;
 }
 
@@ -154,7 +154,7 @@ static bool not_missed_when_it_ends(hf_store *direct)
     uint64_t version, changed = 7;
     int64_t begun_ms = now_ms();
 
-    EXPECT(HF_OK, hf_cell_put(direct, "cell", 0, "x", 1, HF_TTL_MIN_MS, &version, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(direct, "cell", 0, "x", 1, HF_TTL_MIN_MS, &version, &contract_error));
     EXPECT(HF_OK,
            hf_cell_wait(direct, "cell", 0, version, LIMIT_MS, NULL, &changed, &contract_error));
     CHECK(changed == 0 && now_ms() - begun_ms >= HF_TTL_MIN_MS);
@@ -295,7 +295,7 @@ static hf_status add_one(hf_store *store)
 static hf_status run_one(hf_store *store)
 {
     const char *key = "hf:{n}:c";
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
     script.keys = &key;
@@ -370,7 +370,7 @@ static void keys_of_others(void **state)
         server_do(server, "SET hf:{n}:c %s", strings[i]);
         EXPECT(HF_MISMATCH, hf_counter_get(store, "n", 0, &value, &contract_error));
         EXPECT(HF_MISMATCH, add_one(store));
-        EXPECT(HF_MISMATCH, hf_counter_set_if(store, "n", 0, 1, 2, NULL, &contract_error));
+        EXPECT(HF_MISMATCH, hf_counter_swap(store, "n", 0, 1, 2, NULL, &contract_error));
     }
     server_do(server, "DEL hf:{n}:c");
     server_do(server, "RPUSH hf:{n}:c x");
@@ -386,7 +386,7 @@ static void keys_of_others(void **state)
 
 static hf_status run(hf_store *store, const char *text, hf_value **ret_value)
 {
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
 
     script.text = text;
     return hf_script_run(store, &script, ret_value, &contract_error);
@@ -404,24 +404,26 @@ static void values_of_every_kind(void **state)
                       "return { 7, 'a\\0b', false, { ok = 'FINE' }, redis.pcall('NONE'), "
                       "{ -1, { } }, '' }",
                       &value));
-    CHECK(hf_value_type(value) == HF_VALUE_LIST && hf_value_count(value) == 7);
-    CHECK(hf_value_integer(hf_value_item(value, 0)) == 7);
-    CHECK(memcmp(hf_value_bytes(hf_value_item(value, 1), &len), "a\0b", 4) == 0 && len == 3);
-    CHECK(hf_value_type(hf_value_item(value, 2)) == HF_VALUE_NIL);
-    CHECK(hf_value_type(hf_value_item(value, 3)) == HF_VALUE_STATE);
-    CHECK(strcmp(hf_value_bytes(hf_value_item(value, 3), NULL), "FINE") == 0);
-    CHECK(hf_value_type(hf_value_item(value, 4)) == HF_VALUE_ERROR);
-    CHECK(strstr(hf_value_bytes(hf_value_item(value, 4), NULL), "command"));
-    inner = hf_value_item(value, 5);
-    CHECK(hf_value_integer(hf_value_item(inner, 0)) == -1 && hf_value_count(inner) == 2);
-    CHECK(hf_value_type(hf_value_item(inner, 1)) == HF_VALUE_LIST);
-    CHECK(hf_value_bytes(hf_value_item(value, 6), &len) && len == 0);
-    CHECK(!hf_value_item(value, 7) && hf_value_type(NULL) == HF_VALUE_NIL);
+    CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_LIST && hf_value_get_count(value) == 7);
+    CHECK(hf_value_get_integer(hf_value_get_item(value, 0)) == 7);
+    CHECK(memcmp(hf_value_get_bytes(hf_value_get_item(value, 1), &len), "a\0b", 4) == 0 &&
+          len == 3);
+    CHECK(hf_value_get_kind(hf_value_get_item(value, 2)) == HF_VALUE_KIND_NIL);
+    CHECK(hf_value_get_kind(hf_value_get_item(value, 3)) == HF_VALUE_KIND_STATE);
+    CHECK(strcmp(hf_value_get_bytes(hf_value_get_item(value, 3), NULL), "FINE") == 0);
+    CHECK(hf_value_get_kind(hf_value_get_item(value, 4)) == HF_VALUE_KIND_ERROR);
+    CHECK(strstr(hf_value_get_bytes(hf_value_get_item(value, 4), NULL), "command"));
+    inner = hf_value_get_item(value, 5);
+    CHECK(hf_value_get_integer(hf_value_get_item(inner, 0)) == -1 &&
+          hf_value_get_count(inner) == 2);
+    CHECK(hf_value_get_kind(hf_value_get_item(inner, 1)) == HF_VALUE_KIND_LIST);
+    CHECK(hf_value_get_bytes(hf_value_get_item(value, 6), &len) && len == 0);
+    CHECK(!hf_value_get_item(value, 7) && hf_value_get_kind(NULL) == HF_VALUE_KIND_NIL);
     hf_value_free(value);
     hf_value_free(NULL);
 
     EXPECT(HF_OK, run(store, "return redis.call('SET', 'k', 'v')", &value));
-    CHECK(hf_value_type(value) == HF_VALUE_STATE);
+    CHECK(hf_value_get_kind(value) == HF_VALUE_KIND_STATE);
     hf_value_free(value);
     close_store(store);
 }
@@ -438,7 +440,7 @@ static void fails(hf_store *store, const char *text, const char *words)
 static void a_script_at_fault(void **state)
 {
     const char *const keys[] = { "k", NULL };
-    hf_script script = HF_SCRIPT_INIT;
+    hf_script_request script = HF_SCRIPT_REQUEST_INIT;
     hf_store *store = open_direct();
 
     (void)state;
@@ -545,7 +547,7 @@ static hf_status ended(struct runner *runner)
     return runner->status;
 }
 
-static void ignore(hf_level level, const char *topic, const char *text, void *arg)
+static void ignore(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)level, (void)topic, (void)text, (void)arg;
 }
@@ -603,7 +605,7 @@ static void one_that_cannot_be_killed(void **state)
     server_kill(server);
     EXPECT(HF_UNKNOWN, ended(&runner));
     server_restart(server);
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
 }
 
 int main(int argc, char **argv)

@@ -15,7 +15,7 @@ static hf_store *store;
 
 static int setup(void **state)
 {
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
 
     bed_setup(state);
     store = open_at(server_url(server, "?op_timeout=2s"));
@@ -32,7 +32,7 @@ static int teardown(void **state)
 /* A try is refused with that status, by that word; after `cure` it is not, and nothing was left. */
 static void is_refused(hf_status want, const char *word, const char *cure)
 {
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease;
 
     EXPECT(want, hf_acquire(store, &request, &lease, &contract_error));
@@ -54,7 +54,7 @@ static void out_of_memory(void **state)
 /* Who holds can renew and let go even then: neither needs more memory. */
 static void out_of_memory_while_held(void **state)
 {
-    hf_request request = with_ttl(mutex_request("held"), 30000);
+    hf_acquire_request request = with_ttl(mutex_request("held"), 30000);
     hf_lease *lease = take(store, &request);
 
     (void)state;
@@ -116,7 +116,7 @@ static void lock_without_an_end(void **state)
 {
     hf_store *strict = open_at(server_url(server, "?wire=plain"));
     hf_store *repairing = open_at(server_url(server, "?wire=plain&repair_expiry=1s"));
-    hf_request trying = mutex_request("old"), waiting = waiting_request("old");
+    hf_acquire_request trying = mutex_request("old"), waiting = waiting_request("old");
     hf_lease *lease;
 
     (void)state;
@@ -145,7 +145,7 @@ static void lock_without_an_end(void **state)
 
 static hf_lease *hold_for(const char *name, int64_t ttl_ms)
 {
-    hf_request request = with_ttl(mutex_request(name), ttl_ms);
+    hf_acquire_request request = with_ttl(mutex_request(name), ttl_ms);
 
     return take(store, &request);
 }
@@ -268,8 +268,8 @@ static void one_foreign_without_rights(void **state)
 static void spoils_one_waiter(void (*spoil)(void))
 {
     hf_store *holders = open_direct();
-    hf_request bad = with_ttl(waiting_request("bad"), 1000),
-               good = with_ttl(waiting_request("a"), 1000);
+    hf_acquire_request bad = with_ttl(waiting_request("bad"), 1000),
+                       good = with_ttl(waiting_request("a"), 1000);
     hf_lease *held[2];
     struct attempt waits[2];
     int64_t from_ms;
@@ -325,7 +325,7 @@ static void names_of_another_version(void **state)
         unsigned char version;
         size_t len;
     } forms[] = { { 2, 62 }, { 3, 17 }, { 4, 105 }, { 0, 105 } };
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     hf_lease *lease;
     hf_view *view;
 
@@ -338,8 +338,8 @@ static void names_of_another_version(void **state)
             EXPECT(HF_VERSION, hf_acquire(store, &request, &lease, &contract_error));
             CHECK(strstr(contract_error.text, "another version of Holdfast"));
         }
-        EXPECT(HF_VERSION, hf_inspect(store, "n", 1, 0, &view, &contract_error));
-        EXPECT(HF_VERSION, hf_break(store, "n", 1, 1, &contract_error));
+        EXPECT(HF_VERSION, hf_store_inspect(store, "n", 1, 0, &view, &contract_error));
+        EXPECT(HF_VERSION, hf_lease_break(store, "n", 1, 1, &contract_error));
         /* And a lease of ours whose name was rewritten under us. */
         server_do(server, "DEL hf:{n}");
         request.wait_ms = 0;
@@ -387,7 +387,8 @@ static void odd_queues(void **state)
         "*3\r\n" TEXT("Q") ":0\r\n-ERR\r\n",
     };
     struct liar *liar = liar_start("ERR");
-    hf_request request = with_wait(mutex_request("n"), 3000); /* it ends before a heartbeat */
+    hf_acquire_request request =
+        with_wait(mutex_request("n"), 3000); /* it ends before a heartbeat */
     hf_store *theirs = open_liar(liar);
     hf_lease *lease;
 
@@ -422,7 +423,7 @@ static void odd_renewals(void **state)
         { "*1\r\n:7\r\n", HF_LOST },
     };
     struct liar *liar = liar_start("ERR");
-    hf_request request = with_ttl(mutex_request("n"), 30000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 30000);
     hf_store *theirs = open_liar(liar);
     hf_lease *lease;
 

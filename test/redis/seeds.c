@@ -99,7 +99,7 @@ static void naive_no_expiry(void **state)
 
 static void holder_dies(void **state)
 {
-    hf_request request = with_ttl(mutex_request("lock"), 1000);
+    hf_acquire_request request = with_ttl(mutex_request("lock"), 1000);
     hf_store *store = open_direct();
     struct peer holder;
     uint64_t token;
@@ -128,7 +128,8 @@ static void naive_expiry_gap(void **state)
 /* Wherever its bytes end, the server has a whole request or none, and a grant has its end in it. */
 static void no_gap(void **state)
 {
-    hf_request request = with_ttl(mutex_request("lock"), 1000), another = mutex_request("another");
+    hf_acquire_request request = with_ttl(mutex_request("lock"), 1000),
+                       another = mutex_request("another");
     hf_store *other = open_direct();
     uint64_t last = 0;
     int64_t whole;
@@ -190,12 +191,12 @@ static void naive_freed_after_a_look(void **state)
 static void stranger_frees_nothing(void **state)
 {
     hf_store *alices = open_direct(), *bobs = open_direct();
-    hf_request short_one = with_ttl(mutex_request("lock"), 1000);
-    hf_request waiting = waiting_request("lock"), trying = mutex_request("lock");
+    hf_acquire_request short_one = with_ttl(mutex_request("lock"), 1000);
+    hf_acquire_request waiting = waiting_request("lock"), trying = mutex_request("lock");
     hf_lease *hers, *his;
 
     (void)state;
-    short_one.flags = HF_NO_RENEW;
+    short_one.flags = HF_FLAG_NO_RENEW;
     hers = take(alices, &short_one);
     his = take(bobs, &waiting); /* once hers has expired */
     EXPECT(HF_LOST, hf_release(hers, &contract_error));
@@ -222,7 +223,8 @@ static void naive_expired_under_the_holder(void **state)
 static void work_may_take_longer(void **state)
 {
     hf_store *alices = open_direct(), *bobs = open_direct();
-    hf_request request = with_ttl(mutex_request("lock"), 3000), trying = mutex_request("lock");
+    hf_acquire_request request = with_ttl(mutex_request("lock"), 3000),
+                       trying = mutex_request("lock");
     hf_lease *hers = take(alices, &request);
     int64_t at_ms = now_ms(), until_ms = at_ms + 7500, stalled_ms = 0;
 
@@ -247,7 +249,8 @@ static void work_may_take_longer(void **state)
 static void loss_is_told_before_another_gets_it(void **state)
 {
     hf_store *alices = open_through(), *bobs = open_direct();
-    hf_request request = with_ttl(mutex_request("lock"), 1000), waiting = waiting_request("lock");
+    hf_acquire_request request = with_ttl(mutex_request("lock"), 1000),
+                       waiting = waiting_request("lock");
     struct loss loss = { 0 };
     hf_lease *hers, *his;
     uint64_t token;
@@ -256,13 +259,13 @@ static void loss_is_told_before_another_gets_it(void **state)
     request.on_lost = note_loss;
     request.on_lost_arg = &loss;
     hers = take(alices, &request);
-    token = hf_token(hers);
+    token = hf_lease_token(hers);
     proxy_block(proxy, PROXY_UP, true);
     his = take(bobs, &waiting);
     /* By what she asks the library, not by when its callback's thread got to run. */
-    CHECK(hf_remaining_ms(hers) == 0);
+    CHECK(hf_lease_remaining_ms(hers) == 0);
     CHECK(hf_lease_state(hers) == HF_STATE_LOST);
-    CHECK(hf_token(his) > token);
+    CHECK(hf_lease_token(his) > token);
     AWAIT(loss.calls == 1);
     proxy_heal(proxy);
     EXPECT(HF_LOST, hf_release(hers, &contract_error));
@@ -331,7 +334,7 @@ time_t time(time_t *ret)
 static void clocks_do_not_matter(void **state)
 {
     const int64_t skews[] = { 3600, -3600, 10, -10 };
-    hf_request trying = semaphore_request("sem", 1), waiting;
+    hf_acquire_request trying = semaphore_request("sem", 1), waiting;
 
     (void)state;
     waiting = with_wait(trying, LIMIT_MS);
@@ -387,7 +390,7 @@ static void naive_counter_race(void **state)
 static void never_one_too_many(void **state)
 {
     hf_store *alices = open_through(), *bobs = open_direct();
-    hf_request request = semaphore_request("sem", 2);
+    hf_acquire_request request = semaphore_request("sem", 2);
     struct attempt hers;
     hf_lease *his[2];
 
@@ -422,7 +425,7 @@ static void *crowd_member(void *arg)
 {
     struct crowd *crowd = arg;
     hf_store *store = open_direct();
-    hf_request request = with_wait(semaphore_request("sem", PERMITS), LIMIT_MS);
+    hf_acquire_request request = with_wait(semaphore_request("sem", PERMITS), LIMIT_MS);
 
     for (int i = 0; i < ROUNDS; i++) {
         hf_lease *lease = take(store, &request);

@@ -37,7 +37,7 @@ static void *run(void *arg)
     unsigned me = storm->next++;
     hf_store *store = open_at(storm->url);
     /* Short, for a release may be lost with the server, and then it must end by itself. */
-    hf_request request = with_ttl(waiting_request(storm->name), 5000);
+    hf_acquire_request request = with_ttl(waiting_request(storm->name), 5000);
 
     while (!storm->stop) {
         hf_lease *lease;
@@ -52,7 +52,7 @@ static void *run(void *arg)
             continue;
         }
         turn.from_ms = now_ms();
-        turn.token = hf_token(lease);
+        turn.token = hf_lease_token(lease);
         nap_ms(1);
         turn.to_ms = now_ms();
         if (hf_lease_state(lease) != HF_STATE_LOST)
@@ -62,7 +62,7 @@ static void *run(void *arg)
               status == HF_UNAVAILABLE);
         storm->taken[me]++;
     }
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     return NULL;
 }
 

@@ -29,7 +29,7 @@ static void sync_is_kept(void **state)
 {
     hf_store *store = open_at(sentinel_url(set, "?sync=2&sync_timeout=300ms"));
     hf_store *other = open_at(sentinel_url(set, ""));
-    hf_request request = with_ttl(mutex_request("n"), 200000);
+    hf_acquire_request request = with_ttl(mutex_request("n"), 200000);
     hf_lease *lease = NULL;
     hf_status status;
 
@@ -54,7 +54,7 @@ static void sync_survives(void **state)
 {
     hf_store *store = open_at(sentinel_url(set, "?sync=2")),
              *other = open_at(sentinel_url(set, ""));
-    hf_request request = with_ttl(mutex_request("n"), 30000), trying = mutex_request("n");
+    hf_acquire_request request = with_ttl(mutex_request("n"), 30000), trying = mutex_request("n");
     hf_lease *lease = take(store, &request);
     struct server *old = sentinel_master(set);
 

@@ -28,7 +28,7 @@ static void longest_prefix_and_name(void **state)
 {
     char prefix[3 * PREFIX_MAX + 16], name[HF_NAME_MAX + 1], url[3 * PREFIX_MAX + 64];
     hf_store *store, *other;
-    hf_request request;
+    hf_acquire_request request;
     struct attempt attempt;
     hf_view *view = NULL;
     hf_lease *lease;
@@ -48,7 +48,8 @@ static void longest_prefix_and_name(void **state)
     lease = take(store, &request);
     attempt_start(&attempt, other, &request);
     AWAIT(count_waiters(store, name) == 1);
-    EXPECT(HF_OK, hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error));
+    EXPECT(HF_OK,
+           hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error));
     CHECK(view->count == 1 && view->entries[0].name_len == HF_NAME_MAX);
     CHECK(memcmp(view->entries[0].name, name, HF_NAME_MAX) == 0);
     hf_view_free(view);

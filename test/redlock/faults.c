@@ -322,7 +322,7 @@ int main(int argc, char **argv)
 
     store = open_at(faults->url); /* and nothing is left over */
     for (unsigned i = 0; i < LOCKS; i++) {
-        hf_request request = with_ttl(mutex_request(lock_names[i]), TTL_MS);
+        hf_acquire_request request = with_ttl(mutex_request(lock_names[i]), TTL_MS);
 
         AWAIT(probe(store, &request) == HF_OK);
     }

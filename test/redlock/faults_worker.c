@@ -41,28 +41,28 @@ static void note(struct worker *w, struct event event, enum event_kind kind)
 static bool certain(struct worker *w, struct event event, hf_lease *lease, enum event_kind kind)
 {
     event.at_ns = history_now_ns();
-    if (hf_remaining_ms(lease) <= 0)
+    if (hf_lease_remaining_ms(lease) <= 0)
         return false;
     note(w, event, kind);
     return true;
 }
 
-static hf_request choose(struct worker *w, struct event *ret_event)
+static hf_acquire_request choose(struct worker *w, struct event *ret_event)
 {
     unsigned dice = chance(&w->chance, 10), lock = dice < 5 ? LOCK_MUTEX : dice < 7 ? LOCK_RW : 2;
-    hf_request request = with_ttl(mutex_request(lock_names[lock]), TTL_MS);
+    hf_acquire_request request = with_ttl(mutex_request(lock_names[lock]), TTL_MS);
 
     if (lock == LOCK_RW)
-        request.kind = chance(&w->chance, 3) ? HF_SHARED : HF_EXCLUSIVE;
+        request.kind = chance(&w->chance, 3) ? HF_KIND_SHARED : HF_KIND_EXCLUSIVE;
     if (lock == LOCK_SEMAPHORE) {
-        request.kind = HF_SEMAPHORE;
+        request.kind = HF_KIND_SEMAPHORE;
         request.capacity = SEMAPHORE_CAPACITY;
         request.permits = chance(&w->chance, 8) ? 1 : SEMAPHORE_CAPACITY;
     }
     dice = chance(&w->chance, 8);
     request.wait_ms = dice == 0 ? 0 : dice < 3 ? 1 + chance(&w->chance, 50) : 3000;
     if (chance(&w->chance, 8) == 0)
-        request.flags |= HF_NO_RENEW;
+        request.flags |= HF_FLAG_NO_RENEW;
     *ret_event = (struct event){ .name = (uint8_t)lock,
                                  .lock = (uint8_t)request.kind,
                                  .permits = request.permits ? request.permits : 1,
@@ -83,7 +83,7 @@ static void count(struct worker *w, hf_lease *lease)
     struct faults *f = w->faults;
     struct counting counting;
     uint64_t token;
-    hf_status status = hf_guard_token(lease, &token, &contract_error);
+    hf_status status = hf_lease_fence(lease, &token, &contract_error);
 
     if (status == HF_LOST)
         return;
@@ -109,7 +109,7 @@ static void once(struct worker *w)
 {
     struct history *history = w->faults->history;
     struct event event;
-    hf_request request = choose(w, &event);
+    hf_acquire_request request = choose(w, &event);
     hf_lease *lease;
     hf_status status;
     bool held;
@@ -127,7 +127,7 @@ static void once(struct worker *w)
         w->faults->failed[status]++;
         return;
     }
-    event.token = hf_token(lease);
+    event.token = hf_lease_token(lease);
     held = certain(w, event, lease, EV_GOT);
     if (event.name == LOCK_MUTEX)
         count(w, lease);

@@ -46,26 +46,26 @@ static void late_write(struct counting first, uint64_t second)
 static void clocks_of_a_majority_jump(void **state)
 {
     hf_store *ours = open_at(nodes_url("")), *theirs = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease, *second;
     struct counting first;
 
     (void)state;
     settle(ours, ALL); /* so that no node is left out for being slow */
     settle(theirs, ALL);
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     lease = take(ours, &request);
     AWAIT(nodes_holding("name") == NODES);
-    first = count_begin(&vault, hf_token(lease));
+    first = count_begin(&vault, hf_lease_token(lease));
     clock_jump_ms(nodes[0], HOUR_MS);
     clock_jump_ms(nodes[3], HOUR_MS);
     EXPECT(HF_BUSY, probe(theirs, &request)); /* two clocks are not enough */
     clock_jump_ms(nodes[4], HOUR_MS);
     second = take(theirs, &request);
 
-    CHECK(hf_remaining_ms(lease) > 0 && hf_lease_state(lease) != HF_STATE_LOST);
-    CHECK(hf_remaining_ms(second) > 0 && hf_lease_state(second) != HF_STATE_LOST);
-    late_write(first, hf_token(second));
+    CHECK(hf_lease_remaining_ms(lease) > 0 && hf_lease_state(lease) != HF_STATE_LOST);
+    CHECK(hf_lease_remaining_ms(second) > 0 && hf_lease_state(second) != HF_STATE_LOST);
+    late_write(first, hf_lease_token(second));
     close_hard(theirs);
     close_hard(ours);
 }
@@ -74,8 +74,8 @@ static void clocks_of_a_majority_jump(void **state)
 static void the_waiter_is_stopped(void **state)
 {
     hf_store *store = open_at(nodes_url(""));
-    hf_request request = mutex_request("name");
-    hf_request wait =
+    hf_acquire_request request = mutex_request("name");
+    hf_acquire_request wait =
         with_ttl(waiting_request("name"), 3000); /* as long as it is handed over for */
     hf_lease *lease = take(store, &request);
     struct peer peer;
@@ -99,8 +99,8 @@ static void the_waiter_is_stopped(void **state)
 static void the_holder_is_stopped(void **state)
 {
     hf_store *store = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), contract_info.min_ttl_ms);
-    hf_request wait = waiting_request("name");
+    hf_acquire_request request = with_ttl(mutex_request("name"), contract_info.min_ttl_ms);
+    hf_acquire_request wait = waiting_request("name");
     struct counting first;
     struct peer peer;
     hf_lease *lease;
@@ -114,7 +114,7 @@ static void the_holder_is_stopped(void **state)
     first = count_begin(&vault, token); /* what it read and will write, when it wakes up */
     peer_signal(&peer, SIGSTOP);
     lease = take(store, &wait);
-    late_write(first, hf_token(lease));
+    late_write(first, hf_lease_token(lease));
     peer_signal(&peer, SIGCONT);
     CHECK(peer_state(&peer, 0) == HF_STATE_LOST); /* whoever asks is told */
     peer_stop(&peer);
@@ -149,7 +149,7 @@ static void tokens_do_not_follow_clocks(void **state)
 static void a_token_is_written_back(void **state)
 {
     struct client first, second;
-    hf_request request = mutex_request("name");
+    hf_acquire_request request = mutex_request("name");
     uint64_t tokens[2] = { 0 };
 
     (void)state;
@@ -164,8 +164,8 @@ static void a_token_is_written_back(void **state)
     for (int i = 0; i < 6; i++) {
         hf_lease *lease = take((i % 2 ? &second : &first)->store, &request);
 
-        CHECK(hf_token(lease) > tokens[1]);
-        tokens[1] = hf_token(lease);
+        CHECK(hf_lease_token(lease) > tokens[1]);
+        tokens[1] = hf_lease_token(lease);
         if (i == 0)
             tokens[0] = tokens[1];
         give(lease);

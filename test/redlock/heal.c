@@ -145,7 +145,7 @@ struct healer {
 static struct healer healer_open(const char *own)
 {
     struct healer healer = { .store = open_at(nodes_url(SHORT)) };
-    hf_request request = with_ttl(waiting_request(own), 3000);
+    hf_acquire_request request = with_ttl(waiting_request(own), 3000);
 
     healer.lease = take(healer.store, &request);
     return healer;
@@ -159,9 +159,9 @@ static void healer_close(struct healer *healer)
 
 static uint64_t token_of(hf_store *store, const char *name)
 {
-    hf_request request = with_ttl(waiting_request(name), 3000);
+    hf_acquire_request request = with_ttl(waiting_request(name), 3000);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     give(lease);
     return token;
@@ -172,7 +172,7 @@ static uint64_t token_of(hf_store *store, const char *name)
 /* Waits for the end of `gate`, opens, acquires once, and with `stays` holds on until it is killed. */
 static pid_t spawn(const int gate[2], int number, bool stays)
 {
-    hf_request request;
+    hf_acquire_request request;
     char own[32], byte;
     hf_store *store = NULL;
     hf_lease *lease = NULL;
@@ -196,7 +196,7 @@ static pid_t spawn(const int gate[2], int number, bool stays)
     while (stays)
         pause();
     hf_release(lease, NULL);
-    hf_close(store, HF_CLOSE_RELEASE);
+    hf_close(store, HF_CLOSE_FLAG_RELEASE);
     _exit(0);
 }
 
@@ -413,7 +413,7 @@ static void another_finishes_a_start(void **state)
 
 /* ---- what only a person can decide ---------------------------------------------------------------------- */
 
-static void said(hf_level level, const char *topic, const char *text, void *arg)
+static void said(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)level, (void)arg;
     print_message("%s: %s\n", topic, text);

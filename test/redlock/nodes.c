@@ -183,7 +183,7 @@ void settle(hf_store *store, unsigned wanted)
 
     do {
         char name[32];
-        hf_request request;
+        hf_acquire_request request;
         hf_lease *lease;
 
         snprintf(name, sizeof name, "settle %u", turn++);
@@ -248,8 +248,8 @@ hf_status count_end(struct vault *vault, struct counting counting)
     if (status != HF_OK)
         return status;
     snprintf(text, sizeof text, "%lld", counting.guarded + 1);
-    status = hf_guard_write(vault->store, GUARDED, 0, counting.token, text, strlen(text),
-                            &contract_error);
+    status =
+        hf_guard_set(vault->store, GUARDED, 0, counting.token, text, strlen(text), &contract_error);
     CHECK(status == HF_OK || status == HF_FENCED);
     return status;
 }

@@ -14,7 +14,7 @@
 static void a_dead_and_a_stopped_node_cost_their_votes(void **state)
 {
     hf_store *store = open_at(nodes_url(""));
-    hf_request request = mutex_request("name");
+    hf_acquire_request request = mutex_request("name");
     int64_t begun_ms;
 
     (void)state;
@@ -40,7 +40,7 @@ static void a_dead_and_a_stopped_node_cost_their_votes(void **state)
 static void giving_up_needs_a_majority_too(void **state)
 {
     hf_store *holder = open_at(nodes_url("")), *store = open_at(nodes_url(""));
-    hf_request request = mutex_request("name"), patient = request;
+    hf_acquire_request request = mutex_request("name"), patient = request;
     struct attempt attempt;
     hf_cancel *cancel;
     hf_lease *lease;
@@ -49,7 +49,7 @@ static void giving_up_needs_a_majority_too(void **state)
     settle(holder, ALL);
     settle(store, ALL);
     lease = take(holder, &request);
-    EXPECT(HF_OK, hf_cancel_new(&cancel));
+    EXPECT(HF_OK, hf_cancel_open(&cancel));
     patient.wait_ms = HF_FOREVER;
     patient.cancel = cancel;
     attempt_start(&attempt, store, &patient);
@@ -64,14 +64,14 @@ static void giving_up_needs_a_majority_too(void **state)
     give(lease);
     close_hard(store);
     close_hard(holder);
-    EXPECT(HF_OK, hf_cancel_free(cancel));
+    EXPECT(HF_OK, hf_cancel_close(cancel));
 }
 
 /* Its bytes are kept somewhere until the release has come by another way. */
 static void a_late_acquire_finds_a_tombstone(void **state)
 {
     struct client client;
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease;
 
     (void)state;
@@ -94,7 +94,7 @@ static void a_late_acquire_finds_a_tombstone(void **state)
 static void a_release_reaches_nodes_that_were_away(void **state)
 {
     struct client client;
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease;
 
     (void)state;
@@ -114,7 +114,7 @@ static void minority_grants_go_at_once(void **state)
 {
     struct client client;
     hf_store *other = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease;
 
     (void)state;
@@ -136,7 +136,7 @@ static void minority_grants_go_at_once(void **state)
 static void majorities_meet(void **state)
 {
     struct client readers, writers;
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease;
 
     (void)state;
@@ -144,14 +144,14 @@ static void majorities_meet(void **state)
     client_open(&writers, "");
     client_reach(&readers, NODE(0) | NODE(1) | NODE(2));
     client_reach(&writers, NODE(2) | NODE(3) | NODE(4));
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     lease = take(readers.store, &request);
     EXPECT(HF_OK, probe(writers.store, &request));
-    request.kind = HF_EXCLUSIVE;
+    request.kind = HF_KIND_EXCLUSIVE;
     EXPECT(HF_BUSY, probe(writers.store, &request));
     give(lease);
     lease = take(writers.store, &request);
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     EXPECT(HF_BUSY, probe(readers.store, &request));
     give(lease);
     EXPECT(HF_OK, probe(readers.store, &request));
@@ -165,7 +165,7 @@ static void a_semaphore_is_never_over_capacity(void **state)
     static const unsigned reach[] = { NODE(0) | NODE(1) | NODE(2), NODE(2) | NODE(3) | NODE(4),
                                       NODE(0) | NODE(1) | NODE(3) };
     struct client clients[3];
-    hf_request request = with_ttl(semaphore_request("name", 2), LIMIT_MS);
+    hf_acquire_request request = with_ttl(semaphore_request("name", 2), LIMIT_MS);
     hf_lease *leases[3] = { 0 };
     unsigned held = 0;
 
@@ -194,7 +194,7 @@ static void a_semaphore_is_never_over_capacity(void **state)
 static void restarted_nodes_keep_a_lease(void **state)
 {
     hf_store *store = open_at(nodes_url("")), *other = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS);
     hf_lease *lease;
 
     (void)state;
@@ -219,7 +219,7 @@ static void an_empty_node_does_not_vote(void **state)
 {
     struct client client;
     hf_store *other;
-    hf_request request = with_ttl(mutex_request("name"), 3000);
+    hf_acquire_request request = with_ttl(mutex_request("name"), 3000);
     hf_lease *lease, *second;
     uint64_t token;
 
@@ -229,15 +229,15 @@ static void an_empty_node_does_not_vote(void **state)
     client_reach(&client, NODE(0) | NODE(1) | NODE(2));
     settle(client.store, NODE(0) | NODE(1) | NODE(2));
     lease = take(client.store, &request);
-    token = hf_token(lease);
+    token = hf_lease_token(lease);
     node_restart(0, false);
     CHECK(!node_votes(0));
     CHECK(probe(other, &request) != HF_OK);
 
     request.wait_ms = LIMIT_MS;
     second = take(other, &request);
-    CHECK(hf_remaining_ms(lease) == 0 && hf_lease_state(lease) == HF_STATE_LOST);
-    CHECK(hf_token(second) > token);
+    CHECK(hf_lease_remaining_ms(lease) == 0 && hf_lease_state(lease) == HF_STATE_LOST);
+    CHECK(hf_lease_token(second) > token);
     await_whole();
     give(second);
     close_hard(other);
@@ -249,7 +249,7 @@ static void without_an_intact_majority_it_is_refused(void **state)
 {
     hf_store *store = open_at(nodes_url(SHORT_TTL)), *late = NULL;
     hf_open_options options = HF_OPEN_OPTIONS_INIT;
-    hf_request request = with_ttl(mutex_request("name"), 3000);
+    hf_acquire_request request = with_ttl(mutex_request("name"), 3000);
 
     (void)state;
     settle(store, ALL);
@@ -270,8 +270,8 @@ static void without_an_intact_majority_it_is_refused(void **state)
 static void a_dead_heir_is_passed_over(void **state)
 {
     hf_store *store = open_at(nodes_url("")), *other = open_at(nodes_url(""));
-    hf_request request = with_ttl(mutex_request("name"), LIMIT_MS),
-               waiting = waiting_request("name");
+    hf_acquire_request request = with_ttl(mutex_request("name"), LIMIT_MS),
+                       waiting = waiting_request("name");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     struct peer peer;

@@ -50,7 +50,7 @@ static void too_few_or_even(void **state)
 static void renewed_for_too_long(void **state)
 {
     hf_store *store = open_at(nodes_url("?max_ttl=5s"));
-    hf_request request = with_ttl(mutex_request("name"), 2500);
+    hf_acquire_request request = with_ttl(mutex_request("name"), 2500);
     hf_lease *lease;
 
     (void)state;
@@ -82,7 +82,7 @@ static void one_node_twice(void **state)
 static void longer_than_max_ttl(void **state)
 {
     hf_store *store = open_at(nodes_url("?max_ttl=5s"));
-    hf_request request = with_ttl(mutex_request("name"), 6000);
+    hf_acquire_request request = with_ttl(mutex_request("name"), 6000);
 
     (void)state;
     EXPECT(HF_INVALID, probe(store, &request));
@@ -117,7 +117,7 @@ static void no_cells(void **state)
     hf_store *store = open_at(nodes_url(""));
 
     (void)state;
-    EXPECT(HF_UNSUPPORTED, hf_guard_write(store, "thing", 0, 1, "x", 1, &contract_error));
+    EXPECT(HF_UNSUPPORTED, hf_guard_set(store, "thing", 0, 1, "x", 1, &contract_error));
     close_store(store);
 }
 
@@ -154,8 +154,9 @@ static void forbid(struct server *node)
 static void spoils_one(void (*spoil)(struct server *node), hf_status said)
 {
     hf_store *store = open_as_user();
-    hf_request bad = with_ttl(mutex_request("bad"), 2000), a = with_ttl(mutex_request("a"), 2000),
-               b = with_ttl(mutex_request("b"), 2000);
+    hf_acquire_request bad = with_ttl(mutex_request("bad"), 2000),
+                       a = with_ttl(mutex_request("a"), 2000),
+                       b = with_ttl(mutex_request("b"), 2000);
     hf_lease *leases[3] = { take(store, &bad), take(store, &a), take(store, &b) };
     int64_t until_ms;
 
@@ -203,11 +204,11 @@ struct hammer {
 static void *hammer_run(void *arg)
 {
     struct hammer *h = arg;
-    hf_request request = waiting_request("n");
+    hf_acquire_request request = waiting_request("n");
 
     while (now_ms() < h->until_ms) {
         hf_lease *lease = take(h->store, &request);
-        uint64_t token = hf_token(lease);
+        uint64_t token = hf_lease_token(lease);
 
         h->turns++;
         h->lowest = !h->lowest || token < h->lowest ? token : h->lowest;
@@ -222,7 +223,7 @@ static void tokens_wait_for_the_clock(void **state)
 {
     hf_store *stores[2] = { open_at(nodes_url("?cohort=1000")),
                             open_at(nodes_url("?cohort=1000")) };
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
     struct hammer hammers[4];
     uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;
     double s[2] = { 0, 0 };

@@ -907,7 +907,7 @@ def main():
     parser.add_argument('--scripts', default=SCRIPTS)
     parser.add_argument('--case')
     options = parser.parse_args()
-    scripts, code = embedded(options.scripts, 'hfi_rl_script_')
+    scripts, code = embedded(options.scripts, 'redlock_script_')
     changed = ours(scripts)
     dice = {name: s.replace(*reversed(scripts_run.DICE)) for name, s in changed.items()}
     server = resp.Server()

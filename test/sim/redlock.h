@@ -126,7 +126,7 @@ struct rl_message {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-struct rl_record {
+struct redlock_record {
     uint64_t owner;
     unsigned attempt;
     unsigned client;
@@ -140,10 +140,10 @@ struct rl_record {
 
 struct rl_list {
     unsigned count;
-    struct rl_record at[RL_RECORDS];
+    struct redlock_record at[RL_RECORDS];
 };
 
-struct rl_node {
+struct redlock_node {
     int64_t offset_us, ppm;
     int64_t down_until_us, stopped_until_us;
     bool ready, marked;
@@ -258,7 +258,7 @@ struct rl_world {
     bool stale;       /* a node is lost again and again, and a healer acts on what was long ago */
     unsigned waiting; /* per cent of those who ask would wait */
     struct rl_weather weather;
-    struct rl_node node[RL_NODES];
+    struct redlock_node node[RL_NODES];
     struct rl_client client[RL_CLIENTS];
     struct rl_healer healer[RL_HEALERS];
     int64_t cut_us[RL_ACTORS][RL_NODES];

@@ -17,7 +17,7 @@ static bool same_epoch(const struct rl_world *world, const struct hfi_epoch *a,
 
 /* ---- records ------------------------------------------------------------------------------ */
 
-static struct rl_record *find(struct rl_list *list, uint64_t owner)
+static struct redlock_record *find(struct rl_list *list, uint64_t owner)
 {
     for (unsigned i = 0; i < list->count; i++)
         if (list->at[i].owner == owner)
@@ -25,12 +25,12 @@ static struct rl_record *find(struct rl_list *list, uint64_t owner)
     return NULL;
 }
 
-static void drop(struct rl_list *list, const struct rl_record *record)
+static void drop(struct rl_list *list, const struct redlock_record *record)
 {
     list->at[record - list->at] = list->at[--list->count];
 }
 
-static void add(struct rl_world *world, struct rl_list *list, const struct rl_record *record)
+static void add(struct rl_world *world, struct rl_list *list, const struct redlock_record *record)
 {
     if (list->count == RL_RECORDS)
         rl_wrong(world, "the simulation has too little room at a node");
@@ -47,8 +47,8 @@ static void let_end(struct rl_list *list, int64_t now_ms)
 
 /* ---- what fits, and counters ------------------------------------------------------------------ */
 
-static uint64_t free_slots(const struct rl_world *world, const struct rl_node *node,
-                           const struct rl_record *ask)
+static uint64_t free_slots(const struct rl_world *world, const struct redlock_node *node,
+                           const struct redlock_record *ask)
 {
     uint64_t taken = 0, slots = 0;
     uint32_t left = ask->permits;
@@ -66,7 +66,8 @@ static uint64_t free_slots(const struct rl_world *world, const struct rl_node *n
     return left ? 0 : slots;
 }
 
-static bool fits(const struct rl_world *world, const struct rl_node *node, struct rl_record *ask)
+static bool fits(const struct rl_world *world, const struct redlock_node *node,
+                 struct redlock_record *ask)
 {
     uint32_t held = 0, most = 0;
 
@@ -85,12 +86,12 @@ static bool fits(const struct rl_world *world, const struct rl_node *node, struc
     return held == 0;
 }
 
-static uint64_t counter_of(const struct rl_node *node)
+static uint64_t counter_of(const struct redlock_node *node)
 {
     return node->counter ? node->counter : node->floor;
 }
 
-static void set_counter(struct rl_node *node, uint64_t counter)
+static void set_counter(struct redlock_node *node, uint64_t counter)
 {
     node->voted = node->epoch;
     node->counter = counter;
@@ -98,13 +99,13 @@ static void set_counter(struct rl_node *node, uint64_t counter)
         node->top = counter;
 }
 
-static void grant(struct rl_world *world, unsigned number, const struct rl_record *ask,
+static void grant(struct rl_world *world, unsigned number, const struct redlock_record *ask,
                   uint64_t proposal, int64_t for_ms)
 {
-    struct rl_node *node = &world->node[number];
+    struct redlock_node *node = &world->node[number];
     int64_t now_ms = rl_node_ms(world, number);
     uint64_t counter = counter_of(node) + ask->tokens;
-    struct rl_record holder = *ask;
+    struct redlock_record holder = *ask;
 
     if ((int64_t)proposal <= now_ms * 1000 + AHEAD_US && proposal + ask->tokens - 1 > counter)
         counter = proposal + ask->tokens - 1;
@@ -116,15 +117,15 @@ static void grant(struct rl_world *world, unsigned number, const struct rl_recor
 
 /* ---- the queue ---------------------------------------------------------------------------------- */
 
-static bool earlier(const struct rl_record *a, const struct rl_record *b)
+static bool earlier(const struct redlock_record *a, const struct redlock_record *b)
 {
     return a->stamp != b->stamp ? a->stamp < b->stamp : a->owner < b->owner;
 }
 
-static struct rl_record *first_waiter(struct rl_world *world, unsigned number)
+static struct redlock_record *first_waiter(struct rl_world *world, unsigned number)
 {
-    struct rl_node *node = &world->node[number];
-    struct rl_record *first = NULL;
+    struct redlock_node *node = &world->node[number];
+    struct redlock_record *first = NULL;
 
     for (unsigned i = node->waiters.count; i-- > 0;)
         if (node->waiters.at[i].until_ms < rl_node_ms(world, number) ||
@@ -136,9 +137,9 @@ static struct rl_record *first_waiter(struct rl_world *world, unsigned number)
     return first;
 }
 
-static void tell(struct rl_world *world, unsigned number, const struct rl_record *winner)
+static void tell(struct rl_world *world, unsigned number, const struct redlock_record *winner)
 {
-    const struct rl_record *holder = find(&world->node[number].holders, winner->owner);
+    const struct redlock_record *holder = find(&world->node[number].holders, winner->owner);
     struct rl_message message = { .verb = RL_PUSH,
                                   .reply = true,
                                   .node = number,
@@ -156,13 +157,13 @@ static void tell(struct rl_world *world, unsigned number, const struct rl_record
 /* Let go who is over, then hand over strictly in order. */
 static void serve(struct rl_world *world, unsigned number, uint64_t proposal)
 {
-    struct rl_node *node = &world->node[number];
-    struct rl_record *first;
+    struct redlock_node *node = &world->node[number];
+    struct redlock_record *first;
 
     let_end(&node->holders, rl_node_ms(world, number));
     let_end(&node->tombs, rl_node_ms(world, number));
     while ((first = first_waiter(world, number)) && fits(world, node, first)) {
-        struct rl_record winner = *first;
+        struct redlock_record winner = *first;
 
         drop(&node->waiters, first);
         grant(world, number, &winner, proposal, winner.window_ms);
@@ -172,7 +173,8 @@ static void serve(struct rl_world *world, unsigned number, uint64_t proposal)
 
 /* ---- calls of clients ------------------------------------------------------------------------------ */
 
-static void say_held(struct rl_world *world, const struct rl_record *holder, struct rl_message *m)
+static void say_held(struct rl_world *world, const struct redlock_record *holder,
+                     struct rl_message *m)
 {
     m->said = 'G';
     m->counter = holder->token;
@@ -180,11 +182,11 @@ static void say_held(struct rl_world *world, const struct rl_record *holder, str
     m->ms = holder->until_ms - rl_node_ms(world, m->node);
 }
 
-static bool refused(struct rl_node *node, const struct rl_message *m)
+static bool refused(struct redlock_node *node, const struct rl_message *m)
 {
-    const struct rl_record *tomb = find(&node->tombs, m->owner);
-    const struct rl_record *holder = find(&node->holders, m->owner);
-    const struct rl_record *waiter = find(&node->waiters, m->owner);
+    const struct redlock_record *tomb = find(&node->tombs, m->owner);
+    const struct redlock_record *holder = find(&node->holders, m->owner);
+    const struct redlock_record *waiter = find(&node->waiters, m->owner);
 
     return (tomb && tomb->attempt >= m->attempt) || (holder && holder->attempt > m->attempt) ||
            (waiter && waiter->attempt > m->attempt);
@@ -201,19 +203,19 @@ static uint64_t bounded(uint64_t stamp, int64_t now_ms)
 
 static void acquire(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
+    struct redlock_node *node = &world->node[m->node];
     int64_t now_ms = rl_node_ms(world, m->node);
-    struct rl_record *mine;
-    struct rl_record ask = { .owner = m->owner,
-                             .attempt = m->attempt,
-                             .client = m->actor,
-                             .permits = m->permits,
-                             .tokens = m->tokens,
-                             .stamp = bounded(m->stamp, now_ms),
-                             .start = m->start,
-                             .window_ms = m->window_ms,
-                             .until_ms = now_ms + m->window_ms,
-                             .epoch = node->epoch };
+    struct redlock_record *mine;
+    struct redlock_record ask = { .owner = m->owner,
+                                  .attempt = m->attempt,
+                                  .client = m->actor,
+                                  .permits = m->permits,
+                                  .tokens = m->tokens,
+                                  .stamp = bounded(m->stamp, now_ms),
+                                  .start = m->start,
+                                  .window_ms = m->window_ms,
+                                  .until_ms = now_ms + m->window_ms,
+                                  .epoch = node->epoch };
 
     let_end(&node->holders, now_ms);
     let_end(&node->tombs, now_ms);
@@ -243,10 +245,10 @@ static void acquire(struct rl_world *world, struct rl_message *m)
         add(world, &node->waiters, &ask);
 }
 
-static struct rl_record *held_by(struct rl_world *world, const struct rl_message *m)
+static struct redlock_record *held_by(struct rl_world *world, const struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
-    struct rl_record *holder;
+    struct redlock_node *node = &world->node[m->node];
+    struct redlock_record *holder;
 
     let_end(&node->holders, rl_node_ms(world, m->node));
     holder = find(&node->holders, m->owner);
@@ -255,8 +257,8 @@ static struct rl_record *held_by(struct rl_world *world, const struct rl_message
 
 static void write_back(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
-    struct rl_record *holder = held_by(world, m);
+    struct redlock_node *node = &world->node[m->node];
+    struct redlock_record *holder = held_by(world, m);
 
     if (!holder && world->mutant != RL_WRITE_ALWAYS) {
         m->said = 'N';
@@ -271,11 +273,11 @@ static void write_back(struct rl_world *world, struct rl_message *m)
 
 static void release(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
-    struct rl_record *record;
-    struct rl_record tomb = { .owner = m->owner,
-                              .attempt = m->attempt,
-                              .until_ms = rl_node_ms(world, m->node) + m->tombstone_ms };
+    struct redlock_node *node = &world->node[m->node];
+    struct redlock_record *record;
+    struct redlock_record tomb = { .owner = m->owner,
+                                   .attempt = m->attempt,
+                                   .until_ms = rl_node_ms(world, m->node) + m->tombstone_ms };
 
     m->said = 'N';
     let_end(&node->holders, rl_node_ms(world, m->node));
@@ -294,11 +296,11 @@ static void release(struct rl_world *world, struct rl_message *m)
     serve(world, m->node, m->proposal);
 }
 
-static void yield(struct rl_world *world, struct rl_message *m, struct rl_record *holder)
+static void yield(struct rl_world *world, struct rl_message *m, struct redlock_record *holder)
 {
-    struct rl_node *node = &world->node[m->node];
-    struct rl_record *first = first_waiter(world, m->node);
-    struct rl_record back = *holder;
+    struct redlock_node *node = &world->node[m->node];
+    struct redlock_record *first = first_waiter(world, m->node);
+    struct redlock_record back = *holder;
 
     if (!first || !earlier(first, holder))
         return;
@@ -311,9 +313,9 @@ static void yield(struct rl_world *world, struct rl_message *m, struct rl_record
 
 static void beat(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
+    struct redlock_node *node = &world->node[m->node];
     int64_t end_ms = rl_node_ms(world, m->node) + m->window_ms;
-    struct rl_record *record;
+    struct redlock_record *record;
 
     if ((record = find(&node->waiters, m->owner)) && record->attempt == m->attempt &&
         record->until_ms >= rl_node_ms(world, m->node))
@@ -334,13 +336,13 @@ static void beat(struct rl_world *world, struct rl_message *m)
 
 static void renew(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_record *holder = held_by(world, m);
-    struct rl_record ask = { .owner = m->owner,
-                             .attempt = m->attempt,
-                             .permits = m->permits,
-                             .tokens = m->tokens,
-                             .start = m->start,
-                             .until_ms = rl_node_ms(world, m->node) + m->ttl_ms };
+    struct redlock_record *holder = held_by(world, m);
+    struct redlock_record ask = { .owner = m->owner,
+                                  .attempt = m->attempt,
+                                  .permits = m->permits,
+                                  .tokens = m->tokens,
+                                  .start = m->start,
+                                  .until_ms = rl_node_ms(world, m->node) + m->ttl_ms };
 
     m->said = holder ? 'R' : 'N';
     m->counter = holder ? holder->token : 0;
@@ -357,7 +359,7 @@ static void renew(struct rl_world *world, struct rl_message *m)
 
 static void status(const struct rl_world *world, struct rl_message *m)
 {
-    const struct rl_node *node = &world->node[m->node];
+    const struct redlock_node *node = &world->node[m->node];
 
     m->said = node->ready ? 'S' : 'U';
     m->view = (struct hfi_node_view){ .state = node->ready ? HFI_NODE_READY : HFI_NODE_EMPTY,
@@ -373,7 +375,7 @@ static void status(const struct rl_world *world, struct rl_message *m)
 
 static void mark(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
+    struct redlock_node *node = &world->node[m->node];
     int64_t now_ms = rl_node_ms(world, m->node);
 
     if (!node->ready &&
@@ -389,7 +391,7 @@ static void mark(struct rl_world *world, struct rl_message *m)
 void rl_node_install(struct rl_world *world, unsigned number, const struct hfi_epoch *epoch,
                      uint64_t floor)
 {
-    struct rl_node *node = &world->node[number];
+    struct redlock_node *node = &world->node[number];
 
     node->ready = true;
     node->marked = false;
@@ -400,7 +402,7 @@ void rl_node_install(struct rl_world *world, unsigned number, const struct hfi_e
 
 static void install(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
+    struct redlock_node *node = &world->node[m->node];
 
     m->said = 'N';
     if (node->ready)
@@ -416,7 +418,7 @@ static void install(struct rl_world *world, struct rl_message *m)
 
 static void seal(struct rl_world *world, struct rl_message *m)
 {
-    struct rl_node *node = &world->node[m->node];
+    struct redlock_node *node = &world->node[m->node];
 
     m->said = 'S';
     if (same_epoch(world, &node->epoch, &m->next)) {
@@ -434,7 +436,7 @@ static void seal(struct rl_world *world, struct rl_message *m)
 
 void rl_node_lose(struct rl_world *world, unsigned number)
 {
-    struct rl_node *node = &world->node[number];
+    struct redlock_node *node = &world->node[number];
 
     node->holders.count = node->waiters.count = node->tombs.count = 0;
     node->top = node->floor = node->counter = 0;
@@ -450,7 +452,7 @@ void rl_node_call(struct rl_world *world, struct rl_message *m)
     static void (*const calls[])(struct rl_world *, struct rl_message *) = {
         [RL_ACQUIRE] = acquire, [RL_WRITE] = write_back, [RL_BEAT] = beat, [RL_SEAL] = seal
     };
-    const struct rl_node *node = &world->node[m->node];
+    const struct redlock_node *node = &world->node[m->node];
 
     m->reply = true;
     switch (m->verb) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_guard_sql(), on a real PostgreSQL and a real MariaDB, on connections and in transactions of users
+ * hf_guard_claim_sql(), on a real PostgreSQL and a real MariaDB, on connections and in transactions of users
  * (user.h): who may claim, who waits, who is refused, and that a holder which was paused past its lease
  * changes nothing. One server for all cases; each has a name of its own.
  */
@@ -18,15 +18,15 @@ static struct db *db;
 
 /* ---- tools ------------------------------------------------------------------------------------------ */
 
-static hf_sql dialect(void)
+static hf_sql_dialect dialect(void)
 {
-    return db->kind == DB_POSTGRES ? HF_SQL_POSTGRESQL : HF_SQL_MYSQL;
+    return db->kind == DB_POSTGRES ? HF_SQL_DIALECT_POSTGRESQL : HF_SQL_DIALECT_MYSQL;
 }
 
 static hf_status claim_in(struct user *user, const char *table, const char *name, uint64_t token)
 {
     contract_error.text[0] = 0;
-    return hf_guard_sql(dialect(), table, name, 0, token, user_run, user, &contract_error);
+    return hf_guard_claim_sql(dialect(), table, name, 0, token, user_run, user, &contract_error);
 }
 
 static hf_status claim(struct user *user, const char *name, uint64_t token)
@@ -182,12 +182,13 @@ static void names_and_tables(void **state)
     for (int i = 0; i < 2; i++) {
         hf_status want = i == 0 ? HF_OK : HF_FENCED;
 
-        EXPECT(want, hf_guard_sql(dialect(), NULL, bytes, sizeof bytes - 1, 3 - (uint64_t)i,
-                                  user_run, user, &contract_error));
-        EXPECT(want, hf_guard_sql(dialect(), NULL, longest, sizeof longest, 3 - (uint64_t)i,
-                                  user_run, user, &contract_error));
+        EXPECT(want, hf_guard_claim_sql(dialect(), NULL, bytes, sizeof bytes - 1, 3 - (uint64_t)i,
+                                        user_run, user, &contract_error));
+        EXPECT(want, hf_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 3 - (uint64_t)i,
+                                        user_run, user, &contract_error));
     }
-    EXPECT(HF_OK, hf_guard_sql(dialect(), NULL, bytes, 3, 1, user_run, user, &contract_error));
+    EXPECT(HF_OK,
+           hf_guard_claim_sql(dialect(), NULL, bytes, 3, 1, user_run, user, &contract_error));
     EXPECT(HF_OK, claim_in(user, own, "schema", 5));
     EXPECT(HF_FENCED, claim(user, "schema", 4));
     user_do(user, db->kind == DB_POSTGRES
@@ -344,14 +345,15 @@ static void nonsense(void **state)
     REFUSED("token", claim(user, "n", 0));
     REFUSED("token", claim(user, "n", TOKEN_LIMIT));
     REFUSED("token", claim(user, "n", UINT64_MAX));
-    REFUSED("run", hf_guard_sql(dialect(), NULL, "n", 0, 1, NULL, user, err));
-    REFUSED("dialect", hf_guard_sql((hf_sql)9, NULL, "n", 0, 1, user_run, user, err));
-    REFUSED("name", hf_guard_sql(dialect(), NULL, NULL, 0, 1, user_run, user, err));
+    REFUSED("run", hf_guard_claim_sql(dialect(), NULL, "n", 0, 1, NULL, user, err));
+    REFUSED("dialect", hf_guard_claim_sql((hf_sql_dialect)9, NULL, "n", 0, 1, user_run, user, err));
+    REFUSED("name", hf_guard_claim_sql(dialect(), NULL, NULL, 0, 1, user_run, user, err));
     REFUSED("name", claim(user, "", 1));
-    REFUSED("name", hf_guard_sql(dialect(), NULL, longest, sizeof longest, 1, user_run, user, err));
+    REFUSED("name",
+            hf_guard_claim_sql(dialect(), NULL, longest, sizeof longest, 1, user_run, user, err));
     CHECK(user->runs == 0);
-    CHECK(hf_guard_sql_table((hf_sql)9) == NULL);
-    CHECK(hf_guard_sql(dialect(), NULL, "n", 0, 0, user_run, user, NULL) == HF_INVALID);
+    CHECK(hf_guard_sql_schema((hf_sql_dialect)9) == NULL);
+    CHECK(hf_guard_claim_sql(dialect(), NULL, "n", 0, 0, user_run, user, NULL) == HF_INVALID);
     user_close(user);
 }
 
@@ -383,7 +385,7 @@ static void statements_that_fail(void **state)
     user_do(user, "ROLLBACK");
     user_do(user, "BEGIN");
     EXPECT(HF_UNAVAILABLE,
-           hf_guard_sql(dialect(), NULL, "fails", 0, 9, forgets, user, &contract_error));
+           hf_guard_claim_sql(dialect(), NULL, "fails", 0, 9, forgets, user, &contract_error));
     user_do(user, "ROLLBACK");
     EXPECT(HF_OK, claim_once(user, "fails", 1)); /* nothing of these was there */
     user_close(user);
@@ -406,7 +408,7 @@ static uint64_t token_of(hf_lease *lease)
 {
     uint64_t token = 0;
 
-    EXPECT(HF_OK, hf_guard_token(lease, &token, &contract_error));
+    EXPECT(HF_OK, hf_lease_fence(lease, &token, &contract_error));
     return token;
 }
 
@@ -425,7 +427,7 @@ static void a_paused_holder(void **state)
 {
     hf_store *store = open_here();
     struct user *old = user_open(db, false), *new = user_open(db, false);
-    hf_request request = waiting_request("balance");
+    hf_acquire_request request = waiting_request("balance");
     struct claimer late;
     uint64_t tokens[3];
     int64_t seen;
@@ -433,7 +435,7 @@ static void a_paused_holder(void **state)
 
     (void)state;
     request.ttl_ms = HF_TTL_MIN_MS;
-    request.flags = HF_NO_RENEW;
+    request.flags = HF_FLAG_NO_RENEW;
     lease = take_short(store, &request);
     tokens[0] = token_of(lease);
     await_lost(lease);
@@ -477,7 +479,7 @@ static void make_tables(void)
 {
     struct user *user = user_open(db, false);
 
-    user_do(user, hf_guard_sql_table(dialect()));
+    user_do(user, hf_guard_sql_schema(dialect()));
     user_do(user, "CREATE TABLE balance (amount integer NOT NULL)");
     user_do(user, "INSERT INTO balance VALUES (0)");
     user_do(user, db->kind == DB_POSTGRES

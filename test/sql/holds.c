@@ -80,22 +80,22 @@ static void says(const char *mode)
 {
     hf_store *store = holds_open(mode, "");
     hf_store_info info = { .size = sizeof info };
-    hf_request request = mutex_request("says");
+    hf_acquire_request request = mutex_request("says");
     hf_lease *lease = NULL;
 
-    EXPECT(HF_OK, hf_info(store, &info));
+    EXPECT(HF_OK, hf_store_get(store, &info));
     CHECK((info.caps & HF_CAP_PROCESS) && (info.caps & HF_CAP_WAIT));
     CHECK(!(info.caps & (HF_CAP_TTL | HF_CAP_TOKEN | HF_CAP_SHARED | HF_CAP_SEMAPHORE)));
-    CHECK(info.tokens == HF_TOKENS_NONE && info.default_ttl_ms == 0);
+    CHECK(info.tokens == HF_TOKEN_STRENGTH_NONE && info.default_ttl_ms == 0);
     CHECK(strstr(info.location, DB_SECRET) == NULL);
     request.ttl_ms = 5000;
     EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
     request.ttl_ms = 0;
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     EXPECT(HF_UNSUPPORTED, hf_acquire(store, &request, &lease, &contract_error));
-    request.kind = HF_MUTEX;
+    request.kind = HF_KIND_MUTEX;
     lease = take(store, &request);
-    CHECK(hf_token(lease) == 0 && hf_remaining_ms(lease) == INT64_MAX);
+    CHECK(hf_lease_token(lease) == 0 && hf_lease_remaining_ms(lease) == INT64_MAX);
     give(lease);
     close_store(store);
 }
@@ -126,7 +126,9 @@ static void no_two_names(const char *mode)
     memcpy(names[6], "\xff\\", 2);
     memcpy(names[7], "jo\xe4", 3);
     for (int i = 0; i < 8; i++) {
-        hf_request request = { .size = sizeof request, .name = names[i], .name_len = lens[i] };
+        hf_acquire_request request = { .size = sizeof request,
+                                       .name = names[i],
+                                       .name_len = lens[i] };
 
         leases[i] = take(i % 2 ? store : second, &request);
         EXPECT(HF_BUSY, probe(i % 2 ? second : store, &request));
@@ -147,7 +149,7 @@ static void names_are_kept_apart(void **state)
 static void others_go_on(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = mutex_request("stuck"), wait = waiting_request("stuck"), fresh;
+    hf_acquire_request request = mutex_request("stuck"), wait = waiting_request("stuck"), fresh;
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     char name[32];
@@ -181,7 +183,7 @@ static void tables_that_were_changed(void **state)
     const char *key = holds_db->kind == DB_POSTGRES ? "lock" : "lock_name";
     const char *hex =
         holds_db->kind == DB_POSTGRES ? "name = '\\x6f64646c79'::bytea" : "name = 'oddly'";
-    hf_request request = mutex_request("oddly");
+    hf_acquire_request request = mutex_request("oddly");
     hf_store *store = holds_open("session", "");
     hf_lease *lease;
 
@@ -217,7 +219,7 @@ static void names_share_a_connection(void **state)
 {
     hf_store *stores[2] = { holds_open("session", ""), holds_open("session", "") };
     hf_lease *leases[2][NAMES];
-    hf_request request;
+    hf_acquire_request request;
     char name[32];
 
     (void)state;
@@ -246,8 +248,8 @@ static void names_share_a_connection(void **state)
 static void connections_are_bounded(void **state)
 {
     hf_store *store = holds_open("row", "&connections=3");
-    hf_request a = mutex_request("bound-a"), b = mutex_request("bound-b"),
-               c = mutex_request("bound-c");
+    hf_acquire_request a = mutex_request("bound-a"), b = mutex_request("bound-b"),
+                       c = mutex_request("bound-c");
     struct attempt attempt;
     hf_lease *first = take(store, &a), *second = take(store, &b), *third = NULL;
 
@@ -276,16 +278,16 @@ static void tokens_rise(const char *mode)
 {
     hf_store *stores[2] = { holds_open(mode, "&tokens=on"), holds_open(mode, "&tokens=on") };
     hf_store_info info = { .size = sizeof info };
-    hf_request request = waiting_request("tokens");
+    hf_acquire_request request = waiting_request("tokens");
     uint64_t last = 0;
 
-    EXPECT(HF_OK, hf_info(stores[0], &info));
-    CHECK((info.caps & HF_CAP_TOKEN) && info.tokens == HF_TOKENS_WHILE_DURABLE);
+    EXPECT(HF_OK, hf_store_get(stores[0], &info));
+    CHECK((info.caps & HF_CAP_TOKEN) && info.tokens == HF_TOKEN_STRENGTH_WHILE_DURABLE);
     for (int i = 0; i < 6; i++) {
         hf_lease *lease = take(stores[i % 2], &request);
 
-        CHECK(hf_token(lease) > last);
-        last = hf_token(lease);
+        CHECK(hf_lease_token(lease) > last);
+        last = hf_lease_token(lease);
         give(lease);
     }
     close_store(stores[0]);
@@ -303,7 +305,7 @@ static void tokens_on(void **state)
 static void with_few_rights(const char *mode)
 {
     hf_store *store = holds_open(mode, "&create=off"), *second = holds_open(mode, "&create=off");
-    hf_request request = mutex_request("few"), wait = waiting_request("few");
+    hf_acquire_request request = mutex_request("few"), wait = waiting_request("few");
     hf_lease *lease = take(store, &request);
 
     EXPECT(HF_BUSY, probe(second, &request));
@@ -338,7 +340,7 @@ static void few_rights(void **state)
 
 static void pooled(const char *mode)
 {
-    hf_request request = waiting_request("pooled"), try = mutex_request("pooled");
+    hf_acquire_request request = waiting_request("pooled"), try = mutex_request("pooled");
     hf_store *store = NULL, *second;
     hf_lease *lease;
 

@@ -16,7 +16,7 @@
 /* A thread that takes one name, meets the others, and takes a second one. */
 struct party {
     hf_store *store;
-    hf_request first, second;
+    hf_acquire_request first, second;
     pthread_barrier_t *ready;
     hf_lease *lease; /* of the first */
     hf_status status;
@@ -110,7 +110,7 @@ static void circles_end(void **state)
 static void for_itself(const char *mode)
 {
     hf_store *store = holds_open(mode, QUICK);
-    hf_request request = mutex_request("own");
+    hf_acquire_request request = mutex_request("own");
     hf_lease *lease = take(store, &request), *none = NULL;
 
     request.wait_ms = HF_FOREVER;
@@ -134,7 +134,7 @@ static void waits_for_itself(void **state)
 static void passed_by_another(const char *mode)
 {
     hf_store *store = holds_open(mode, QUICK);
-    hf_request request = mutex_request("a");
+    hf_acquire_request request = mutex_request("a");
     pthread_barrier_t at_once, later;
     struct party first, second;
     hf_lease *lease;
@@ -197,7 +197,7 @@ static int hear(int fd)
 
 static void serve(int fd, const char *url, const char *first, const char *second)
 {
-    hf_request one = waiting_request(first), two = waiting_request(second);
+    hf_acquire_request one = waiting_request(first), two = waiting_request(second);
     hf_lease *held = NULL, *got = NULL;
     hf_store *store = NULL;
     hf_error err;
@@ -320,7 +320,7 @@ static void processes_without_a_circle(void **state)
  */
 static void after_a_kill(const char *mode)
 {
-    hf_request ours = waiting_request("kb");
+    hf_acquire_request ours = waiting_request("kb");
     struct member first, second;
     hf_store *store;
     hf_lease *lease;

@@ -14,7 +14,7 @@
 static void is_ended(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second;
-    hf_request a = mutex_request("ended-a"), b = mutex_request("ended-b");
+    hf_acquire_request a = mutex_request("ended-a"), b = mutex_request("ended-b");
     hf_lease *leases[2] = { take(store, &a), take(store, &b) };
 
     holds_end_sessions();
@@ -41,7 +41,8 @@ static void ended_by_the_administrator(void **state)
 static void is_interrupted(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = mutex_request("interrupted"), wait = waiting_request("interrupted");
+    hf_acquire_request request = mutex_request("interrupted"),
+                       wait = waiting_request("interrupted");
     struct attempt attempt;
     hf_lease *lease = take(store, &request);
 
@@ -72,7 +73,7 @@ static void interrupted_by_the_administrator(void **state)
 static void outlives_limits(const char *mode)
 {
     hf_store *store = holds_open(mode, "");
-    hf_request request = mutex_request("idle");
+    hf_acquire_request request = mutex_request("idle");
     hf_lease *lease = take(store, &request);
 
     nap_ms(holds_db->kind == DB_POSTGRES ? 400 : 1700);
@@ -102,7 +103,7 @@ static void limits_of_an_operator(void **state)
 /* ---- clients ------------------------------------------------------------------------------------------------ */
 
 /* A process that takes the name (or waits for it), says so, and stays. */
-static pid_t client(const char *mode, const hf_request *request, int *ret_fd)
+static pid_t client(const char *mode, const hf_acquire_request *request, int *ret_fd)
 {
     int ends[2];
     char byte;
@@ -140,7 +141,7 @@ static void end_client(pid_t pid, int fd)
 
 static void dies(const char *mode)
 {
-    hf_request request = mutex_request("dies"), wait = waiting_request("dies");
+    hf_acquire_request request = mutex_request("dies"), wait = waiting_request("dies");
     int fds[2];
     pid_t holder, waiter;
     hf_store *store;
@@ -171,7 +172,7 @@ static void client_dies_in_a_transaction(void **state)
 static void is_killed(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = mutex_request("killed"), wait = waiting_request("killed");
+    hf_acquire_request request = mutex_request("killed"), wait = waiting_request("killed");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     hf_status status;
@@ -202,14 +203,14 @@ static void is_stopped(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "&op_timeout=500ms"),
              *third = holds_open(mode, "&op_timeout=500ms");
-    hf_request request = mutex_request("stopped"), try = mutex_request("stopped-2"),
-               wait = mutex_request("stopped");
+    hf_acquire_request request = mutex_request("stopped"), try = mutex_request("stopped-2"),
+                       wait = mutex_request("stopped");
     hf_lease *lease = take(store, &request), *none = NULL;
     struct attempt attempt;
     hf_status status;
 
     wait.wait_ms = HF_FOREVER;
-    EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
     EXPECT(HF_OK, probe(second, &try));
     attempt_start(&attempt, third, &wait);
     AWAIT(holds_waiting() == 1);
@@ -221,7 +222,7 @@ static void is_stopped(const char *mode)
     CHECK(status == HF_TIMEOUT || status == HF_UNAVAILABLE);
     EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
     EXPECT(HF_CANCELLED, attempt_join(&attempt)); /* by cutting the connection */
-    EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+    EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     db_continue(holds_db);
     EXPECT(HF_BUSY, probe(second, &request));
@@ -256,7 +257,7 @@ static _Atomic bool workers_stop;
 
 static void raise_once(hf_store *store, struct worker *worker)
 {
-    hf_request request = mutex_request("fenced");
+    hf_acquire_request request = mutex_request("fenced");
     hf_lease *lease = NULL;
     void *bytes = NULL;
     size_t len;
@@ -266,13 +267,14 @@ static void raise_once(hf_store *store, struct worker *worker)
     request.wait_ms = 2000;
     if (hf_acquire(store, &request, &lease, NULL) != HF_OK)
         return;
-    status = hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL);
+    status = hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL);
     if (status == HF_OK) {
         if (len == sizeof number)
             memcpy(&number, bytes, len);
         number++;
         hf_guard_free(bytes);
-        status = hf_guard_write(store, "number", 6, hf_token(lease), &number, sizeof number, NULL);
+        status =
+            hf_guard_set(store, "number", 6, hf_lease_token(lease), &number, sizeof number, NULL);
         worker->done += status == HF_OK;
         worker->unknown += status != HF_OK && status != HF_FENCED;
     }
@@ -288,7 +290,7 @@ static void *work(void *arg)
         if (store || holds_try_open(holds_url(worker->mode, "&tokens=on"), &store) == HF_OK)
             raise_once(store, worker);
     if (store)
-        EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+        EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
     return NULL;
 }
 
@@ -297,13 +299,13 @@ static void is_fenced(const char *mode)
 {
     struct worker workers[WORKERS];
     hf_store *store = holds_open(mode, "&tokens=on");
-    hf_request request = waiting_request("fenced");
+    hf_acquire_request request = waiting_request("fenced");
     int done = 0, unknown = 0, before = 0, number = 0;
     void *bytes;
     size_t len;
     hf_lease *lease = take(store, &request);
 
-    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL));
+    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL));
     if (len == sizeof before)
         memcpy(&before, bytes, len);
     hf_guard_free(bytes);
@@ -327,7 +329,7 @@ static void is_fenced(const char *mode)
     }
     store = holds_open(mode, "&tokens=on");
     lease = take(store, &request);
-    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_token(lease), &bytes, &len, NULL));
+    EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL));
     CHECK(len == sizeof number);
     memcpy(&number, bytes, sizeof number);
     hf_guard_free(bytes);

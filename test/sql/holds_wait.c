@@ -9,7 +9,7 @@
 static void times_out(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = mutex_request("late");
+    hf_acquire_request request = mutex_request("late");
     hf_lease *lease = take(store, &request), *none = NULL;
     int64_t begin_ms;
 
@@ -38,7 +38,7 @@ static void deadline(void **state)
 static void comes_in_turn(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *others[3];
-    hf_request request = mutex_request("turn"), wait = waiting_request("turn");
+    hf_acquire_request request = mutex_request("turn"), wait = waiting_request("turn");
     struct attempt attempts[3];
     hf_lease *lease = take(store, &request);
 
@@ -76,18 +76,18 @@ static void hand_over(void **state)
 static void is_cancelled(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = mutex_request("cancel"), wait = waiting_request("cancel");
+    hf_acquire_request request = mutex_request("cancel"), wait = waiting_request("cancel");
     struct attempt attempt;
     hf_lease *lease = take(store, &request);
 
     wait.wait_ms = HF_FOREVER;
-    EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+    EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
     attempt_start(&attempt, second, &wait);
     AWAIT(holds_waiting() == 1);
     EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
     EXPECT(HF_CANCELLED, attempt_join(&attempt));
     CHECK(holds_waiting() == 0);
-    EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+    EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     give(lease);
     close_store(second);
     close_store(store);
@@ -112,7 +112,7 @@ static void *fire(void *arg)
 static void races(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
-    hf_request request = waiting_request("race"), wait = waiting_request("race");
+    hf_acquire_request request = waiting_request("race"), wait = waiting_request("race");
     struct attempt attempt;
     pthread_t thread;
     hf_status status;
@@ -120,7 +120,7 @@ static void races(const char *mode)
     for (int i = 0; i < 25; i++) {
         hf_lease *lease = take(store, &request);
 
-        EXPECT(HF_OK, hf_cancel_new(&wait.cancel));
+        EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
         attempt_start(&attempt, second, &wait);
         if (i % 3)
             AWAIT(holds_waiting() == 1);
@@ -133,7 +133,7 @@ static void races(const char *mode)
         CHECK(status == HF_OK || status == HF_CANCELLED);
         if (status == HF_OK)
             give(attempt.lease);
-        EXPECT(HF_OK, hf_cancel_free(wait.cancel));
+        EXPECT(HF_OK, hf_cancel_close(wait.cancel));
         lease = take(i % 2 ? store : second, &request);
         give(lease);
     }
@@ -151,16 +151,16 @@ static void cancel_races_with_the_grant(void **state)
 static void is_closed(const char *mode)
 {
     hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "&connections=3");
-    hf_request request = mutex_request("closed"), wait = waiting_request("closed"),
-               other = waiting_request("closed-2");
-    hf_request hold = mutex_request("closed-2");
+    hf_acquire_request request = mutex_request("closed"), wait = waiting_request("closed"),
+                       other = waiting_request("closed-2");
+    hf_acquire_request hold = mutex_request("closed-2");
     struct attempt attempts[4];
     hf_lease *leases[2] = { take(store, &request), take(store, &hold) };
 
     for (int i = 0; i < 4; i++)
         attempt_start(&attempts[i], second, i % 2 ? &wait : &other);
     AWAIT(holds_waiting() == 2);
-    EXPECT(HF_OK, hf_close(second, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(second, HF_CLOSE_FLAG_RELEASE));
     for (int i = 0; i < 4; i++)
         EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
     AWAIT(holds_waiting() == 0);

@@ -33,7 +33,7 @@ hf_store *leases_open(const char *more)
 
 void leases_close(hf_store *store)
 {
-    (void)hf_close(store, HF_CLOSE_RELEASE);
+    (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);
 }
 
 void leases_end_sessions(void)
@@ -54,7 +54,7 @@ void leases_end_sessions(void)
 void leases_gets_free(const char *name)
 {
     hf_store *store = leases_open("");
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
 
     give(take(store, &request));
     close_store(store);
@@ -71,7 +71,7 @@ static bool is_postgres(void)
 
 static int newcomer(const char *url, int start)
 {
-    hf_request request = mutex_request("first");
+    hf_acquire_request request = mutex_request("first");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
     hf_error err;
@@ -129,7 +129,7 @@ static void tables_taken_away(void **state)
 {
     static const char *const tables[] = { "names", "clients", "cells" };
     hf_store *store = NULL;
-    hf_request request = mutex_request("n");
+    hf_acquire_request request = mutex_request("n");
 
     (void)state;
     EXPECT(HF_OK, hf_open(leases_url("gone", ""), NULL, &store, &contract_error));
@@ -144,11 +144,11 @@ static void tables_taken_away(void **state)
     }
     if (!is_postgres()) {
         db_do(leases_db, "DROP PROCEDURE hfgone_settle");
-        request.kind = HF_SHARED;
+        request.kind = HF_KIND_SHARED;
         give(take(store, &request));
     }
     EXPECT(HF_OK,
-           hf_cell_put(store, "n", 0, "x", 1, 0, NULL, &contract_error)); /* locks need no cells */
+           hf_cell_set(store, "n", 0, "x", 1, 0, NULL, &contract_error)); /* locks need no cells */
     close_store(store);
     EXPECT(HF_OK, hf_open(leases_url("gone", "&create=off"), NULL, &store, &contract_error));
     close_store(store);
@@ -161,7 +161,8 @@ static void tables_taken_away(void **state)
 static void names_do_not_block_each_other(void **state)
 {
     hf_store *store = leases_open("&op_timeout=900ms");
-    hf_request a = mutex_request("a"), b = mutex_request("b"), fresh = mutex_request("fresh");
+    hf_acquire_request a = mutex_request("a"), b = mutex_request("b"),
+                       fresh = mutex_request("fresh");
 
     (void)state;
     give(take(store, &a));
@@ -182,12 +183,12 @@ static void names_do_not_block_each_other(void **state)
 static void renewals_do_not_wait_for_each_other(void **state)
 {
     hf_store *store = leases_open("&op_timeout=900ms");
-    hf_request a = mutex_request("a"), b = mutex_request("b"), c = mutex_request("c");
+    hf_acquire_request a = mutex_request("a"), b = mutex_request("b"), c = mutex_request("c");
     bool kept = false;
 
     (void)state;
     a.ttl_ms = b.ttl_ms = c.ttl_ms = 3000;
-    b.kind = HF_SHARED;
+    b.kind = HF_KIND_SHARED;
     a.wait_ms = LIMIT_MS;
     for (int round = 0; round < 3 && !kept; round++) {
         hf_lease *first = take(store, &a), *others[2] = { take(store, &b), take(store, &c) };
@@ -211,7 +212,7 @@ static void renewals_do_not_wait_for_each_other(void **state)
 static void hand_over_does_not_wait_for_another(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("&op_timeout=60s&window=3s");
-    hf_request a = mutex_request("a"), b = mutex_request("b");
+    hf_acquire_request a = mutex_request("a"), b = mutex_request("b");
     struct attempt first, other;
     hf_lease *stuck, *lease;
 
@@ -250,7 +251,7 @@ static void a_new_name_is_a_row(void **state)
         stores[i] = leases_open("");
     for (int round = 0; round < 10; round++) {
         char name[16];
-        hf_request request;
+        hf_acquire_request request;
         int got = 0;
 
         snprintf(name, sizeof name, "new%d", round);
@@ -277,7 +278,7 @@ static void conflicts_are_tried_again(void **state)
 {
     static const char *const states[] = { "40P01", "40001", "55P03" };
     hf_store *store = leases_open("");
-    hf_request request = mutex_request("again");
+    hf_acquire_request request = mutex_request("again");
 
     (void)state;
     if (!is_postgres()) {
@@ -306,7 +307,7 @@ static void conflicts_are_tried_again(void **state)
 static void commit_fails(void **state)
 {
     hf_store *store = leases_open("");
-    hf_request request = mutex_request("commit");
+    hf_acquire_request request = mutex_request("commit");
 
     (void)state;
     if (!is_postgres()) {
@@ -338,7 +339,7 @@ static void others_defaults(void **state)
                                             "bytea_output = 'escape'",
                                             "standard_conforming_strings = off" };
     hf_store *first, *second;
-    hf_request request = mutex_request("set");
+    hf_acquire_request request = mutex_request("set");
     struct attempt attempt;
     hf_lease *lease;
 
@@ -370,7 +371,7 @@ static void few_connections(void **state)
 
     (void)state;
     for (int i = 0; i < 12; i++) {
-        hf_request request;
+        hf_acquire_request request;
 
         snprintf(names[i], sizeof names[i], "c%d", i);
         request = mutex_request(names[i]);
@@ -391,7 +392,7 @@ static void few_connections(void **state)
 static void idle_rows_go(void **state)
 {
     hf_store *store = leases_open("");
-    hf_request request = mutex_request("idle"), held = mutex_request("held");
+    hf_acquire_request request = mutex_request("idle"), held = mutex_request("held");
     const char *token = is_postgres() ? "last" : "token";
     hf_lease *lease;
 
@@ -423,7 +424,7 @@ static long long counted(const char *what)
  * touched. */
 static void a_pair_is_two_statements(void **state)
 {
-    hf_request request = mutex_request("cost");
+    hf_acquire_request request = mutex_request("cost");
     hf_store *store = NULL;
     long long commits;
 
@@ -495,7 +496,7 @@ static void urls(void **state)
 
 /* ---- rights --------------------------------------------------------------------------------------------------- */
 
-static void run_sql(hf_level level, const char *topic, const char *text, void *arg)
+static void run_sql(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)level;
     (void)topic;
@@ -516,7 +517,7 @@ static const char *const rights[] = {
 static void least_rights(void **state)
 {
     static const char *const words[] = { "sql", NULL };
-    hf_request request = mutex_request("right");
+    hf_acquire_request request = mutex_request("right");
     hf_store *store = NULL, *second = NULL;
     struct attempt attempt;
     char url[1200];
@@ -540,7 +541,8 @@ static void least_rights(void **state)
     AWAIT(count_waiters(store, "right") == 1);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    EXPECT(HF_OK, hf_break(store, "right", 5, hf_token(attempt.lease), &contract_error));
+    EXPECT(HF_OK,
+           hf_lease_break(store, "right", 5, hf_lease_token(attempt.lease), &contract_error));
     await_lost(attempt.lease);
     EXPECT(HF_LOST, hf_release(attempt.lease, &contract_error));
     close_store(second);

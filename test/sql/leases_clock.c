@@ -75,8 +75,8 @@ static void jump(int64_t ms)
 static void clock_jumps_forward(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("");
-    hf_request request = mutex_request("forward"), wait = waiting_request("forward");
-    hf_request alone = mutex_request("alone");
+    hf_acquire_request request = mutex_request("forward"), wait = waiting_request("forward");
+    hf_acquire_request alone = mutex_request("alone");
     hf_lease *lease, *next, *over;
     struct attempt attempt;
 
@@ -90,7 +90,7 @@ static void clock_jumps_forward(void **state)
     jump(HOUR_MS);
     EXPECT(HF_OK, attempt_join(&attempt)); /* found by its next heartbeat */
     next = attempt.lease;
-    CHECK(hf_token(next) > hf_token(lease));
+    CHECK(hf_lease_token(next) > hf_lease_token(lease));
     EXPECT(HF_LOST, hf_renew(lease, 0, &contract_error));
     EXPECT(HF_LOST, hf_renew(over, 0, &contract_error)); /* nobody has taken it, and still */
     EXPECT(HF_LOST, hf_release(over, &contract_error));
@@ -106,9 +106,9 @@ static void clock_jumps_forward(void **state)
 static void clock_jumps_back(void **state)
 {
     hf_store *store = leases_open(""), *second = leases_open("");
-    hf_request request = mutex_request("back"), wait = waiting_request("back");
+    hf_acquire_request request = mutex_request("back"), wait = waiting_request("back");
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct attempt attempt;
 
     (void)state;
@@ -119,24 +119,24 @@ static void clock_jumps_back(void **state)
     AWAIT(count_waiters(store, "back") == 1);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > token);
-    token = hf_token(attempt.lease);
+    CHECK(hf_lease_token(attempt.lease) > token);
+    token = hf_lease_token(attempt.lease);
     give(attempt.lease);
     lease = take(store, &request);
-    CHECK(hf_token(lease) > token);
+    CHECK(hf_lease_token(lease) > token);
     give(lease);
     jump(HOUR_MS);
     close_store(second);
     close_store(store);
 }
 
-static hf_request dead_request(const char *name, hf_kind kind)
+static hf_acquire_request dead_request(const char *name, hf_kind kind)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
 
     request.kind = kind;
-    request.capacity = kind == HF_SEMAPHORE ? 2 : 0;
-    request.flags = HF_DETACHED; /* nobody renews it once its store is closed */
+    request.capacity = kind == HF_KIND_SEMAPHORE ? 2 : 0;
+    request.flags = HF_FLAG_DETACHED; /* nobody renews it once its store is closed */
     request.ttl_ms = 2000;
     return request;
 }
@@ -148,11 +148,11 @@ static void dead_holders_end_after_a_jump_back(void **state)
     static const char *const names[] = { "at once", "handed", "beside", "delayed", "before" };
     enum { HANDED = 1, BESIDE, DELAYED, BEFORE, NAMES };
     hf_store *dead = leases_open(""), *living = leases_open(""), *second = leases_open("");
-    hf_request request = mutex_request("alive"), next = waiting_request("alive");
-    hf_request beside = dead_request("beside", HF_SEMAPHORE);
+    hf_acquire_request request = mutex_request("alive"), next = waiting_request("alive");
+    hf_acquire_request beside = dead_request("beside", HF_KIND_SEMAPHORE);
     struct attempt attempts[NAMES], alive, heir;
     hf_lease *lease, *other;
-    char handle[HF_HANDLE_MAX];
+    char handle[HF_LEASE_TEXT_MAX];
 
     (void)state;
     request.ttl_ms = beside.ttl_ms = 5000;
@@ -160,11 +160,12 @@ static void dead_holders_end_after_a_jump_back(void **state)
     lease = take(living, &request);
     other = take(living, &beside);
     for (int i = 0; i < NAMES; i++) {
-        hf_request mine = dead_request(names[i], i == BESIDE ? HF_SEMAPHORE : HF_MUTEX);
+        hf_acquire_request mine =
+            dead_request(names[i], i == BESIDE ? HF_KIND_SEMAPHORE : HF_KIND_MUTEX);
 
         mine.lock_delay_ms = i == DELAYED ? 1000 : 0;
         if (i == HANDED) {
-            hf_request first = mutex_request(names[i]);
+            hf_acquire_request first = mutex_request(names[i]);
             hf_lease *before = take(living, &first);
 
             attempt_start(&heir, dead, &mine);
@@ -174,7 +175,7 @@ static void dead_holders_end_after_a_jump_back(void **state)
         } else {
             heir.lease = take(dead, &mine);
         }
-        EXPECT(HF_OK, hf_lease_handle(heir.lease, handle)); /* so the store can be closed */
+        EXPECT(HF_OK, hf_lease_export(heir.lease, handle)); /* so the store can be closed */
         attempts[i].request = dead_request(names[i], mine.kind);
         attempts[i].request.flags = 0;
     }
@@ -210,7 +211,7 @@ static void *swap_late(void *arg)
 {
     struct late_swap *swap = arg;
 
-    swap->status = hf_cell_cas(swap->store, "late", 0, swap->version, "new", 3, 0, NULL, NULL);
+    swap->status = hf_cell_swap(swap->store, "late", 0, swap->version, "new", 3, 0, NULL, NULL);
     return NULL;
 }
 
@@ -222,7 +223,7 @@ static void cell_ends_under_a_swap(void **state)
 
     (void)state;
     EXPECT(HF_OK,
-           hf_cell_put(swap.store, "late", 0, "old", 3, 60000, &swap.version, &contract_error));
+           hf_cell_set(swap.store, "late", 0, "old", 3, 60000, &swap.version, &contract_error));
     db_do(leases_db, "BEGIN");
     db_do(leases_db, "SELECT 1 FROM hfl_cells WHERE name = '%s' FOR UPDATE",
           leases_db->kind == DB_POSTGRES ? "\\x6c617465" : "late");

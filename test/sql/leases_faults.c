@@ -12,7 +12,7 @@ static bool was_refused(hf_status status)
     return status == HF_UNAVAILABLE || status == HF_UNKNOWN;
 }
 
-static hf_request with_ttl(hf_request request, int64_t ttl_ms)
+static hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms)
 {
     request.ttl_ms = ttl_ms;
     return request;
@@ -22,7 +22,7 @@ static hf_request with_ttl(hf_request request, int64_t ttl_ms)
  * and must not keep the name for its ttl: nobody knows of that grant. */
 static void server_stands_still(void **state)
 {
-    hf_request request = with_ttl(mutex_request("still"), 10 * LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("still"), 10 * LIMIT_MS);
     hf_store *store = leases_open(IMPATIENT);
     int64_t begin_ms;
 
@@ -46,7 +46,7 @@ static void server_stands_still(void **state)
  * gone: it must have been ended before. */
 static void late_statement(void **state)
 {
-    hf_request request = with_ttl(mutex_request("late"), 10 * LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("late"), 10 * LIMIT_MS);
     hf_store *store;
 
     (void)state;
@@ -78,7 +78,7 @@ static void late_statement(void **state)
 /* A holder is told before its lease is over, also while nobody answers. */
 static void holder_is_told_of_silence(void **state)
 {
-    hf_request request = with_ttl(mutex_request("told"), 3000);
+    hf_acquire_request request = with_ttl(mutex_request("told"), 3000);
     hf_store *store = leases_open(IMPATIENT);
     hf_lease *lease = take(store, &request);
     int64_t stopped_ms;
@@ -102,9 +102,9 @@ static void holder_is_told_of_silence(void **state)
 static void all_go_on_after_a_crash(void **state)
 {
     hf_store *holders = leases_open(IMPATIENT), *waiters = leases_open(IMPATIENT);
-    hf_request request = with_ttl(mutex_request("crash"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("crash"), LIMIT_MS);
     hf_lease *lease = take(holders, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
     struct attempt attempt;
 
     (void)state;
@@ -119,7 +119,7 @@ static void all_go_on_after_a_crash(void **state)
     AWAIT(count_waiters(holders, "crash") == 1);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > token);
+    CHECK(hf_lease_token(attempt.lease) > token);
     give(attempt.lease);
     close_store(waiters);
     close_store(holders);
@@ -129,8 +129,8 @@ static void all_go_on_after_a_crash(void **state)
  * before its next renewal. */
 static void commits_are_lost(void **state)
 {
-    hf_request request = with_ttl(mutex_request("forgotten"), 10 * LIMIT_MS);
-    hf_request other = waiting_request("other");
+    hf_acquire_request request = with_ttl(mutex_request("forgotten"), 10 * LIMIT_MS);
+    hf_acquire_request other = waiting_request("other");
     hf_store *store;
     hf_lease *lease;
 
@@ -152,7 +152,7 @@ static void commits_are_lost(void **state)
 static void sessions_are_ended(void **state)
 {
     hf_store *holders = leases_open(""), *waiters = leases_open("");
-    hf_request request = with_ttl(mutex_request("ended"), LIMIT_MS);
+    hf_acquire_request request = with_ttl(mutex_request("ended"), LIMIT_MS);
     hf_lease *lease = take(holders, &request);
     struct attempt attempt;
 
@@ -174,7 +174,7 @@ static void sessions_are_ended(void **state)
 static void asked_while_away(void **state)
 {
     hf_store *store = leases_open(IMPATIENT);
-    hf_request request = waiting_request("away");
+    hf_acquire_request request = waiting_request("away");
     struct attempt attempt;
 
     (void)state;
@@ -193,7 +193,8 @@ static void asked_while_away(void **state)
 static void the_second_is_kept_alive(void **state)
 {
     hf_store *holder = leases_open(""), *first = leases_open(""), *second = leases_open("");
-    hf_request request = with_ttl(mutex_request("long"), 3000), warm = mutex_request("warm");
+    hf_acquire_request request = with_ttl(mutex_request("long"), 3000),
+                       warm = mutex_request("warm");
     hf_lease *lease = take(holder, &request), *other = take(second, &warm);
     struct attempt one, two;
     int64_t begin_ms;

@@ -55,8 +55,8 @@ static void message_of_a_lapsed_grant(void **state)
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(""), *next = leases_open("");
     hf_store *store = open_behind(proxy, "&window=5s&op_timeout=30s&connections=1");
-    hf_request request = mutex_request("lapsed"), warm = mutex_request("warm");
-    hf_request short_one;
+    hf_acquire_request request = mutex_request("lapsed"), warm = mutex_request("warm");
+    hf_acquire_request short_one;
     hf_lease *lease, *other = take(direct, &warm);
     struct attempt keeper, late, heir;
     uint64_t token;
@@ -94,10 +94,10 @@ static void message_of_a_lapsed_grant(void **state)
     await_beat(); /* what came before it has been heard */
     CHECK(hf_lease_state(heir.lease) == HF_STATE_HELD);
     CHECK(!late.ended);
-    token = hf_token(heir.lease);
+    token = hf_lease_token(heir.lease);
     give(heir.lease);
     EXPECT(HF_OK, attempt_join(&late)); /* and a new message is heard */
-    CHECK(hf_token(late.lease) > token);
+    CHECK(hf_lease_token(late.lease) > token);
     give(late.lease);
     give(other);
     EXPECT(HF_OK, attempt_join(&keeper));
@@ -114,7 +114,7 @@ static void news_that_come_too_late(void **state)
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(""), *next = leases_open("");
     hf_store *store = open_behind(proxy, "&window=3s&op_timeout=30s&connections=1");
-    hf_request request = waiting_request("warm"), patient;
+    hf_acquire_request request = waiting_request("warm"), patient;
     struct attempt late, heir;
     hf_lease *lease;
 
@@ -160,7 +160,7 @@ static long long sessions(void)
 
 static void wait_and_die(const char *url)
 {
-    hf_request request = waiting_request("dead heir");
+    hf_acquire_request request = waiting_request("dead heir");
     hf_store *store = NULL;
     hf_lease *lease = NULL;
 
@@ -175,7 +175,7 @@ static void dead_heirs_are_passed_over(void **state)
     char url[1200];
     pid_t pids[DEAD];
     hf_store *store, *second;
-    hf_request request = mutex_request("dead heir");
+    hf_acquire_request request = mutex_request("dead heir");
     struct attempt attempt;
     long long before;
     hf_lease *lease;
@@ -247,7 +247,7 @@ static void an_heir_that_reconnects(void **state)
     struct proxy *proxy = proxy_start(leases_db->port);
     hf_store *direct = leases_open(LONG_WINDOW), *next = leases_open(LONG_WINDOW);
     hf_store *store = open_behind(proxy, LONG_WINDOW);
-    hf_request request = mutex_request("cut heir");
+    hf_acquire_request request = mutex_request("cut heir");
     hf_lease *lease = take(direct, &request);
     struct attempt first, second;
     long long before;
@@ -269,10 +269,10 @@ static void an_heir_that_reconnects(void **state)
     proxy_heal(proxy);
     AWAIT(count_waiters(direct, "cut heir") == 1); /* again */
     CHECK(!first.ended && hf_lease_state(second.lease) == HF_STATE_HELD);
-    token = hf_token(second.lease);
+    token = hf_lease_token(second.lease);
     give(second.lease);
     EXPECT(HF_OK, attempt_join(&first));
-    CHECK(hf_token(first.lease) > token);
+    CHECK(hf_lease_token(first.lease) > token);
     give(first.lease);
     close_store(store);
     close_store(next);

@@ -14,11 +14,11 @@ struct hammer {
 static void *hammer_run(void *arg)
 {
     struct hammer *h = arg;
-    hf_request request = waiting_request("hammer");
+    hf_acquire_request request = waiting_request("hammer");
 
     while (now_ms() < h->until_ms) {
         hf_lease *lease = take(h->store, &request);
-        uint64_t token = hf_token(lease);
+        uint64_t token = hf_lease_token(lease);
 
         h->turns++;
         h->lowest = !h->lowest || token < h->lowest ? token : h->lowest;
@@ -34,7 +34,7 @@ static void tokens_wait_for_the_clock(void **state)
 {
     hf_store *stores[2] = { leases_open("&cohort=1000"), leases_open("&cohort=1000") };
     uint64_t turns = 0, lowest = UINT64_MAX, highest = 0;
-    hf_request request = mutex_request("hammer");
+    hf_acquire_request request = mutex_request("hammer");
     struct hammer hammers[4];
 
     (void)state;
@@ -64,7 +64,7 @@ static uint64_t token_shown(hf_store *store, const char *name)
     hf_view *view = NULL;
     uint64_t token = 0;
 
-    if (hf_inspect(store, name, 0, 0, &view, NULL) == HF_OK && view->count == 1 &&
+    if (hf_store_inspect(store, name, 0, 0, &view, NULL) == HF_OK && view->count == 1 &&
         view->entries[0].holder_count == 1)
         token = view->entries[0].holders[0].token;
     hf_view_free(view);
@@ -75,7 +75,7 @@ static uint64_t token_shown(hf_store *store, const char *name)
 static void a_note_is_lost(void **state)
 {
     hf_store *store = leases_open(""), *other;
-    hf_request request = waiting_request("passed");
+    hf_acquire_request request = waiting_request("passed");
     struct attempt first, next;
     hf_lease *lease;
     uint64_t old, token;
@@ -89,12 +89,12 @@ static void a_note_is_lost(void **state)
     attempt_settled(&next);
     give(lease);
     EXPECT(HF_OK, attempt_join(&first));
-    old = hf_token(first.lease);
+    old = hf_lease_token(first.lease);
     db_do(leases_db, "BEGIN");
     db_do(leases_db, "SELECT 1 FROM hfl_names WHERE name = 'passed' FOR UPDATE");
     give(first.lease); /* here; the note of it waits for the row */
     EXPECT(HF_OK, attempt_join(&next));
-    token = hf_token(next.lease);
+    token = hf_lease_token(next.lease);
     CHECK(token == old + 1);
     nap_ms(500);
     leases_end_sessions();
@@ -102,8 +102,8 @@ static void a_note_is_lost(void **state)
     db_do(leases_db, "ROLLBACK");
     other = leases_open("");
     AWAIT(token_shown(other, "passed") == token);
-    EXPECT(HF_NOT_FOUND, hf_break(other, "passed", 0, old, &contract_error));
-    EXPECT(HF_OK, hf_break(other, "passed", 0, token, &contract_error));
+    EXPECT(HF_NOT_FOUND, hf_lease_break(other, "passed", 0, old, &contract_error));
+    EXPECT(HF_OK, hf_lease_break(other, "passed", 0, token, &contract_error));
     hf_release(next.lease, NULL);
     close_store(other);
     leases_close(store);
@@ -133,7 +133,7 @@ static void *release_it(void *arg)
 static void released_or_lost(void **state)
 {
     hf_store *store = leases_open("");
-    hf_request request = mutex_request("gone");
+    hf_acquire_request request = mutex_request("gone");
     struct releasing releasing = { .lease = NULL };
     pthread_t thread;
 

@@ -37,10 +37,10 @@ static hf_store *open_old(void)
     return store;
 }
 
-static void note_tables(hf_level level, const char *topic, const char *text, void *arg)
+static void note_tables(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     if (strcmp(topic, "tables") == 0)
-        *(bool *)arg = level == HF_WARNING && strstr(text, "older version");
+        *(bool *)arg = level == HF_CHECK_LEVEL_WARNING && strstr(text, "older version");
 }
 
 /* Whoever may not make anything is told what to do, and nothing is made. */
@@ -54,11 +54,11 @@ static void looks_only(void)
     EXPECT(HF_CONFIG, hf_open(leases_url("old", "&create=off"), NULL, &store, &contract_error));
     CHECK(strstr(contract_error.text, "older version") != NULL);
     CHECK(strstr(contract_error.text, "doctor --sql") != NULL);
-    options.flags = HF_OPEN_EXISTING;
+    options.flags = HF_OPEN_FLAG_EXISTING;
     EXPECT(HF_OK, hf_open(leases_url("old", ""), &options, &store, &contract_error));
-    EXPECT(HF_VERSION, hf_inspect(store, "n", 1, 0, &view, &contract_error));
+    EXPECT(HF_VERSION, hf_store_inspect(store, "n", 1, 0, &view, &contract_error));
     CHECK(strstr(contract_error.text, "first lock") != NULL);
-    EXPECT(HF_OK, hf_doctor(store, note_tables, &told, &contract_error));
+    EXPECT(HF_OK, hf_store_check(store, note_tables, &told, &contract_error));
     CHECK(told);
     close_store(store);
 }
@@ -67,7 +67,7 @@ static void looks_only(void)
 static void routines_are_replaced(void **state)
 {
     hf_store *holder = open_old(), *old = open_old(), *store;
-    hf_request request = waiting_request("n"), once = mutex_request("n");
+    hf_acquire_request request = waiting_request("n"), once = mutex_request("n");
     hf_lease *lease = take(holder, &request);
     struct attempt waiter;
 
@@ -95,7 +95,7 @@ static void routines_are_replaced(void **state)
 static void replaced_by_many(void **state)
 {
     hf_store *stores[8];
-    hf_request request = waiting_request("many");
+    hf_acquire_request request = waiting_request("many");
     hf_store *busy = open_old();
 
     (void)state;
@@ -117,8 +117,8 @@ static void replaced_by_many(void **state)
 static void what_was_granted_before(void **state)
 {
     hf_store *store = open_old();
-    hf_request request = mutex_request("sole"), shared = mutex_request("shared");
-    hf_request closed = mutex_request("closed");
+    hf_acquire_request request = mutex_request("sole"), shared = mutex_request("shared");
+    hf_acquire_request closed = mutex_request("closed");
     long long before;
 
     (void)state;
@@ -161,7 +161,7 @@ static void what_was_granted_before(void **state)
 static void a_waiter_of_before(void **state)
 {
     hf_store *store;
-    hf_request request = mutex_request("turn");
+    hf_acquire_request request = mutex_request("turn");
     hf_lease *lease;
 
     (void)state;

@@ -111,14 +111,14 @@ static void each_answer(scenario_fn *scenario, const char *more)
     scenario(store, "none", 0);
     count = told();
     CHECK(count > 0);
-    CHECK(hf_close(store, HF_CLOSE_RELEASE) == HF_OK);
+    CHECK(hf_close(store, HF_CLOSE_FLAG_RELEASE) == HF_OK);
     for (unsigned which = 1; which <= count; which++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             store = open_sane(true, more);
             spoil(which, ways[i]);
             scenario(store, ways[i], which);
             spoil(0, "none");
-            (void)hf_close(store, HF_CLOSE_RELEASE);
+            (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);
         }
 }
 
@@ -150,7 +150,7 @@ static void opening(void **state)
 
 static void take_and_release(hf_store *store, const char *how, unsigned which)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease_info info = { .size = sizeof info };
     hf_lease *lease = NULL;
     hf_status status;
@@ -165,7 +165,7 @@ static void take_and_release(hf_store *store, const char *how, unsigned which)
         return;
     CHECK(hf_lease_get(lease, &info) == HF_OK);
     CHECK(info.token < UINT64_C(1) << 53);
-    CHECK(info.remaining_ms <= HF_MS_MAX || info.remaining_ms == INT64_MAX);
+    CHECK(info.remaining_ms <= HF_DURATION_MAX_MS || info.remaining_ms == INT64_MAX);
     status = hf_release(lease, &contract_error);
     CHECK(status == HF_OK || status == HF_LOST || status == HF_UNKNOWN || status == HF_UNAVAILABLE);
 }
@@ -191,7 +191,8 @@ static void taking_by_row(void **state)
 static void look(hf_store *store, const char *how, unsigned which)
 {
     hf_view *view = NULL;
-    hf_status status = hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &contract_error);
+    hf_status status =
+        hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &contract_error);
 
     (void)which;
     CHECK(status == HF_OK || status == HF_CORRUPT);
@@ -204,14 +205,14 @@ static void look(hf_store *store, const char *how, unsigned which)
 static void looking(void **state)
 {
     hf_store *other = open_sane(false, "");
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
 
     (void)state;
     request.name = "looked-at";
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     each_answer(look, "");
-    EXPECT(HF_OK, hf_close(other, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));
 }
 
 static bool is_one_of(const char *how, const char *words)
@@ -230,7 +231,7 @@ static void read_cell(hf_store *store, const char *how, unsigned which)
         CHECK(status == HF_CORRUPT);
     if (status == HF_OK) {
         CHECK((cell.len == 5 && memcmp(cell.bytes, "value", 5) == 0) || cell.len == 0);
-        CHECK(cell.ttl_ms <= HF_MS_MAX && cell.version != 0);
+        CHECK(cell.ttl_ms <= HF_DURATION_MAX_MS && cell.version != 0);
         hf_cell_free(&cell);
     }
 }
@@ -238,7 +239,7 @@ static void read_cell(hf_store *store, const char *how, unsigned which)
 static void write_cell(hf_store *store, const char *how, unsigned which)
 {
     uint64_t version = 0;
-    hf_status status = hf_cell_put(store, "cell", 0, "value", 5, 0, &version, &contract_error);
+    hf_status status = hf_cell_set(store, "cell", 0, "value", 5, 0, &version, &contract_error);
 
     (void)how;
     (void)which;
@@ -251,7 +252,7 @@ static void cells(void **state)
     hf_store *other = open_sane(false, "");
 
     (void)state;
-    EXPECT(HF_OK, hf_cell_put(other, "cell", 0, "value", 5, 0, NULL, &contract_error));
+    EXPECT(HF_OK, hf_cell_set(other, "cell", 0, "value", 5, 0, NULL, &contract_error));
     EXPECT(HF_OK, hf_close(other, 0));
     each_answer(read_cell, "");
     each_answer(write_cell, "");
@@ -259,7 +260,7 @@ static void cells(void **state)
 
 static void wait_a_little(hf_store *store, const char *how, unsigned which)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
     hf_status status;
 
@@ -276,14 +277,14 @@ static void wait_a_little(hf_store *store, const char *how, unsigned which)
 static void waiting(void **state)
 {
     hf_store *other = open_sane(false, "");
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
 
     (void)state;
     request.name = "waited-for";
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
     each_answer(wait_a_little, "");
-    EXPECT(HF_OK, hf_close(other, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));
 }
 
 int main(int argc, char **argv)

@@ -60,7 +60,7 @@ static void neighbours_do_not_wait(void **state)
 {
     static const char *const names[] = { "m", "ma", "mb", "ma\x01", "m\xff" };
     hf_store *store = open_with("&op_timeout=5s"), *second = open_with("");
-    hf_request sat_on = mutex_request("ma");
+    hf_acquire_request sat_on = mutex_request("ma");
 
     (void)state;
     give(take(store, &sat_on));
@@ -68,16 +68,16 @@ static void neighbours_do_not_wait(void **state)
         db_do(db, "START TRANSACTION");
         db_do(db, "SELECT 1 FROM hfm_names WHERE name = 'ma' FOR UPDATE");
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            hf_request request = mutex_request(names[i]);
+            hf_acquire_request request = mutex_request(names[i]);
             hf_lease *lease;
             struct attempt next;
 
             if (strcmp(names[i], "ma") == 0)
                 continue;
-            request.kind = i % 2 ? HF_SHARED : HF_MUTEX;
+            request.kind = i % 2 ? HF_KIND_SHARED : HF_KIND_MUTEX;
             lease = take(store, &request);
             request = waiting_request(names[i]);
-            request.kind = i % 2 ? HF_EXCLUSIVE : HF_MUTEX;
+            request.kind = i % 2 ? HF_KIND_EXCLUSIVE : HF_KIND_MUTEX;
             attempt_start(&next, second, &request);
             AWAIT(count_waiters(store, names[i]) == 1);
             give(lease);
@@ -95,7 +95,7 @@ static void neighbours_do_not_wait(void **state)
 static void a_row_that_stays_locked(void **state)
 {
     hf_store *store = open_with("&op_timeout=700ms");
-    hf_request request = mutex_request("stuck");
+    hf_acquire_request request = mutex_request("stuck");
     int64_t begin_ms = now_ms();
     hf_status status;
 
@@ -128,7 +128,7 @@ static void conflicts_are_tried_again(void **state)
 {
     static const int numbers[] = { 1213, 1205, 1020 };
     hf_store *store = open_with(""), *second = open_with("");
-    hf_request request = mutex_request("again"), wait = waiting_request("again");
+    hf_acquire_request request = mutex_request("again"), wait = waiting_request("again");
     struct attempt next;
     hf_lease *lease;
 
@@ -166,7 +166,7 @@ static void conflicts_are_tried_again(void **state)
 static void full_disk(void **state)
 {
     hf_store *store = open_with("");
-    hf_request request = mutex_request("full");
+    hf_acquire_request request = mutex_request("full");
 
     (void)state;
     give(take(store, &request));
@@ -183,17 +183,17 @@ static void full_disk(void **state)
 static void no_token_is_left(void **state)
 {
     hf_store *store = open_with("");
-    hf_request request = mutex_request("tokens"), wait = waiting_request("tokens");
+    hf_acquire_request request = mutex_request("tokens"), wait = waiting_request("tokens");
 
     (void)state;
     give(take(store, &request));
     db_do(db, "UPDATE hfm_names SET token = 9007199254740991 WHERE name = 'tokens'");
     EXPECT(HF_FULL, probe(store, &request));
     EXPECT(HF_FULL, probe(store, &wait));
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     EXPECT(HF_FULL, probe(store, &request));
     db_do(db, "UPDATE hfm_names SET token = 9007199254740989 WHERE name = 'tokens'");
-    request.kind = HF_MUTEX;
+    request.kind = HF_KIND_MUTEX;
     give(take(store, &request));
     close_store(store);
 }
@@ -257,7 +257,7 @@ static void late_acquire(void **state)
 {
     struct proxy *proxy = proxy_start(db->port);
     hf_store *direct = open_with(""), *store = NULL;
-    hf_request request = mutex_request("late");
+    hf_acquire_request request = mutex_request("late");
     char url[256];
     hf_status status;
 
@@ -271,7 +271,7 @@ static void late_acquire(void **state)
     CHECK(status == HF_UNAVAILABLE || status == HF_UNKNOWN);
     proxy_cut_late(proxy);
     proxy_heal(proxy);
-    (void)hf_close(store, HF_CLOSE_RELEASE); /* waits until it is settled */
+    (void)hf_close(store, HF_CLOSE_FLAG_RELEASE); /* waits until it is settled */
     proxy_deliver(proxy);
     EXPECT(HF_OK, probe(direct, &request));
     close_store(direct);
@@ -290,7 +290,7 @@ static void two_round_trips(void **state)
     (void)state;
     for (int i = 0; i <= PAIRS; i++) {
         char name[16];
-        hf_request request;
+        hf_acquire_request request;
 
         snprintf(name, sizeof name, "trip%d", i);
         request = mutex_request(name);
@@ -316,7 +316,7 @@ static void woken_by_the_bell(void **state)
 {
     enum { WAITERS = 8 };
     hf_store *store = open_with("&window=10m"), *stores[WAITERS];
-    hf_request request = mutex_request("bell"), wait = waiting_request("bell");
+    hf_acquire_request request = mutex_request("bell"), wait = waiting_request("bell");
     struct attempt attempts[WAITERS];
     hf_lease *lease = take(store, &request);
     int64_t until_ms = now_ms() + LIMIT_MS;
@@ -351,7 +351,7 @@ static void an_idle_link_is_ended(void **state)
 {
     enum { BURST = 6 };
     hf_store *store = open_with("&window=10m"), *other = open_with("");
-    hf_request request = mutex_request("bell"), wait = waiting_request("bell");
+    hf_acquire_request request = mutex_request("bell"), wait = waiting_request("bell");
     struct attempt attempts[BURST], next;
     hf_lease *lease;
     int64_t until_ms = now_ms() + LIMIT_MS;
@@ -363,7 +363,7 @@ static void an_idle_link_is_ended(void **state)
         db, "SELECT id FROM information_schema.processlist WHERE user = 'app' ORDER BY id LIMIT 1");
     do { /* until the oldest link is not the one that is used first */
         for (int i = 0; i < BURST; i++) {
-            hf_request burst;
+            hf_acquire_request burst;
 
             snprintf(names[i], sizeof names[i], "b%d", i);
             burst = mutex_request(names[i]);
@@ -402,7 +402,7 @@ static void an_idle_link_is_ended(void **state)
 static void few_rights(void **state)
 {
     hf_store *store = open_with("&window=3s"), *few = NULL;
-    hf_request request = mutex_request("few"), wait = waiting_request("few");
+    hf_acquire_request request = mutex_request("few"), wait = waiting_request("few");
     struct attempt attempt;
     hf_lease *lease;
     char user[64];
@@ -420,7 +420,7 @@ static void few_rights(void **state)
     EXPECT(HF_OK, attempt_join(&attempt));
     EXPECT(HF_BUSY, probe(store, &request));
     give(attempt.lease);
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     give(take(few, &request));
     close_store(few);
     db_do(db, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM %s", user);
@@ -429,7 +429,7 @@ static void few_rights(void **state)
 
 /* ---- the printed SQL ------------------------------------------------------------------------------------- */
 
-static void write_sql(hf_level level, const char *topic, const char *text, void *arg)
+static void write_sql(hf_check_level level, const char *topic, const char *text, void *arg)
 {
     (void)level;
     (void)topic;
@@ -441,7 +441,7 @@ static void printed_sql(void **state)
 {
     static const char *const words[] = { "sql", NULL };
     const char *url = url_of("app", "");
-    hf_request request = mutex_request("printed");
+    hf_acquire_request request = mutex_request("printed");
     hf_store *store = NULL;
     char path[128], command[512], other[1200];
     FILE *file;
@@ -474,7 +474,7 @@ static void printed_sql(void **state)
 static void read_only_server(void **state)
 {
     hf_store *store = open_with("");
-    hf_request request = mutex_request("ro");
+    hf_acquire_request request = mutex_request("ro");
 
     (void)state;
     give(take(store, &request));
@@ -516,7 +516,7 @@ static void odd_defaults(void **state)
     struct db_wish frozen = { .options = { "sysdate-is-now", NULL } };
     struct db *usual = db;
     hf_store *store, *second;
-    hf_request request = mutex_request("odd"), wait = waiting_request("odd");
+    hf_acquire_request request = mutex_request("odd"), wait = waiting_request("odd");
     struct attempt attempt;
     hf_lease *lease;
 
@@ -590,7 +590,7 @@ static void urls_that_are_none(void **state)
 static void passwords(void **state)
 {
     hf_store *store = NULL;
-    hf_request request = mutex_request("file");
+    hf_acquire_request request = mutex_request("file");
     char path[128], url[256];
     FILE *file;
 

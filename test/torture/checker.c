@@ -149,13 +149,14 @@ static void read_lane(struct checker *c, uint32_t lane)
 
 static uint32_t weight(const struct lease *l)
 {
-    return l->lock == HF_EXCLUSIVE ? RW_ALL : l->permits;
+    return l->lock == HF_KIND_EXCLUSIVE ? RW_ALL : l->permits;
 }
 
 static uint32_t capacity(const struct checker *c, const struct lease *l)
 {
-    return l->lock == HF_SHARED || l->lock == HF_EXCLUSIVE ? RW_ALL
-                                                           : c->history->capacities[l->name];
+    return l->lock == HF_KIND_SHARED || l->lock == HF_KIND_EXCLUSIVE
+               ? RW_ALL
+               : c->history->capacities[l->name];
 }
 
 static bool conflict(const struct checker *c, const struct lease *a, const struct lease *b)
@@ -276,7 +277,7 @@ static int by_token_down(const void *x, const void *y)
 
 static bool queues(const struct lease *l)
 {
-    return l->got_ns && l->flags & HF_STRICT && !(l->flags & HF_BARGE);
+    return l->got_ns && l->flags & HF_FLAG_STRICT && !(l->flags & HF_FLAG_BARGE);
 }
 
 /* Within one look: tokens grow from the head of the queue to its end. */

@@ -8,7 +8,7 @@
  *   tokens      below 2^53, never twice; of two leases that exclude one another the later
  *               has the larger one. Later means: held later; with `doubles`, where that says
  *               nothing: asked for when the other had been granted
- *   order       (HF_STRICT, no barging) who was seen waiting is granted before whoever
+ *   order       (HF_FLAG_STRICT, no barging) who was seen waiting is granted before whoever
  *               stood behind him, and before whoever asked only after that
  *   loss        a lease without a ttl is never lost
  */

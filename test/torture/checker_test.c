@@ -36,7 +36,7 @@ static int end(void **state)
 static struct event base(int name, hf_kind lock, uint32_t permits)
 {
     return (struct event){
-        .name = (uint8_t)name, .lock = (uint8_t)lock, .permits = permits, .flags = HF_STRICT
+        .name = (uint8_t)name, .lock = (uint8_t)lock, .permits = permits, .flags = HF_FLAG_STRICT
     };
 }
 
@@ -65,7 +65,7 @@ static void lease(uint32_t lane, struct event e, int64_t ask, int64_t got, int64
 
 static struct event mutex(void)
 {
-    return base(MUTEX, HF_MUTEX, 1);
+    return base(MUTEX, HF_KIND_MUTEX, 1);
 }
 
 static void seen(uint32_t look, int64_t at_ns, uint8_t lane, uint32_t number)
@@ -93,11 +93,11 @@ static void one_after_another(void **state)
     lease(0, mutex(), 0, 10, 20, 1);
     lease(1, mutex(), 5, 20, 30, 2); /* the same nanosecond is no overlap */
     lease(0, mutex(), 21, 31, 40, 7);
-    lease(2, base(RW, HF_SHARED, 1), 0, 10, 50, 3);
-    lease(3, base(RW, HF_SHARED, 1), 0, 11, 40, 2);
-    lease(4, base(RW, HF_EXCLUSIVE, 1), 0, 50, 60, 4);
-    lease(0, base(SEM, HF_SEMAPHORE, 2), 0, 10, 20, 11);
-    lease(1, base(SEM, HF_SEMAPHORE, 1), 0, 10, 20, 10);
+    lease(2, base(RW, HF_KIND_SHARED, 1), 0, 10, 50, 3);
+    lease(3, base(RW, HF_KIND_SHARED, 1), 0, 11, 40, 2);
+    lease(4, base(RW, HF_KIND_EXCLUSIVE, 1), 0, 50, 60, 4);
+    lease(0, base(SEM, HF_KIND_SEMAPHORE, 2), 0, 10, 20, 11);
+    lease(1, base(SEM, HF_KIND_SEMAPHORE, 1), 0, 10, 20, 10);
     expect(0, 0, 0, 0);
 }
 
@@ -139,7 +139,7 @@ static void order_that_is_not_certain(void **state)
     struct event barge = mutex();
 
     (void)state;
-    barge.flags |= HF_BARGE;
+    barge.flags |= HF_FLAG_BARGE;
     lease(0, mutex(), 0, 10, 100, 1);
     lease(1, mutex(), 20, 130, 140, 3);
     lease(2, mutex(), 21, 110, 120, 2); /* nobody saw lane 1 waiting before lane 2 asked */
@@ -186,9 +186,9 @@ static void killed_one_still_held(void **state)
 static void reader_beside_a_writer(void **state)
 {
     (void)state;
-    lease(0, base(RW, HF_SHARED, 1), 0, 10, 20, 1);
-    lease(1, base(RW, HF_EXCLUSIVE, 1), 0, 15, 30, 2);
-    lease(2, base(RW, HF_SHARED, 1), 0, 29, 40, 3);
+    lease(0, base(RW, HF_KIND_SHARED, 1), 0, 10, 20, 1);
+    lease(1, base(RW, HF_KIND_EXCLUSIVE, 1), 0, 15, 30, 2);
+    lease(2, base(RW, HF_KIND_SHARED, 1), 0, 29, 40, 3);
     expect(2, 0, 0, 0);
 }
 
@@ -196,10 +196,10 @@ static void too_many_permits(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i++)
-        lease(i, base(SEM, HF_SEMAPHORE, 1), 0, 10 + i, 20, i + 1);
+        lease(i, base(SEM, HF_KIND_SEMAPHORE, 1), 0, 10 + i, 20, i + 1);
     expect(1, 0, 0, 0);
-    lease(4, base(SEM, HF_SEMAPHORE, 3), 0, 30, 40, 10);
-    lease(0, base(SEM, HF_SEMAPHORE, 1), 0, 35, 40, 11);
+    lease(4, base(SEM, HF_KIND_SEMAPHORE, 3), 0, 30, 40, 10);
+    lease(0, base(SEM, HF_KIND_SEMAPHORE, 1), 0, 35, 40, 11);
     expect(2, 0, 0, 0);
 }
 
@@ -225,18 +225,18 @@ static void token_goes_back(void **state)
 static void token_twice(void **state)
 {
     (void)state;
-    lease(0, base(RW, HF_SHARED, 1), 0, 10, 20, 5);
-    lease(1, base(RW, HF_SHARED, 1), 0, 30, 40, 5);
+    lease(0, base(RW, HF_KIND_SHARED, 1), 0, 10, 20, 5);
+    lease(1, base(RW, HF_KIND_SHARED, 1), 0, 30, 40, 5);
     expect(0, 1, 0, 0);
 }
 
 static void token_of_a_writer_below_a_reader(void **state)
 {
     (void)state;
-    lease(0, base(RW, HF_SHARED, 1), 0, 10, 20, 9);
-    lease(1, base(RW, HF_SHARED, 1), 0, 11, 20, 3);
-    lease(2, base(RW, HF_EXCLUSIVE, 1), 0, 30, 40, 5);
-    lease(3, base(RW, HF_SHARED, 1), 0, 50, 60, 4);
+    lease(0, base(RW, HF_KIND_SHARED, 1), 0, 10, 20, 9);
+    lease(1, base(RW, HF_KIND_SHARED, 1), 0, 11, 20, 3);
+    lease(2, base(RW, HF_KIND_EXCLUSIVE, 1), 0, 30, 40, 5);
+    lease(3, base(RW, HF_KIND_SHARED, 1), 0, 50, 60, 4);
     expect(0, 2, 0, 0);
 }
 
@@ -300,13 +300,13 @@ static void with_doubles_asking_counts(void **state)
 static void ties_only_where_nothing_is_excluded(void **state)
 {
     (void)state;
-    lease(0, base(RW, HF_SHARED, 1), 0, 10, 20, 5);
-    lease(1, base(RW, HF_SHARED, 1), 0, 12, 22, 5);
+    lease(0, base(RW, HF_KIND_SHARED, 1), 0, 10, 20, 5);
+    lease(1, base(RW, HF_KIND_SHARED, 1), 0, 12, 22, 5);
     expect(0, 1, 0, 0);
     history->ties = true;
     expect(0, 0, 0, 0);
-    lease(2, base(RW, HF_EXCLUSIVE, 1), 30, 40, 50, 6);
-    lease(3, base(RW, HF_EXCLUSIVE, 1), 52, 60, 70, 6);
+    lease(2, base(RW, HF_KIND_EXCLUSIVE, 1), 30, 40, 50, 6);
+    lease(3, base(RW, HF_KIND_EXCLUSIVE, 1), 52, 60, 70, 6);
     expect(0, 2, 0, 0); /* twice, and it did not grow */
 }
 

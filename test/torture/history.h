@@ -41,7 +41,7 @@ struct event {
         number; /* of the request in its lane, from 1; a lane has several at once if it nests */
     uint32_t look;
     uint32_t permits;
-    uint32_t flags; /* HF_STRICT, HF_BARGE */
+    uint32_t flags; /* HF_FLAG_STRICT, HF_FLAG_BARGE */
     uint8_t kind;   /* enum event_kind */
     uint8_t name;   /* index */
     uint8_t lock;   /* hf_kind */

@@ -235,7 +235,7 @@ static size_t count_taken(hf_store *store, int64_t until_ns)
     size_t taken = 0;
 
     for (unsigned i = 0; i < lock_count; i++) {
-        hf_request request = { .size = sizeof request, .name = locks[i].name };
+        hf_acquire_request request = { .size = sizeof request, .name = locks[i].name };
         hf_lease *lease;
 
         request.wait_ms = 1 + (until_ns - history_now_ns()) / 1000000;
@@ -266,7 +266,7 @@ static void look_for_leases(void)
         hf_status status;
 
         usleep(20000);
-        status = hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &err);
+        status = hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &err);
         if (status == HF_UNSUPPORTED)
             left = count_taken(store, until_ns);
         if (status != HF_OK)
@@ -286,7 +286,7 @@ static void look_for_leases(void)
 static void look_for_remains(void)
 {
     char path[sizeof place + 16];
-    struct lm_header *header;
+    struct lmdb_header *header;
     hf_store *store;
     hf_view *view;
     hf_error err;
@@ -295,7 +295,7 @@ static void look_for_remains(void)
     int fd;
 
     if (hf_open(torture.url, NULL, &store, &err) != HF_OK ||
-        hf_inspect(store, NULL, 0, HF_INSPECT_GLOB, &view, &err) != HF_OK) {
+        hf_store_inspect(store, NULL, 0, HF_INSPECT_FLAG_PATTERN, &view, &err) != HF_OK) {
         printf("at the end: %s\n", err.text);
         bad++;
         return;
@@ -314,11 +314,11 @@ static void look_for_remains(void)
     if (fd >= 0 && fstat(fd, &st) == 0) {
         header = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
         for (uint32_t i = 0; header != MAP_FAILED && i < header->slot_high; i++) {
-            const struct lm_slot *slot =
-                (const struct lm_slot *)(const void *)((const char *)header +
-                                                       (size_t)LM_PAGE * (1 + i));
+            const struct lmdb_slot *slot =
+                (const struct lmdb_slot *)(const void *)((const char *)header +
+                                                         (size_t)LMDB_PAGE * (1 + i));
 
-            if (slot->state == LM_SLOT_LIVE) {
+            if (slot->state == LMDB_SLOT_LIVE) {
                 live++;
                 records += slot->records;
             }
@@ -409,9 +409,9 @@ int main(int argc, char **argv)
     torture.history->ties = ties;
     torture.history->lanes = process_count * torture.threads + 1;
     for (unsigned i = 0; i < lock_count; i++)
-        torture.history->capacities[i] = torture.mutexes              ? 1
-                                         : locks[i].kind == HF_SHARED ? UINT32_MAX
-                                                                      : locks[i].capacity;
+        torture.history->capacities[i] = torture.mutexes                   ? 1
+                                         : locks[i].kind == HF_KIND_SHARED ? UINT32_MAX
+                                                                           : locks[i].capacity;
     printf("seed %llu: %u processes of %u threads, %u s\n", (unsigned long long)torture.seed,
            process_count, torture.threads, seconds);
     fflush(stdout);

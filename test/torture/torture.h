@@ -18,7 +18,7 @@ struct torture {
 /* The locks that are fought for. */
 struct lock {
     const char *name;
-    hf_kind kind; /* HF_SHARED: both kinds of a read-write lock */
+    hf_kind kind; /* HF_KIND_SHARED: both kinds of a read-write lock */
     uint32_t capacity;
     unsigned flags;
     int64_t ttl_ms;

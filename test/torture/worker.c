@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 const struct lock locks[] = {
-    { "mutex", HF_MUTEX, 1, HF_STRICT, 0, false },
-    { "passed on", HF_MUTEX, 1, 0, 0, false },
-    { "read-write", HF_SHARED, 0, HF_STRICT, 0, false },
-    { "semaphore", HF_SEMAPHORE, 3, HF_STRICT, 0, false },
-    { "with a ttl", HF_MUTEX, 1, HF_STRICT, 1000, false },
-    { "barging", HF_MUTEX, 1, HF_STRICT, 0, true },
-    { "barging readers", HF_SHARED, 0, HF_STRICT, 0, true },
-    { "short ttl readers", HF_SHARED, 0, HF_STRICT, 1000, false },
+    { "mutex", HF_KIND_MUTEX, 1, HF_FLAG_STRICT, 0, false },
+    { "passed on", HF_KIND_MUTEX, 1, 0, 0, false },
+    { "read-write", HF_KIND_SHARED, 0, HF_FLAG_STRICT, 0, false },
+    { "semaphore", HF_KIND_SEMAPHORE, 3, HF_FLAG_STRICT, 0, false },
+    { "with a ttl", HF_KIND_MUTEX, 1, HF_FLAG_STRICT, 1000, false },
+    { "barging", HF_KIND_MUTEX, 1, HF_FLAG_STRICT, 0, true },
+    { "barging readers", HF_KIND_SHARED, 0, HF_FLAG_STRICT, 0, true },
+    { "short ttl readers", HF_KIND_SHARED, 0, HF_FLAG_STRICT, 1000, false },
 };
 const unsigned lock_count = sizeof locks / sizeof locks[0];
 
@@ -76,7 +76,7 @@ static void note(struct thread *t, struct event event)
 struct
 try {
     unsigned index;
-    hf_request request;
+    hf_acquire_request request;
     char label[64];
     struct event event;
     hf_lease *lease;
@@ -85,25 +85,25 @@ try {
 static void make_request(struct thread *t, struct try *try, unsigned index, bool may_wait)
 {
     const struct lock *lock = &locks[index];
-    hf_request *r = &try->request;
+    hf_acquire_request *r = &try->request;
     unsigned how = rng_below(&t->rng, 10);
 
-    *r = (hf_request)HF_REQUEST_INIT;
+    *r = (hf_acquire_request)HF_ACQUIRE_REQUEST_INIT;
     r->name = lock->name;
     r->kind = lock->kind;
-    if (lock->kind == HF_SHARED && rng_below(&t->rng, 3) == 0)
-        r->kind = HF_EXCLUSIVE;
-    if (lock->kind == HF_SEMAPHORE) {
+    if (lock->kind == HF_KIND_SHARED && rng_below(&t->rng, 3) == 0)
+        r->kind = HF_KIND_EXCLUSIVE;
+    if (lock->kind == HF_KIND_SEMAPHORE) {
         r->capacity = lock->capacity;
         r->permits = 1 + rng_below(&t->rng, rng_below(&t->rng, 4) == 0 ? 3 : 1);
     }
     r->flags = lock->flags;
     if (lock->barge && rng_below(&t->rng, 2))
-        r->flags |= HF_BARGE;
+        r->flags |= HF_FLAG_BARGE;
     if (t->torture->mutexes) {
-        r->kind = HF_MUTEX;
+        r->kind = HF_KIND_MUTEX;
         r->capacity = r->permits = 0;
-        r->flags &= ~HF_BARGE;
+        r->flags &= ~HF_FLAG_BARGE;
     }
     r->ttl_ms = t->torture->ttl_ms ? t->torture->ttl_ms : lock->ttl_ms;
     r->wait_ms = !may_wait || how == 0 ? 0 : how < 3 ? 1 + rng_below(&t->rng, 30) : HF_FOREVER;
@@ -134,7 +134,7 @@ static bool certain(struct thread *t, struct try *try, enum event_kind kind)
 {
     int64_t at_ns = history_now_ns();
 
-    if (try->event.ttl && hf_remaining_ms(try->lease) <= 0)
+    if (try->event.ttl && hf_lease_remaining_ms(try->lease) <= 0)
         return false;
     try->event.kind = (uint8_t)kind;
     try->event.at_ns = at_ns;
@@ -150,7 +150,7 @@ static bool answered(struct thread *t, struct try *try, hf_status status)
     atomic_store(&lane->doing, 0);
     atomic_fetch_add(&lane->progress, 1);
     if (status == HF_OK) {
-        try->event.token = hf_token(try->lease);
+        try->event.token = hf_lease_token(try->lease);
         if (certain(t, try, EV_GOT))
             return true;
     }
@@ -175,7 +175,7 @@ static bool acquire(struct thread *t, struct try *try)
     hf_cancel *cancel = NULL;
     hf_status status;
 
-    if (rng_below(&t->rng, 8) == 0 && hf_cancel_new(&cancel) == HF_OK) {
+    if (rng_below(&t->rng, 8) == 0 && hf_cancel_open(&cancel) == HF_OK) {
         try->request.cancel = cancel;
         atomic_store(&t->cancel, cancel);
     }
@@ -184,7 +184,7 @@ static bool acquire(struct thread *t, struct try *try)
     if (cancel) {
         while (!atomic_exchange(&t->cancel, NULL))
             usleep(100); /* the canceller has it in hand; it gives it back */
-        hf_cancel_free(cancel);
+        hf_cancel_close(cancel);
     }
     return answered(t, try, status);
 }
@@ -271,11 +271,11 @@ static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void
 static void drive(struct thread *t, const struct waiting *w)
 {
     while (!w->done) {
-        struct pollfd fd = { .fd = hf_fd(t->store), .events = POLLIN };
-        int timeout = hf_timeout_ms(t->store);
+        struct pollfd fd = { .fd = hf_store_fd(t->store), .events = POLLIN };
+        int timeout = hf_store_timeout_ms(t->store);
 
         poll(&fd, 1, timeout < 0 || timeout > 1000 ? 1000 : timeout);
-        hf_process(t->store);
+        hf_store_process(t->store);
     }
 }
 
@@ -365,7 +365,7 @@ static void look_at(const struct torture *torture, uint32_t lane, hf_store *stor
     hf_view *view;
     int64_t at_ns;
 
-    if (hf_inspect(store, locks[index].name, 0, 0, &view, NULL) != HF_OK)
+    if (hf_store_inspect(store, locks[index].name, 0, 0, &view, NULL) != HF_OK)
         return;
     at_ns = history_now_ns();
     for (size_t i = 0; view->count == 1 && i < view->entries[0].waiter_count; i++) {
@@ -397,7 +397,7 @@ int observer_main(const struct torture *torture, uint32_t lane)
     while (!atomic_load(&torture->history->stop)) {
         unsigned index = rng_below(&rng, lock_count);
 
-        if (locks[index].flags & HF_STRICT && !locks[index].barge)
+        if (locks[index].flags & HF_FLAG_STRICT && !locks[index].barge)
             look_at(torture, lane, store, index, ++look);
         usleep(500 + rng_below(&rng, 2000));
         atomic_fetch_add(&torture->history->lane[lane].progress, 1);

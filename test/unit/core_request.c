@@ -15,9 +15,9 @@ static const struct hfi_engine server = { .info = { .caps = ALL_CAPS },
                                           .default_ttl_ms = 30000,
                                           .min_ttl_ms = 2000 };
 
-static struct hfi_want want_of(const struct hfi_engine *engine, const hf_request *request)
+static struct hfi_want want_of(const struct hfi_engine *engine, const hf_acquire_request *request)
 {
-    static hf_request whole;
+    static hf_acquire_request whole;
     struct hfi_want want;
     hf_error err;
 
@@ -26,11 +26,11 @@ static struct hfi_want want_of(const struct hfi_engine *engine, const hf_request
     return want;
 }
 
-static hf_status refused(const struct hfi_engine *engine, const hf_request *request,
+static hf_status refused(const struct hfi_engine *engine, const hf_acquire_request *request,
                          const char *field)
 {
     struct hfi_want want;
-    hf_request whole;
+    hf_acquire_request whole;
     hf_error err = { .text = "" };
     hf_status status = hfi_request_check(engine, true, request, &whole, &want, &err);
 
@@ -41,7 +41,7 @@ static hf_status refused(const struct hfi_engine *engine, const hf_request *requ
 
 static void kinds_are_permits(void **state)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_want want;
 
     (void)state;
@@ -50,16 +50,16 @@ static void kinds_are_permits(void **state)
     assert_int_equal(want.mode, HFI_MODE_MUTEX);
     assert_int_equal(want.capacity, 1);
     assert_int_equal(want.permits, 1);
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     want = want_of(&local, &request);
     assert_int_equal(want.mode, HFI_MODE_RW);
     assert_int_equal(want.permits, 1);
     assert_false(want.pass);
-    request.kind = HF_EXCLUSIVE;
+    request.kind = HF_KIND_EXCLUSIVE;
     want = want_of(&local, &request);
     assert_int_equal(want.permits, want.capacity);
     assert_true(want.pass);
-    request.kind = HF_SEMAPHORE;
+    request.kind = HF_KIND_SEMAPHORE;
     request.capacity = 5;
     want = want_of(&local, &request);
     assert_int_equal(want.permits, 1);
@@ -85,7 +85,7 @@ static void which_ttl(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        hf_request request = HF_REQUEST_INIT;
+        hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
         struct hfi_want want;
 
         request.name = "x";
@@ -94,26 +94,26 @@ static void which_ttl(void **state)
         want = want_of(rows[i].engine, &request);
         assert_int_equal(want.ttl_ms, rows[i].want_ms);
         assert_int_equal(want.renew, rows[i].renew);
-        request.flags = HF_NO_RENEW;
+        request.flags = HF_FLAG_NO_RENEW;
         assert_false(want_of(rows[i].engine, &request).renew);
     }
 }
 
 static void who_may_be_passed_to(void **state)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     (void)state;
     request.name = "x";
     request.ttl_ms = 5000;
     assert_true(want_of(&local, &request).pass);
-    request.flags = HF_BARGE | HF_REENTRANT;
+    request.flags = HF_FLAG_BARGE | HF_FLAG_REENTRANT;
     assert_true(want_of(&local, &request).pass);
-    request.flags = HF_STRICT;
+    request.flags = HF_FLAG_STRICT;
     assert_false(want_of(&local, &request).pass);
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     assert_false(want_of(&local, &request).pass);
-    request.flags = HF_NO_RENEW; /* the next would get what is left */
+    request.flags = HF_FLAG_NO_RENEW; /* the next would get what is left */
     assert_false(want_of(&local, &request).pass);
     request.flags = 0;
     request.max_hold_ms = 10000;
@@ -135,17 +135,17 @@ static void how_often_it_is_passed(void **state)
 static void unsupported_names_the_field(void **state)
 {
     struct hfi_engine bare = local;
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     (void)state;
     bare.info.caps = 0;
     request.name = "x";
-    request.kind = HF_SHARED;
+    request.kind = HF_KIND_SHARED;
     assert_int_equal(refused(&bare, &request, "kind"), HF_UNSUPPORTED);
-    request.kind = HF_MUTEX;
-    request.flags = HF_BARGE;
+    request.kind = HF_KIND_MUTEX;
+    request.flags = HF_FLAG_BARGE;
     assert_int_equal(refused(&bare, &request, "flags"), HF_UNSUPPORTED);
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     assert_int_equal(refused(&bare, &request, "flags"), HF_UNSUPPORTED);
     request.flags = 0;
     request.ttl_ms = 5000;
@@ -157,7 +157,7 @@ static void unsupported_names_the_field(void **state)
     request.lock_delay_ms = 5;
     assert_int_equal(refused(&bare, &request, "lock_delay_ms"), HF_UNSUPPORTED);
     request.lock_delay_ms = 0;
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     assert_int_equal(refused(&local, &request, "ttl_ms"), HF_INVALID);
     request.flags = 0;
     request.ttl_ms = 1999;

@@ -32,7 +32,7 @@ static void validity_counts_from_the_send(void **state)
     assert_int_equal(hfi_valid_until(T0, 30000, 2), T0 + 30000 - 300 - 2);
     assert_int_equal(hfi_valid_until(T0, 1000, 2), T0 + 1000 - 10 - 2);
     assert_int_equal(hfi_valid_until(T0, 1001, 2), T0 + 1001 - 11 - 2); /* drift is rounded up */
-    assert_true(hfi_valid_until(T0, HF_MS_MAX, 2) > T0);
+    assert_true(hfi_valid_until(T0, HF_DURATION_MAX_MS, 2) > T0);
 }
 
 static void no_ttl_never_ends(void **state)
@@ -40,7 +40,7 @@ static void no_ttl_never_ends(void **state)
     struct hfi_term term = term_of(0, 0, true), endless = term;
 
     (void)state;
-    assert_int_equal(hfi_term_next(&term, T0 + HF_MS_MAX).what, HFI_TERM_SLEEP);
+    assert_int_equal(hfi_term_next(&term, T0 + HF_DURATION_MAX_MS).what, HFI_TERM_SLEEP);
     assert_true(hfi_term_next(&term, T0).at_ms == HFI_NEVER);
     assert_true(hfi_term_remaining(&term, T0) == INT64_MAX);
     hfi_term_begin_endless(&endless, T0); /* the short way says the same */
@@ -262,24 +262,31 @@ static void worth_having(void **state)
     assert_false(hfi_term_worth(&term, 0, T0 + 988)); /* never a lease that has ended */
     assert_true(hfi_term_worth(&term, 900, T0 + 88));
     assert_false(hfi_term_worth(&term, 900, T0 + 89));
-    assert_true(hfi_term_worth(&endless, HF_MS_MAX, T0));
+    assert_true(hfi_term_worth(&endless, HF_DURATION_MAX_MS, T0));
 }
 
 /* What a server says may be any number: nothing overflows (UBSan looks), and nothing lasts longer than ten years. */
 static void extreme_ttls(void **state)
 {
-    static const int64_t told[] = {
-        INT64_MIN,     INT64_MIN + 1, -1,       0, 1, HF_MS_MAX - 1, HF_MS_MAX, HF_MS_MAX + 1,
-        INT64_MAX / 2, INT64_MAX - 1, INT64_MAX
-    };
+    static const int64_t told[] = { INT64_MIN,
+                                    INT64_MIN + 1,
+                                    -1,
+                                    0,
+                                    1,
+                                    HF_DURATION_MAX_MS - 1,
+                                    HF_DURATION_MAX_MS,
+                                    HF_DURATION_MAX_MS + 1,
+                                    INT64_MAX / 2,
+                                    INT64_MAX - 1,
+                                    INT64_MAX };
 
     (void)state;
     for (size_t i = 0; i < COUNT(told); i++) {
         int64_t until_ms = hfi_valid_until(1000000, told[i], 100);
 
         assert_true(until_ms >= 1000000 - 100);
-        assert_true(until_ms <= 1000000 + HF_MS_MAX);
-        assert_true(hfi_told_ms(told[i]) >= 0 && hfi_told_ms(told[i]) <= HF_MS_MAX);
+        assert_true(until_ms <= 1000000 + HF_DURATION_MAX_MS);
+        assert_true(hfi_told_ms(told[i]) >= 0 && hfi_told_ms(told[i]) <= HF_DURATION_MAX_MS);
     }
 }
 

@@ -40,7 +40,7 @@ static int64_t below(struct world *world, int64_t end)
     return (int64_t)(unit_random(&world->random) % (uint64_t)end);
 }
 
-static struct world *world_new(hf_algorithm algorithm, int64_t rate, int64_t period_us,
+static struct world *world_new(hf_limit_algorithm algorithm, int64_t rate, int64_t period_us,
                                int64_t burst, uint64_t seed)
 {
     struct world *world = calloc(1, sizeof *world);
@@ -160,9 +160,9 @@ static bool bucket_holds(const struct world *world)
 
 static bool holds(const struct world *world)
 {
-    if (world->rule.algorithm == HF_LIMIT_FIXED)
+    if (world->rule.algorithm == HF_LIMIT_ALGORITHM_FIXED)
         return fixed_holds(world);
-    if (world->rule.algorithm == HF_LIMIT_SLIDING)
+    if (world->rule.algorithm == HF_LIMIT_ALGORITHM_SLIDING)
         return sliding_holds(world, world->rule.rate);
     return bucket_holds(world);
 }
@@ -221,10 +221,11 @@ static struct world *random_world(uint64_t seed)
 {
     static const int64_t periods[] = { 1000, 1001, 60000, 1000000, 60000000 };
     uint64_t random = seed * 7919 + 13;
-    hf_algorithm algorithm = (hf_algorithm)(seed % 3);
+    hf_limit_algorithm algorithm = (hf_limit_algorithm)(seed % 3);
     int64_t rate = 1 + (int64_t)(unit_random(&random) % 12);
     int64_t period = periods[unit_random(&random) % COUNT(periods)];
-    int64_t burst = algorithm == HF_LIMIT_BUCKET ? 1 + (int64_t)(unit_random(&random) % 15) : 0;
+    int64_t burst =
+        algorithm == HF_LIMIT_ALGORITHM_BUCKET ? 1 + (int64_t)(unit_random(&random) % 15) : 0;
 
     return world_new(algorithm, rate, period, burst, seed);
 }
@@ -272,7 +273,7 @@ static void same_as_the_model(void **state)
             struct hfi_limit_answer answer, before;
 
             pass(world);
-            if (world->rule.algorithm == HF_LIMIT_BUCKET) {
+            if (world->rule.algorithm == HF_LIMIT_ALGORITHM_BUCKET) {
                 exact = first_exact(world, permits);
                 at = (exact + world->rule.rate - 1) / world->rule.rate;
             } else {
@@ -371,7 +372,7 @@ static void given_back(void **state)
             }
             /* Windows are those of the state: one may have been opened by who gave up. */
             if (i % 8 == 7)
-                assert_true(world->rule.algorithm == HF_LIMIT_FIXED
+                assert_true(world->rule.algorithm == HF_LIMIT_ALGORITHM_FIXED
                                 ? sliding_holds(world, 2 * world->rule.rate)
                                 : holds(world));
         }
@@ -406,7 +407,7 @@ static void the_last_one_undone(void **state)
 /* A reservation that nobody wants any more does not keep others out of what is left. */
 static void a_window_that_was_not_wanted(void **state)
 {
-    struct world *world = world_new(HF_LIMIT_FIXED, 10, 1000000, 0, 1);
+    struct world *world = world_new(HF_LIMIT_ALGORITHM_FIXED, 10, 1000000, 0, 1);
     struct grant grant = { .permits = 2 };
 
     (void)state;
@@ -419,7 +420,7 @@ static void a_window_that_was_not_wanted(void **state)
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);
     world_free(world);
 
-    world = world_new(HF_LIMIT_SLIDING, 2, 1000000, 0, 1);
+    world = world_new(HF_LIMIT_ALGORITHM_SLIDING, 2, 1000000, 0, 1);
     take(world, 1, 0);
     grant.at = take(world, 2, HFI_LIMIT_WAIT_MAX_US).at_us;
     assert_int_equal(take(world, 1, 0).said, HFI_LIMIT_REFUSED);
@@ -452,7 +453,7 @@ static void clock_set_back(void **state)
                 note(world, world->now + answer.wait_us, permits);
         }
         /* In true time a held window is longer than a period, so two may show in one. */
-        assert_true(world->rule.algorithm == HF_LIMIT_FIXED
+        assert_true(world->rule.algorithm == HF_LIMIT_ALGORITHM_FIXED
                         ? sliding_holds(world, 2 * world->rule.rate)
                         : holds(world));
         world_free(world);
@@ -492,14 +493,14 @@ static void never_blocked_for_ever(void **state)
 
 static void another_rule(void **state)
 {
-    struct world *world = world_new(HF_LIMIT_FIXED, 3, 1000000, 0, 1);
+    struct world *world = world_new(HF_LIMIT_ALGORITHM_FIXED, 3, 1000000, 0, 1);
     struct hfi_limit_rule rules[4];
 
     (void)state;
-    hfi_limit_rule(HF_LIMIT_FIXED, 4, 1000000, 0, &rules[0]);
-    hfi_limit_rule(HF_LIMIT_FIXED, 3, 1001000, 0, &rules[1]);
-    hfi_limit_rule(HF_LIMIT_SLIDING, 3, 1000000, 0, &rules[2]);
-    hfi_limit_rule(HF_LIMIT_BUCKET, 3, 1000000, 7, &rules[3]);
+    hfi_limit_rule(HF_LIMIT_ALGORITHM_FIXED, 4, 1000000, 0, &rules[0]);
+    hfi_limit_rule(HF_LIMIT_ALGORITHM_FIXED, 3, 1001000, 0, &rules[1]);
+    hfi_limit_rule(HF_LIMIT_ALGORITHM_SLIDING, 3, 1000000, 0, &rules[2]);
+    hfi_limit_rule(HF_LIMIT_ALGORITHM_BUCKET, 3, 1000000, 7, &rules[3]);
     for (size_t i = 0; i < COUNT(rules); i++) {
         struct hfi_limit_rule was = world->rule;
 
@@ -531,33 +532,34 @@ static void bad_rules_are_named(void **state)
         const char *field;
     } bad[] = {
         { 3, 1, 1000, 0, "algorithm" },
-        { HF_LIMIT_FIXED, 0, 1000, 0, "rate" },
-        { HF_LIMIT_FIXED, INT64_C(1000000001), 1000, 0, "rate" },
-        { HF_LIMIT_FIXED, 1, 999, 0, "per_ms" },
-        { HF_LIMIT_FIXED, 1, HF_MS_MAX * 1000 + 1000, 0, "per_ms" },
-        { HF_LIMIT_FIXED, 1, 1000, 1, "burst" },
-        { HF_LIMIT_SLIDING, 1, 1000, 1, "burst" },
-        { HF_LIMIT_SLIDING, HF_LIMIT_SLIDING_MAX + 1, 1000, 0, "rate" },
-        { HF_LIMIT_BUCKET, 1, HF_MS_MAX * 1000, 1000000000, "burst" },
+        { HF_LIMIT_ALGORITHM_FIXED, 0, 1000, 0, "rate" },
+        { HF_LIMIT_ALGORITHM_FIXED, INT64_C(1000000001), 1000, 0, "rate" },
+        { HF_LIMIT_ALGORITHM_FIXED, 1, 999, 0, "per_ms" },
+        { HF_LIMIT_ALGORITHM_FIXED, 1, HF_DURATION_MAX_MS * 1000 + 1000, 0, "per_ms" },
+        { HF_LIMIT_ALGORITHM_FIXED, 1, 1000, 1, "burst" },
+        { HF_LIMIT_ALGORITHM_SLIDING, 1, 1000, 1, "burst" },
+        { HF_LIMIT_ALGORITHM_SLIDING, HF_LIMIT_SLIDING_MAX + 1, 1000, 0, "rate" },
+        { HF_LIMIT_ALGORITHM_BUCKET, 1, HF_DURATION_MAX_MS * 1000, 1000000000, "burst" },
     };
     struct hfi_limit_rule rule;
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        const char *wrong = hfi_limit_rule((hf_algorithm)bad[i].algorithm, bad[i].rate,
+        const char *wrong = hfi_limit_rule((hf_limit_algorithm)bad[i].algorithm, bad[i].rate,
                                            bad[i].period_us, bad[i].burst, &rule);
 
         assert_non_null(wrong);
         assert_memory_equal(wrong, bad[i].field, strlen(bad[i].field));
     }
-    assert_null(hfi_limit_rule(HF_LIMIT_BUCKET, 1000000, INT64_C(86400000000), 0, &rule));
+    assert_null(hfi_limit_rule(HF_LIMIT_ALGORITHM_BUCKET, 1000000, INT64_C(86400000000), 0, &rule));
     assert_int_equal(rule.burst, 1000000);
 }
 
 /* Large numbers: years of reservations, and a full log. */
 static void to_the_bounds(void **state)
 {
-    struct world *world = world_new(HF_LIMIT_SLIDING, HF_LIMIT_SLIDING_MAX, 60000000, 0, 1);
+    struct world *world =
+        world_new(HF_LIMIT_ALGORITHM_SLIDING, HF_LIMIT_SLIDING_MAX, 60000000, 0, 1);
     struct hfi_limit_answer answer;
 
     (void)state;
@@ -569,7 +571,7 @@ static void to_the_bounds(void **state)
     assert_int_equal(answer.at_us, T0 + 100 + 60000000); /* a period after the hundredth */
     world_free(world);
 
-    world = world_new(HF_LIMIT_BUCKET, 999999937, 1000, HF_CAPACITY_MAX, 1);
+    world = world_new(HF_LIMIT_ALGORITHM_BUCKET, 999999937, 1000, HF_CAPACITY_MAX, 1);
     do
         answer = take(world, HF_CAPACITY_MAX, hfi_limit_wait_max(&world->rule));
     while (answer.said == HFI_LIMIT_GRANTED);

@@ -20,19 +20,19 @@ static struct hfi_name name_of(const void *bytes, size_t len)
     return name;
 }
 
-static struct hfi_mc_key key_of(const void *bytes, size_t len)
+static struct memcached_key key_of(const void *bytes, size_t len)
 {
     struct hfi_name name = name_of(bytes, len);
-    struct hfi_mc_key key;
+    struct memcached_key key;
 
-    hfi_mc_key("hf:", 'l', &name, &key);
+    memcached_key("hf:", 'l', &name, &key);
     return key;
 }
 
 static void keys(void **state)
 {
-    char name[HF_NAME_MAX], prefix[HFI_MC_PREFIX_MAX + 1];
-    struct hfi_mc_key key = key_of("job", 3);
+    char name[HF_NAME_MAX], prefix[MEMCACHED_PREFIX_MAX + 1];
+    struct memcached_key key = key_of("job", 3);
     struct hfi_name longest;
 
     (void)state;
@@ -49,37 +49,37 @@ static void keys(void **state)
         key = key_of(&one, 1);
         assert_int_equal(key.text[3], fits ? 'l' : 'L');
         for (unsigned i = 0; i < key.len; i++)
-            assert_true(hfi_mc_key_byte((unsigned char)key.text[i]));
+            assert_true(memcached_key_byte((unsigned char)key.text[i]));
     }
-    memset(prefix, 'p', HFI_MC_PREFIX_MAX);
-    prefix[HFI_MC_PREFIX_MAX] = 0;
+    memset(prefix, 'p', MEMCACHED_PREFIX_MAX);
+    prefix[MEMCACHED_PREFIX_MAX] = 0;
     longest = name_of(name, sizeof name);
-    hfi_mc_key(prefix, 'c', &longest, &key);
-    assert_true(key.len == HFI_MC_PREFIX_MAX + 2 + 32 && key.text[HFI_MC_PREFIX_MAX] == 'C');
+    memcached_key(prefix, 'c', &longest, &key);
+    assert_true(key.len == MEMCACHED_PREFIX_MAX + 2 + 32 && key.text[MEMCACHED_PREFIX_MAX] == 'C');
 }
 
 static void records(void **state)
 {
     unsigned char name[HF_NAME_MAX];
-    char label[HF_LABEL_MAX], text[HFI_MC_RECORD_MAX], *copy;
-    struct hfi_mc_record record = { .detached = true,
-                                    .ttl_ms = HF_MS_MAX,
-                                    .since_ms = INT64_MAX,
-                                    .name = name,
-                                    .name_len = HF_NAME_MAX,
-                                    .label = label,
-                                    .label_len = HF_LABEL_MAX },
-                         back;
+    char label[HF_LABEL_MAX], text[MEMCACHED_RECORD_MAX], *copy;
+    struct memcached_record record = { .detached = true,
+                                       .ttl_ms = HF_DURATION_MAX_MS,
+                                       .since_ms = INT64_MAX,
+                                       .name = name,
+                                       .name_len = HF_NAME_MAX,
+                                       .label = label,
+                                       .label_len = HF_LABEL_MAX },
+                            back;
     size_t len;
 
     (void)state;
     memset(name, '\n', sizeof name);
     memset(label, ' ', sizeof label);
     memset(record.owner, 0xab, sizeof record.owner);
-    len = hfi_mc_record_write(&record, text);
+    len = memcached_record_write(&record, text);
     assert_true(len <= sizeof text);
-    assert_true(hfi_mc_record_read(text, len, &back));
-    assert_true(back.detached && back.ttl_ms == HF_MS_MAX && back.since_ms == INT64_MAX);
+    assert_true(memcached_record_read(text, len, &back));
+    assert_true(back.detached && back.ttl_ms == HF_DURATION_MAX_MS && back.since_ms == INT64_MAX);
     assert_true(back.name_len == HF_NAME_MAX && back.label_len == HF_LABEL_MAX);
     assert_memory_equal(back.name, name, sizeof name);
     assert_memory_equal(back.owner, record.owner, HFI_OWNER_LEN);
@@ -87,41 +87,43 @@ static void records(void **state)
         copy = malloc(i ? i : 1);
         assert_non_null(copy);
         memcpy(copy, text, i);
-        assert_false(hfi_mc_record_read(copy, i, &back));
+        assert_false(memcached_record_read(copy, i, &back));
         free(copy);
     }
     text[len] = 'x';
-    assert_false(hfi_mc_record_read(text, len + 1, &back));
+    assert_false(memcached_record_read(text, len + 1, &back));
 }
 
 static void cells(void **state)
 {
-    struct hfi_mc_cell cell = { .version = 7, .name = (const unsigned char *)"n", .name_len = 1 },
-                       back;
-    char text[HFI_MC_HEAD_MAX + HF_NAME_MAX + 8];
-    size_t len = hfi_mc_cell_head(&cell, text);
+    struct memcached_cell cell = { .version = 7,
+                                   .name = (const unsigned char *)"n",
+                                   .name_len = 1 },
+                          back;
+    char text[MEMCACHED_HEAD_MAX + HF_NAME_MAX + 8];
+    size_t len = memcached_cell_head(&cell, text);
 
     (void)state;
     memcpy(text + len, "bytes", 5);
-    assert_true(hfi_mc_cell_read(text, len + 5, &back));
+    assert_true(memcached_cell_read(text, len + 5, &back));
     assert_true(back.version == 7 && back.len == 5 && back.name_len == 1);
     assert_memory_equal(back.bytes, "bytes", 5);
-    assert_true(hfi_mc_cell_read(text, len, &back) && back.len == 0);
-    assert_false(hfi_mc_cell_read(text, len - 1, &back));
-    assert_false(hfi_mc_cell_read("holdfastc1 0 1\nn", 16, &back));
-    assert_false(hfi_mc_record_read(text, len, &(struct hfi_mc_record){ 0 }));
+    assert_true(memcached_cell_read(text, len, &back) && back.len == 0);
+    assert_false(memcached_cell_read(text, len - 1, &back));
+    assert_false(memcached_cell_read("holdfastc1 0 1\nn", 16, &back));
+    assert_false(memcached_record_read(text, len, &(struct memcached_record){ 0 }));
 }
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
-static hf_status conf_of(const char *text, struct hfi_mc_conf **ret_conf, hf_error *err)
+static hf_status conf_of(const char *text, struct memcached_conf **ret_conf, hf_error *err)
 {
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_mc_conf_parse(&url, ret_conf, err);
+    status = memcached_conf_parse(&url, ret_conf, err);
     hfi_url_done(&url);
     return status;
 }
@@ -142,7 +144,7 @@ static void good_urls(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct hfi_mc_conf *conf = NULL;
+        struct memcached_conf *conf = NULL;
         hf_error err;
 
         if (conf_of(cases[i].url, &conf, &err) != HF_OK)
@@ -154,7 +156,7 @@ static void good_urls(void **state)
         else
             assert_string_equal(conf->path, cases[i].path);
         assert_string_equal(conf->prefix, "hf:");
-        hfi_mc_conf_free(conf);
+        memcached_conf_free(conf);
     }
 }
 
@@ -192,7 +194,7 @@ static void bad_urls(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct hfi_mc_conf *conf = NULL;
+        struct memcached_conf *conf = NULL;
         hf_error err = { .text = "" };
         hf_status status = conf_of(cases[i].url, &conf, &err);
 
@@ -205,14 +207,14 @@ static void bad_urls(void **state)
 static void long_prefix(void **state)
 {
     char url[300] = "memcached://h?prefix=";
-    struct hfi_mc_conf *conf = NULL;
+    struct memcached_conf *conf = NULL;
     size_t len = strlen(url);
 
     (void)state;
-    memset(url + len, 'p', HFI_MC_PREFIX_MAX);
+    memset(url + len, 'p', MEMCACHED_PREFIX_MAX);
     assert_int_equal(conf_of(url, &conf, NULL), HF_OK);
-    hfi_mc_conf_free(conf);
-    url[len + HFI_MC_PREFIX_MAX] = 'p';
+    memcached_conf_free(conf);
+    url[len + MEMCACHED_PREFIX_MAX] = 'p';
     assert_int_equal(conf_of(url, &conf, NULL), HF_CONFIG);
 }
 

@@ -68,8 +68,8 @@ static void has_a_bound(void **state)
     char who[16];
 
     (void)state;
-    new_latch(HF_PARTIES_MAX);
-    for (int i = 0; i < HF_PARTIES_MAX; i++) {
+    new_latch(HF_PARTICIPANTS_MAX);
+    for (int i = 0; i < HF_PARTICIPANTS_MAX; i++) {
         snprintf(who, sizeof who, "%d", i);
         assert_int_equal(hfi_latch_join(&latch, who, 1, &changed), HF_OK);
     }
@@ -121,15 +121,15 @@ static uint64_t generation;
 /* As many as may take part, with names as long as may be, fit into a cell. */
 static void the_largest_fits(void **state)
 {
-    char who[HF_PARTY_MAX + 1];
+    char who[HF_PARTICIPANT_MAX + 1];
     struct hfi_buffer bytes = { 0 };
 
     (void)state;
-    hfi_barrier_new(&barrier, HF_PARTIES_MAX, true);
-    for (int i = 0; i < HF_PARTIES_MAX; i++) {
-        snprintf(who, sizeof who, "%0*d", HF_PARTY_MAX, i);
+    hfi_barrier_new(&barrier, HF_PARTICIPANTS_MAX, true);
+    for (int i = 0; i < HF_PARTICIPANTS_MAX; i++) {
+        snprintf(who, sizeof who, "%0*d", HF_PARTICIPANT_MAX, i);
         assert_int_equal(
-            hfi_barrier_arrive(&barrier, HF_PARTIES_MAX, true, who, 1, &generation, &changed),
+            hfi_barrier_arrive(&barrier, HF_PARTICIPANTS_MAX, true, who, 1, &generation, &changed),
             HF_OK);
     }
     assert_int_equal(barrier.phase, HFI_OPEN);

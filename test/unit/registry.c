@@ -40,7 +40,7 @@ static void listed_engines_are_there(void **state)
     size_t count = 0;
 
     (void)state;
-    while (hf_engine_at(count, &info) == HF_OK) {
+    while (hf_engine_get(count, &info) == HF_OK) {
         const struct hfi_engine *engine = NULL;
         char scheme[32] = "";
 
@@ -52,8 +52,8 @@ static void listed_engines_are_there(void **state)
         assert_string_equal(engine->info.name, info.name);
         count++;
     }
-    assert_int_equal(hf_engine_at(count + 1, &info), HF_NOT_FOUND);
-    assert_int_equal(hf_engine_at(SIZE_MAX, &info), HF_NOT_FOUND);
+    assert_int_equal(hf_engine_get(count + 1, &info), HF_NOT_FOUND);
+    assert_int_equal(hf_engine_get(SIZE_MAX, &info), HF_NOT_FOUND);
 }
 
 static void added_engines_win(void **state)
@@ -78,12 +78,12 @@ static void added_engines_win(void **state)
     assert_int_equal(hfi_registry_find("one", &engine, NULL), HF_OK);
     assert_ptr_equal(engine, &first);
 
-    assert_int_equal(hf_engine_at(0, &info), HF_OK);
+    assert_int_equal(hf_engine_get(0, &info), HF_OK);
     assert_string_equal(info.name, "first");
-    assert_int_equal(hf_engine_at(1, &info), HF_OK);
+    assert_int_equal(hf_engine_get(1, &info), HF_OK);
     assert_string_equal(info.name, "second");
     assert_true(info.available);
-    if (hf_engine_at(2, &info) == HF_OK)
+    if (hf_engine_get(2, &info) == HF_OK)
         assert_string_not_equal(info.name, "second");
 }
 

@@ -26,9 +26,9 @@ static void good_durations(void **state)
         { "1h", 3600000 },
         { "3d", 259200000 },
         { "007s", 7000 },
-        { "3650d", HF_MS_MAX },
-        { "315360000000ms", HF_MS_MAX },
-        { "87600h", HF_MS_MAX },
+        { "3650d", HF_DURATION_MAX_MS },
+        { "315360000000ms", HF_DURATION_MAX_MS },
+        { "87600h", HF_DURATION_MAX_MS },
         { "0000000000000000000000000000001s", 1000 },
     };
 

@@ -21,19 +21,19 @@ static void names_come_back(void **state)
     for (unsigned byte = 0; byte < 256; byte++)
         for (uint32_t len = 1; len < 4; len++) {
             memset(name, (int)byte, len);
-            hfi_zk_escape(name, len, text);
+            zk_escape(name, len, text);
             assert_null(strchr(text, '/'));
             assert_true(text[0] != '.');
             for (const char *c = text; *c; c++)
                 assert_true(*c > ' ' && *c < 127);
-            assert_int_equal(hfi_zk_unescape(text, back), len);
+            assert_int_equal(zk_unescape(text, back), len);
             assert_memory_equal(back, name, len);
         }
     memset(name, 0xff, sizeof name);
-    hfi_zk_escape(name, sizeof name, text);
+    zk_escape(name, sizeof name, text);
     assert_int_equal(strlen(text), ZK_NAME_MAX);
-    assert_int_equal(hfi_zk_unescape(text, back), HF_NAME_MAX);
-    hfi_zk_escape((const unsigned char *)"..", 2, text);
+    assert_int_equal(zk_unescape(text, back), HF_NAME_MAX);
+    zk_escape((const unsigned char *)"..", 2, text);
     assert_string_equal(text, "%2E.");
 }
 
@@ -47,10 +47,10 @@ static void foreign_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
-        assert_int_equal(hfi_zk_unescape(bad[i], name), 0);
+        assert_int_equal(zk_unescape(bad[i], name), 0);
     memset(text, 'a', sizeof text);
     text[HF_NAME_MAX + 1] = 0;
-    assert_int_equal(hfi_zk_unescape(text, name), 0);
+    assert_int_equal(zk_unescape(text, name), 0);
 }
 
 static void nodes(void **state)
@@ -73,12 +73,12 @@ static void nodes(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
-        assert_false(hfi_zk_node_parse(bad[i], &member));
+        assert_false(zk_node_parse(bad[i], &member));
     memset(claim.owner, 0xa5, sizeof claim.owner);
-    hfi_zk_node_prefix(&claim, text);
+    zk_node_prefix(&claim, text);
     assert_int_equal(strlen(text), ZK_PREFIX_LEN);
     strcat(text, "-2147483648");
-    assert_true(hfi_zk_node_parse(text, &member));
+    assert_true(zk_node_parse(text, &member));
     assert_int_equal(member.mode, HFI_MODE_SEMAPHORE);
     assert_int_equal(member.capacity, claim.capacity);
     assert_int_equal(member.permits, 7);
@@ -117,7 +117,7 @@ static struct zk_place at(const char *const *queue, size_t count, int who, int32
 
     for (size_t i = 0; i < count; i++) /* the server lists them in any order */
         members[count - 1 - i] = member(queue[i], (int)i, (int32_t)((uint32_t)first + (uint32_t)i));
-    return hfi_zk_place(members, count, owner);
+    return zk_place(members, count, owner);
 }
 
 #define QUEUE(...) \
@@ -193,10 +193,10 @@ static void too_far_apart(void **state)
     size_t holders;
 
     (void)state;
-    assert_int_equal(hfi_zk_place(members, 2, owner).answer, ZK_UNORDERED);
-    assert_false(hfi_zk_sort(members, 2, &holders));
+    assert_int_equal(zk_place(members, 2, owner).answer, ZK_UNORDERED);
+    assert_false(zk_sort(members, 2, &holders));
     members[1].sequence--;
-    assert_int_equal(hfi_zk_place(members, 2, owner).answer, ZK_HOLDS);
+    assert_int_equal(zk_place(members, 2, owner).answer, ZK_HOLDS);
 }
 
 /* Any two who hold fit beside each other, whatever the queue; and who goes only lets others in. */
@@ -234,28 +234,28 @@ static void trust_lags(void **state)
     struct zk_trust trust;
 
     (void)state;
-    hfi_zk_trust_begin(&trust, 1000, 8000);
-    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
-    hfi_zk_trust_confirm(&trust, 2000); /* nothing is before it: it says nothing new */
-    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
-    hfi_zk_trust_confirm(&trust, 3999); /* less than a quarter of the timeout later */
-    assert_int_equal(hfi_zk_trust_until(&trust), 9000);
-    hfi_zk_trust_confirm(&trust, 4000);
-    assert_int_equal(hfi_zk_trust_until(&trust), 10000);
-    hfi_zk_trust_confirm(&trust, 1500); /* late, and out of order: nothing goes back */
-    assert_int_equal(hfi_zk_trust_until(&trust), 10000);
+    zk_trust_begin(&trust, 1000, 8000);
+    assert_int_equal(zk_trust_until(&trust), 9000);
+    zk_trust_confirm(&trust, 2000); /* nothing is before it: it says nothing new */
+    assert_int_equal(zk_trust_until(&trust), 9000);
+    zk_trust_confirm(&trust, 3999); /* less than a quarter of the timeout later */
+    assert_int_equal(zk_trust_until(&trust), 9000);
+    zk_trust_confirm(&trust, 4000);
+    assert_int_equal(zk_trust_until(&trust), 10000);
+    zk_trust_confirm(&trust, 1500); /* late, and out of order: nothing goes back */
+    assert_int_equal(zk_trust_until(&trust), 10000);
     for (int64_t sent_ms = 4100; sent_ms < 100000; sent_ms += 100) {
-        hfi_zk_trust_confirm(&trust, sent_ms);
-        assert_true(hfi_zk_trust_until(&trust) <= sent_ms - 2000 + 8000);
+        zk_trust_confirm(&trust, sent_ms);
+        assert_true(zk_trust_until(&trust) <= sent_ms - 2000 + 8000);
         if (sent_ms > 7000) /* by then there is something to count from every now and then */
-            assert_true(hfi_zk_trust_until(&trust) >= sent_ms - 2600 + 8000);
+            assert_true(zk_trust_until(&trust) >= sent_ms - 2600 + 8000);
     }
-    hfi_zk_trust_begin(&trust, 200000,
-                       8000); /* connected to another server: what was, is not counted */
-    hfi_zk_trust_confirm(&trust, 200001);
-    assert_int_equal(hfi_zk_trust_until(&trust), 208000);
-    assert_int_equal(hfi_zk_trust_left(&trust, 200000), 8000);
-    assert_int_equal(hfi_zk_trust_left(&trust, 201000), 6990);
+    zk_trust_begin(&trust, 200000,
+                   8000); /* connected to another server: what was, is not counted */
+    zk_trust_confirm(&trust, 200001);
+    assert_int_equal(zk_trust_until(&trust), 208000);
+    assert_int_equal(zk_trust_left(&trust, 200000), 8000);
+    assert_int_equal(zk_trust_left(&trust, 201000), 6990);
 }
 
 /* ---- URLs -------------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ static hf_status parse(const char *text, struct zk_conf **ret_conf, hf_error *er
 
     if (status != HF_OK)
         return status;
-    status = hfi_zk_conf_parse(&url, ret_conf, err);
+    status = zk_conf_parse(&url, ret_conf, err);
     hfi_url_done(&url);
     return status;
 }
@@ -282,16 +282,16 @@ static void good_urls(void **state)
     assert_string_equal(conf->location, "zk://a:2181,b:2182,[::1]:7/x/y");
     assert_int_equal(conf->timeout_ms, 4000);
     assert_int_equal(conf->acl, ZK_ACL_OPEN);
-    hfi_zk_conf_free(conf);
+    zk_conf_free(conf);
     assert_int_equal(parse("zk://u:p%40%2F@h", &conf, NULL), HF_OK);
     assert_string_equal(conf->auth, "u:p@/");
     assert_string_equal(conf->root, "/holdfast");
     assert_int_equal(conf->acl, ZK_ACL_CREATOR);
     assert_null(strstr(conf->location, "p@"));
-    hfi_zk_conf_free(conf);
+    zk_conf_free(conf);
     assert_int_equal(parse("zk://u:p@h/?acl=read", &conf, NULL), HF_OK);
     assert_int_equal(conf->acl, ZK_ACL_READ);
-    hfi_zk_conf_free(conf);
+    zk_conf_free(conf);
 }
 
 static void bad_urls(void **state)
@@ -332,7 +332,7 @@ static void bad_urls(void **state)
         assert_null(conf);
     }
     assert_int_equal(parse("zk://h/zookeepers", &conf, NULL), HF_OK);
-    hfi_zk_conf_free(conf);
+    zk_conf_free(conf);
 }
 
 int main(void)

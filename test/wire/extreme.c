@@ -78,7 +78,7 @@ static void each_number(scenario_fn *scenario)
     scenario(store, 0);
     count = order("told %u %s\n", 0, "-");
     CHECK(count > 0);
-    (void)hf_close(store, HF_CLOSE_RELEASE);
+    (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);
     for (unsigned which = 1; which <= count; which++)
         for (size_t i = 0; i < (strcmp(kind, "redis") == 0 ? 2 : 1);
              i++) { /* etcd takes its time */
@@ -86,7 +86,7 @@ static void each_number(scenario_fn *scenario)
             (void)order("spoil %u %s\n", which, numbers[i]);
             scenario(store, 2 * which + (unsigned)i);
             (void)order("spoil %u %s\n", 0, "0");
-            (void)hf_close(store, HF_CLOSE_RELEASE);
+            (void)hf_close(store, HF_CLOSE_FLAG_RELEASE);
         }
 }
 
@@ -96,7 +96,7 @@ static void check_lease(hf_lease *lease)
 
     CHECK(hf_lease_get(lease, &info) == HF_OK);
     CHECK(info.token < UINT64_C(1) << 53);
-    CHECK(info.remaining_ms <= HF_MS_MAX || info.remaining_ms == INT64_MAX);
+    CHECK(info.remaining_ms <= HF_DURATION_MAX_MS || info.remaining_ms == INT64_MAX);
 }
 
 /* ---- cases -------------------------------------------------------------------------------------------- */
@@ -104,7 +104,7 @@ static void check_lease(hf_lease *lease)
 /* Acquired, renewed, looked at, released; each time another name. */
 static void use(hf_store *store, unsigned which)
 {
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
     hf_view *view = NULL;
     char name[32];
@@ -117,11 +117,11 @@ static void use(hf_store *store, unsigned which)
     check_lease(lease);
     (void)hf_renew(lease, 0, &contract_error);
     check_lease(lease);
-    if (hf_inspect(store, name, 0, 0, &view, &contract_error) == HF_OK) {
+    if (hf_store_inspect(store, name, 0, 0, &view, &contract_error) == HF_OK) {
         for (size_t i = 0; i < view->count; i++)
             for (size_t h = 0; h < view->entries[i].holder_count; h++) {
-                CHECK(view->entries[i].holders[h].ttl_ms <= HF_MS_MAX);
-                CHECK(view->entries[i].holders[h].age_ms <= HF_MS_MAX);
+                CHECK(view->entries[i].holders[h].ttl_ms <= HF_DURATION_MAX_MS);
+                CHECK(view->entries[i].holders[h].age_ms <= HF_DURATION_MAX_MS);
             }
         hf_view_free(view);
     }
@@ -138,19 +138,19 @@ static void using(void **state)
 static void adopt(hf_store *store, unsigned which)
 {
     hf_store *other = open_at(sane_url);
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL;
-    char handle[HF_HANDLE_MAX], name[32];
+    char handle[HF_LEASE_TEXT_MAX], name[32];
 
     snprintf(name, sizeof name, "adopt-%u", which);
     request.name = name;
     request.ttl_ms = 20000;
-    request.flags = HF_DETACHED;
+    request.flags = HF_FLAG_DETACHED;
     EXPECT(HF_OK, hf_acquire(other, &request, &lease, &contract_error));
-    EXPECT(HF_OK, hf_lease_handle(lease, handle));
+    EXPECT(HF_OK, hf_lease_export(lease, handle));
     EXPECT(HF_OK, hf_close(other, 0));
     lease = NULL;
-    if (hf_adopt(store, name, 0, handle, 0, 0, &lease, &contract_error) == HF_OK) {
+    if (hf_lease_adopt(store, name, 0, handle, 0, 0, &lease, &contract_error) == HF_OK) {
         check_lease(lease);
         (void)hf_release(lease, &contract_error);
     }
@@ -168,9 +168,9 @@ static void cells(hf_store *store, unsigned which)
     int64_t value;
 
     (void)which;
-    (void)hf_cell_put(store, "cell", 0, "value", 5, 20000, NULL, &contract_error);
+    (void)hf_cell_set(store, "cell", 0, "value", 5, 20000, NULL, &contract_error);
     if (hf_cell_get(store, "cell", 0, &cell, &contract_error) == HF_OK) {
-        CHECK(cell.ttl_ms <= HF_MS_MAX);
+        CHECK(cell.ttl_ms <= HF_DURATION_MAX_MS);
         hf_cell_free(&cell);
     }
     (void)hf_counter_add(store, "count", 0, 1, &value, &contract_error);
@@ -186,7 +186,7 @@ static void cells_and_counters(void **state)
 static void wait_for_it(hf_store *store, unsigned which)
 {
     hf_store *other = open_at(sane_url);
-    hf_request request = HF_REQUEST_INIT;
+    hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     hf_lease *lease = NULL, *held = NULL;
     char name[32];
 
@@ -204,7 +204,7 @@ static void wait_for_it(hf_store *store, unsigned which)
         check_lease(lease);
         (void)hf_release(lease, NULL);
     }
-    EXPECT(HF_OK, hf_close(other, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(other, HF_CLOSE_FLAG_RELEASE));
 }
 
 static void waiting(void **state)

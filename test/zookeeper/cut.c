@@ -14,7 +14,7 @@ static bool is_told_in_time(void)
     struct zk_server *follower = ensemble_follower(ensemble), *leader = ensemble_leader(ensemble);
     hf_store *store = open_at(zk_url(follower->port, root(SHORT)));
     hf_store *other = open_at(zk_url(leader->port, root(SHORT)));
-    hf_request request = mutex_request("cut"), wait = waiting_request("cut");
+    hf_acquire_request request = mutex_request("cut"), wait = waiting_request("cut");
     hf_lease *lease = take(store, &request), *next;
     bool tried;
 
@@ -23,7 +23,7 @@ static bool is_told_in_time(void)
     ensemble_cut(follower, true);
     next = take(other, &wait);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
-    CHECK(hf_token(next) > hf_token(lease));
+    CHECK(hf_lease_token(next) > hf_lease_token(lease));
     ensemble_cut(follower, false);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     (void)hf_release(next, &contract_error);

@@ -24,7 +24,7 @@
  * many requests did the server get for each of them, from the first release on? */
 static double calls_each(const char *name, hf_kind kind, uint32_t capacity, int waiters)
 {
-    hf_request request = kind_request(name, kind, capacity, LIMIT_MS);
+    hf_acquire_request request = kind_request(name, kind, capacity, LIMIT_MS);
     struct attempt attempts[WAITERS_MAX];
     hf_store *stores[WAITERS_MAX], *store = open_direct();
     hf_lease *held[4];
@@ -59,9 +59,9 @@ static void no_herd(void **state)
         const char *name;
         hf_kind kind;
         uint32_t capacity;
-    } cases[] = { { "mutex", HF_MUTEX, 0 },
-                  { "writer", HF_EXCLUSIVE, 0 },
-                  { "slots", HF_SEMAPHORE, 3 } };
+    } cases[] = { { "mutex", HF_KIND_MUTEX, 0 },
+                  { "writer", HF_KIND_EXCLUSIVE, 0 },
+                  { "slots", HF_KIND_SEMAPHORE, 3 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -78,7 +78,7 @@ static void no_herd(void **state)
 static void slots_are_filled(void **state)
 {
     hf_store *store = open_direct(), *stores[6];
-    hf_request request = kind_request("slots", HF_SEMAPHORE, 3, LIMIT_MS);
+    hf_acquire_request request = kind_request("slots", HF_KIND_SEMAPHORE, 3, LIMIT_MS);
     struct attempt attempts[6];
     hf_lease *held[3];
 
@@ -128,14 +128,14 @@ static void users(void **state)
 {
     hf_store *ours = open_at(as("us:sesame@", "acl=read")), *theirs = open_at(as("them:open@", ""));
     hf_store *nobody = open_at(as("", ""));
-    hf_request request = mutex_request("mine");
+    hf_acquire_request request = mutex_request("mine");
     hf_lease *lease = take(ours, &request);
 
     (void)state;
     EXPECT(HF_DENIED, probe(theirs, &request));
     EXPECT(HF_DENIED, probe(nobody, &request));
     CHECK(strstr(contract_error.text, "sesame") == NULL);
-    EXPECT(HF_DENIED, hf_break(theirs, "mine", 4, hf_token(lease), &contract_error));
+    EXPECT(HF_DENIED, hf_lease_break(theirs, "mine", 4, hf_lease_token(lease), &contract_error));
     CHECK(count_holders(nobody, "mine") == 1); /* acl=read */
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     give(lease);
@@ -147,12 +147,12 @@ static void users(void **state)
 static void closed_to_others(void **state)
 {
     hf_store *ours = open_at(as("us:sesame@", "")), *nobody = open_at(as("", ""));
-    hf_request request = mutex_request("mine");
+    hf_acquire_request request = mutex_request("mine");
     hf_view *view = NULL;
 
     (void)state;
     EXPECT(HF_OK, probe(ours, &request));
-    EXPECT(HF_DENIED, hf_inspect(nobody, "mine", 4, 0, &view, &contract_error));
+    EXPECT(HF_DENIED, hf_store_inspect(nobody, "mine", 4, 0, &view, &contract_error));
     close_store(ours);
     close_store(nobody);
 }
@@ -183,18 +183,18 @@ static void refusals(void **state)
     close_store(store);
 }
 
-/* The server's limits on timeouts are what leases get, and what hf_info() says. */
+/* The server's limits on timeouts are what leases get, and what hf_store_get() says. */
 static void negotiated(void **state)
 {
     hf_store *store = open_at(zk_url(ensemble->servers[0].port, root("timeout=1h")));
     hf_store_info info = { .size = sizeof info };
-    hf_request request = mutex_request("long");
+    hf_acquire_request request = mutex_request("long");
     hf_lease *lease = take(store, &request);
 
     (void)state;
-    EXPECT(HF_OK, hf_info(store, &info));
+    EXPECT(HF_OK, hf_store_get(store, &info));
     CHECK(info.max_ttl_ms == (int64_t)20 * TICK_MS);
-    CHECK(hf_remaining_ms(lease) < (int64_t)20 * TICK_MS);
+    CHECK(hf_lease_remaining_ms(lease) < (int64_t)20 * TICK_MS);
     give(lease);
     close_store(store);
 }

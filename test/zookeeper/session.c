@@ -12,9 +12,9 @@
 static void lease_survives_cuts(void **state)
 {
     hf_store *store = open_through(), *other = open_direct();
-    hf_request request = mutex_request("cut");
+    hf_acquire_request request = mutex_request("cut");
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -25,7 +25,7 @@ static void lease_survives_cuts(void **state)
         AWAIT(hf_lease_state(lease) == HF_STATE_HELD);
         EXPECT(HF_OK, hf_renew(lease, 0, &contract_error));
     }
-    CHECK(hf_token(lease) == token);
+    CHECK(hf_lease_token(lease) == token);
     EXPECT(HF_BUSY, probe(other, &request));
     give(lease);
     EXPECT(HF_OK, probe(other, &request));
@@ -37,7 +37,7 @@ static void lease_survives_cuts(void **state)
 static void lost_before_the_next(void **state)
 {
     hf_store *store = open_at(zk_url(proxy_port(proxy), root(SHORT))), *other = open_direct();
-    hf_request request = mutex_request("risk"), wait = waiting_request("risk");
+    hf_acquire_request request = mutex_request("risk"), wait = waiting_request("risk");
     struct loss loss = { 0 };
     hf_lease *lease, *next;
     int64_t granted_ms;
@@ -54,15 +54,16 @@ static void lost_before_the_next(void **state)
     CHECK(hf_lease_state(lease) == HF_STATE_LOST);
     AWAIT(loss.at_ms != 0);
     CHECK(loss.at_ms <= granted_ms + 500); /* the callback; the state was LOST before */
-    CHECK(hf_token(next) > hf_token(lease));
+    CHECK(hf_lease_token(next) > hf_lease_token(lease));
     /* Connected again, to a session that has expired: nothing of it comes back. */
     proxy_heal(proxy);
     proxy_refuse(proxy, false);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     CHECK(hf_lease_state(next) == HF_STATE_HELD);
-    EXPECT(HF_BUSY, probe(other, &(hf_request){ .size = sizeof(hf_request), .name = "risk" }));
+    EXPECT(HF_BUSY, probe(other, &(hf_acquire_request){ .size = sizeof(hf_acquire_request),
+                                                        .name = "risk" }));
     give(next);
-    gets_free(store, "risk", hf_token(next));
+    gets_free(store, "risk", hf_lease_token(next));
     close_store(other);
     close_store(store);
 }
@@ -71,7 +72,7 @@ static void lost_before_the_next(void **state)
 static void expired_waiter_begins_again(void **state)
 {
     hf_store *store = open_at(zk_url(proxy_port(proxy), root(SHORT))), *other = open_direct();
-    hf_request request = mutex_request("again"), wait = waiting_request("again");
+    hf_acquire_request request = mutex_request("again"), wait = waiting_request("again");
     hf_lease *lease = take(other, &request);
     struct attempt attempt;
 
@@ -85,7 +86,7 @@ static void expired_waiter_begins_again(void **state)
     AWAIT(count_waiters(other, "again") == 1); /* it stands in line again */
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > 0);
+    CHECK(hf_lease_token(attempt.lease) > 0);
     give(attempt.lease);
     close_store(other);
     close_store(store);
@@ -95,7 +96,7 @@ static void expired_waiter_begins_again(void **state)
 static void cut_answers(void **state)
 {
     hf_store *store = open_through(), *other = open_direct();
-    hf_request request = waiting_request("bytes");
+    hf_acquire_request request = waiting_request("bytes");
     uint64_t last = 0;
 
     (void)state;
@@ -104,8 +105,8 @@ static void cut_answers(void **state)
 
         proxy_cut_after(proxy, PROXY_DOWN, bytes);
         lease = take(store, &request);
-        CHECK(hf_token(lease) > last);
-        last = hf_token(lease);
+        CHECK(hf_lease_token(lease) > last);
+        last = hf_lease_token(lease);
         CHECK(nodes_of("bytes") == 1);
         proxy_cut_after(proxy, PROXY_DOWN, bytes % 90);
         EXPECT(HF_OK, hf_release(lease, &contract_error));
@@ -120,7 +121,7 @@ static void cut_answers(void **state)
 static void cut_requests(void **state)
 {
     hf_store *store = open_through();
-    hf_request request = waiting_request("sent");
+    hf_acquire_request request = waiting_request("sent");
 
     (void)state;
     for (int64_t bytes = 0; bytes < 500; bytes += 29) {
@@ -141,7 +142,7 @@ static void cut_requests(void **state)
 static void given_up_unheard(void **state)
 {
     hf_store *store = open_at(zk_url(proxy_port(proxy), root(TIMEOUT)));
-    hf_request request = mutex_request("ghost"), kept = mutex_request("kept");
+    hf_acquire_request request = mutex_request("ghost"), kept = mutex_request("kept");
     hf_lease *lease = take(store, &kept), *none = NULL;
     hf_status status;
 
@@ -166,7 +167,7 @@ static void given_up_unheard(void **state)
 static void waiters_keep_their_place(void **state)
 {
     hf_store *first = open_through(), *second = open_direct(), *other = open_direct();
-    hf_request request = mutex_request("place"), wait = waiting_request("place");
+    hf_acquire_request request = mutex_request("place"), wait = waiting_request("place");
     hf_lease *lease = take(other, &request);
     struct attempt a, b;
 
@@ -187,7 +188,7 @@ static void waiters_keep_their_place(void **state)
     CHECK(!b.ended);
     give(a.lease);
     EXPECT(HF_OK, attempt_join(&b));
-    CHECK(hf_token(b.lease) > hf_token(a.lease));
+    CHECK(hf_lease_token(b.lease) > hf_lease_token(a.lease));
     give(b.lease);
     CHECK(nodes_of("place") <= 0);
     close_store(first);
@@ -199,7 +200,7 @@ static void waiters_keep_their_place(void **state)
 static void stopped_server(void **state)
 {
     hf_store *store = open_at(zk_url(ensemble->servers[0].port, root(SHORT)));
-    hf_request held = mutex_request("held"), request = mutex_request("stop");
+    hf_acquire_request held = mutex_request("held"), request = mutex_request("stop");
     hf_lease *lease = take(store, &held), *none = NULL;
     int64_t begin_ms;
     hf_status status;
@@ -227,7 +228,7 @@ static void restarted_server(void **state)
 {
     hf_store *store = open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
     hf_store *other = open_at(zk_url(ensemble->servers[0].port, root(TIMEOUT)));
-    hf_request request = mutex_request("restart"), wait = waiting_request("restart");
+    hf_acquire_request request = mutex_request("restart"), wait = waiting_request("restart");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     hf_status status;
@@ -242,7 +243,7 @@ static void restarted_server(void **state)
     CHECK(status == HF_OK ||
           status == HF_LOST); /* lost if the start took longer than the session */
     EXPECT(HF_OK, attempt_join(&attempt));
-    CHECK(hf_token(attempt.lease) > hf_token(lease));
+    CHECK(hf_lease_token(attempt.lease) > hf_lease_token(lease));
     give(attempt.lease);
     close_store(other);
     close_store(store);
@@ -252,7 +253,7 @@ static void restarted_server(void **state)
 static void idle_store(void **state)
 {
     hf_store *store = open_at(zk_url(proxy_port(proxy), root("timeout=1s")));
-    hf_request request = mutex_request("idle");
+    hf_acquire_request request = mutex_request("idle");
 
     (void)state;
     nap_ms(2500); /* nothing happens here: that is what is tested */
@@ -265,7 +266,7 @@ static void idle_store(void **state)
 static void empty_parents_go(void **state)
 {
     hf_store *store = open_direct();
-    hf_request request = mutex_request("parent");
+    hf_acquire_request request = mutex_request("parent");
 
     (void)state;
     EXPECT(HF_OK, probe(store, &request));

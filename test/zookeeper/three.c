@@ -34,7 +34,7 @@ static void *take_turns(void *arg)
 {
     unsigned me = storm.next++;
     hf_store *store = open_at(storm.url);
-    hf_request request = waiting_request("storm");
+    hf_acquire_request request = waiting_request("storm");
 
     (void)arg;
     while (!storm.stop) {
@@ -49,7 +49,7 @@ static void *take_turns(void *arg)
             continue;
         }
         turn.from_ms = now_ms();
-        turn.token = hf_token(lease);
+        turn.token = hf_lease_token(lease);
         nap_ms(1);
         turn.to_ms = now_ms();
         if (hf_lease_state(lease) != HF_STATE_LOST) {
@@ -126,7 +126,7 @@ struct fault {
 static bool survives(const struct fault *fault)
 {
     hf_store *store = open_at(ensemble_url(ensemble, root(LONG)));
-    hf_request request = mutex_request("kept");
+    hf_acquire_request request = mutex_request("kept");
     hf_lease *lease = take(store, &request);
     struct zk_server *server = fault->choose(ensemble);
     bool kept;

@@ -74,9 +74,9 @@ hf_store *open_through(void)
     return open_at(zk_url(proxy_port(proxy), root(TIMEOUT)));
 }
 
-hf_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms)
+hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms)
 {
-    hf_request request = mutex_request(name);
+    hf_acquire_request request = mutex_request(name);
 
     request.kind = kind;
     request.capacity = capacity;
@@ -151,9 +151,9 @@ int nodes_of(const char *name)
 
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
 {
-    hf_request request = waiting_request(name);
+    hf_acquire_request request = waiting_request(name);
     hf_lease *lease = take(store, &request);
-    uint64_t token = hf_token(lease);
+    uint64_t token = hf_lease_token(lease);
 
     CHECK(token > after);
     give(lease);
@@ -162,7 +162,7 @@ uint64_t gets_free(hf_store *store, const char *name, uint64_t after)
 
 void close_hard(hf_store *store)
 {
-    EXPECT(HF_OK, hf_close(store, HF_CLOSE_RELEASE));
+    EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
 }
 
 void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)

@@ -31,14 +31,14 @@ hf_store *open_through(void);
 /* This case's root, and a query. */
 const char *root(const char *query);
 
-hf_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms);
+hf_acquire_request kind_request(const char *name, hf_kind kind, uint32_t capacity, int64_t wait_ms);
 /* How many nodes there are below a lock; -1: not even the lock's own. Asked over a session of its own. */
 int nodes_of(const char *name);
 /* Others can have it; the new token is larger than `after`. */
 uint64_t gets_free(hf_store *store, const char *name, uint64_t after);
 void close_hard(hf_store *store);
 
-/* For hf_request.on_lost: when it was called. */
+/* For hf_acquire_request.on_lost: when it was called. */
 struct loss {
     _Atomic int64_t at_ms;
 };

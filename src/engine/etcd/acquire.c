@@ -21,7 +21,7 @@
  *
  * WATCH and LOOK are in queue.c.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -32,20 +32,20 @@
 #define FRESH_SIXTHS 4 /* a lease is renewed in the background if less than this is left of it */
 #define FULL_SIXTHS  5
 
-static void begin(struct hfi_conn *conn, struct ec_wait *wait);
-static void put(struct hfi_conn *conn, struct ec_wait *wait);
+static void begin(struct hfi_conn *conn, struct etcd_wait *wait);
+static void put(struct hfi_conn *conn, struct etcd_wait *wait);
 
 /* ---- a wait's life ---------------------------------------------------------------------------------- */
 
-static void lease_is_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data);
 
-void hfi_ec_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct ec_wait *wait = hfi_calloc(1, sizeof *wait);
+    struct etcd_wait *wait = hfi_calloc(1, sizeof *wait);
 
     if (!wait) {
-        hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
@@ -55,35 +55,36 @@ void hfi_ec_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (conn->waits)
         conn->waits->prev = wait;
     conn->waits = wait;
-    op->engine[EC_OP_WAIT] = wait;
-    hfi_ec_place_get(conn, wait->claim);
+    op->engine[ETCD_OP_WAIT] = wait;
+    etcd_place_get(conn, wait->claim);
     begin(conn, wait);
 }
 
-static void drop_lease(struct hfi_conn *conn, struct ec_wait *wait)
+static void drop_lease(struct hfi_conn *conn, struct etcd_wait *wait)
 {
     if (!wait->lease)
         return;
-    hfi_ec_lease_unask(wait->lease, &wait->ask);
+    etcd_lease_unask(wait->lease, &wait->ask);
     wait->lease->waits--;
-    hfi_ec_lease_drop(conn, wait->lease);
+    etcd_lease_drop(conn, wait->lease);
     wait->lease = NULL;
 }
 
 /* The end of it. Its lease: the claim has it already if it is needed. */
-static void end(struct hfi_conn *conn, struct ec_wait *wait, hf_status status, const hf_error *err)
+static void end(struct hfi_conn *conn, struct etcd_wait *wait, hf_status status,
+                const hf_error *err)
 {
-    hfi_ec_wait_unwatch(conn, wait);
-    hfi_ec_wait_stop_moving(conn, wait);
+    etcd_wait_unwatch(conn, wait);
+    etcd_wait_stop_moving(conn, wait);
     if (wait->call)
         wait->call->data = NULL;
     if (status == HF_UNKNOWN && wait->lease) {
         /* Core releases it by owner, until it is certain; the lease lives as long. */
-        hfi_ec_claim_set_lease(wait->claim, wait->lease);
+        etcd_claim_set_lease(wait->claim, wait->lease);
         wait->lease->refs++;
     }
     if (status != HF_OK && status != HF_UNKNOWN)
-        hfi_ec_place_drop(conn, wait->claim);
+        etcd_place_drop(conn, wait->claim);
     drop_lease(conn, wait);
     if (wait->prev)
         wait->prev->next = wait->next;
@@ -91,33 +92,33 @@ static void end(struct hfi_conn *conn, struct ec_wait *wait, hf_status status, c
         conn->waits = wait->next;
     if (wait->next)
         wait->next->prev = wait->prev;
-    hfi_ec_finish(conn, wait->op, status, err);
+    etcd_finish(conn, wait->op, status, err);
     hfi_free(wait->ahead);
     hfi_free(wait);
 }
 
-static void begin(struct hfi_conn *conn, struct ec_wait *wait)
+static void begin(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    wait->state = EC_WAIT_LEASE;
+    wait->state = ETCD_WAIT_LEASE;
     wait->token = 0;
     wait->limit = 0;
     wait->hopes = false;
     wait->lease =
-        hfi_ec_lease_get(conn, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
+        etcd_lease_get(conn, wait->claim->ttl_ms, (wait->claim->flags & HFI_CLAIM_DETACHED) != 0);
     if (!wait->lease) {
         end(conn, wait, HF_NO_MEMORY, NULL);
         return;
     }
     wait->lease->waits++;
-    wait->ask = (struct ec_ask){ .ready = lease_is_ready, .data = wait };
-    hfi_ec_lease_ready(conn, wait->lease, EC_USE_SIXTHS, &wait->ask);
+    wait->ask = (struct etcd_ask){ .ready = lease_is_ready, .data = wait };
+    etcd_lease_ready(conn, wait->lease, ETCD_USE_SIXTHS, &wait->ask);
 }
 
 /* Its key is gone, with its place in the queue. */
-void hfi_ec_wait_again(struct hfi_conn *conn, struct ec_wait *wait)
+void etcd_wait_again(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    hfi_ec_wait_unwatch(conn, wait);
-    hfi_ec_wait_stop_moving(conn, wait);
+    etcd_wait_unwatch(conn, wait);
+    etcd_wait_stop_moving(conn, wait);
     drop_lease(conn, wait);
     if (wait->stop != HF_OK)
         end(conn, wait, wait->stop, NULL);
@@ -125,22 +126,22 @@ void hfi_ec_wait_again(struct hfi_conn *conn, struct ec_wait *wait)
         begin(conn, wait);
 }
 
-static void lease_is_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void lease_is_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                            const hf_error *err, void *data)
 {
-    struct ec_wait *wait = data;
+    struct etcd_wait *wait = data;
 
     if (status == HF_LOST) {
-        hfi_ec_wait_again(conn, wait);
+        etcd_wait_again(conn, wait);
         return;
     }
-    if (wait->state == EC_WAIT_CONFIRM) {
+    if (wait->state == ETCD_WAIT_CONFIRM) {
         if (status == HF_OK) {
-            hfi_ec_wait_confirm(conn, wait);
+            etcd_wait_confirm(conn, wait);
             return;
         }
-        wait->state = EC_WAIT_WATCH; /* we stay in the queue, and ask again in a moment */
-        wait->beat_ms = hfi_now_ms() + EC_POLL_MS;
+        wait->state = ETCD_WAIT_WATCH; /* we stay in the queue, and ask again in a moment */
+        wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
     }
     if (status == HF_UNAVAILABLE && wait->op->may_wait && wait->stop == HF_OK) {
@@ -152,105 +153,103 @@ static void lease_is_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_sta
         end(conn, wait, status, err);
         return;
     }
-    if (hfi_ec_lease_left_ms(lease, hfi_now_ms()) < lease->granted_ms * FRESH_SIXTHS / 6)
-        hfi_ec_lease_keep(conn, lease);
+    if (etcd_lease_left_ms(lease, hfi_now_ms()) < lease->granted_ms * FRESH_SIXTHS / 6)
+        etcd_lease_keep(conn, lease);
     put(conn, wait);
 }
 
 /* ---- PUT -------------------------------------------------------------------------------------------- */
 
-static void add_put(struct ec_text *body, const struct hfi_conn *conn, const struct ec_wait *wait,
-                    const struct ec_key *key)
+static void add_put(struct etcd_text *body, const struct hfi_conn *conn,
+                    const struct etcd_wait *wait, const struct etcd_key *key)
 {
     const struct hfi_claim *claim = wait->claim;
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    hfi_ec_add(body, "{\"request_put\":{");
-    hfi_ec_add_key(body, "key", key);
-    hfi_ec_add(body, ",\"value\":\"");
-    hfi_ec_add_value(body, claim, wait->lease->ttl_s,
-                     (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, conn->store,
-                     claim->label ? claim->label : conn->host->label);
-    hfi_ec_add(body, "\",\"lease\":\"");
-    hfi_ec_add_number(body, wait->lease->id);
-    hfi_ec_add(body, "\"}}");
+    etcd_add(body, "{\"request_put\":{");
+    etcd_add_key(body, "key", key);
+    etcd_add(body, ",\"value\":\"");
+    etcd_add_value(body, claim, wait->lease->ttl_s,
+                   (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, conn->store,
+                   claim->label ? claim->label : conn->host->label);
+    etcd_add(body, "\",\"lease\":\"");
+    etcd_add_number(body, wait->lease->id);
+    etcd_add(body, "\"}}");
 }
 
 /* Into the queue, unless the name has claims of another kind. */
-static void write_queue(struct ec_text *body, const struct hfi_conn *conn,
-                        const struct ec_wait *wait)
+static void write_queue(struct etcd_text *body, const struct hfi_conn *conn,
+                        const struct etcd_wait *wait)
 {
-    struct ec_key key, from, to, kind, kind_to;
+    struct etcd_key key, from, to, kind, kind_to;
 
-    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
-    hfi_ec_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
-                      &to);
-    hfi_ec_kind_range(conn->conf->prefix, wait->claim, &kind, &kind_to);
-    hfi_ec_add(body, "{\"compare\":[");
-    hfi_ec_add_compare(body, &key, NULL, "EQUAL", "CREATE", 0);
-    hfi_ec_add(body, ",");
-    hfi_ec_add_compare(body, &from, &kind, "EQUAL", "CREATE", 0);
-    hfi_ec_add(body, ",");
-    hfi_ec_add_compare(body, &kind_to, &to, "EQUAL", "CREATE", 0);
-    hfi_ec_add(body, "],\"success\":[");
+    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
+    etcd_kind_range(conn->conf->prefix, wait->claim, &kind, &kind_to);
+    etcd_add(body, "{\"compare\":[");
+    etcd_add_compare(body, &key, NULL, "EQUAL", "CREATE", 0);
+    etcd_add(body, ",");
+    etcd_add_compare(body, &from, &kind, "EQUAL", "CREATE", 0);
+    etcd_add(body, ",");
+    etcd_add_compare(body, &kind_to, &to, "EQUAL", "CREATE", 0);
+    etcd_add(body, "],\"success\":[");
     add_put(body, conn, wait, &key);
-    hfi_ec_add(body, ",");
-    hfi_ec_add_range(body, &kind, &kind_to, hfi_ec_wait_order(wait->claim));
-    hfi_ec_add(body, "],\"failure\":[");
-    hfi_ec_add_range(body, &key, NULL, "");
-    hfi_ec_add(body, "]}");
+    etcd_add(body, ",");
+    etcd_add_range(body, &kind, &kind_to, etcd_wait_order(wait->claim));
+    etcd_add(body, "],\"failure\":[");
+    etcd_add_range(body, &key, NULL, "");
+    etcd_add(body, "]}");
 }
 
 /* In, if nobody is there, and nothing else. */
-static void write_hope(struct ec_text *body, const struct hfi_conn *conn,
-                       const struct ec_wait *wait)
+static void write_hope(struct etcd_text *body, const struct hfi_conn *conn,
+                       const struct etcd_wait *wait)
 {
-    struct ec_key key, from, to;
+    struct etcd_key key, from, to;
 
-    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
-    hfi_ec_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
-                      &to);
-    hfi_ec_add(body, "{\"compare\":[");
-    hfi_ec_add_compare(body, &from, &to, "EQUAL", "CREATE", 0);
-    hfi_ec_add(body, "],\"success\":[");
+    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
+    etcd_add(body, "{\"compare\":[");
+    etcd_add_compare(body, &from, &to, "EQUAL", "CREATE", 0);
+    etcd_add(body, "],\"success\":[");
     add_put(body, conn, wait, &key);
-    hfi_ec_add(body, "]}");
+    etcd_add(body, "]}");
 }
 
 static uint64_t *hot(struct hfi_conn *conn, const struct hfi_claim *claim)
 {
-    return &conn->hot[claim->name.hash[0] % EC_HOT];
+    return &conn->hot[claim->name.hash[0] % ETCD_HOT];
 }
 
 /* In, if nobody is there; or nobody but whom we have seen, with room for us. */
-static void write_try(struct ec_text *body, const struct hfi_conn *conn, const struct ec_wait *wait)
+static void write_try(struct etcd_text *body, const struct hfi_conn *conn,
+                      const struct etcd_wait *wait)
 {
-    struct ec_key key, from, to;
+    struct etcd_key key, from, to;
 
-    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
-    hfi_ec_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from,
-                      &to);
-    hfi_ec_add(body, "{\"compare\":[");
-    hfi_ec_add_compare(body, &from, &to, "LESS", "CREATE", wait->limit + 1);
-    hfi_ec_add(body, "],\"success\":[");
+    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_name_range(conn->conf->prefix, wait->claim->name.bytes, wait->claim->name.len, &from, &to);
+    etcd_add(body, "{\"compare\":[");
+    etcd_add_compare(body, &from, &to, "LESS", "CREATE", wait->limit + 1);
+    etcd_add(body, "],\"success\":[");
     add_put(body, conn, wait, &key);
-    hfi_ec_add(body, "],\"failure\":[");
-    hfi_ec_add_range(body, &from, &to, ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"");
-    hfi_ec_add(body, "]}");
+    etcd_add(body, "],\"failure\":[");
+    etcd_add_range(body, &from, &to, ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"");
+    etcd_add(body, "]}");
 }
 
 /* The name has claims, and our try was refused. */
-static void tried(struct hfi_conn *conn, struct ec_wait *wait, const json_t *range,
+static void tried(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
                   int64_t revision)
 {
     const json_t *kvs = json_object_get(range, "kvs");
     const struct hfi_claim *claim = wait->claim;
-    struct ec_record record;
+    struct etcd_record record;
     uint64_t taken = 0, older = 0;
 
     for (size_t i = json_array_size(kvs); i-- > 0;) { /* oldest first */
-        if (!hfi_ec_kv(conn, json_array_get(kvs, i), &record)) {
+        if (!etcd_kv(conn, json_array_get(kvs, i), &record)) {
             taken = claim->capacity; /* not ours to understand: busy */
         } else if (memcmp(record.owner, claim->owner, HFI_OWNER_LEN) == 0) {
             wait->token = record.revision; /* a copy that was executed before */
@@ -263,9 +262,9 @@ static void tried(struct hfi_conn *conn, struct ec_wait *wait, const json_t *ran
         }
     }
     if (wait->token && older + claim->permits <= claim->capacity)
-        hfi_ec_wait_confirm(conn, wait);
+        etcd_wait_confirm(conn, wait);
     else if (wait->token)
-        hfi_ec_wait_leave(conn, wait, HF_BUSY, NULL);
+        etcd_wait_leave(conn, wait, HF_BUSY, NULL);
     else if (wait->stop != HF_OK || taken + claim->permits > claim->capacity)
         end(conn, wait, wait->stop != HF_OK ? wait->stop : HF_BUSY, NULL);
     else if (wait->limit == revision)
@@ -276,39 +275,39 @@ static void tried(struct hfi_conn *conn, struct ec_wait *wait, const json_t *ran
     }
 }
 
-static bool is_mine(const struct hfi_conn *conn, const struct ec_wait *wait, const json_t *kv)
+static bool is_mine(const struct hfi_conn *conn, const struct etcd_wait *wait, const json_t *kv)
 {
-    struct ec_record record;
+    struct etcd_record record;
 
-    return hfi_ec_kv(conn, kv, &record) &&
+    return etcd_kv(conn, kv, &record) &&
            memcmp(record.owner, wait->claim->owner, HFI_OWNER_LEN) == 0;
 }
 
 /* Our key is there. */
-static void put_done(struct hfi_conn *conn, struct ec_wait *wait, const json_t *reply)
+static void put_done(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *reply)
 {
-    const json_t *range = hfi_ec_response(reply, 1, "response_range");
+    const json_t *range = etcd_response(reply, 1, "response_range");
     bool asked = wait->op->may_wait && !wait->hopes;
 
-    wait->token = (uint64_t)hfi_ec_revision(reply);
-    if (wait->token == 0 || (asked && !range) || !hfi_ec_response(reply, 0, "response_put")) {
+    wait->token = (uint64_t)etcd_revision(reply);
+    if (wait->token == 0 || (asked && !range) || !etcd_response(reply, 0, "response_put")) {
         end(conn, wait, HF_UNKNOWN, NULL);
     } else if (wait->token >= HFI_TOKEN_LIMIT) {
-        hfi_ec_wait_leave(conn, wait, HF_FULL, NULL);
+        etcd_wait_leave(conn, wait, HF_FULL, NULL);
     } else if (asked) {
         if (json_array_size(json_object_get(range, "kvs")) == 1)
             *hot(conn, wait->claim) = 0;
-        hfi_ec_wait_judge(conn, wait, range, hfi_ec_revision(reply));
+        etcd_wait_judge(conn, wait, range, etcd_revision(reply));
     } else {
-        hfi_ec_wait_confirm(conn, wait);
+        etcd_wait_confirm(conn, wait);
     }
 }
 
-static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void put_ended(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_wait *wait = call->data;
+    struct etcd_wait *wait = call->data;
     const json_t *range, *mine;
 
     if (!wait)
@@ -316,16 +315,16 @@ static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *rep
     wait->call = NULL;
     if (call->maybe)
         wait->lease->retiring = true; /* a copy of it may come late */
-    if (outcome == EC_REFUSED && err->status == HF_NOT_FOUND) {
-        hfi_ec_lease_gone(conn, wait->lease, "etcd has ended its lease");
-        hfi_ec_wait_again(conn, wait);
+    if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND) {
+        etcd_lease_gone(conn, wait->lease, "etcd has ended its lease");
+        etcd_wait_again(conn, wait);
         return;
     }
-    if (outcome != EC_ANSWERED) {
-        if (outcome != EC_MAYBE && call->maybe)
-            outcome = EC_MAYBE;
+    if (outcome != ETCD_ANSWERED) {
+        if (outcome != ETCD_MAYBE && call->maybe)
+            outcome = ETCD_MAYBE;
         end(conn, wait,
-            outcome == EC_UNSENT && wait->stop != HF_OK ? wait->stop : hfi_ec_status(outcome, err),
+            outcome == ETCD_UNSENT && wait->stop != HF_OK ? wait->stop : etcd_status(outcome, err),
             err);
         return;
     }
@@ -341,42 +340,42 @@ static void put_ended(struct ec_call *call, enum ec_outcome outcome, json_t *rep
             put(conn, wait);
         return;
     }
-    range = hfi_ec_response(reply, 0, "response_range");
+    range = etcd_response(reply, 0, "response_range");
     if (!range) {
         end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
     if (!wait->op->may_wait) {
-        tried(conn, wait, range, hfi_ec_revision(reply));
+        tried(conn, wait, range, etcd_revision(reply));
         return;
     }
     mine = json_array_get(json_object_get(range, "kvs"), 0);
     if (mine && !is_mine(conn, wait, mine)) {
-        hfi_ec_place_get(conn, wait->claim); /* a late copy of another sits there; it will go */
+        etcd_place_get(conn, wait->claim); /* a late copy of another sits there; it will go */
         if (wait->stop != HF_OK)
             end(conn, wait, wait->stop, NULL);
         else
             put(conn, wait);
         return;
     }
-    wait->token = (uint64_t)hfi_ec_number(mine, "create_revision");
+    wait->token = (uint64_t)etcd_read_number(mine, "create_revision");
     if (wait->token == 0)
         end(conn, wait, HF_MISMATCH, NULL);
     else if (wait->stop != HF_OK)
-        hfi_ec_wait_leave(conn, wait, wait->stop, NULL);
+        etcd_wait_leave(conn, wait, wait->stop, NULL);
     else
-        hfi_ec_wait_look(conn, wait);
+        etcd_wait_look(conn, wait);
 }
 
-static void put(struct hfi_conn *conn, struct ec_wait *wait)
+static void put(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", put_ended, NULL);
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", put_ended, NULL);
 
     if (!call) {
         end(conn, wait, HF_NO_MEMORY, NULL);
         return;
     }
-    wait->state = EC_WAIT_PUT;
+    wait->state = ETCD_WAIT_PUT;
     wait->call = call;
     call->data = wait;
     call->again = true;
@@ -390,24 +389,24 @@ static void put(struct hfi_conn *conn, struct ec_wait *wait)
         write_queue(&call->body, conn, wait);
     else
         write_try(&call->body, conn, wait);
-    hfi_ec_call_send(call);
+    etcd_call_send(call);
 }
 
 /* ---- CONFIRM, LEAVE --------------------------------------------------------------------------------------------- */
 
 /* It is first. Is the lease good for long enough? */
-void hfi_ec_wait_confirm(struct hfi_conn *conn, struct ec_wait *wait)
+void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    struct ec_lease *lease = wait->lease;
+    struct etcd_lease *lease = wait->lease;
     struct hfi_claim *claim = wait->claim;
-    int64_t left_ms = hfi_ec_lease_left_ms(lease, hfi_now_ms()) - lease->granted_ms / 50;
-    bool again_worth = wait->state != EC_WAIT_CONFIRM;
+    int64_t left_ms = etcd_lease_left_ms(lease, hfi_now_ms()) - lease->granted_ms / 50;
+    bool again_worth = wait->state != ETCD_WAIT_CONFIRM;
 
-    hfi_ec_wait_unwatch(conn, wait);
+    etcd_wait_unwatch(conn, wait);
     if (again_worth && (left_ms < claim->min_valid_ms || left_ms < lease->granted_ms / 3)) {
-        wait->state = EC_WAIT_CONFIRM;
-        wait->ask = (struct ec_ask){ .ready = lease_is_ready, .data = wait };
-        hfi_ec_lease_ready(conn, lease, FULL_SIXTHS, &wait->ask);
+        wait->state = ETCD_WAIT_CONFIRM;
+        wait->ask = (struct etcd_ask){ .ready = lease_is_ready, .data = wait };
+        etcd_lease_ready(conn, lease, FULL_SIXTHS, &wait->ask);
         return;
     }
     claim->token = wait->token;
@@ -415,79 +414,80 @@ void hfi_ec_wait_confirm(struct hfi_conn *conn, struct ec_wait *wait)
     claim->granted_ttl_ms = lease->granted_ms;
     claim->sent_ms = lease->base_ms;
     lease->refs++;
-    hfi_ec_claim_set_lease(claim, lease);
-    hfi_ec_claim_add(conn, claim);
+    etcd_claim_set_lease(claim, lease);
+    etcd_claim_add(conn, claim);
     if (!(claim->flags & HFI_CLAIM_DETACHED))
-        hfi_ec_inbox_want(conn, (int64_t)claim->token);
+        etcd_inbox_want(conn, (int64_t)claim->token);
     end(conn, wait, HF_OK, NULL);
 }
 
-static void left(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+static void left(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                 const hf_error *err)
 {
-    struct ec_wait *wait = call->data;
+    struct etcd_wait *wait = call->data;
 
     (void)reply, (void)err;
     if (!wait)
         return;
     wait->call = NULL;
-    end(call->conn, wait, outcome == EC_ANSWERED ? wait->verdict : HF_UNKNOWN,
+    end(call->conn, wait, outcome == ETCD_ANSWERED ? wait->verdict : HF_UNKNOWN,
         wait->why.text[0] ? &wait->why : NULL);
 }
 
 /* Out of the queue. */
-void hfi_ec_wait_leave(struct hfi_conn *conn, struct ec_wait *wait, hf_status verdict,
-                       const hf_error *err)
+void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status verdict,
+                     const hf_error *err)
 {
-    struct ec_call *call;
-    struct ec_key key;
+    struct etcd_call *call;
+    struct etcd_key key;
 
-    hfi_ec_wait_unwatch(conn, wait);
-    hfi_ec_wait_stop_moving(conn, wait);
+    etcd_wait_unwatch(conn, wait);
+    etcd_wait_stop_moving(conn, wait);
     wait->verdict = verdict;
     if (err)
         wait->why = *err;
     if (wait->call)
         wait->call->data = NULL; /* whatever it says */
     wait->call = NULL;
-    call = wait->token ? hfi_ec_call_new(conn, "/v3/kv/txn", left, NULL) : NULL;
+    call = wait->token ? etcd_call_new(conn, "/v3/kv/txn", left, NULL) : NULL;
     if (!call) {
         end(conn, wait, wait->token ? HF_UNKNOWN : verdict, err);
         return;
     }
-    wait->state = EC_WAIT_LEAVE;
+    wait->state = ETCD_WAIT_LEAVE;
     wait->call = call;
     call->data = wait;
     call->again = true;
-    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
-    hfi_ec_add(&call->body, "{\"compare\":[");
-    hfi_ec_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
-    hfi_ec_add(&call->body, "],\"success\":[");
-    hfi_ec_add_delete(&call->body, &key);
-    hfi_ec_add(&call->body, "]}");
-    hfi_ec_call_send(call);
+    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_add(&call->body, "{\"compare\":[");
+    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
+    etcd_add(&call->body, "],\"success\":[");
+    etcd_add_delete(&call->body, &key);
+    etcd_add(&call->body, "]}");
+    etcd_call_send(call);
 }
 
-void hfi_ec_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct ec_wait *wait = op->engine[EC_OP_WAIT];
+    struct etcd_wait *wait = op->engine[ETCD_OP_WAIT];
 
     if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
         return;
     wait->stop = status;
     switch (wait->state) {
-    case EC_WAIT_LEASE:
+    case ETCD_WAIT_LEASE:
         end(conn, wait, status, NULL);
         break;
-    case EC_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
+    case ETCD_WAIT_PUT: /* its answer says whether there is something to take back; no more tries */
         wait->call->until_ms = hfi_now_ms();
         break;
-    case EC_WAIT_LOOK:
-    case EC_WAIT_WATCH:
-    case EC_WAIT_CONFIRM:
-        hfi_ec_lease_unask(wait->lease, &wait->ask);
-        hfi_ec_wait_leave(conn, wait, status, NULL);
+    case ETCD_WAIT_LOOK:
+    case ETCD_WAIT_WATCH:
+    case ETCD_WAIT_CONFIRM:
+        etcd_lease_unask(wait->lease, &wait->ask);
+        etcd_wait_leave(conn, wait, status, NULL);
         break;
-    case EC_WAIT_LEAVE:
+    case ETCD_WAIT_LEAVE:
         break;
     }
 }

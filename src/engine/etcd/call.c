@@ -5,7 +5,7 @@
  * if the caller says that a second copy does no harm (`again`), and the answer then tells that
  * there was more than one (`maybe`, `copies`).
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -18,26 +18,27 @@
 #define ATTEMPT_MIN_MS 500
 #define REPLY_USUAL    8000
 
-static void attempt(struct ec_call *call);
-static void park(struct ec_call *call, int64_t retry_ms);
-static void end(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err);
+static void attempt(struct etcd_call *call);
+static void park(struct etcd_call *call, int64_t retry_ms);
+static void end(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                const hf_error *err);
 
 /* ---- making and freeing -------------------------------------------------------------------------- */
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
-    struct ec_call *call = arg;
+    struct etcd_call *call = arg;
 
-    if (call->reply.len + size * count > EC_REPLY_MAX)
+    if (call->reply.len + size * count > ETCD_REPLY_MAX)
         return 0;
-    hfi_ec_add_bytes(&call->reply, bytes, size * count);
+    etcd_add_bytes(&call->reply, bytes, size * count);
     return call->reply.failed ? 0 : size * count;
 }
 
 /* Another copy is about to leave: libcurl repeats by itself on a connection that turned out dead. */
 static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
 {
-    struct ec_call *call = arg;
+    struct etcd_call *call = arg;
 
     (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
     call->copies++;
@@ -45,9 +46,9 @@ static int on_leave(void *arg, char *to_ip, char *from_ip, int to_port, int from
     return CURL_PREREQFUNC_OK;
 }
 
-static struct ec_call *make(struct hfi_conn *conn)
+static struct etcd_call *make(struct hfi_conn *conn)
 {
-    struct ec_call *call = hfi_calloc(1, sizeof *call);
+    struct etcd_call *call = hfi_calloc(1, sizeof *call);
 
     if (!call)
         return NULL;
@@ -57,8 +58,8 @@ static struct ec_call *make(struct hfi_conn *conn)
         hfi_free(call);
         return NULL;
     }
-    hfi_ec_easy_setup(conn, call->easy);
-    hfi_ec_track(conn, call->easy);
+    etcd_easy_setup(conn, call->easy);
+    etcd_track(conn, call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
@@ -67,19 +68,19 @@ static struct ec_call *make(struct hfi_conn *conn)
     return call;
 }
 
-static void unmake(struct ec_call *call)
+static void unmake(struct etcd_call *call)
 {
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
-    hfi_ec_text_done(&call->body);
-    hfi_ec_text_done(&call->reply);
+    etcd_text_done(&call->body);
+    etcd_text_done(&call->reply);
     hfi_free(call);
 }
 
-struct ec_call *hfi_ec_call_new(struct hfi_conn *conn, const char *path, ec_answer_fn *answer,
+struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_answer_fn *answer,
                                 struct hfi_op *op)
 {
-    struct ec_call *call = conn->pool;
+    struct etcd_call *call = conn->pool;
 
     if (call) {
         conn->pool = call->next;
@@ -89,7 +90,7 @@ struct ec_call *hfi_ec_call_new(struct hfi_conn *conn, const char *path, ec_answ
     }
     if (!call) {
         if (op)
-            hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+            etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->next = call->live = NULL;
@@ -108,13 +109,13 @@ struct ec_call *hfi_ec_call_new(struct hfi_conn *conn, const char *path, ec_answ
     return call;
 }
 
-void hfi_ec_call_free(struct ec_call *call)
+void etcd_call_free(struct etcd_call *call)
 {
     struct hfi_conn *conn = call->conn;
 
     if (call->secret || call->body.room > 16384 || call->reply.room > 65536) {
-        hfi_ec_text_done(&call->body);
-        hfi_ec_text_done(&call->reply);
+        etcd_text_done(&call->body);
+        etcd_text_done(&call->reply);
     }
     curl_slist_free_all(call->headers);
     call->headers = NULL;
@@ -127,13 +128,13 @@ void hfi_ec_call_free(struct ec_call *call)
     conn->pool_count++;
 }
 
-void hfi_ec_calls_close(struct hfi_conn *conn)
+void etcd_calls_close(struct hfi_conn *conn)
 {
-    struct ec_call *call;
+    struct etcd_call *call;
 
     while ((call = conn->calls)) {
         conn->calls = call->live;
-        curl_multi_remove_handle(conn->multis[EC_CALLS].handle, call->easy);
+        curl_multi_remove_handle(conn->multis[ETCD_CALLS].handle, call->easy);
         unmake(call);
     }
     while ((call = conn->parked)) {
@@ -148,36 +149,36 @@ void hfi_ec_calls_close(struct hfi_conn *conn)
 
 /* ---- sending -------------------------------------------------------------------------------------- */
 
-void hfi_ec_call_send(struct ec_call *call)
+void etcd_call_send(struct etcd_call *call)
 {
     struct hfi_conn *conn = call->conn;
 
     if (conn->conf->user && !conn->token && !call->secret) {
         call->waits_auth = true;
         park(call, HFI_NEVER);
-        hfi_ec_auth_begin(conn);
+        etcd_auth_begin(conn);
         return;
     }
     attempt(call);
 }
 
 /* No memory for it. Nobody is answered by sending: that comes with the next tick. */
-static void fail_later(struct ec_call *call)
+static void fail_later(struct etcd_call *call)
 {
     call->starved = true;
     call->until_ms = 0;
     park(call, 0);
 }
 
-static void attempt(struct ec_call *call)
+static void attempt(struct etcd_call *call)
 {
     struct hfi_conn *conn = call->conn;
     int64_t now_ms = hfi_now_ms(), left_ms = call->until_ms - now_ms;
     int64_t share_ms = conn->conf->op_ms / 3;
-    char url[EC_URL_ROOM];
+    char url[ETCD_URL_ROOM];
 
     /* Room for the usual answer, before anything is done that it would tell of. */
-    if (call->body.failed || !hfi_ec_reserve(&call->reply, REPLY_USUAL)) {
+    if (call->body.failed || !etcd_reserve(&call->reply, REPLY_USUAL)) {
         fail_later(call);
         return;
     }
@@ -195,7 +196,7 @@ static void attempt(struct ec_call *call)
     call->sent_ms = now_ms;
     call->token = conn->tokens;
     curl_slist_free_all(call->headers);
-    call->headers = call->secret ? NULL : hfi_ec_headers(conn);
+    call->headers = call->secret ? NULL : etcd_headers(conn);
     if (call->url_path != call->path || call->url_host != call->host) {
         snprintf(url, sizeof url, "%s%s", conn->conf->hosts[call->host].base, call->path);
         call->url_path = NULL;
@@ -210,7 +211,7 @@ static void attempt(struct ec_call *call)
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->body.bytes);
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE, (long)call->body.len);
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms < 1 ? 1 : left_ms));
-    if (curl_multi_add_handle(conn->multis[EC_CALLS].handle, call->easy) != CURLM_OK) {
+    if (curl_multi_add_handle(conn->multis[ETCD_CALLS].handle, call->easy) != CURLM_OK) {
         fail_later(call);
         return;
     }
@@ -220,18 +221,18 @@ static void attempt(struct ec_call *call)
     conn->started = true;
 }
 
-static void park(struct ec_call *call, int64_t retry_ms)
+static void park(struct etcd_call *call, int64_t retry_ms)
 {
     call->retry_ms = retry_ms;
     call->next = call->conn->parked;
     call->conn->parked = call;
 }
 
-int64_t hfi_ec_calls_next_ms(const struct hfi_conn *conn)
+int64_t etcd_calls_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct ec_call *call = conn->parked; call; call = call->next) {
+    for (const struct etcd_call *call = conn->parked; call; call = call->next) {
         int64_t due_ms = call->retry_ms < call->until_ms ? call->retry_ms : call->until_ms;
 
         if (call->waits_auth && conn->token)
@@ -241,9 +242,9 @@ int64_t hfi_ec_calls_next_ms(const struct hfi_conn *conn)
     return next;
 }
 
-void hfi_ec_calls_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct ec_call *call = conn->parked, *next;
+    struct etcd_call *call = conn->parked, *next;
     hf_error err;
 
     conn->parked = NULL;
@@ -257,7 +258,7 @@ void hfi_ec_calls_tick(struct hfi_conn *conn, int64_t now_ms)
                           conn->conf->hosts[call->host].shown);
             if (call->starved)
                 hfi_error_memory(&err);
-            end(call, call->maybe ? EC_MAYBE : EC_UNSENT, NULL, &err);
+            end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, &err);
         } else if (!call->waits_auth && now_ms >= call->retry_ms) {
             attempt(call);
         } else {
@@ -269,51 +270,51 @@ void hfi_ec_calls_tick(struct hfi_conn *conn, int64_t now_ms)
 
 /* ---- what came back --------------------------------------------------------------------------------- */
 
-void hfi_ec_host_failed(struct hfi_conn *conn, size_t host)
+void etcd_host_failed(struct hfi_conn *conn, size_t host)
 {
     if (conn->conf->host_count < 2)
         return;
     if (host == conn->at)
         conn->at = (conn->at + 1) % conn->conf->host_count;
-    hfi_ec_watches_host_failed(conn, host);
+    etcd_watches_host_failed(conn, host);
 }
 
-static int64_t pause_ms(const struct ec_call *call)
+static int64_t pause_ms(const struct etcd_call *call)
 {
     size_t hosts = call->conn->conf->host_count;
-    int64_t pause_ms = EC_AGAIN_MIN_MS;
+    int64_t pause_ms = ETCD_AGAIN_MIN_MS;
 
     if (call->tries < hosts)
         return 0; /* there is another to be asked */
-    for (size_t i = hosts; i < call->tries && pause_ms < EC_AGAIN_MAX_MS; i++)
+    for (size_t i = hosts; i < call->tries && pause_ms < ETCD_AGAIN_MAX_MS; i++)
         pause_ms *= 2;
-    return pause_ms < EC_AGAIN_MAX_MS ? pause_ms : EC_AGAIN_MAX_MS;
+    return pause_ms < ETCD_AGAIN_MAX_MS ? pause_ms : ETCD_AGAIN_MAX_MS;
 }
 
 /* It was not served. Again, if that does no harm and there is time. */
-static void fail(struct ec_call *call, hf_error *err)
+static void fail(struct etcd_call *call, hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     int64_t now_ms = hfi_now_ms(), wait_ms = pause_ms(call);
 
-    hfi_ec_host_failed(conn, call->host);
+    etcd_host_failed(conn, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
         (conn->host->open_once && call->tries >= conn->conf->host_count) ||
         now_ms + wait_ms >= call->until_ms)
-        end(call, call->maybe ? EC_MAYBE : EC_UNSENT, NULL, err);
+        end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, err);
     else
         park(call, now_ms + wait_ms);
 }
 
 /* The token is no longer good: ask for another, once. */
-static bool needs_token(const struct ec_call *call, int code, const char *text)
+static bool needs_token(const struct etcd_call *call, int code, const char *text)
 {
     return call->conn->conf->user && !call->secret && call->auth_tries < 2 &&
-           (code == EC_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
+           (code == ETCD_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
 }
 
 /* etcd said no. */
-static void refused(struct ec_call *call, long http, int code, const char *text)
+static void refused(struct etcd_call *call, long http, int code, const char *text)
 {
     struct hfi_conn *conn = call->conn;
     hf_error err;
@@ -325,16 +326,16 @@ static void refused(struct ec_call *call, long http, int code, const char *text)
             hfi_free(conn->token);
             conn->token = NULL;
         }
-        hfi_ec_call_send(call);
+        etcd_call_send(call);
         return;
     }
     call->code = code;
-    hfi_error_set(&err, hfi_ec_code_status(code, text), code, "%s: %s",
+    hfi_error_set(&err, etcd_code_status(code, text), code, "%s: %s",
                   conn->conf->hosts[call->host].shown, text);
     if (code == 0 && http == 404) {
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
                       conn->conf->hosts[call->host].shown);
-        end(call, EC_REFUSED, NULL, &err);
+        end(call, ETCD_REFUSED, NULL, &err);
     } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
         err.status = HF_UNAVAILABLE;
         fail(call, &err);
@@ -342,11 +343,11 @@ static void refused(struct ec_call *call, long http, int code, const char *text)
         call->maybe = true; /* "leader changed", "request timed out": it may be done yet */
         fail(call, &err);
     } else {
-        end(call, EC_REFUSED, NULL, &err);
+        end(call, ETCD_REFUSED, NULL, &err);
     }
 }
 
-static void answered(struct ec_call *call)
+static void answered(struct etcd_call *call)
 {
     struct hfi_conn *conn = call->conn;
     json_t *whole =
@@ -360,11 +361,11 @@ static void answered(struct ec_call *call)
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &http);
     call->maybe = call->maybe || call->copies > 1;
     if (json_is_object(error)) { /* of a stream */
-        code = (int)hfi_ec_number(error, "grpc_code");
+        code = (int)etcd_read_number(error, "grpc_code");
         if (json_is_string(json_object_get(error, "message")))
             text = json_string_value(json_object_get(error, "message"));
     } else if (json_is_string(error)) {
-        code = (int)hfi_ec_number(whole, "code");
+        code = (int)etcd_read_number(whole, "code");
         text = json_string_value(error);
     }
     if (error || http == 404) {
@@ -376,7 +377,7 @@ static void answered(struct ec_call *call)
         fail(call, &err);
     } else {
         conn->failures = 0;
-        end(call, EC_ANSWERED, json_is_object(inner) ? inner : whole, NULL);
+        end(call, ETCD_ANSWERED, json_is_object(inner) ? inner : whole, NULL);
     }
     json_decref(whole);
 }
@@ -391,10 +392,10 @@ static const char *why(CURL *easy, CURLcode result)
     return error ? strerror((int)error) : curl_easy_strerror(result);
 }
 
-void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
+void etcd_call_ended(struct etcd_call *call, CURLcode result)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_call **at = &conn->calls;
+    struct etcd_call **at = &conn->calls;
     hf_error err;
 
     while (*at != call)
@@ -407,13 +408,14 @@ void hfi_ec_call_ended(struct ec_call *call, CURLcode result)
     }
     call->maybe = call->maybe || call->copies > 0;
     conn->failures++;
-    hfi_error_set(&err, hfi_ec_curl_status(result), (int)result, "%s: %s",
+    hfi_error_set(&err, etcd_curl_status(result), (int)result, "%s: %s",
                   conn->conf->hosts[call->host].shown, why(call->easy, result));
     fail(call, &err);
 }
 
-static void end(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+static void end(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                const hf_error *err)
 {
     call->answer(call, outcome, reply, err);
-    hfi_ec_call_free(call);
+    etcd_call_free(call);
 }

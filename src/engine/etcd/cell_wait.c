@@ -4,12 +4,12 @@
  * stream brings what happens after the revision of that reading. So nothing falls in between. A stream
  * that ends early is HF_UNAVAILABLE, and core begins again. With the lock.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
 
-static void finish(struct hfi_conn *conn, struct ec_cell_wait *cell, hf_status status,
+static void finish(struct hfi_conn *conn, struct etcd_cell_wait *cell, hf_status status,
                    const hf_error *err)
 {
     struct hfi_op *op = cell->op;
@@ -18,84 +18,84 @@ static void finish(struct hfi_conn *conn, struct ec_cell_wait *cell, hf_status s
     cell->op = NULL;
     if (!cell->call)
         hfi_free(cell);
-    hfi_ec_finish(conn, op, status, err);
+    etcd_finish(conn, op, status, err);
 }
 
-void hfi_ec_cell_changed(struct hfi_conn *conn, struct ec_cell_wait *cell, uint64_t version)
+void etcd_cell_changed(struct hfi_conn *conn, struct etcd_cell_wait *cell, uint64_t version)
 {
     cell->watch = NULL;
     cell->op->u.cell.ret_version = version;
     finish(conn, cell, HF_OK, NULL);
 }
 
-void hfi_ec_cell_unwatched(struct hfi_conn *conn, struct ec_cell_wait *cell, const hf_error *why)
+void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, const hf_error *why)
 {
     cell->watch = NULL;
     finish(conn, cell, HF_UNAVAILABLE, why);
 }
 
-void hfi_ec_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct ec_cell_wait *cell = op->engine[EC_OP_WAIT];
+    struct etcd_cell_wait *cell = op->engine[ETCD_OP_WAIT];
 
     if (!cell)
         return; /* finished meanwhile */
     if (cell->watch)
-        hfi_ec_watch_close(conn, cell->watch);
+        etcd_watch_close(conn, cell->watch);
     cell->watch = NULL;
     finish(conn, cell, status, NULL);
 }
 
-static void looked(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    struct ec_cell_wait *cell = call->data;
+    struct etcd_cell_wait *cell = call->data;
     struct hfi_conn *conn = call->conn;
     const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
-    uint64_t version = (uint64_t)hfi_ec_number(kv, "mod_revision");
-    struct ec_key key;
+    uint64_t version = (uint64_t)etcd_read_number(kv, "mod_revision");
+    struct etcd_key key;
 
     cell->call = NULL;
     if (!cell->op) {
         hfi_free(cell);
         return;
     }
-    if (outcome != EC_ANSWERED) {
-        finish(conn, cell, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err), err);
+    if (outcome != ETCD_ANSWERED) {
+        finish(conn, cell, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     if (version != cell->op->u.cell.version) {
-        hfi_ec_cell_changed(conn, cell, version);
+        etcd_cell_changed(conn, cell, version);
         return;
     }
-    hfi_ec_cell_key(conn->conf->prefix, &cell->op->u.cell.name, &key);
-    if (!hfi_ec_watch_cell(conn, cell, &key, hfi_ec_revision(reply)))
+    etcd_cell_key(conn->conf->prefix, &cell->op->u.cell.name, &key);
+    if (!etcd_watch_cell(conn, cell, &key, etcd_revision(reply)))
         finish(conn, cell, HF_UNAVAILABLE, NULL);
 }
 
-void hfi_ec_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct ec_cell_wait *cell = hfi_calloc(1, sizeof *cell);
-    struct ec_key key;
+    struct etcd_cell_wait *cell = hfi_calloc(1, sizeof *cell);
+    struct etcd_key key;
 
     if (!cell) {
-        hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
-    cell->call = hfi_ec_call_new(conn, "/v3/kv/range", looked, NULL);
+    cell->call = etcd_call_new(conn, "/v3/kv/range", looked, NULL);
     if (!cell->call) {
         hfi_free(cell);
-        hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     cell->op = op;
     cell->call->data = cell;
     cell->call->again = true;
-    op->engine[EC_OP_WAIT] = cell;
+    op->engine[ETCD_OP_WAIT] = cell;
     conn->cell_waits++;
-    hfi_ec_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
-    hfi_ec_add(&cell->call->body, "{");
-    hfi_ec_add_key(&cell->call->body, "key", &key);
-    hfi_ec_add(&cell->call->body, ",\"keys_only\":true}");
-    hfi_ec_call_send(cell->call);
+    etcd_cell_key(conn->conf->prefix, &op->u.cell.name, &key);
+    etcd_add(&cell->call->body, "{");
+    etcd_add_key(&cell->call->body, "key", &key);
+    etcd_add(&cell->call->body, ",\"keys_only\":true}");
+    etcd_call_send(cell->call);
 }

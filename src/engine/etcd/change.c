@@ -3,7 +3,7 @@
  * Waiting for any change of a claim: a watch on all of them, on a connection and a multi handle of the
  * waiting thread's own. The change number is etcd's revision, so nothing is missed between calls.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -21,13 +21,13 @@
 #define FAILURES_MAX 10
 
 /* In conn->changes while it waits; under conn->lock. */
-struct ec_change {
-    struct ec_change *next;
+struct etcd_change {
+    struct etcd_change *next;
     CURLM *multi;
 };
 
 struct stream {
-    struct ec_text body, input;
+    struct etcd_text body, input;
     CURL *easy;
     struct curl_slist *headers;
     bool created, ended;
@@ -38,29 +38,29 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     struct stream *stream = arg;
 
-    hfi_ec_add_bytes(&stream->input, bytes, size * count);
+    etcd_add_bytes(&stream->input, bytes, size * count);
     return stream->input.failed ? 0 : size * count;
 }
 
 static bool stream_open(struct hfi_conn *conn, CURLM *multi, struct stream *stream, int64_t start)
 {
-    struct ec_key from, to;
+    struct etcd_key from, to;
     char url[512];
 
     stream->easy = curl_easy_init();
-    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
-    hfi_ec_add(&stream->body, "{\"create_request\":{");
-    hfi_ec_add_key(&stream->body, "key", &from);
-    hfi_ec_add(&stream->body, ",");
-    hfi_ec_add_key(&stream->body, "range_end", &to);
-    hfi_ec_add(&stream->body, ",\"start_revision\":\"");
-    hfi_ec_add_number(&stream->body, start);
-    hfi_ec_add(&stream->body, "\"}}");
+    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&stream->body, "{\"create_request\":{");
+    etcd_add_key(&stream->body, "key", &from);
+    etcd_add(&stream->body, ",");
+    etcd_add_key(&stream->body, "range_end", &to);
+    etcd_add(&stream->body, ",\"start_revision\":\"");
+    etcd_add_number(&stream->body, start);
+    etcd_add(&stream->body, "\"}}");
     if (!stream->easy || stream->body.failed)
         return false;
-    hfi_ec_easy_setup(conn, stream->easy);
+    etcd_easy_setup(conn, stream->easy);
     pthread_mutex_lock(&conn->lock);
-    stream->headers = hfi_ec_headers(conn);
+    stream->headers = etcd_headers(conn);
     snprintf(url, sizeof url, "%s/v3/watch", conn->conf->hosts[conn->at].base);
     pthread_mutex_unlock(&conn->lock);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -80,8 +80,8 @@ static void stream_close(CURLM *multi, struct stream *stream)
         curl_easy_cleanup(stream->easy);
     }
     curl_slist_free_all(stream->headers);
-    hfi_ec_text_done(&stream->body);
-    hfi_ec_text_done(&stream->input);
+    etcd_text_done(&stream->body);
+    etcd_text_done(&stream->input);
 }
 
 /* Whole lines of what came. */
@@ -93,16 +93,16 @@ static void read_lines(struct stream *stream)
         size_t len = (size_t)(end - stream->input.bytes);
         json_t *message = json_loadb(stream->input.bytes, len, 0, NULL);
         const json_t *result = json_object_get(message, "result");
-        int64_t compacted = hfi_ec_number(result, "compact_revision");
+        int64_t compacted = etcd_read_number(result, "compact_revision");
 
         stream->input.len -= len + 1;
         memmove(stream->input.bytes, end + 1, stream->input.len);
         if (json_is_true(json_object_get(result, "created"))) {
             stream->created = true;
-            stream->revision = hfi_ec_revision(result);
+            stream->revision = etcd_revision(result);
         }
         if (json_array_size(json_object_get(result, "events")) > 0)
-            stream->changed = hfi_ec_revision(result);
+            stream->changed = etcd_revision(result);
         else if (compacted > 0)
             stream->changed = compacted; /* something was, or etcd would not have forgotten it */
         else if (!result || json_is_true(json_object_get(result, "canceled")))
@@ -156,34 +156,34 @@ static bool watch_once(struct hfi_conn *conn, CURLM *multi, int64_t *revision, i
 
 static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error *err)
 {
-    struct ec_text body = { 0 };
-    struct ec_key from, to;
+    struct etcd_text body = { 0 };
+    struct etcd_key from, to;
     hf_status status = HF_UNAVAILABLE;
     json_t *reply = NULL;
     size_t at;
 
-    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
-    hfi_ec_add(&body, "{");
-    hfi_ec_add_key(&body, "key", &from);
-    hfi_ec_add(&body, ",\"count_only\":true}");
+    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&body, "{");
+    etcd_add_key(&body, "key", &from);
+    etcd_add(&body, ",\"count_only\":true}");
     if (body.failed)
         return hfi_error_memory(err);
     pthread_mutex_lock(&conn->lock);
     at = conn->at;
     pthread_mutex_unlock(&conn->lock);
     for (size_t i = 0; i < conn->conf->host_count && status == HF_UNAVAILABLE; i++)
-        status = hfi_ec_ask(conn, (at + i) % conn->conf->host_count, "/v3/kv/range", body.bytes,
-                            conn->conf->op_ms, &reply, err);
+        status = etcd_ask(conn, (at + i) % conn->conf->host_count, "/v3/kv/range", body.bytes,
+                          conn->conf->op_ms, &reply, err);
     if (status == HF_OK)
-        *ret_revision = hfi_ec_revision(reply);
+        *ret_revision = etcd_revision(reply);
     json_decref(reply);
-    hfi_ec_text_done(&body);
+    etcd_text_done(&body);
     return status;
 }
 
-static void enlist(struct hfi_conn *conn, struct ec_change *change, bool in)
+static void enlist(struct hfi_conn *conn, struct etcd_change *change, bool in)
 {
-    struct ec_change **at = &conn->changes;
+    struct etcd_change **at = &conn->changes;
 
     pthread_mutex_lock(&conn->lock);
     if (in) {
@@ -197,10 +197,10 @@ static void enlist(struct hfi_conn *conn, struct ec_change *change, bool in)
     pthread_mutex_unlock(&conn->lock);
 }
 
-hf_status hfi_ec_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                             const _Atomic int *stop, hf_error *err)
+hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                           const _Atomic int *stop, hf_error *err)
 {
-    struct ec_change change = { .multi = NULL };
+    struct etcd_change change = { .multi = NULL };
     int64_t seen = (int64_t)*seq, revision;
     unsigned failures = 0;
     hf_status status = HF_OK;
@@ -210,7 +210,7 @@ hf_status hfi_ec_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until
     if (status != HF_OK)
         return status;
     revision = seen;
-    change.multi = hfi_ec_multi_new();
+    change.multi = etcd_multi_new();
     if (!change.multi)
         return hfi_error_memory(err);
     enlist(conn, &change, true);
@@ -236,10 +236,10 @@ hf_status hfi_ec_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until
     return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
 }
 
-void hfi_ec_stop_wait(struct hfi_conn *conn)
+void etcd_stop_wait(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
-    for (struct ec_change *change = conn->changes; change; change = change->next)
+    for (struct etcd_change *change = conn->changes; change; change = change->next)
         curl_multi_wakeup(change->multi);
     pthread_mutex_unlock(&conn->lock);
 }

@@ -23,34 +23,34 @@
 #define PREFIX       "holdfast"
 #define HOST_MAX     253
 
-static hf_status parse(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_place(struct ec_conf *conf, const struct hfi_url *url, hf_error *err);
-static hf_status parse_host(struct ec_conf *conf, const struct hfi_url *url, const char *from,
+static hf_status parse(struct etcd_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status parse_place(struct etcd_conf *conf, const struct hfi_url *url, hf_error *err);
+static hf_status parse_host(struct etcd_conf *conf, const struct hfi_url *url, const char *from,
                             const char *to, hf_error *err);
-static hf_status parse_prefix(struct ec_conf *conf, const struct hfi_url *url, const char *from,
+static hf_status parse_prefix(struct etcd_conf *conf, const struct hfi_url *url, const char *from,
                               hf_error *err);
-static hf_status parse_user(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_tls(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_limits(struct ec_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status make_location(struct ec_conf *conf, const struct hfi_url *url, hf_error *err);
+static hf_status parse_user(struct etcd_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status parse_tls(struct etcd_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status parse_limits(struct etcd_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status make_location(struct etcd_conf *conf, const struct hfi_url *url, hf_error *err);
 
-hf_status hfi_ec_conf_parse(struct hfi_url *url, struct ec_conf **ret_conf, hf_error *err)
+hf_status etcd_conf_parse(struct hfi_url *url, struct etcd_conf **ret_conf, hf_error *err)
 {
-    struct ec_conf *conf = hfi_calloc(1, sizeof *conf);
+    struct etcd_conf *conf = hfi_calloc(1, sizeof *conf);
     hf_status status;
 
     if (!conf)
         return hfi_error_memory(err);
     status = parse(conf, url, err);
     if (status != HF_OK) {
-        hfi_ec_conf_free(conf);
+        etcd_conf_free(conf);
         return status;
     }
     *ret_conf = conf;
     return HF_OK;
 }
 
-void hfi_ec_conf_free(struct ec_conf *conf)
+void etcd_conf_free(struct etcd_conf *conf)
 {
     if (!conf)
         return;
@@ -68,7 +68,7 @@ void hfi_ec_conf_free(struct ec_conf *conf)
     hfi_free(conf);
 }
 
-static hf_status parse(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse(struct etcd_conf *conf, struct hfi_url *url, hf_error *err)
 {
     hf_status status;
 
@@ -124,7 +124,7 @@ static hf_status decode(const struct hfi_url *url, const char *from, const char 
 
 /* ---- the place ----------------------------------------------------------------------------------- */
 
-static hf_status parse_place(struct ec_conf *conf, const struct hfi_url *url, hf_error *err)
+static hf_status parse_place(struct etcd_conf *conf, const struct hfi_url *url, hf_error *err)
 {
     const char *from = url->rest + 2, *end, *at = NULL, *colon;
     hf_status status = HF_OK;
@@ -150,7 +150,7 @@ static hf_status parse_place(struct ec_conf *conf, const struct hfi_url *url, hf
     while (status == HF_OK) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
 
-        if (conf->host_count == EC_HOSTS_MAX)
+        if (conf->host_count == ETCD_HOSTS_MAX)
             return wrong(url, from, "the host", "is one too many", err);
         status = parse_host(conf, url, from, comma ? comma : end, err);
         if (!comma)
@@ -176,7 +176,7 @@ static hf_status parse_port(const struct hfi_url *url, const char *from, const c
 {
     char digits[8] = { 0 };
     size_t len = (size_t)(to - from);
-    uint64_t port = EC_PORT;
+    uint64_t port = ETCD_PORT;
 
     if (len > 0 && *from != ':')
         return wrong(url, from, "the host", "goes on after its ']'", err);
@@ -188,7 +188,7 @@ static hf_status parse_port(const struct hfi_url *url, const char *from, const c
     return HF_OK;
 }
 
-static hf_status parse_host(struct ec_conf *conf, const struct hfi_url *url, const char *from,
+static hf_status parse_host(struct etcd_conf *conf, const struct hfi_url *url, const char *from,
                             const char *to, hf_error *err)
 {
     bool bracketed = from < to && *from == '[';
@@ -225,7 +225,7 @@ static hf_status parse_host(struct ec_conf *conf, const struct hfi_url *url, con
 }
 
 /* "/team/locks/" is the prefix "team/locks". */
-static hf_status parse_prefix(struct ec_conf *conf, const struct hfi_url *url, const char *from,
+static hf_status parse_prefix(struct etcd_conf *conf, const struct hfi_url *url, const char *from,
                               hf_error *err)
 {
     hf_status status;
@@ -242,14 +242,14 @@ static hf_status parse_prefix(struct ec_conf *conf, const struct hfi_url *url, c
     len = strlen(conf->prefix);
     while (len > 0 && conf->prefix[len - 1] == '/')
         conf->prefix[--len] = 0;
-    if (len == 0 || len > EC_PREFIX_MAX)
+    if (len == 0 || len > ETCD_PREFIX_MAX)
         return wrong(url, from, "the prefix", "must have 1 to 128 bytes", err);
     return HF_OK;
 }
 
 /* ---- who we are ------------------------------------------------------------------------------------ */
 
-static hf_status parse_user(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse_user(struct etcd_conf *conf, struct hfi_url *url, hf_error *err)
 {
     const char *user = hfi_url_take(url, "user");
     hf_status status;
@@ -290,7 +290,7 @@ static hf_status check_file(const struct hfi_url *url, const char *key, const ch
     return wrong_param(url, key, HF_DENIED, why, err);
 }
 
-static hf_status parse_tls(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse_tls(struct etcd_conf *conf, struct hfi_url *url, hf_error *err)
 {
     static const char *const keys[] = { "verify", "ca", "cert", "key" };
     const char *verify;
@@ -322,7 +322,7 @@ static hf_status parse_tls(struct ec_conf *conf, struct hfi_url *url, hf_error *
     return status;
 }
 
-static hf_status parse_limits(struct ec_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse_limits(struct etcd_conf *conf, struct hfi_url *url, hf_error *err)
 {
     hf_status status;
 
@@ -342,7 +342,7 @@ static hf_status parse_limits(struct ec_conf *conf, struct hfi_url *url, hf_erro
 
 /* ---- for people ---------------------------------------------------------------------------------------- */
 
-static hf_status make_location(struct ec_conf *conf, const struct hfi_url *url, hf_error *err)
+static hf_status make_location(struct etcd_conf *conf, const struct hfi_url *url, hf_error *err)
 {
     char prefix[HFI_QUOTED_MAX];
     FILE *out;

@@ -14,18 +14,18 @@
 
 #include <stdbool.h>
 
-#define EC_HOSTS_MAX  16
-#define EC_PREFIX_MAX 128 /* bytes */
-#define EC_PORT       2379
+#define ETCD_HOSTS_MAX  16
+#define ETCD_PREFIX_MAX 128 /* bytes */
+#define ETCD_PORT       2379
 
 struct hfi_url;
 
-struct ec_conf {
+struct etcd_conf {
     size_t host_count;
     struct {
         char *base;  /* "http://10.0.0.4:2379" */
         char *shown; /* "10.0.0.4:2379" */
-    } hosts[EC_HOSTS_MAX];
+    } hosts[ETCD_HOSTS_MAX];
     char *user, *password; /* NULL: none; from the URL, password_file=, password_env= */
 
     bool tls, tls_verify; /* verify=off turns it off */
@@ -41,8 +41,8 @@ struct ec_conf {
 };
 
 /* Take apart what is left of `url`; takes every parameter it knows. HF_CONFIG names the part;
- * HF_DENIED: a file cannot be read. hfi_ec_conf_free() wipes the password. */
-hf_status hfi_ec_conf_parse(struct hfi_url *url, struct ec_conf **ret_conf, hf_error *err);
-void hfi_ec_conf_free(struct ec_conf *conf);
+ * HF_DENIED: a file cannot be read. etcd_conf_free() wipes the password. */
+hf_status etcd_conf_parse(struct hfi_url *url, struct etcd_conf **ret_conf, hf_error *err);
+void etcd_conf_free(struct etcd_conf *conf);
 
 #endif

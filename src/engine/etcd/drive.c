@@ -5,7 +5,7 @@
  * write at once, with the lock; who drives sleeps in epoll_wait() without it. One thread at a time
  * drives.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -28,7 +28,7 @@ static void work(struct hfi_conn *conn, const struct epoll_event *events, int co
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
-    struct ec_multi *multi = arg;
+    struct etcd_multi *multi = arg;
     struct hfi_conn *conn = multi->conn;
     struct epoll_event event = { .events = 0 };
 
@@ -61,7 +61,7 @@ static int64_t due_ms(long timeout_ms)
 
 static int on_timer(CURLM *handle, long timeout_ms, void *arg)
 {
-    struct ec_multi *multi = arg;
+    struct etcd_multi *multi = arg;
 
     (void)handle;
     multi->timer_ms = due_ms(timeout_ms);
@@ -69,7 +69,7 @@ static int on_timer(CURLM *handle, long timeout_ms, void *arg)
 }
 
 /* What is due at one of them. */
-static void fire(struct ec_multi *multi)
+static void fire(struct etcd_multi *multi)
 {
     long timeout_ms = -1;
     int running;
@@ -97,7 +97,7 @@ static int on_close(void *arg, curl_socket_t fd)
     return close(fd);
 }
 
-void hfi_ec_track(struct hfi_conn *conn, CURL *easy)
+void etcd_track(struct hfi_conn *conn, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, conn);
@@ -110,7 +110,7 @@ void hfi_ec_track(struct hfi_conn *conn, CURL *easy)
 
 /* ---- open and close ------------------------------------------------------------------------------- */
 
-hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err)
+hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
 
@@ -123,12 +123,12 @@ hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err)
     conn->share = conn->conf->tls ? curl_share_init() : NULL;
     if (conn->share)
         curl_share_setopt(conn->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
-    for (size_t i = 0; i < EC_MULTIS; i++) {
-        struct ec_multi *multi = &conn->multis[i];
+    for (size_t i = 0; i < ETCD_MULTIS; i++) {
+        struct etcd_multi *multi = &conn->multis[i];
 
         multi->conn = conn;
         multi->timer_ms = HFI_NEVER;
-        multi->handle = hfi_ec_multi_new();
+        multi->handle = etcd_multi_new();
         if (!multi->handle)
             return hfi_error_memory(err);
         curl_multi_setopt(multi->handle, CURLMOPT_SOCKETFUNCTION, on_socket);
@@ -136,14 +136,15 @@ hf_status hfi_ec_drive_open(struct hfi_conn *conn, hf_error *err)
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERFUNCTION, on_timer);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERDATA, multi);
     }
-    curl_multi_setopt(conn->multis[EC_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS, (long)EC_LINES);
-    curl_multi_setopt(conn->multis[EC_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)EC_LINES);
+    curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
+                      (long)ETCD_LINES);
+    curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
     return HF_OK;
 }
 
-void hfi_ec_drive_close(struct hfi_conn *conn)
+void etcd_drive_close(struct hfi_conn *conn)
 {
-    for (size_t i = 0; i < EC_MULTIS; i++)
+    for (size_t i = 0; i < ETCD_MULTIS; i++)
         if (conn->multis[i].handle)
             curl_multi_cleanup(conn->multis[i].handle);
     if (conn->share)
@@ -158,12 +159,12 @@ void hfi_ec_drive_close(struct hfi_conn *conn)
 
 static int64_t next_ms(struct hfi_conn *conn)
 {
-    const int64_t all[] = { conn->multis[EC_CALLS].timer_ms,
-                            conn->multis[EC_STREAMS].timer_ms,
-                            hfi_ec_calls_next_ms(conn),
-                            hfi_ec_leases_next_ms(conn),
-                            hfi_ec_waits_next_ms(conn),
-                            hfi_ec_watches_next_ms(conn),
+    const int64_t all[] = { conn->multis[ETCD_CALLS].timer_ms,
+                            conn->multis[ETCD_STREAMS].timer_ms,
+                            etcd_calls_next_ms(conn),
+                            etcd_leases_next_ms(conn),
+                            etcd_waits_next_ms(conn),
+                            etcd_watches_next_ms(conn),
                             conn->expiry_ms };
     int64_t next = HFI_NEVER;
 
@@ -181,12 +182,12 @@ static int until(int64_t wake_ms, int64_t now_ms)
     return wake_ms - now_ms > INT_MAX ? INT_MAX : (int)(wake_ms - now_ms);
 }
 
-int hfi_ec_fd(struct hfi_conn *conn)
+int etcd_fd(struct hfi_conn *conn)
 {
     return conn->epoll_fd;
 }
 
-int hfi_ec_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+int etcd_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     int timeout_ms;
 
@@ -197,13 +198,13 @@ int hfi_ec_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
     return timeout_ms;
 }
 
-bool hfi_ec_hurry(struct hfi_conn *conn)
+bool etcd_hurry(struct hfi_conn *conn)
 {
     int64_t wake_ms = next_ms(conn);
 
     if (conn->napping && wake_ms < conn->nap_until_ms) {
         conn->nap_until_ms = wake_ms; /* one kick is enough */
-        hfi_ec_kick(conn);
+        etcd_kick(conn);
     }
     if (wake_ms >= conn->told_ms)
         return false;
@@ -211,7 +212,7 @@ bool hfi_ec_hurry(struct hfi_conn *conn)
     return true;
 }
 
-void hfi_ec_kick(struct hfi_conn *conn)
+void etcd_kick(struct hfi_conn *conn)
 {
     uint64_t one = 1;
 
@@ -221,7 +222,7 @@ void hfi_ec_kick(struct hfi_conn *conn)
 
 /* ---- work --------------------------------------------------------------------------------------------- */
 
-void hfi_ec_process(struct hfi_conn *conn, int64_t now_ms)
+void etcd_process(struct hfi_conn *conn, int64_t now_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX, 0);
@@ -229,10 +230,10 @@ void hfi_ec_process(struct hfi_conn *conn, int64_t now_ms)
     (void)now_ms;
     pthread_mutex_lock(&conn->lock);
     work(conn, events, count);
-    hfi_ec_leave(conn);
+    etcd_leave(conn);
 }
 
-void hfi_ec_turn(struct hfi_conn *conn, int64_t until_ms)
+void etcd_turn(struct hfi_conn *conn, int64_t until_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     int64_t wake_ms;
@@ -250,10 +251,10 @@ void hfi_ec_turn(struct hfi_conn *conn, int64_t until_ms)
     pthread_mutex_lock(&conn->lock);
     conn->napping = false;
     work(conn, events, count);
-    hfi_ec_leave(conn);
+    etcd_leave(conn);
 }
 
-void hfi_ec_drive_alone(struct hfi_conn *conn, int64_t until_ms)
+void etcd_drive_alone(struct hfi_conn *conn, int64_t until_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     int64_t wake_ms = next_ms(conn);
@@ -261,7 +262,7 @@ void hfi_ec_drive_alone(struct hfi_conn *conn, int64_t until_ms)
                            until(wake_ms < until_ms ? wake_ms : until_ms, hfi_now_ms()));
 
     work(conn, events, count);
-    hfi_ec_pump(conn);
+    etcd_pump(conn);
 }
 
 static void act(struct hfi_conn *conn, const struct epoll_event *event)
@@ -289,7 +290,7 @@ static bool reap(struct hfi_conn *conn)
 {
     bool any = false;
 
-    for (size_t i = 0; i < EC_MULTIS; i++) {
+    for (size_t i = 0; i < ETCD_MULTIS; i++) {
         const CURLMsg *message;
         int left;
 
@@ -301,24 +302,24 @@ static bool reap(struct hfi_conn *conn)
             any = true;
             curl_easy_getinfo(easy, CURLINFO_PRIVATE, &whose);
             curl_multi_remove_handle(conn->multis[i].handle, easy);
-            if (i == EC_CALLS)
-                hfi_ec_call_ended(whose, result);
+            if (i == ETCD_CALLS)
+                etcd_call_ended(whose, result);
             else
-                hfi_ec_watch_ended(whose, result);
+                etcd_watch_ended(whose, result);
         }
     }
     return any;
 }
 
-void hfi_ec_pump(struct hfi_conn *conn)
+void etcd_pump(struct hfi_conn *conn)
 {
     do {
         if (conn->started) {
             conn->started = false;
-            for (size_t i = 0; i < EC_MULTIS; i++)
+            for (size_t i = 0; i < ETCD_MULTIS; i++)
                 fire(&conn->multis[i]);
         }
-        hfi_ec_watches_work(conn);
+        etcd_watches_work(conn);
     } while (reap(conn) || conn->started);
 }
 
@@ -329,11 +330,11 @@ static void work(struct hfi_conn *conn, const struct epoll_event *events, int co
     for (int i = 0; i < count; i++)
         act(conn, &events[i]);
     conn->started = true; /* timers */
-    hfi_ec_pump(conn);
+    etcd_pump(conn);
     now_ms = hfi_now_ms();
-    hfi_ec_calls_tick(conn, now_ms);
-    hfi_ec_leases_tick(conn, now_ms);
-    hfi_ec_waits_tick(conn, now_ms);
-    hfi_ec_watches_tick(conn, now_ms);
-    hfi_ec_lapse_tick(conn, now_ms);
+    etcd_calls_tick(conn, now_ms);
+    etcd_leases_tick(conn, now_ms);
+    etcd_waits_tick(conn, now_ms);
+    etcd_watches_tick(conn, now_ms);
+    etcd_lapse_tick(conn, now_ms);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The etcd engine: its table, opening and closing, and what comes in from core. See ec.h for the
+ * The etcd engine: its table, opening and closing, and what comes in from core. See internal.h for the
  * parts. Event-driven: submit() sends, the driver reads and finishes.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -24,8 +24,8 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
-static hf_status ec_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status etcd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                           hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -33,7 +33,7 @@ static hf_status ec_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (!conn)
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
-    status = hfi_ec_conf_parse(url, &conn->conf, err);
+    status = etcd_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
@@ -50,7 +50,7 @@ static hf_status ec_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
-    unsigned char id[EC_STORE_HEX / 2];
+    unsigned char id[ETCD_STORE_HEX / 2];
 
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return hfi_error_memory(err);
@@ -64,7 +64,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     conn->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (!conn->headers)
         return hfi_error_memory(err);
-    return hfi_ec_drive_open(conn, err);
+    return etcd_drive_open(conn, err);
 }
 
 struct greeting {
@@ -73,7 +73,7 @@ struct greeting {
     hf_error *err;
 };
 
-static void greeted(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void greeted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct greeting *greeting = call->data;
@@ -83,9 +83,9 @@ static void greeted(struct ec_call *call, enum ec_outcome outcome, json_t *reply
         return;
     greeting->answered = true;
     greeting->status = HF_OK;
-    if (outcome == EC_ANSWERED)
+    if (outcome == ETCD_ANSWERED)
         return;
-    greeting->status = outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err);
+    greeting->status = outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err);
     hfi_error_set(greeting->err, greeting->status, err ? err->native : 0, "%s",
                   err ? err->text : "no answer");
 }
@@ -95,13 +95,13 @@ static hf_status greet(struct hfi_conn *conn, hf_error *err)
 {
     struct greeting greeting = { .err = err };
     int64_t until_ms = conn->host->open_deadline_ms;
-    struct ec_key from, to;
-    struct ec_call *call;
+    struct etcd_key from, to;
+    struct etcd_call *call;
 
     if (until_ms <= 0 || until_ms == HFI_NEVER)
         until_ms = hfi_now_ms() + OPEN_LIMIT_MS;
     pthread_mutex_lock(&conn->lock);
-    call = hfi_ec_call_new(conn, "/v3/kv/range", greeted, NULL);
+    call = etcd_call_new(conn, "/v3/kv/range", greeted, NULL);
     if (!call) {
         pthread_mutex_unlock(&conn->lock);
         return hfi_error_memory(err);
@@ -109,16 +109,16 @@ static hf_status greet(struct hfi_conn *conn, hf_error *err)
     call->data = &greeting;
     call->again = true;
     call->until_ms = until_ms;
-    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &from);
-    hfi_ec_add(&call->body, ",");
-    hfi_ec_add_key(&call->body, "range_end", &to);
-    hfi_ec_add(&call->body, ",\"count_only\":true}");
-    hfi_ec_call_send(call);
-    hfi_ec_pump(conn);
+    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &from);
+    etcd_add(&call->body, ",");
+    etcd_add_key(&call->body, "range_end", &to);
+    etcd_add(&call->body, ",\"count_only\":true}");
+    etcd_call_send(call);
+    etcd_pump(conn);
     while (!greeting.answered)
-        hfi_ec_drive_alone(conn, until_ms);
+        etcd_drive_alone(conn, until_ms);
     pthread_mutex_unlock(&conn->lock);
     return greeting.status;
 }
@@ -126,12 +126,12 @@ static hf_status greet(struct hfi_conn *conn, hf_error *err)
 static void destroy(struct hfi_conn *conn)
 {
     while (conn->watches)
-        hfi_ec_watch_close(conn, conn->watches);
-    if (conn->multis[EC_CALLS].handle)
-        hfi_ec_calls_close(conn);
-    hfi_ec_drive_close(conn);
+        etcd_watch_close(conn, conn->watches);
+    if (conn->multis[ETCD_CALLS].handle)
+        etcd_calls_close(conn);
+    etcd_drive_close(conn);
     while (conn->losses) {
-        struct ec_loss *loss = conn->losses;
+        struct etcd_loss *loss = conn->losses;
 
         conn->losses = loss->next;
         hfi_free(loss);
@@ -140,20 +140,20 @@ static void destroy(struct hfi_conn *conn)
         explicit_bzero(conn->token, strlen(conn->token));
     hfi_free(conn->token);
     curl_slist_free_all(conn->headers);
-    hfi_ec_conf_free(conn->conf);
+    etcd_conf_free(conn->conf);
     hfi_free(conn);
 }
 
-static void ec_close(struct hfi_conn *conn)
+static void etcd_close(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
     conn->claims = NULL; /* core has taken them back */
-    hfi_ec_leases_close(conn);
+    etcd_leases_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
 }
 
-static const char *ec_location(struct hfi_conn *conn)
+static const char *etcd_location(struct hfi_conn *conn)
 {
     return conn->conf->location;
 }
@@ -164,56 +164,56 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_ec_acquire(conn, op);
+        etcd_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_ec_release(conn, op);
+        etcd_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_ec_renew(conn, op);
+        etcd_renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        hfi_ec_adopt(conn, op);
+        etcd_adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        hfi_ec_inspect(conn, op);
+        etcd_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        hfi_ec_break(conn, op);
+        etcd_break(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        hfi_ec_cell_read(conn, op);
+        etcd_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_ec_cell_swap(conn, op);
+        etcd_cell_swap(conn, op);
         return;
     case HFI_OP_CELL_WAIT:
-        hfi_ec_cell_wait(conn, op);
+        etcd_cell_wait(conn, op);
         return;
     default:
         break;
     }
-    hfi_ec_finish(conn, op, HF_UNSUPPORTED, NULL);
+    etcd_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
 
-static void ec_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void etcd_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     pthread_mutex_lock(&conn->lock);
     submit(conn, op);
-    hfi_ec_leave(conn);
+    etcd_leave(conn);
 }
 
-static void ec_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void etcd_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
     if (op->kind == HFI_OP_CELL_WAIT)
-        hfi_ec_cell_cancel(conn, op, status);
+        etcd_cell_cancel(conn, op, status);
     else
-        hfi_ec_cancel(conn, op, status);
-    hfi_ec_leave(conn);
+        etcd_cancel(conn, op, status);
+    etcd_leave(conn);
 }
 
-void hfi_ec_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     if (status != HF_OK) {
         if (err && err->text[0])
@@ -221,16 +221,16 @@ void hfi_ec_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, c
         else
             hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     }
-    op->engine[EC_OP_WAIT] = NULL;
-    op->engine[EC_OP_NEXT] = NULL;
-    op->engine[EC_OP_STATUS] = (void *)(intptr_t)status;
+    op->engine[ETCD_OP_WAIT] = NULL;
+    op->engine[ETCD_OP_NEXT] = NULL;
+    op->engine[ETCD_OP_STATUS] = (void *)(intptr_t)status;
     *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[EC_OP_NEXT];
+    conn->done_end = (struct hfi_op **)&op->engine[ETCD_OP_NEXT];
 }
 
-void hfi_ec_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 {
-    struct ec_loss *loss = hfi_malloc(sizeof *loss);
+    struct etcd_loss *loss = hfi_malloc(sizeof *loss);
 
     if (!loss)
         return; /* the next renewal will find out */
@@ -241,14 +241,14 @@ void hfi_ec_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why
     conn->losses = loss;
 }
 
-void hfi_ec_leave(struct hfi_conn *conn)
+void etcd_leave(struct hfi_conn *conn)
 {
     struct hfi_host *host = conn->host;
-    struct ec_loss *loss, *after;
+    struct etcd_loss *loss, *after;
     struct hfi_op *op, *next;
     bool doubt, wake;
 
-    hfi_ec_pump(conn);
+    etcd_pump(conn);
     op = conn->done;
     loss = conn->losses;
     doubt = conn->doubt;
@@ -256,7 +256,7 @@ void hfi_ec_leave(struct hfi_conn *conn)
     conn->done_end = &conn->done;
     conn->losses = NULL;
     conn->doubt = false;
-    wake = hfi_ec_hurry(conn);
+    wake = etcd_hurry(conn);
     pthread_mutex_unlock(&conn->lock);
 
     if (wake)
@@ -269,92 +269,92 @@ void hfi_ec_leave(struct hfi_conn *conn)
         hfi_free(loss);
     }
     for (; op; op = next) {
-        next = op->engine[EC_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[EC_OP_STATUS]);
+        next = op->engine[ETCD_OP_NEXT];
+        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[ETCD_OP_STATUS]);
     }
 }
 
 /* ---- claims --------------------------------------------------------------------------------------------- */
 
-void hfi_ec_place_get(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_place_get(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     uint64_t slot = 0;
 
-    while (slot < EC_SLOTS && conn->slots[slot / 8] & 1u << slot % 8)
+    while (slot < ETCD_SLOTS && conn->slots[slot / 8] & 1u << slot % 8)
         slot++;
-    if (slot < EC_SLOTS)
+    if (slot < ETCD_SLOTS)
         conn->slots[slot / 8] |= (unsigned char)(1u << slot % 8);
     else
-        slot = EC_SLOTS + conn->more_slots++;
-    claim->engine[EC_CLAIM_STORE] = (void *)(uintptr_t)strtoull(conn->store, NULL, 16);
-    claim->engine[EC_CLAIM_SLOT] = (void *)(uintptr_t)slot;
+        slot = ETCD_SLOTS + conn->more_slots++;
+    claim->engine[ETCD_CLAIM_STORE] = (void *)(uintptr_t)strtoull(conn->store, NULL, 16);
+    claim->engine[ETCD_CLAIM_SLOT] = (void *)(uintptr_t)slot;
 }
 
-void hfi_ec_place_drop(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_place_drop(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    uint64_t slot = (uintptr_t)claim->engine[EC_CLAIM_SLOT];
+    uint64_t slot = (uintptr_t)claim->engine[ETCD_CLAIM_SLOT];
 
-    if ((uintptr_t)claim->engine[EC_CLAIM_STORE] == strtoull(conn->store, NULL, 16) &&
-        slot < EC_SLOTS)
+    if ((uintptr_t)claim->engine[ETCD_CLAIM_STORE] == strtoull(conn->store, NULL, 16) &&
+        slot < ETCD_SLOTS)
         conn->slots[slot / 8] &= (unsigned char)~(1u << slot % 8);
-    claim->engine[EC_CLAIM_STORE] = NULL;
+    claim->engine[ETCD_CLAIM_STORE] = NULL;
 }
 
-void hfi_ec_claim_at(struct hfi_claim *claim, const struct ec_record *record)
+void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record)
 {
     uint64_t halves[2] = { 0, 0 };
 
     for (size_t i = 0; i < HFI_OWNER_LEN; i++)
         halves[i / 8] = halves[i / 8] << 8 | record->place[i];
-    claim->engine[EC_CLAIM_STORE] = (void *)(uintptr_t)halves[0];
-    claim->engine[EC_CLAIM_SLOT] = (void *)(uintptr_t)halves[1];
+    claim->engine[ETCD_CLAIM_STORE] = (void *)(uintptr_t)halves[0];
+    claim->engine[ETCD_CLAIM_SLOT] = (void *)(uintptr_t)halves[1];
 }
 
-struct ec_lease *hfi_ec_claim_lease(const struct hfi_claim *claim)
+struct etcd_lease *etcd_claim_lease(const struct hfi_claim *claim)
 {
-    return claim->engine[EC_CLAIM_LEASE];
+    return claim->engine[ETCD_CLAIM_LEASE];
 }
 
-void hfi_ec_claim_set_lease(struct hfi_claim *claim, struct ec_lease *lease)
+void etcd_claim_set_lease(struct hfi_claim *claim, struct etcd_lease *lease)
 {
-    claim->engine[EC_CLAIM_LEASE] = lease;
+    claim->engine[ETCD_CLAIM_LEASE] = lease;
 }
 
-void hfi_ec_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
-    claim->engine[EC_CLAIM_FLAGS] = (void *)(uintptr_t)EC_FLAG_LISTED;
-    claim->engine[EC_CLAIM_PREV] = NULL;
-    claim->engine[EC_CLAIM_NEXT] = conn->claims;
+    claim->engine[ETCD_CLAIM_FLAGS] = (void *)(uintptr_t)ETCD_FLAG_LISTED;
+    claim->engine[ETCD_CLAIM_PREV] = NULL;
+    claim->engine[ETCD_CLAIM_NEXT] = conn->claims;
     if (conn->claims)
-        conn->claims->engine[EC_CLAIM_PREV] = claim;
+        conn->claims->engine[ETCD_CLAIM_PREV] = claim;
     conn->claims = claim;
     if (!(claim->flags & HFI_CLAIM_DETACHED) && end_ms < conn->expiry_ms)
         conn->expiry_ms = end_ms;
 }
 
-void hfi_ec_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim *next = claim->engine[EC_CLAIM_NEXT], *prev = claim->engine[EC_CLAIM_PREV];
+    struct hfi_claim *next = claim->engine[ETCD_CLAIM_NEXT], *prev = claim->engine[ETCD_CLAIM_PREV];
 
-    if (!((uintptr_t)claim->engine[EC_CLAIM_FLAGS] & EC_FLAG_LISTED))
+    if (!((uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ETCD_FLAG_LISTED))
         return;
-    claim->engine[EC_CLAIM_FLAGS] = NULL;
+    claim->engine[ETCD_CLAIM_FLAGS] = NULL;
     if (prev)
-        prev->engine[EC_CLAIM_NEXT] = next;
+        prev->engine[ETCD_CLAIM_NEXT] = next;
     else
         conn->claims = next;
     if (next)
-        next->engine[EC_CLAIM_PREV] = prev;
+        next->engine[ETCD_CLAIM_PREV] = prev;
 }
 
-struct hfi_claim *hfi_ec_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner)
 {
     struct hfi_claim *claim = conn->claims;
 
     while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
-        claim = claim->engine[EC_CLAIM_NEXT];
+        claim = claim->engine[ETCD_CLAIM_NEXT];
     return claim;
 }
 
@@ -363,7 +363,7 @@ struct hfi_claim *hfi_ec_claim_find(struct hfi_conn *conn, const unsigned char *
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_EVENT,
-    .default_ttl_ms = EC_TTL_MS,
+    .default_ttl_ms = ETCD_TTL_MS,
     .min_ttl_ms = 1000,
     .info = { .name = "etcd",
               .schemes = "etcd etcds",
@@ -372,7 +372,7 @@ static const struct hfi_engine engine = {
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_INSPECT | HF_CAP_WAITERS |
                       HF_CAP_BREAK | HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL |
                       HF_CAP_CELL_WATCH,
-              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump = "no effect: etcd counts with a clock that does not jump",
@@ -383,19 +383,19 @@ static const struct hfi_engine engine = {
                   "unavailable on the minority's side; LOST by our own clock before the lease ends",
               .fairness = "first come, first served",
               .wakeup = "an event on the one claim ahead" },
-    .open = ec_open,
-    .close = ec_close,
-    .location = ec_location,
-    .submit = ec_submit,
-    .cancel = ec_cancel,
-    .fd = hfi_ec_fd,
-    .timeout_ms = hfi_ec_timeout_ms,
-    .process = hfi_ec_process,
-    .turn = hfi_ec_turn,
-    .kick = hfi_ec_kick,
-    .wait_change = hfi_ec_wait_change,
-    .stop_wait = hfi_ec_stop_wait,
-    .doctor = hfi_ec_doctor,
+    .open = etcd_open,
+    .close = etcd_close,
+    .location = etcd_location,
+    .submit = etcd_submit,
+    .cancel = etcd_engine_cancel,
+    .fd = etcd_fd,
+    .timeout_ms = etcd_timeout_ms,
+    .process = etcd_process,
+    .turn = etcd_turn,
+    .kick = etcd_kick,
+    .wait_change = etcd_wait_change,
+    .stop_wait = etcd_stop_wait,
+    .doctor = etcd_doctor,
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

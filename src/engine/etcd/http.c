@@ -3,7 +3,7 @@
  * What every request to etcd has in common, whoever sends it: the handle of libcurl, the headers with a user's
  * token, what its failure means. And one that blocks, which needs nothing else.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -24,9 +24,9 @@ enum {
 
 /* ---- a handle ------------------------------------------------------------------------------------------- */
 
-void hfi_ec_easy_setup(struct hfi_conn *conn, CURL *easy)
+void etcd_easy_setup(struct hfi_conn *conn, CURL *easy)
 {
-    const struct ec_conf *conf = conn->conf;
+    const struct etcd_conf *conf = conn->conf;
 
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
@@ -47,7 +47,7 @@ void hfi_ec_easy_setup(struct hfi_conn *conn, CURL *easy)
     }
 }
 
-struct curl_slist *hfi_ec_headers(struct hfi_conn *conn)
+struct curl_slist *etcd_headers(struct hfi_conn *conn)
 {
     struct curl_slist *list, *more;
     char line[1024];
@@ -66,11 +66,11 @@ struct curl_slist *hfi_ec_headers(struct hfi_conn *conn)
 
 /* ---- what went wrong ------------------------------------------------------------------------------------ */
 
-hf_status hfi_ec_code_status(int code, const char *text)
+hf_status etcd_code_status(int code, const char *text)
 {
     switch (code) {
     case CODE_DENIED:
-    case EC_CODE_UNAUTHENTICATED:
+    case ETCD_CODE_UNAUTHENTICATED:
         return HF_DENIED;
     case CODE_INVALID: /* what etcd says to a wrong password, and to no user where one is needed */
         return strstr(text, "auth") || strstr(text, "user name") ? HF_DENIED : HF_INTERNAL;
@@ -89,7 +89,7 @@ hf_status hfi_ec_code_status(int code, const char *text)
     }
 }
 
-hf_status hfi_ec_curl_status(CURLcode result)
+hf_status etcd_curl_status(CURLcode result)
 {
     switch (result) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -104,9 +104,9 @@ hf_status hfi_ec_curl_status(CURLcode result)
     }
 }
 
-hf_status hfi_ec_status(enum ec_outcome outcome, const hf_error *err)
+hf_status etcd_status(enum etcd_outcome outcome, const hf_error *err)
 {
-    if (outcome == EC_MAYBE)
+    if (outcome == ETCD_MAYBE)
         return HF_UNKNOWN;
     return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
 }
@@ -115,11 +115,11 @@ hf_status hfi_ec_status(enum ec_outcome outcome, const hf_error *err)
 
 static size_t on_text(char *bytes, size_t size, size_t count, void *arg)
 {
-    struct ec_text *text = arg;
+    struct etcd_text *text = arg;
 
-    if (text->len + size * count > EC_REPLY_MAX)
+    if (text->len + size * count > ETCD_REPLY_MAX)
         return 0;
-    hfi_ec_add_bytes(text, bytes, size * count);
+    etcd_add_bytes(text, bytes, size * count);
     return text->failed ? 0 : size * count;
 }
 
@@ -127,9 +127,9 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
                           int64_t limit_ms, json_t **ret_reply, hf_error *err)
 {
     CURL *easy = curl_easy_init();
-    struct ec_text text = { 0 };
+    struct etcd_text text = { 0 };
     struct curl_slist *headers;
-    char url[EC_URL_ROOM];
+    char url[ETCD_URL_ROOM];
     const char *shown = conn->conf->hosts[host].shown;
     hf_status status = HF_OK;
     CURLcode result;
@@ -137,9 +137,9 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
 
     if (!easy)
         return hfi_error_memory(err);
-    hfi_ec_easy_setup(conn, easy);
+    etcd_easy_setup(conn, easy);
     pthread_mutex_lock(&conn->lock);
-    headers = hfi_ec_headers(conn);
+    headers = etcd_headers(conn);
     pthread_mutex_unlock(&conn->lock);
     snprintf(url, sizeof url, "%s%s", conn->conf->hosts[host].base, path);
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -155,12 +155,12 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
     if (text.failed)
         status = hfi_error_memory(err);
     else if (result != CURLE_OK)
-        status = hfi_error_set(err, hfi_ec_curl_status(result), (int)result, "%s: %s", shown,
+        status = hfi_error_set(err, etcd_curl_status(result), (int)result, "%s: %s", shown,
                                curl_easy_strerror(result));
     else if (json_is_string(error))
         status = hfi_error_set(
-            err, hfi_ec_code_status((int)hfi_ec_number(reply, "code"), json_string_value(error)),
-            (int)hfi_ec_number(reply, "code"), "%s: %s", shown, json_string_value(error));
+            err, etcd_code_status((int)etcd_read_number(reply, "code"), json_string_value(error)),
+            (int)etcd_read_number(reply, "code"), "%s: %s", shown, json_string_value(error));
     else if (!json_is_object(reply))
         status =
             hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: an answer that etcd does not give", shown);
@@ -168,7 +168,7 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
         *ret_reply = reply;
     else
         json_decref(reply);
-    hfi_ec_text_done(&text);
+    etcd_text_done(&text);
     curl_slist_free_all(headers);
     curl_easy_cleanup(easy);
     return status;
@@ -177,19 +177,19 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
 /* A new token, for one who may block. */
 static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
 {
-    struct ec_text body = { 0 };
+    struct etcd_text body = { 0 };
     json_t *reply = NULL;
     const char *token;
     char *copy = NULL;
 
-    hfi_ec_add_login(&body, conn->conf);
+    etcd_add_login(&body, conn->conf);
     if (!body.failed && ask_once(conn, host, "/v3/auth/authenticate", body.bytes, limit_ms, &reply,
                                  NULL) == HF_OK) {
         token = json_string_value(json_object_get(reply, "token"));
         copy = token ? hfi_strdup(token) : NULL;
     }
     json_decref(reply);
-    hfi_ec_text_done(&body);
+    etcd_text_done(&body);
     if (!copy)
         return false;
     pthread_mutex_lock(&conn->lock);
@@ -202,13 +202,13 @@ static bool renew_token(struct hfi_conn *conn, size_t host, int64_t limit_ms)
     return true;
 }
 
-hf_status hfi_ec_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
-                     int64_t limit_ms, json_t **ret_reply, hf_error *err)
+hf_status etcd_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+                   int64_t limit_ms, json_t **ret_reply, hf_error *err)
 {
     hf_error first;
     hf_status status = ask_once(conn, host, path, body, limit_ms, ret_reply, &first);
 
-    if (status != HF_OK && conn->conf->user && first.native == EC_CODE_UNAUTHENTICATED &&
+    if (status != HF_OK && conn->conf->user && first.native == ETCD_CODE_UNAUTHENTICATED &&
         renew_token(conn, host, limit_ms))
         return ask_once(conn, host, path, body, limit_ms, ret_reply, err);
     if (status != HF_OK && err)

@@ -12,7 +12,7 @@ static const char *const areas[] = { "/locks/", "/cells/", "/told/" };
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static void put(struct ec_key *key, const char *text)
+static void put(struct etcd_key *key, const char *text)
 {
     size_t len = strlen(text);
 
@@ -20,7 +20,7 @@ static void put(struct ec_key *key, const char *text)
     key->len += len;
 }
 
-static void put_name(struct ec_key *key, const unsigned char *name, uint32_t len)
+static void put_name(struct etcd_key *key, const unsigned char *name, uint32_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -36,7 +36,7 @@ static void put_name(struct ec_key *key, const unsigned char *name, uint32_t len
 }
 
 /* P/locks/NAME/ */
-static void put_place(struct ec_key *key, const char *prefix, enum ec_area area,
+static void put_place(struct etcd_key *key, const char *prefix, enum etcd_area area,
                       const unsigned char *name, uint32_t len)
 {
     key->len = 0;
@@ -45,9 +45,9 @@ static void put_place(struct ec_key *key, const char *prefix, enum ec_area area,
     put_name(key, name, len);
 }
 
-static void put_kind(struct ec_key *key, const struct hfi_claim *claim)
+static void put_kind(struct etcd_key *key, const struct hfi_claim *claim)
 {
-    char kind[EC_KIND_MAX + 1];
+    char kind[ETCD_KIND_MAX + 1];
 
     if (claim->mode == HFI_MODE_SEMAPHORE)
         snprintf(kind, sizeof kind, "/s%u", (unsigned)claim->capacity);
@@ -56,44 +56,44 @@ static void put_kind(struct ec_key *key, const struct hfi_claim *claim)
     put(key, kind);
 }
 
-void hfi_ec_claim_key(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_key)
+void etcd_claim_key(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_key)
 {
-    char place[EC_OWNER_HEX + 1];
+    char place[ETCD_OWNER_HEX + 1];
 
-    put_place(ret_key, prefix, EC_LOCKS, claim->name.bytes, claim->name.len);
+    put_place(ret_key, prefix, ETCD_LOCKS, claim->name.bytes, claim->name.len);
     put_kind(ret_key, claim);
     put(ret_key, "/");
     snprintf(place, sizeof place, "%016llx%016llx",
-             (unsigned long long)(uintptr_t)claim->engine[EC_CLAIM_STORE],
-             (unsigned long long)(uintptr_t)claim->engine[EC_CLAIM_SLOT]);
+             (unsigned long long)(uintptr_t)claim->engine[ETCD_CLAIM_STORE],
+             (unsigned long long)(uintptr_t)claim->engine[ETCD_CLAIM_SLOT]);
     put(ret_key, place);
 }
 
 /* '0' follows '/': from "x/" to "x0" lies all that begins with "x/". */
-static void make_range(struct ec_key *from, struct ec_key *to)
+static void make_range(struct etcd_key *from, struct etcd_key *to)
 {
     *to = *from;
     put(from, "/");
     put(to, "0");
 }
 
-void hfi_ec_name_range(const char *prefix, const unsigned char *name, uint32_t len,
-                       struct ec_key *ret_from, struct ec_key *ret_to)
+void etcd_name_range(const char *prefix, const unsigned char *name, uint32_t len,
+                     struct etcd_key *ret_from, struct etcd_key *ret_to)
 {
-    put_place(ret_from, prefix, EC_LOCKS, name, len);
+    put_place(ret_from, prefix, ETCD_LOCKS, name, len);
     make_range(ret_from, ret_to);
 }
 
-void hfi_ec_kind_range(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_from,
-                       struct ec_key *ret_to)
+void etcd_kind_range(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_from,
+                     struct etcd_key *ret_to)
 {
-    put_place(ret_from, prefix, EC_LOCKS, claim->name.bytes, claim->name.len);
+    put_place(ret_from, prefix, ETCD_LOCKS, claim->name.bytes, claim->name.len);
     put_kind(ret_from, claim);
     make_range(ret_from, ret_to);
 }
 
-void hfi_ec_area_range(const char *prefix, enum ec_area area, const char *store,
-                       struct ec_key *ret_from, struct ec_key *ret_to)
+void etcd_area_range(const char *prefix, enum etcd_area area, const char *store,
+                     struct etcd_key *ret_from, struct etcd_key *ret_to)
 {
     ret_from->len = 0;
     put(ret_from, prefix);
@@ -105,26 +105,26 @@ void hfi_ec_area_range(const char *prefix, enum ec_area area, const char *store,
     make_range(ret_from, ret_to);
 }
 
-void hfi_ec_cell_key(const char *prefix, const struct hfi_name *name, struct ec_key *ret_key)
+void etcd_cell_key(const char *prefix, const struct hfi_name *name, struct etcd_key *ret_key)
 {
-    put_place(ret_key, prefix, EC_CELLS, name->bytes, name->len);
+    put_place(ret_key, prefix, ETCD_CELLS, name->bytes, name->len);
 }
 
-void hfi_ec_told_key(const char *prefix, const char *store, const char *owner_hex,
-                     struct ec_key *ret_key)
+void etcd_told_key(const char *prefix, const char *store, const char *owner_hex,
+                   struct etcd_key *ret_key)
 {
     ret_key->len = 0;
     put(ret_key, prefix);
-    put(ret_key, areas[EC_TOLD]);
+    put(ret_key, areas[ETCD_TOLD]);
     put(ret_key, store);
     put(ret_key, "/");
     put(ret_key, owner_hex);
 }
 
-void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64_t ttl_s,
-                      int64_t since_ms, const char *store, const char *label)
+void etcd_add_value(struct etcd_text *text, const struct hfi_claim *claim, int64_t ttl_s,
+                    int64_t since_ms, const char *store, const char *label)
 {
-    char value[HF_LABEL_MAX + 160], owner[EC_OWNER_HEX + 1];
+    char value[HF_LABEL_MAX + 160], owner[ETCD_OWNER_HEX + 1];
     int len;
 
     hfi_hex(claim->owner, HFI_OWNER_LEN, owner);
@@ -132,12 +132,12 @@ void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64
                    (long long)ttl_s, (long long)since_ms, store,
                    claim->flags & HFI_CLAIM_DETACHED ? "d" : "-", owner, HF_LABEL_MAX, label);
 
-    hfi_ec_add_base64(text, value, (size_t)len);
+    etcd_add_base64(text, value, (size_t)len);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-static bool read_name(const char *from, const char *to, struct ec_record *record)
+static bool read_name(const char *from, const char *to, struct etcd_record *record)
 {
     record->name_len = 0;
     while (from < to) {
@@ -154,9 +154,9 @@ static bool read_name(const char *from, const char *to, struct ec_record *record
     return record->name_len > 0;
 }
 
-static bool read_kind(const char *from, size_t len, struct ec_record *record)
+static bool read_kind(const char *from, size_t len, struct etcd_record *record)
 {
-    char digits[EC_KIND_MAX] = { 0 };
+    char digits[ETCD_KIND_MAX] = { 0 };
     uint64_t capacity = 0;
 
     if (len == 1 && *from == 'm') {
@@ -179,20 +179,20 @@ static bool read_kind(const char *from, size_t len, struct ec_record *record)
     return true;
 }
 
-bool hfi_ec_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN])
+bool etcd_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN])
 {
-    return len > EC_OWNER_HEX && key[len - EC_OWNER_HEX - 1] == '/' &&
-           hfi_unhex(key + len - EC_OWNER_HEX, EC_OWNER_HEX, ret_place, HFI_OWNER_LEN);
+    return len > ETCD_OWNER_HEX && key[len - ETCD_OWNER_HEX - 1] == '/' &&
+           hfi_unhex(key + len - ETCD_OWNER_HEX, ETCD_OWNER_HEX, ret_place, HFI_OWNER_LEN);
 }
 
-bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_record *ret_record)
+bool etcd_read_key(const char *prefix, const char *key, size_t len, struct etcd_record *ret_record)
 {
-    size_t skip = strlen(prefix), area = strlen(areas[EC_LOCKS]);
-    const char *end = key + len - EC_OWNER_HEX - 1, *name_end, *from;
+    size_t skip = strlen(prefix), area = strlen(areas[ETCD_LOCKS]);
+    const char *end = key + len - ETCD_OWNER_HEX - 1, *name_end, *from;
 
-    if (len <= skip + area + EC_OWNER_HEX + 1 || memcmp(key, prefix, skip) != 0 ||
-        memcmp(key + skip, areas[EC_LOCKS], area) != 0 ||
-        !hfi_ec_key_place(key, len, ret_record->place))
+    if (len <= skip + area + ETCD_OWNER_HEX + 1 || memcmp(key, prefix, skip) != 0 ||
+        memcmp(key + skip, areas[ETCD_LOCKS], area) != 0 ||
+        !etcd_key_place(key, len, ret_record->place))
         return false;
     from = key + skip + area;
     name_end = memchr(from, '/', (size_t)(end - from));
@@ -214,10 +214,10 @@ static const char *word(const char **at, const char *end, char *ret_word, size_t
     return ret_word;
 }
 
-bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_record)
+bool etcd_read_value(const char *value, size_t len, struct etcd_record *ret_record)
 {
     const char *at = value, *end = value + len;
-    char text[32], store[32], flags[32], owner[EC_OWNER_HEX + 1];
+    char text[32], store[32], flags[32], owner[ETCD_OWNER_HEX + 1];
     uint64_t numbers[4];
     size_t label_len;
 
@@ -226,8 +226,8 @@ bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_reco
             return false;
     if (numbers[0] != 1 || numbers[1] == 0 || numbers[1] > HFI_RW_MAX)
         return false;
-    if (!word(&at, end, store, sizeof store) || strlen(store) != EC_STORE_HEX ||
-        strspn(store, "0123456789abcdef") != EC_STORE_HEX)
+    if (!word(&at, end, store, sizeof store) || strlen(store) != ETCD_STORE_HEX ||
+        strspn(store, "0123456789abcdef") != ETCD_STORE_HEX)
         return false;
     if (!word(&at, end, flags, sizeof flags) || !word(&at, end, owner, sizeof owner) ||
         !hfi_unhex(owner, strlen(owner), ret_record->owner, HFI_OWNER_LEN) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A claim after it was granted: release, renew, break, and what lapsed by our own clock. */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -13,119 +13,119 @@
 
 /* ---- release ------------------------------------------------------------------------------------------ */
 
-static void write_release(struct ec_text *body, const struct ec_key *key, uint64_t token)
+static void write_release(struct etcd_text *body, const struct etcd_key *key, uint64_t token)
 {
-    hfi_ec_add(body, "{\"compare\":[");
-    hfi_ec_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
-    hfi_ec_add(body, "],\"success\":[");
-    hfi_ec_add_delete(body, key);
-    hfi_ec_add(body, "]}");
+    etcd_add(body, "{\"compare\":[");
+    etcd_add_compare(body, key, NULL, "EQUAL", "CREATE", (int64_t)token);
+    etcd_add(body, "],\"success\":[");
+    etcd_add_delete(body, key);
+    etcd_add(body, "]}");
 }
 
-static void released(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void released(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                      const hf_error *err)
 {
     struct hfi_op *op = call->op;
-    struct ec_lease *lease = hfi_ec_claim_lease(op->claim);
+    struct etcd_lease *lease = etcd_claim_lease(op->claim);
     bool there = json_is_true(json_object_get(reply, "succeeded"));
     hf_error gone;
 
-    if (outcome != EC_ANSWERED) {
-        hfi_ec_finish(call->conn, op, hfi_ec_status(outcome, err), err); /* core comes again */
+    if (outcome != ETCD_ANSWERED) {
+        etcd_finish(call->conn, op, etcd_status(outcome, err), err); /* core comes again */
         return;
     }
     if (!there && call->maybe) { /* nobody can tell; core asks once more, and that settles it */
         hfi_error_set(&gone, HF_UNKNOWN, 0,
                       "the connection broke, and the lease is not there any more: it was "
                       "released, or lost before");
-        hfi_ec_finish(call->conn, op, HF_UNKNOWN, &gone);
+        etcd_finish(call->conn, op, HF_UNKNOWN, &gone);
         return;
     }
-    hfi_ec_claim_set_lease(op->claim, NULL);
-    hfi_ec_place_drop(call->conn, op->claim);
-    hfi_ec_lease_drop(call->conn, lease);
-    hfi_ec_finish(call->conn, op, there ? HF_OK : HF_LOST, NULL);
+    etcd_claim_set_lease(op->claim, NULL);
+    etcd_place_drop(call->conn, op->claim);
+    etcd_lease_drop(call->conn, lease);
+    etcd_finish(call->conn, op, there ? HF_OK : HF_LOST, NULL);
 }
 
 static void send_release(struct hfi_conn *conn, struct hfi_op *op, uint64_t token)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", released, op);
-    struct ec_key key;
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", released, op);
+    struct etcd_key key;
 
     if (!call)
         return;
     call->again = true;
-    hfi_ec_claim_key(conn->conf->prefix, op->claim, &key);
+    etcd_claim_key(conn->conf->prefix, op->claim, &key);
     write_release(&call->body, &key, token);
-    hfi_ec_call_send(call);
+    etcd_call_send(call);
 }
 
 /* Whether it was ever granted is not known: is its key there, and its owner's? */
-static void release_found(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void release_found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                           const hf_error *err)
 {
     const json_t *kv = json_array_get(json_object_get(reply, "kvs"), 0);
     struct hfi_op *op = call->op;
-    struct ec_record record;
+    struct etcd_record record;
 
-    if (outcome != EC_ANSWERED)
-        hfi_ec_finish(call->conn, op,
-                      outcome == EC_MAYBE ? HF_UNKNOWN : hfi_ec_status(outcome, err), err);
-    else if (hfi_ec_kv(call->conn, kv, &record) &&
+    if (outcome != ETCD_ANSWERED)
+        etcd_finish(call->conn, op, outcome == ETCD_MAYBE ? HF_UNKNOWN : etcd_status(outcome, err),
+                    err);
+    else if (etcd_kv(call->conn, kv, &record) &&
              memcmp(record.owner, op->claim->owner, HFI_OWNER_LEN) == 0)
         send_release(call->conn, op, record.revision);
     else
         send_release(call->conn, op, HFI_TOKEN_LIMIT); /* nothing has it: LOST */
 }
 
-void hfi_ec_release(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct ec_call *call;
-    struct ec_key key;
+    struct etcd_call *call;
+    struct etcd_key key;
 
-    hfi_ec_claim_remove(conn, op->claim);
+    etcd_claim_remove(conn, op->claim);
     if (op->claim->token) {
         send_release(conn, op, op->claim->token);
         return;
     }
-    call = hfi_ec_call_new(conn, "/v3/kv/range", release_found, op);
+    call = etcd_call_new(conn, "/v3/kv/range", release_found, op);
     if (!call)
         return;
     call->again = true;
-    hfi_ec_claim_key(conn->conf->prefix, op->claim, &key);
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &key);
-    hfi_ec_add(&call->body, "}");
-    hfi_ec_call_send(call);
+    etcd_claim_key(conn->conf->prefix, op->claim, &key);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &key);
+    etcd_add(&call->body, "}");
+    etcd_call_send(call);
 }
 
 /* ---- lapsed ----------------------------------------------------------------------------------------------- */
 
-static void lapsed(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void lapsed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    struct hfi_claim *claim = hfi_ec_claim_find(call->conn, call->owner);
+    struct hfi_claim *claim = etcd_claim_find(call->conn, call->owner);
 
     (void)reply, (void)err;
-    if (claim && outcome != EC_ANSWERED && outcome != EC_REFUSED) {
-        claim->engine[EC_CLAIM_FLAGS] =
-            (void *)((uintptr_t)claim->engine[EC_CLAIM_FLAGS] & ~(uintptr_t)EC_FLAG_LAPSED);
+    if (claim && outcome != ETCD_ANSWERED && outcome != ETCD_REFUSED) {
+        claim->engine[ETCD_CLAIM_FLAGS] =
+            (void *)((uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ~(uintptr_t)ETCD_FLAG_LAPSED);
         call->conn->expiry_ms = hfi_now_ms() + LAPSE_AGAIN_MS;
     }
 }
 
 static bool lapse(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", lapsed, NULL);
-    struct ec_key key;
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", lapsed, NULL);
+    struct etcd_key key;
 
     if (!call)
         return false;
     memcpy(call->owner, claim->owner, HFI_OWNER_LEN);
     call->again = true;
-    hfi_ec_claim_key(conn->conf->prefix, claim, &key);
+    etcd_claim_key(conn->conf->prefix, claim, &key);
     write_release(&call->body, &key, claim->token);
-    hfi_ec_call_send(call);
+    etcd_call_send(call);
     return true;
 }
 
@@ -134,20 +134,20 @@ static bool lapse(struct hfi_conn *conn, struct hfi_claim *claim)
  * on for others, so its key is ours to remove. Not that of a detached one: somebody else may
  * have taken it over, and its lease is its own.
  */
-void hfi_ec_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     if (now_ms < conn->expiry_ms)
         return;
     conn->expiry_ms = HFI_NEVER;
-    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[EC_CLAIM_NEXT]) {
-        uintptr_t flags = (uintptr_t)claim->engine[EC_CLAIM_FLAGS];
+    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[ETCD_CLAIM_NEXT]) {
+        uintptr_t flags = (uintptr_t)claim->engine[ETCD_CLAIM_FLAGS];
         int64_t end_ms = claim->sent_ms + claim->granted_ttl_ms;
 
-        if (flags & EC_FLAG_LAPSED || claim->flags & HFI_CLAIM_DETACHED)
+        if (flags & ETCD_FLAG_LAPSED || claim->flags & HFI_CLAIM_DETACHED)
             continue;
         if (end_ms <= now_ms) {
             if (lapse(conn, claim))
-                claim->engine[EC_CLAIM_FLAGS] = (void *)(flags | EC_FLAG_LAPSED);
+                claim->engine[ETCD_CLAIM_FLAGS] = (void *)(flags | ETCD_FLAG_LAPSED);
             else
                 end_ms = now_ms + LAPSE_AGAIN_MS;
         }
@@ -162,23 +162,23 @@ void hfi_ec_lapse_tick(struct hfi_conn *conn, int64_t now_ms)
 struct share {
     struct share *next;
     struct hfi_op *op;
-    struct ec_lease *lease; /* a reference */
-    struct ec_ask ask;
+    struct etcd_lease *lease; /* a reference */
+    struct etcd_ask ask;
     bool moves; /* they come from another lease, or another ttl */
     size_t count;
-    struct hfi_renewal *items[EC_BATCH];
+    struct hfi_renewal *items[ETCD_BATCH];
 };
 
 static void end_share(struct hfi_conn *conn, struct share *share)
 {
     struct hfi_op *op = share->op;
-    uintptr_t left = (uintptr_t)op->engine[EC_OP_DATA] - 1;
+    uintptr_t left = (uintptr_t)op->engine[ETCD_OP_DATA] - 1;
 
-    hfi_ec_lease_drop(conn, share->lease);
+    etcd_lease_drop(conn, share->lease);
     hfi_free(share);
-    op->engine[EC_OP_DATA] = (void *)left;
+    op->engine[ETCD_OP_DATA] = (void *)left;
     if (left == 0)
-        hfi_ec_finish(conn, op, HF_OK, NULL);
+        etcd_finish(conn, op, HF_OK, NULL);
 }
 
 static void set_all(struct share *share, hf_status status)
@@ -194,28 +194,28 @@ static void renewed_one(struct hfi_conn *conn, struct share *share, struct hfi_r
     item->status = HF_OK;
     claim->granted_ttl_ms = share->lease->granted_ms;
     claim->sent_ms = share->lease->base_ms;
-    if (share->moves && (uintptr_t)claim->engine[EC_CLAIM_FLAGS] & EC_FLAG_LISTED) {
-        hfi_ec_lease_drop(conn, hfi_ec_claim_lease(claim));
-        hfi_ec_claim_set_lease(claim, share->lease);
+    if (share->moves && (uintptr_t)claim->engine[ETCD_CLAIM_FLAGS] & ETCD_FLAG_LISTED) {
+        etcd_lease_drop(conn, etcd_claim_lease(claim));
+        etcd_claim_set_lease(claim, share->lease);
         share->lease->refs++;
     }
 }
 
 /* Are they still there? */
-static void renewed(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void renewed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct share *share = call->data;
 
-    if (outcome != EC_ANSWERED)
-        set_all(share, outcome == EC_REFUSED && err->status == HF_NOT_FOUND
+    if (outcome != ETCD_ANSWERED)
+        set_all(share, outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND
                            ? HF_UNKNOWN
-                           : hfi_ec_status(outcome, err));
-    for (size_t i = 0; outcome == EC_ANSWERED && i < share->count; i++) {
+                           : etcd_status(outcome, err));
+    for (size_t i = 0; outcome == ETCD_ANSWERED && i < share->count; i++) {
         struct hfi_renewal *item = share->items[i];
         const json_t *one =
-            hfi_ec_response(reply, i, share->moves ? "response_txn" : "response_range");
+            etcd_response(reply, i, share->moves ? "response_txn" : "response_range");
         const json_t *kv = json_array_get(json_object_get(one, "kvs"), 0);
 
         if (!one)
@@ -223,9 +223,9 @@ static void renewed(struct ec_call *call, enum ec_outcome outcome, json_t *reply
         else if (share->moves && !json_is_true(json_object_get(one, "succeeded")))
             item->status = HF_LOST;
         else if (!share->moves &&
-                 (uint64_t)hfi_ec_number(kv, "create_revision") != item->claim->token)
+                 (uint64_t)etcd_read_number(kv, "create_revision") != item->claim->token)
             item->status = HF_LOST;
-        else if (!share->moves && hfi_ec_number(kv, "lease") != share->lease->id)
+        else if (!share->moves && etcd_read_number(kv, "lease") != share->lease->id)
             item->status = HF_UNKNOWN; /* a late copy took it back: the next time it moves */
         else
             renewed_one(conn, share, item);
@@ -233,41 +233,41 @@ static void renewed(struct ec_call *call, enum ec_outcome outcome, json_t *reply
     end_share(conn, share);
 }
 
-static void write_share(struct ec_text *body, const struct hfi_conn *conn,
+static void write_share(struct etcd_text *body, const struct hfi_conn *conn,
                         const struct share *share)
 {
-    struct ec_key key;
+    struct etcd_key key;
 
-    hfi_ec_add(body, "{\"success\":[");
+    etcd_add(body, "{\"success\":[");
     for (size_t i = 0; i < share->count; i++) {
         const struct hfi_claim *claim = share->items[i]->claim;
 
-        hfi_ec_add(body, i ? "," : "");
-        hfi_ec_claim_key(conn->conf->prefix, claim, &key);
+        etcd_add(body, i ? "," : "");
+        etcd_claim_key(conn->conf->prefix, claim, &key);
         if (!share->moves) {
-            hfi_ec_add_range(body, &key, NULL, ",\"keys_only\":true");
+            etcd_add_range(body, &key, NULL, ",\"keys_only\":true");
             continue;
         }
-        hfi_ec_add(body, "{\"request_txn\":{\"compare\":[");
-        hfi_ec_add_compare(body, &key, NULL, "EQUAL", "CREATE", (int64_t)claim->token);
-        hfi_ec_add(body, "],\"success\":[{\"request_put\":{");
-        hfi_ec_add_key(body, "key", &key);
-        hfi_ec_add(body, ",\"ignore_value\":true,\"lease\":\"");
-        hfi_ec_add_number(body, share->lease->id);
-        hfi_ec_add(body, "\"}}]}}");
+        etcd_add(body, "{\"request_txn\":{\"compare\":[");
+        etcd_add_compare(body, &key, NULL, "EQUAL", "CREATE", (int64_t)claim->token);
+        etcd_add(body, "],\"success\":[{\"request_put\":{");
+        etcd_add_key(body, "key", &key);
+        etcd_add(body, ",\"ignore_value\":true,\"lease\":\"");
+        etcd_add_number(body, share->lease->id);
+        etcd_add(body, "\"}}]}}");
     }
-    hfi_ec_add(body, "]}");
+    etcd_add(body, "]}");
 }
 
 /* The lease is kept; now the claims themselves. */
-static void share_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void share_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                         const hf_error *err, void *data)
 {
     struct share *share = data;
-    struct ec_call *call = NULL;
+    struct etcd_call *call = NULL;
 
     (void)lease, (void)err;
-    if (status == HF_OK && !(call = hfi_ec_call_new(conn, "/v3/kv/txn", renewed, NULL)))
+    if (status == HF_OK && !(call = etcd_call_new(conn, "/v3/kv/txn", renewed, NULL)))
         status = HF_NO_MEMORY;
     if (!call) {
         set_all(share, status == HF_LOST && share->moves ? HF_UNAVAILABLE : status);
@@ -279,28 +279,28 @@ static void share_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status
     if (share->op->deadline_ms < call->until_ms)
         call->until_ms = share->op->deadline_ms;
     write_share(&call->body, conn, share);
-    hfi_ec_call_send(call);
+    etcd_call_send(call);
 }
 
 /* The lease on which this claim is to end, with a reference, and whether it must go there. */
-static struct ec_lease *target(struct hfi_conn *conn, const struct hfi_renewal *item,
-                               bool *ret_moves)
+static struct etcd_lease *target(struct hfi_conn *conn, const struct hfi_renewal *item,
+                                 bool *ret_moves)
 {
-    struct ec_lease *lease = hfi_ec_claim_lease(item->claim);
+    struct etcd_lease *lease = etcd_claim_lease(item->claim);
 
-    *ret_moves = lease->retiring || lease->ttl_s != hfi_ec_seconds(item->ttl_ms);
+    *ret_moves = lease->retiring || lease->ttl_s != etcd_seconds(item->ttl_ms);
     if (*ret_moves)
-        return hfi_ec_lease_get(conn, item->ttl_ms, lease->own);
+        return etcd_lease_get(conn, item->ttl_ms, lease->own);
     lease->refs++;
     return lease;
 }
 
-static struct share *find_share(struct share **shares, struct hfi_op *op, struct ec_lease *lease,
+static struct share *find_share(struct share **shares, struct hfi_op *op, struct etcd_lease *lease,
                                 bool moves)
 {
     struct share *share = *shares;
 
-    while (share && (share->lease != lease || share->moves != moves || share->count == EC_BATCH))
+    while (share && (share->lease != lease || share->moves != moves || share->count == ETCD_BATCH))
         share = share->next;
     if (share)
         return share;
@@ -311,23 +311,23 @@ static struct share *find_share(struct share **shares, struct hfi_op *op, struct
     share->lease = lease;
     share->moves = moves;
     lease->refs++;
-    share->ask = (struct ec_ask){ .ready = share_ready, .data = share };
+    share->ask = (struct etcd_ask){ .ready = share_ready, .data = share };
     share->next = *shares;
     *shares = share;
     return share;
 }
 
-void hfi_ec_renew(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct share *shares = NULL, *share, *next;
     uintptr_t left = 1; /* ours, until all are sent */
 
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
-        struct ec_lease *lease = hfi_ec_claim_lease(item->claim);
+        struct etcd_lease *lease = etcd_claim_lease(item->claim);
         bool moves = false;
 
-        if (!lease || lease->state == EC_LEASE_GONE) {
+        if (!lease || lease->state == ETCD_LEASE_GONE) {
             item->status = HF_LOST;
             continue;
         }
@@ -337,81 +337,81 @@ void hfi_ec_renew(struct hfi_conn *conn, struct hfi_op *op)
             share->items[share->count++] = item;
         else
             item->status = HF_NO_MEMORY;
-        hfi_ec_lease_drop(conn, lease);
+        etcd_lease_drop(conn, lease);
     }
     for (share = shares; share; share = share->next)
         left++;
-    op->engine[EC_OP_DATA] = (void *)left;
+    op->engine[ETCD_OP_DATA] = (void *)left;
     for (share = shares; share; share = next) {
         next = share->next;
-        hfi_ec_lease_ready(conn, share->lease, 5, &share->ask);
+        etcd_lease_ready(conn, share->lease, 5, &share->ask);
     }
-    left = (uintptr_t)op->engine[EC_OP_DATA] - 1;
-    op->engine[EC_OP_DATA] = (void *)left;
+    left = (uintptr_t)op->engine[ETCD_OP_DATA] - 1;
+    op->engine[ETCD_OP_DATA] = (void *)left;
     if (left == 0)
-        hfi_ec_finish(conn, op, HF_OK, NULL);
+        etcd_finish(conn, op, HF_OK, NULL);
 }
 
 /* ---- break ------------------------------------------------------------------------------------------------------ */
 
-static void broken(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void broken(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
-    if (outcome == EC_REFUSED && err->status == HF_NOT_FOUND)
-        hfi_ec_finish(call->conn, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
-    else if (outcome != EC_ANSWERED)
-        hfi_ec_finish(call->conn, call->op, hfi_ec_status(outcome, err), err);
+    if (outcome == ETCD_REFUSED && err->status == HF_NOT_FOUND)
+        etcd_finish(call->conn, call->op, HF_NOT_FOUND, NULL); /* its lease has just ended */
+    else if (outcome != ETCD_ANSWERED)
+        etcd_finish(call->conn, call->op, etcd_status(outcome, err), err);
     else if (json_is_true(json_object_get(reply, "succeeded")) || call->maybe)
-        hfi_ec_finish(call->conn, call->op, HF_OK, NULL);
+        etcd_finish(call->conn, call->op, HF_OK, NULL);
     else
-        hfi_ec_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+        etcd_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
 }
 
 /* Delete exactly that key, and tell the store behind it, in one transaction. */
-static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct ec_record *record)
+static void send_break(struct hfi_conn *conn, struct hfi_op *op, const struct etcd_record *record)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/txn", broken, op);
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/txn", broken, op);
     struct hfi_claim claim = { .name = op->u.brk.name,
                                .mode = record->mode,
                                .capacity = record->capacity };
-    char owner[EC_OWNER_HEX + 1];
-    struct ec_key key, note;
+    char owner[ETCD_OWNER_HEX + 1];
+    struct etcd_key key, note;
 
     if (!call)
         return;
     call->again = true;
-    hfi_ec_claim_at(&claim, record);
+    etcd_claim_at(&claim, record);
     hfi_hex(record->owner, HFI_OWNER_LEN, owner);
-    hfi_ec_claim_key(conn->conf->prefix, &claim, &key);
-    hfi_ec_told_key(conn->conf->prefix, record->store, owner, &note);
-    hfi_ec_add(&call->body, "{\"compare\":[");
-    hfi_ec_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)op->u.brk.token);
-    hfi_ec_add(&call->body, "],\"success\":[");
-    hfi_ec_add_delete(&call->body, &key);
-    hfi_ec_add(&call->body, ",{\"request_put\":{");
-    hfi_ec_add_key(&call->body, "key", &note);
-    hfi_ec_add(&call->body, ",\"lease\":\"");
-    hfi_ec_add_number(&call->body, record->lease);
-    hfi_ec_add(&call->body, "\"}}]}");
-    hfi_ec_call_send(call);
+    etcd_claim_key(conn->conf->prefix, &claim, &key);
+    etcd_told_key(conn->conf->prefix, record->store, owner, &note);
+    etcd_add(&call->body, "{\"compare\":[");
+    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)op->u.brk.token);
+    etcd_add(&call->body, "],\"success\":[");
+    etcd_add_delete(&call->body, &key);
+    etcd_add(&call->body, ",{\"request_put\":{");
+    etcd_add_key(&call->body, "key", &note);
+    etcd_add(&call->body, ",\"lease\":\"");
+    etcd_add_number(&call->body, record->lease);
+    etcd_add(&call->body, "\"}}]}");
+    etcd_call_send(call);
 }
 
-static void break_found(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void break_found(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                         const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct hfi_op *op = call->op;
     const json_t *kvs = json_object_get(reply, "kvs");
-    struct ec_record record;
+    struct etcd_record record;
     uint64_t taken = 0;
 
-    if (outcome != EC_ANSWERED) {
-        hfi_ec_finish(conn, op, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err),
-                      err);
+    if (outcome != ETCD_ANSWERED) {
+        etcd_finish(conn, op, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
+                    err);
         return;
     }
     for (size_t i = 0; i < json_array_size(kvs); i++) { /* oldest first */
-        if (!hfi_ec_kv(conn, json_array_get(kvs, i), &record))
+        if (!etcd_kv(conn, json_array_get(kvs, i), &record))
             continue;
         taken += record.permits;
         if (record.revision == op->u.brk.token && taken <= record.capacity) {
@@ -419,22 +419,22 @@ static void break_found(struct ec_call *call, enum ec_outcome outcome, json_t *r
             return;
         }
     }
-    hfi_ec_finish(conn, op, HF_NOT_FOUND, NULL);
+    etcd_finish(conn, op, HF_NOT_FOUND, NULL);
 }
 
-void hfi_ec_break(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_break(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/range", break_found, op);
-    struct ec_key from, to;
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", break_found, op);
+    struct etcd_key from, to;
 
     if (!call)
         return;
     call->again = true;
-    hfi_ec_name_range(conn->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &from);
-    hfi_ec_add(&call->body, ",");
-    hfi_ec_add_key(&call->body, "range_end", &to);
-    hfi_ec_add(&call->body, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}");
-    hfi_ec_call_send(call);
+    etcd_name_range(conn->conf->prefix, op->u.brk.name.bytes, op->u.brk.name.len, &from, &to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &from);
+    etcd_add(&call->body, ",");
+    etcd_add_key(&call->body, "range_end", &to);
+    etcd_add(&call->body, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"}");
+    etcd_call_send(call);
 }

@@ -3,7 +3,7 @@
  * Inspect: read all claims of a name, or of all names in pages; ask how long the leases of those that
  * hold live; then tell. What is read of one name comes from one revision, so it fits together.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -23,9 +23,9 @@ struct lifetime {
 struct search {
     struct hfi_conn *conn;
     struct hfi_op *op;
-    struct ec_key from, to;
+    struct etcd_key from, to;
     int64_t revision; /* pages are all read at the same */
-    struct ec_record *records;
+    struct etcd_record *records;
     size_t count, room;
     struct lifetime lives[LEASES_MAX];
     size_t life_count, asking;
@@ -37,43 +37,43 @@ static void emit(struct search *search);
 
 static void end(struct search *search, hf_status status, const hf_error *err)
 {
-    hfi_ec_finish(search->conn, search->op, status, err);
+    etcd_finish(search->conn, search->op, status, err);
     hfi_free(search->records);
     hfi_free(search);
 }
 
-void hfi_ec_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void etcd_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct search *search = hfi_calloc(1, sizeof *search);
 
     if (!search) {
-        hfi_ec_finish(conn, op, HF_NO_MEMORY, NULL);
+        etcd_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->conn = conn;
     search->op = op;
     if (op->u.inspect.glob)
-        hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &search->from, &search->to);
+        etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &search->from, &search->to);
     else
-        hfi_ec_name_range(conn->conf->prefix, op->u.inspect.pattern, op->u.inspect.len,
-                          &search->from, &search->to);
+        etcd_name_range(conn->conf->prefix, op->u.inspect.pattern, op->u.inspect.len, &search->from,
+                        &search->to);
     read_page(search);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static bool wanted(const struct search *search, const struct ec_record *record)
+static bool wanted(const struct search *search, const struct etcd_record *record)
 {
     return !search->op->u.inspect.glob || !search->op->u.inspect.pattern ||
            hfi_glob_match(search->op->u.inspect.pattern, search->op->u.inspect.len, record->name,
                           record->name_len);
 }
 
-static bool keep(struct search *search, const struct ec_record *record)
+static bool keep(struct search *search, const struct etcd_record *record)
 {
     if (search->count == search->room) {
         size_t room = search->room ? 2 * search->room : 16;
-        struct ec_record *records = hfi_realloc(search->records, room * sizeof *records);
+        struct etcd_record *records = hfi_realloc(search->records, room * sizeof *records);
 
         if (!records)
             return false;
@@ -84,29 +84,29 @@ static bool keep(struct search *search, const struct ec_record *record)
     return true;
 }
 
-static void page_read(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void page_read(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct search *search = call->data;
     const json_t *kvs = json_object_get(reply, "kvs");
     size_t count = json_array_size(kvs);
     const json_t *last = json_object_get(json_array_get(kvs, count ? count - 1 : 0), "key");
-    struct ec_record record;
+    struct etcd_record record;
 
-    if (outcome != EC_ANSWERED) {
-        end(search, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err), err);
+    if (outcome != ETCD_ANSWERED) {
+        end(search, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err), err);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (hfi_ec_kv(call->conn, json_array_get(kvs, i), &record) && wanted(search, &record) &&
+        if (etcd_kv(call->conn, json_array_get(kvs, i), &record) && wanted(search, &record) &&
             !keep(search, &record)) {
             end(search, HF_NO_MEMORY, NULL);
             return;
         }
     if (json_is_true(json_object_get(reply, "more")) && json_is_string(last)) {
-        search->revision = hfi_ec_revision(reply);
-        search->from.len = hfi_ec_unbase64(json_string_value(last), json_string_length(last),
-                                           search->from.bytes, sizeof search->from.bytes - 1);
+        search->revision = etcd_revision(reply);
+        search->from.len = etcd_unbase64(json_string_value(last), json_string_length(last),
+                                         search->from.bytes, sizeof search->from.bytes - 1);
         if (search->from.len != SIZE_MAX) {
             search->from.bytes[search->from.len++] = 0; /* just behind it */
             read_page(search);
@@ -118,7 +118,7 @@ static void page_read(struct ec_call *call, enum ec_outcome outcome, json_t *rep
 
 static void read_page(struct search *search)
 {
-    struct ec_call *call = hfi_ec_call_new(search->conn, "/v3/kv/range", page_read, NULL);
+    struct etcd_call *call = etcd_call_new(search->conn, "/v3/kv/range", page_read, NULL);
 
     if (!call) {
         end(search, HF_NO_MEMORY, NULL);
@@ -126,29 +126,29 @@ static void read_page(struct search *search)
     }
     call->data = search;
     call->again = true;
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &search->from);
-    hfi_ec_add(&call->body, ",");
-    hfi_ec_add_key(&call->body, "range_end", &search->to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &search->from);
+    etcd_add(&call->body, ",");
+    etcd_add_key(&call->body, "range_end", &search->to);
     if (search->op->u.inspect.glob) {
-        hfi_ec_add(&call->body, ",\"limit\":\"");
-        hfi_ec_add_number(&call->body, PAGE);
-        hfi_ec_add(&call->body, "\"");
+        etcd_add(&call->body, ",\"limit\":\"");
+        etcd_add_number(&call->body, PAGE);
+        etcd_add(&call->body, "\"");
     }
     if (search->revision) {
-        hfi_ec_add(&call->body, ",\"revision\":\"");
-        hfi_ec_add_number(&call->body, search->revision);
-        hfi_ec_add(&call->body, "\"");
+        etcd_add(&call->body, ",\"revision\":\"");
+        etcd_add_number(&call->body, search->revision);
+        etcd_add(&call->body, "\"");
     }
-    hfi_ec_add(&call->body, "}");
-    hfi_ec_call_send(call);
+    etcd_add(&call->body, "}");
+    etcd_call_send(call);
 }
 
 /* ---- how long they live ------------------------------------------------------------------------------------ */
 
 static int by_name_and_age(const void *a, const void *b)
 {
-    const struct ec_record *x = a, *y = b;
+    const struct etcd_record *x = a, *y = b;
     uint32_t len = x->name_len < y->name_len ? x->name_len : y->name_len;
     int order = memcmp(x->name, y->name, len);
 
@@ -165,14 +165,15 @@ static struct lifetime *life_of(struct search *search, int64_t id)
     return NULL;
 }
 
-static void lives(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+static void lives(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                  const hf_error *err)
 {
     struct search *search = call->data;
-    struct lifetime *life = life_of(search, hfi_ec_number(reply, "ID"));
+    struct lifetime *life = life_of(search, etcd_read_number(reply, "ID"));
 
     (void)err;
-    if (outcome == EC_ANSWERED && life)
-        life->left_ms = hfi_ec_seconds_ms(reply, "TTL");
+    if (outcome == ETCD_ANSWERED && life)
+        life->left_ms = etcd_seconds_ms(reply, "TTL");
     if (--search->asking == 0)
         emit(search);
 }
@@ -184,22 +185,22 @@ static void ask_lives(struct search *search)
     search->asking = 1; /* ours, until all are sent */
     for (size_t i = 0; i < search->count && search->life_count < LEASES_MAX; i++) {
         int64_t id = search->records[i].lease;
-        struct ec_call *call;
+        struct etcd_call *call;
 
         if (life_of(search, id))
             continue;
         search->lives[search->life_count++] =
             (struct lifetime){ id, search->records[i].ttl_s * 1000 };
-        call = hfi_ec_call_new(search->conn, "/v3/lease/timetolive", lives, NULL);
+        call = etcd_call_new(search->conn, "/v3/lease/timetolive", lives, NULL);
         if (!call)
             continue;
         call->data = search;
         call->again = true;
-        hfi_ec_add(&call->body, "{\"ID\":\"");
-        hfi_ec_add_number(&call->body, id);
-        hfi_ec_add(&call->body, "\"}");
+        etcd_add(&call->body, "{\"ID\":\"");
+        etcd_add_number(&call->body, id);
+        etcd_add(&call->body, "\"}");
         search->asking++;
-        hfi_ec_call_send(call);
+        etcd_call_send(call);
     }
     if (--search->asking == 0)
         emit(search);
@@ -207,7 +208,7 @@ static void ask_lives(struct search *search)
 
 /* ---- telling ------------------------------------------------------------------------------------------------- */
 
-static int64_t age_ms(const struct ec_record *record)
+static int64_t age_ms(const struct etcd_record *record)
 {
     struct timespec now;
     int64_t age;
@@ -217,16 +218,16 @@ static int64_t age_ms(const struct ec_record *record)
     return age > 0 ? age : 0;
 }
 
-static hf_kind kind_of(const struct ec_record *record, bool of_waiter)
+static hf_kind kind_of(const struct etcd_record *record, bool of_waiter)
 {
     if (record->mode == HFI_MODE_MUTEX)
-        return HF_MUTEX;
+        return HF_KIND_MUTEX;
     if (record->mode == HFI_MODE_SEMAPHORE)
-        return HF_SEMAPHORE;
-    return of_waiter && record->permits == record->capacity ? HF_EXCLUSIVE : HF_SHARED;
+        return HF_KIND_SEMAPHORE;
+    return of_waiter && record->permits == record->capacity ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
 }
 
-static bool emit_one(struct search *search, const struct ec_record *record, uint32_t waiting)
+static bool emit_one(struct search *search, const struct etcd_record *record, uint32_t waiting)
 {
     struct hfi_sink *sink = search->op->u.inspect.sink;
     const struct lifetime *life = life_of(search, record->lease);
@@ -246,7 +247,7 @@ static bool emit_one(struct search *search, const struct ec_record *record, uint
     return waiting ? sink->waiter(sink, &waiter) : sink->holder(sink, &holder);
 }
 
-static bool same_name(const struct ec_record *a, const struct ec_record *b)
+static bool same_name(const struct etcd_record *a, const struct etcd_record *b)
 {
     return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
 }
@@ -255,7 +256,7 @@ static bool same_name(const struct ec_record *a, const struct ec_record *b)
 static size_t emit_name(struct search *search, size_t i, bool *ok)
 {
     struct hfi_sink *sink = search->op->u.inspect.sink;
-    const struct ec_record *first = &search->records[i];
+    const struct etcd_record *first = &search->records[i];
     hf_entry entry = { .name = first->name,
                        .name_len = first->name_len,
                        .kind = kind_of(first, false),

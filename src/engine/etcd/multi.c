@@ -6,7 +6,7 @@
  * exec, and do not tell which they are; whoever inherits them can write into our event loop. So we ring, and see among
  * the sockets of this process which two have a byte in them that they did not have before.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static size_t look(struct candidate *candidates)
     return found;
 }
 
-CURLM *hfi_ec_multi_new(void)
+CURLM *etcd_multi_new(void)
 {
     CURLM *multi = curl_multi_init();
     struct candidate candidates[LOOKED_AT];

@@ -6,7 +6,7 @@
  * A watch begins now, not at the revision of our look: etcd serves watches that begin in the past
  * only every 100 ms. What happened between the two is found by a second look, if anything did.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -24,111 +24,111 @@ static bool is_exclusive(const struct hfi_claim *claim)
 }
 
 /* Newest first; who has all permits needs to know only the one just ahead. */
-const char *hfi_ec_wait_order(const struct hfi_claim *claim)
+const char *etcd_wait_order(const struct hfi_claim *claim)
 {
     return is_exclusive(claim)
                ? ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\",\"limit\":\"2\""
                : ",\"sort_order\":\"DESCEND\",\"sort_target\":\"CREATE\"";
 }
 
-static void looked(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void looked(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_wait *wait = call->data;
+    struct etcd_wait *wait = call->data;
 
     if (!wait)
         return;
     wait->call = NULL;
-    if (outcome == EC_ANSWERED)
-        hfi_ec_wait_judge(conn, wait, reply, hfi_ec_revision(reply));
-    else if (hfi_ec_status(outcome, err) == HF_DENIED)
-        hfi_ec_wait_leave(conn, wait, HF_DENIED, err);
+    if (outcome == ETCD_ANSWERED)
+        etcd_wait_judge(conn, wait, reply, etcd_revision(reply));
+    else if (etcd_status(outcome, err) == HF_DENIED)
+        etcd_wait_leave(conn, wait, HF_DENIED, err);
     else {
-        wait->state = EC_WAIT_WATCH;
-        wait->beat_ms = hfi_now_ms() + EC_POLL_MS;
+        wait->state = ETCD_WAIT_WATCH;
+        wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
     }
 }
 
-void hfi_ec_wait_look(struct hfi_conn *conn, struct ec_wait *wait)
+void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/range", looked, NULL);
-    struct ec_key from, to;
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", looked, NULL);
+    struct etcd_key from, to;
 
     wait->beat_ms = HFI_NEVER;
     wait->dirty = false;
     if (!call) {
-        wait->state = EC_WAIT_WATCH;
-        wait->beat_ms = hfi_now_ms() + EC_POLL_MS;
+        wait->state = ETCD_WAIT_WATCH;
+        wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
     }
-    wait->state = EC_WAIT_LOOK;
+    wait->state = ETCD_WAIT_LOOK;
     wait->call = call;
     call->data = wait;
     call->again = true;
     call->until_ms = HFI_NEVER;
-    hfi_ec_kind_range(conn->conf->prefix, wait->claim, &from, &to);
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &from);
-    hfi_ec_add(&call->body, ",");
-    hfi_ec_add_key(&call->body, "range_end", &to);
-    hfi_ec_add(&call->body, hfi_ec_wait_order(wait->claim));
-    hfi_ec_add(&call->body, ",\"max_create_revision\":\"");
-    hfi_ec_add_number(&call->body, (int64_t)wait->token);
-    hfi_ec_add(&call->body, "\"}");
-    hfi_ec_call_send(call);
+    etcd_kind_range(conn->conf->prefix, wait->claim, &from, &to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &from);
+    etcd_add(&call->body, ",");
+    etcd_add_key(&call->body, "range_end", &to);
+    etcd_add(&call->body, etcd_wait_order(wait->claim));
+    etcd_add(&call->body, ",\"max_create_revision\":\"");
+    etcd_add_number(&call->body, (int64_t)wait->token);
+    etcd_add(&call->body, "\"}");
+    etcd_call_send(call);
 }
 
-void hfi_ec_wait_unwatch(struct hfi_conn *conn, struct ec_wait *wait)
+void etcd_wait_unwatch(struct hfi_conn *conn, struct etcd_wait *wait)
 {
     if (wait->watch)
-        hfi_ec_watch_close(conn, wait->watch);
+        etcd_watch_close(conn, wait->watch);
     wait->watch = NULL;
     wait->watched = 0;
     wait->beat_ms = HFI_NEVER;
 }
 
-static void watch(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
-                  const struct ec_key *to, uint64_t whom)
+static void watch(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+                  const struct etcd_key *to, uint64_t whom)
 {
-    wait->state = EC_WAIT_WATCH;
+    wait->state = ETCD_WAIT_WATCH;
     if (wait->watch && wait->watched == whom) {
         if (wait->dirty)
-            hfi_ec_wait_look(conn, wait);
+            etcd_wait_look(conn, wait);
         return;
     }
-    hfi_ec_wait_unwatch(conn, wait);
-    if (hfi_ec_watch_open(conn, wait, key, to, 0, &wait->watch))
+    etcd_wait_unwatch(conn, wait);
+    if (etcd_watch_open(conn, wait, key, to, 0, &wait->watch))
         wait->watched = whom;
     else
-        wait->beat_ms = hfi_now_ms() + EC_POLL_MS;
+        wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
 }
 
 /* A key as etcd's answer has it. */
-static bool key_of(const json_t *kv, struct ec_key *ret_key)
+static bool key_of(const json_t *kv, struct etcd_key *ret_key)
 {
     const json_t *key = json_object_get(kv, "key");
 
     if (!json_is_string(key))
         return false;
-    ret_key->len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), ret_key->bytes,
-                                   sizeof ret_key->bytes);
+    ret_key->len = etcd_unbase64(json_string_value(key), json_string_length(key), ret_key->bytes,
+                                 sizeof ret_key->bytes);
     return ret_key->len != SIZE_MAX;
 }
 
 /* Who is ahead: their permits, and for a watch on all of them also who they are. */
-static bool read_ahead(const struct hfi_conn *conn, struct ec_wait *wait, const json_t *kvs,
+static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, const json_t *kvs,
                        size_t count, uint32_t *permits)
 {
-    struct ec_ahead *ahead = hfi_realloc(wait->ahead, (count ? count : 1) * sizeof *ahead);
-    struct ec_record record;
+    struct etcd_ahead *ahead = hfi_realloc(wait->ahead, (count ? count : 1) * sizeof *ahead);
+    struct etcd_record record;
 
     if (!ahead)
         return false;
     wait->ahead = ahead;
     wait->ahead_count = count;
     for (size_t i = 0; i < count; i++) {
-        if (!hfi_ec_kv(conn, json_array_get(kvs, i + 1), &record)) {
+        if (!etcd_kv(conn, json_array_get(kvs, i + 1), &record)) {
             memset(record.place, 0, sizeof record.place);
             record.permits = wait->claim->capacity; /* not ours to understand: it must go */
         }
@@ -139,63 +139,63 @@ static bool read_ahead(const struct hfi_conn *conn, struct ec_wait *wait, const 
 }
 
 /* Newest first; the first must be ours. */
-void hfi_ec_wait_judge(struct hfi_conn *conn, struct ec_wait *wait, const json_t *range,
-                       int64_t revision)
+void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
+                     int64_t revision)
 {
     const json_t *kvs = json_object_get(range, "kvs");
     size_t count = json_array_size(kvs), index = 0;
-    struct ec_key key, to;
+    struct etcd_key key, to;
     uint32_t *permits;
-    enum ec_verdict verdict;
+    enum etcd_verdict verdict;
 
-    if ((uint64_t)hfi_ec_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
+    if ((uint64_t)etcd_read_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
         wait->lease->retiring = true; /* what ended our key may have ended it */
-        hfi_ec_wait_again(conn, wait);
+        etcd_wait_again(conn, wait);
         return;
     }
     wait->seen = revision;
     permits = hfi_malloc(count * sizeof *permits);
     if (!permits || !read_ahead(conn, wait, kvs, count - 1, permits)) {
         hfi_free(permits);
-        wait->state = EC_WAIT_WATCH;
-        wait->beat_ms = hfi_now_ms() + EC_POLL_MS;
+        wait->state = ETCD_WAIT_WATCH;
+        wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
     }
-    verdict = hfi_ec_place(wait->claim->capacity, wait->claim->permits, permits, count - 1, &index,
-                           &wait->taken);
+    verdict = etcd_place(wait->claim->capacity, wait->claim->permits, permits, count - 1, &index,
+                         &wait->taken);
     hfi_free(permits);
-    if (verdict == EC_HOLDS) {
-        hfi_ec_wait_confirm(conn, wait);
+    if (verdict == ETCD_HOLDS) {
+        etcd_wait_confirm(conn, wait);
     } else if (wait->stop != HF_OK) {
-        hfi_ec_wait_leave(conn, wait, wait->stop, NULL);
-    } else if (verdict == EC_WATCH_ALL) {
-        hfi_ec_kind_range(conn->conf->prefix, wait->claim, &key, &to);
-        watch(conn, wait, &key, &to, EC_ALL);
+        etcd_wait_leave(conn, wait, wait->stop, NULL);
+    } else if (verdict == ETCD_WATCH_ALL) {
+        etcd_kind_range(conn->conf->prefix, wait->claim, &key, &to);
+        watch(conn, wait, &key, &to, ETCD_ALL);
     } else if (key_of(json_array_get(kvs, index + 1), &key)) {
         watch(conn, wait, &key, NULL,
-              (uint64_t)hfi_ec_number(json_array_get(kvs, index + 1), "create_revision"));
+              (uint64_t)etcd_read_number(json_array_get(kvs, index + 1), "create_revision"));
     } else {
-        hfi_ec_wait_leave(conn, wait, HF_CORRUPT, NULL);
+        etcd_wait_leave(conn, wait, HF_CORRUPT, NULL);
     }
 }
 
 /* ---- events -------------------------------------------------------------------------------------------------- */
 
-void hfi_ec_wait_created(struct hfi_conn *conn, struct ec_wait *wait, int64_t revision)
+void etcd_wait_created(struct hfi_conn *conn, struct etcd_wait *wait, int64_t revision)
 {
     wait->failures = 0;
     if (revision == wait->seen)
         return;
-    if (wait->state == EC_WAIT_WATCH)
-        hfi_ec_wait_look(conn, wait);
+    if (wait->state == ETCD_WAIT_WATCH)
+        etcd_wait_look(conn, wait);
     else
         wait->dirty = true;
 }
 
-void hfi_ec_wait_deleted(struct hfi_conn *conn, struct ec_wait *wait,
-                         const unsigned char place[HFI_OWNER_LEN])
+void etcd_wait_deleted(struct hfi_conn *conn, struct etcd_wait *wait,
+                       const unsigned char place[HFI_OWNER_LEN])
 {
-    if (wait->watched == EC_ALL) {
+    if (wait->watched == ETCD_ALL) {
         for (size_t i = 0; i < wait->ahead_count; i++)
             if (memcmp(wait->ahead[i].place, place, HFI_OWNER_LEN) == 0) {
                 wait->taken -= wait->ahead[i].permits;
@@ -203,131 +203,132 @@ void hfi_ec_wait_deleted(struct hfi_conn *conn, struct ec_wait *wait,
                 break;
             }
         if (wait->taken + wait->claim->permits > wait->claim->capacity &&
-            wait->state == EC_WAIT_WATCH)
+            wait->state == ETCD_WAIT_WATCH)
             return; /* not our turn yet: nobody needs to be asked */
     }
-    if (wait->state == EC_WAIT_WATCH)
-        hfi_ec_wait_look(conn, wait);
+    if (wait->state == ETCD_WAIT_WATCH)
+        etcd_wait_look(conn, wait);
     else
         wait->dirty = true;
 }
 
-void hfi_ec_wait_unwatched(struct hfi_conn *conn, struct ec_wait *wait, const hf_error *why)
+void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf_error *why)
 {
     int64_t pause_ms = WATCH_AGAIN_MS;
 
     (void)conn, (void)why;
     wait->watch = NULL;
     wait->watched = 0;
-    for (unsigned i = 0; i < wait->failures && pause_ms < EC_AGAIN_MAX_MS; i++)
+    for (unsigned i = 0; i < wait->failures && pause_ms < ETCD_AGAIN_MAX_MS; i++)
         pause_ms *= 2;
     wait->failures++;
     wait->dirty = true;
-    if (wait->state == EC_WAIT_WATCH)
+    if (wait->state == ETCD_WAIT_WATCH)
         wait->beat_ms = hfi_now_ms() + pause_ms; /* look, and watch again */
 }
 
-void hfi_ec_waits_lease_gone(struct hfi_conn *conn, struct ec_lease *lease)
+void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease)
 {
-    for (struct ec_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->lease == lease && wait->state == EC_WAIT_WATCH)
+    for (struct etcd_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->lease == lease && wait->state == ETCD_WAIT_WATCH)
             wait->beat_ms = 0; /* a look will find that its key is gone */
 }
 
 /* ---- to another lease -------------------------------------------------------------------------------------------- */
 
-void hfi_ec_wait_stop_moving(struct hfi_conn *conn, struct ec_wait *wait)
+void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait)
 {
     if (!wait->next_lease)
         return;
-    hfi_ec_lease_unask(wait->next_lease, &wait->move_ask);
+    etcd_lease_unask(wait->next_lease, &wait->move_ask);
     if (wait->move_call)
         wait->move_call->data = NULL;
     wait->move_call = NULL;
-    hfi_ec_lease_drop(conn, wait->next_lease);
+    etcd_lease_drop(conn, wait->next_lease);
     wait->next_lease = NULL;
 }
 
-static void moved(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+static void moved(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                  const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_wait *wait = call->data;
+    struct etcd_wait *wait = call->data;
 
     (void)err;
     if (!wait)
         return;
     wait->move_call = NULL;
-    if (outcome == EC_ANSWERED && json_is_true(json_object_get(reply, "succeeded"))) {
-        struct ec_lease *lease = wait->next_lease;
+    if (outcome == ETCD_ANSWERED && json_is_true(json_object_get(reply, "succeeded"))) {
+        struct etcd_lease *lease = wait->next_lease;
 
         wait->next_lease = NULL;
-        hfi_ec_lease_unask(wait->lease, &wait->ask);
+        etcd_lease_unask(wait->lease, &wait->ask);
         wait->lease->waits--;
-        hfi_ec_lease_drop(conn, wait->lease);
+        etcd_lease_drop(conn, wait->lease);
         wait->lease = lease;
         lease->waits++;
         return;
     }
-    hfi_ec_wait_stop_moving(conn, wait);
+    etcd_wait_stop_moving(conn, wait);
     wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
-    if (outcome == EC_ANSWERED && wait->state == EC_WAIT_WATCH)
-        hfi_ec_wait_look(conn, wait); /* the key is gone */
+    if (outcome == ETCD_ANSWERED && wait->state == ETCD_WAIT_WATCH)
+        etcd_wait_look(conn, wait); /* the key is gone */
 }
 
-static void move_ready(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void move_ready(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                        const hf_error *err, void *data)
 {
-    struct ec_wait *wait = data;
-    struct ec_call *call =
-        status == HF_OK ? hfi_ec_call_new(conn, "/v3/kv/txn", moved, NULL) : NULL;
-    struct ec_key key;
+    struct etcd_wait *wait = data;
+    struct etcd_call *call =
+        status == HF_OK ? etcd_call_new(conn, "/v3/kv/txn", moved, NULL) : NULL;
+    struct etcd_key key;
 
     (void)err;
     if (!call) {
         wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
-        hfi_ec_lease_drop(conn, wait->next_lease);
+        etcd_lease_drop(conn, wait->next_lease);
         wait->next_lease = NULL;
         return;
     }
     wait->move_call = call;
     call->data = wait;
     call->again = true;
-    hfi_ec_claim_key(conn->conf->prefix, wait->claim, &key);
-    hfi_ec_add(&call->body, "{\"compare\":[");
-    hfi_ec_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
-    hfi_ec_add(&call->body, "],\"success\":[{\"request_put\":{");
-    hfi_ec_add_key(&call->body, "key", &key);
-    hfi_ec_add(&call->body, ",\"ignore_value\":true,\"lease\":\"");
-    hfi_ec_add_number(&call->body, lease->id);
-    hfi_ec_add(&call->body, "\"}}]}");
-    hfi_ec_call_send(call);
+    etcd_claim_key(conn->conf->prefix, wait->claim, &key);
+    etcd_add(&call->body, "{\"compare\":[");
+    etcd_add_compare(&call->body, &key, NULL, "EQUAL", "CREATE", (int64_t)wait->token);
+    etcd_add(&call->body, "],\"success\":[{\"request_put\":{");
+    etcd_add_key(&call->body, "key", &key);
+    etcd_add(&call->body, ",\"ignore_value\":true,\"lease\":\"");
+    etcd_add_number(&call->body, lease->id);
+    etcd_add(&call->body, "\"}}]}");
+    etcd_call_send(call);
 }
 
-static bool must_move(const struct ec_wait *wait)
+static bool must_move(const struct etcd_wait *wait)
 {
-    return wait->state == EC_WAIT_WATCH && wait->lease && wait->lease->retiring && wait->token &&
-           !wait->next_lease && wait->lease->state == EC_LEASE_LIVE;
+    return wait->state == ETCD_WAIT_WATCH && wait->lease && wait->lease->retiring && wait->token &&
+           !wait->next_lease && wait->lease->state == ETCD_LEASE_LIVE;
 }
 
-static void move(struct hfi_conn *conn, struct ec_wait *wait)
+static void move(struct hfi_conn *conn, struct etcd_wait *wait)
 {
-    wait->next_lease = hfi_ec_lease_get(conn, wait->claim->ttl_ms, wait->lease->own);
+    wait->next_lease = etcd_lease_get(conn, wait->claim->ttl_ms, wait->lease->own);
     if (!wait->next_lease) {
         wait->move_ms = hfi_now_ms() + MOVE_AGAIN_MS;
         return;
     }
-    wait->move_ask = (struct ec_ask){ .ready = move_ready, .data = wait };
-    hfi_ec_lease_ready(conn, wait->next_lease, EC_USE_SIXTHS, &wait->move_ask);
+    wait->move_ask = (struct etcd_ask){ .ready = move_ready, .data = wait };
+    etcd_lease_ready(conn, wait->next_lease, ETCD_USE_SIXTHS, &wait->move_ask);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------------ */
 
-int64_t hfi_ec_waits_next_ms(const struct hfi_conn *conn)
+int64_t etcd_waits_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct ec_wait *wait = conn->waits; wait; wait = wait->next) {
-        if (wait->state == EC_WAIT_WATCH && wait->beat_ms < next)
+    for (const struct etcd_wait *wait = conn->waits; wait; wait = wait->next) {
+        if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms < next)
             next = wait->beat_ms;
         if (must_move(wait) && wait->move_ms < next)
             next = wait->move_ms;
@@ -335,15 +336,15 @@ int64_t hfi_ec_waits_next_ms(const struct hfi_conn *conn)
     return next;
 }
 
-void hfi_ec_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct ec_wait *wait = conn->waits;
+    struct etcd_wait *wait = conn->waits;
 
     while (wait) {
         if (must_move(wait) && wait->move_ms <= now_ms)
             move(conn, wait);
-        else if (wait->state == EC_WAIT_WATCH && wait->beat_ms <= now_ms)
-            hfi_ec_wait_look(conn, wait);
+        else if (wait->state == ETCD_WAIT_WATCH && wait->beat_ms <= now_ms)
+            etcd_wait_look(conn, wait);
         else {
             wait = wait->next;
             continue;

@@ -13,7 +13,7 @@
  * on that lease gets no new claims, those it has move to another one, and it is revoked: a copy that
  * comes later is refused, and a key that came earlier is gone.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -25,42 +25,42 @@
 #define KEEP_AGAIN_MS  1000 /* after a keepalive that failed */
 #define CLOSE_LIMIT_MS 500
 
-static void grant(struct hfi_conn *conn, struct ec_lease *lease);
+static void grant(struct hfi_conn *conn, struct etcd_lease *lease);
 
-int64_t hfi_ec_seconds(int64_t ms)
+int64_t etcd_seconds(int64_t ms)
 {
     return (ms + 999) / 1000;
 }
 
-int64_t hfi_ec_lease_left_ms(const struct ec_lease *lease, int64_t now_ms)
+int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms)
 {
-    return lease->state == EC_LEASE_LIVE ? lease->base_ms + lease->granted_ms - now_ms : 0;
+    return lease->state == ETCD_LEASE_LIVE ? lease->base_ms + lease->granted_ms - now_ms : 0;
 }
 
 /* ---- getting and giving back ------------------------------------------------------------------------ */
 
-static void answered_nothing(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void answered_nothing(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                              const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its ttl */
 }
 
-static void revoke(struct hfi_conn *conn, const struct ec_lease *lease)
+static void revoke(struct hfi_conn *conn, const struct etcd_lease *lease)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/lease/revoke", answered_nothing, NULL);
+    struct etcd_call *call = etcd_call_new(conn, "/v3/lease/revoke", answered_nothing, NULL);
 
     if (!call)
         return;
     call->again = true;
-    hfi_ec_add(&call->body, "{\"ID\":\"");
-    hfi_ec_add_number(&call->body, lease->id);
-    hfi_ec_add(&call->body, "\"}");
-    hfi_ec_call_send(call);
+    etcd_add(&call->body, "{\"ID\":\"");
+    etcd_add_number(&call->body, lease->id);
+    etcd_add(&call->body, "\"}");
+    etcd_call_send(call);
 }
 
-static void free_lease(struct hfi_conn *conn, struct ec_lease *lease)
+static void free_lease(struct hfi_conn *conn, struct etcd_lease *lease)
 {
-    struct ec_lease **at = &conn->leases;
+    struct etcd_lease **at = &conn->leases;
 
     while (*at != lease)
         at = &(*at)->next;
@@ -68,20 +68,20 @@ static void free_lease(struct hfi_conn *conn, struct ec_lease *lease)
     hfi_free(lease);
 }
 
-void hfi_ec_lease_drop(struct hfi_conn *conn, struct ec_lease *lease)
+void etcd_lease_drop(struct hfi_conn *conn, struct etcd_lease *lease)
 {
     if (!lease || --lease->refs > 0)
         return;
-    if (!lease->own && !lease->retiring && lease->state == EC_LEASE_LIVE)
+    if (!lease->own && !lease->retiring && lease->state == ETCD_LEASE_LIVE)
         return; /* for the next one */
-    if (lease->state == EC_LEASE_LIVE && !conn->closing && !lease->spare)
+    if (lease->state == ETCD_LEASE_LIVE && !conn->closing && !lease->spare)
         revoke(conn, lease);
     free_lease(conn, lease);
 }
 
-static struct ec_lease *new_lease(struct hfi_conn *conn, int64_t ttl_s, bool own)
+static struct etcd_lease *new_lease(struct hfi_conn *conn, int64_t ttl_s, bool own)
 {
-    struct ec_lease *lease = hfi_calloc(1, sizeof *lease);
+    struct etcd_lease *lease = hfi_calloc(1, sizeof *lease);
 
     if (!lease)
         return NULL;
@@ -94,21 +94,21 @@ static struct ec_lease *new_lease(struct hfi_conn *conn, int64_t ttl_s, bool own
     return lease;
 }
 
-struct ec_lease *hfi_ec_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool own)
+struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool own)
 {
-    int64_t ttl_s = hfi_ec_seconds(ttl_ms), now_ms = hfi_now_ms();
-    struct ec_lease *lease = conn->leases, *next;
+    int64_t ttl_s = etcd_seconds(ttl_ms), now_ms = hfi_now_ms();
+    struct etcd_lease *lease = conn->leases, *next;
 
     for (; lease; lease = next) {
         next = lease->next;
-        if (lease->state == EC_LEASE_LIVE && !lease->own && !lease->busy &&
-            hfi_ec_lease_left_ms(lease, now_ms) <= 0) {
+        if (lease->state == ETCD_LEASE_LIVE && !lease->own && !lease->busy &&
+            etcd_lease_left_ms(lease, now_ms) <= 0) {
             lease->retiring = true; /* over, most likely */
             if (lease->refs == 0)
                 free_lease(conn, lease);
             continue;
         }
-        if (!own && !lease->own && !lease->retiring && lease->state != EC_LEASE_GONE &&
+        if (!own && !lease->own && !lease->retiring && lease->state != ETCD_LEASE_GONE &&
             lease->ttl_s == ttl_s) {
             lease->refs++;
             return lease;
@@ -117,23 +117,23 @@ struct ec_lease *hfi_ec_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool ow
     return new_lease(conn, ttl_s, own);
 }
 
-struct ec_lease *hfi_ec_lease_known(struct hfi_conn *conn, int64_t id, int64_t ttl_s)
+struct etcd_lease *etcd_lease_known(struct hfi_conn *conn, int64_t id, int64_t ttl_s)
 {
-    struct ec_lease *lease = new_lease(conn, ttl_s, true);
+    struct etcd_lease *lease = new_lease(conn, ttl_s, true);
 
     if (!lease)
         return NULL;
     lease->id = id;
-    lease->state = EC_LEASE_LIVE; /* for how long, a keepalive says */
+    lease->state = ETCD_LEASE_LIVE; /* for how long, a keepalive says */
     return lease;
 }
 
 /* ---- who waits for it -------------------------------------------------------------------------------- */
 
-static void tell(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void tell(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                  const hf_error *err)
 {
-    struct ec_ask *ask = lease->asks, *next;
+    struct etcd_ask *ask = lease->asks, *next;
 
     lease->asks = NULL; /* who asks again is not answered now */
     for (; ask; ask = next) {
@@ -142,105 +142,105 @@ static void tell(struct hfi_conn *conn, struct ec_lease *lease, hf_status status
     }
 }
 
-void hfi_ec_lease_ready(struct hfi_conn *conn, struct ec_lease *lease, int sixths,
-                        struct ec_ask *ask)
+void etcd_lease_ready(struct hfi_conn *conn, struct etcd_lease *lease, int sixths,
+                      struct etcd_ask *ask)
 {
-    if (lease->state == EC_LEASE_GONE) {
+    if (lease->state == ETCD_LEASE_GONE) {
         ask->ready(conn, lease, HF_LOST, NULL, ask->data);
         return;
     }
-    if (lease->state == EC_LEASE_LIVE && lease->granted_ms > 0 &&
-        hfi_ec_lease_left_ms(lease, hfi_now_ms()) >= lease->granted_ms * sixths / SIXTHS) {
+    if (lease->state == ETCD_LEASE_LIVE && lease->granted_ms > 0 &&
+        etcd_lease_left_ms(lease, hfi_now_ms()) >= lease->granted_ms * sixths / SIXTHS) {
         ask->ready(conn, lease, HF_OK, NULL, ask->data);
         return;
     }
     ask->next = lease->asks;
     lease->asks = ask;
-    if (lease->state == EC_LEASE_NEW)
+    if (lease->state == ETCD_LEASE_NEW)
         grant(conn, lease);
     else
-        hfi_ec_lease_keep(conn, lease);
+        etcd_lease_keep(conn, lease);
 }
 
-void hfi_ec_lease_unask(struct ec_lease *lease, const struct ec_ask *ask)
+void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask)
 {
-    for (struct ec_ask **at = &lease->asks; *at; at = &(*at)->next)
+    for (struct etcd_ask **at = &lease->asks; *at; at = &(*at)->next)
         if (*at == ask) {
             *at = ask->next;
             return;
         }
 }
 
-void hfi_ec_lease_gone(struct hfi_conn *conn, struct ec_lease *lease, const char *why)
+void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char *why)
 {
-    if (lease->state == EC_LEASE_GONE)
+    if (lease->state == ETCD_LEASE_GONE)
         return;
-    lease->state = EC_LEASE_GONE;
+    lease->state = ETCD_LEASE_GONE;
     lease->keep_ms = HFI_NEVER;
-    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[EC_CLAIM_NEXT])
-        if (hfi_ec_claim_lease(claim) == lease)
-            hfi_ec_lost(conn, claim, why);
+    for (struct hfi_claim *claim = conn->claims; claim; claim = claim->engine[ETCD_CLAIM_NEXT])
+        if (etcd_claim_lease(claim) == lease)
+            etcd_lost(conn, claim, why);
     tell(conn, lease, HF_LOST, NULL);
-    hfi_ec_waits_lease_gone(conn, lease);
+    etcd_waits_lease_gone(conn, lease);
 }
 
 /* ---- grant --------------------------------------------------------------------------------------------- */
 
-static void granted(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void granted(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                     const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_lease *lease = call->data;
-    int64_t id = hfi_ec_number(reply, "ID"), ttl_ms = hfi_ec_seconds_ms(reply, "TTL");
+    struct etcd_lease *lease = call->data;
+    int64_t id = etcd_read_number(reply, "ID"), ttl_ms = etcd_seconds_ms(reply, "TTL");
     hf_error odd;
 
     lease->busy = false;
-    if (outcome == EC_ANSWERED && id != 0 && ttl_ms > 0) {
+    if (outcome == ETCD_ANSWERED && id != 0 && ttl_ms > 0) {
         lease->id = id;
         lease->granted_ms = ttl_ms;
         lease->base_ms = call->sent_ms;
         lease->keep_ms = lease->base_ms + lease->granted_ms / 3;
-        lease->state = EC_LEASE_LIVE;
+        lease->state = ETCD_LEASE_LIVE;
         tell(conn, lease, HF_OK, NULL);
     } else {
-        lease->state = EC_LEASE_GONE; /* if it was granted, it has no keys and ends by itself */
+        lease->state = ETCD_LEASE_GONE; /* if it was granted, it has no keys and ends by itself */
         hfi_error_set(&odd, HF_CORRUPT, 0, "an answer that etcd does not give");
-        if (outcome == EC_ANSWERED)
+        if (outcome == ETCD_ANSWERED)
             tell(conn, lease, HF_CORRUPT, &odd);
         else
-            tell(conn, lease, outcome == EC_MAYBE ? HF_UNAVAILABLE : hfi_ec_status(outcome, err),
+            tell(conn, lease, outcome == ETCD_MAYBE ? HF_UNAVAILABLE : etcd_status(outcome, err),
                  err);
     }
-    hfi_ec_lease_drop(conn, lease);
+    etcd_lease_drop(conn, lease);
 }
 
-static void grant(struct hfi_conn *conn, struct ec_lease *lease)
+static void grant(struct hfi_conn *conn, struct etcd_lease *lease)
 {
-    struct ec_call *call;
+    struct etcd_call *call;
 
     if (lease->busy)
         return;
     lease->busy = true;
     lease->refs++;
-    call = hfi_ec_call_new(conn, "/v3/lease/grant", granted, NULL);
+    call = etcd_call_new(conn, "/v3/lease/grant", granted, NULL);
     if (!call) {
         lease->busy = false;
-        lease->state = EC_LEASE_GONE;
+        lease->state = ETCD_LEASE_GONE;
         tell(conn, lease, HF_NO_MEMORY, NULL);
-        hfi_ec_lease_drop(conn, lease);
+        etcd_lease_drop(conn, lease);
         return;
     }
     call->data = lease;
     call->again = true;
-    hfi_ec_add(&call->body, "{\"TTL\":\"");
-    hfi_ec_add_number(&call->body, lease->ttl_s);
-    hfi_ec_add(&call->body, "\"}");
-    hfi_ec_call_send(call);
+    etcd_add(&call->body, "{\"TTL\":\"");
+    etcd_add_number(&call->body, lease->ttl_s);
+    etcd_add(&call->body, "\"}");
+    etcd_call_send(call);
 }
 
 /* ---- keep alive -------------------------------------------------------------------------------------------- */
 
-static void not_kept(struct hfi_conn *conn, struct ec_lease *lease, hf_status status,
+static void not_kept(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
                      const hf_error *err)
 {
     int64_t pause_ms = lease->granted_ms / 10;
@@ -248,29 +248,29 @@ static void not_kept(struct hfi_conn *conn, struct ec_lease *lease, hf_status st
     lease->busy = lease->again = false;
     lease->keep_ms = hfi_now_ms() + (pause_ms < KEEP_AGAIN_MS ? pause_ms : KEEP_AGAIN_MS);
     tell(conn, lease, status, err);
-    hfi_ec_lease_drop(conn, lease);
+    etcd_lease_drop(conn, lease);
 }
 
-static void confirmed(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void confirmed(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_lease *lease = call->data;
+    struct etcd_lease *lease = call->data;
     hf_error changed;
 
-    if (outcome != EC_ANSWERED) {
-        not_kept(conn, lease, outcome == EC_REFUSED ? hfi_ec_status(outcome, err) : HF_UNAVAILABLE,
+    if (outcome != ETCD_ANSWERED) {
+        not_kept(conn, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
                  err);
         return;
     }
-    if (hfi_ec_term(reply) != lease->term) {
+    if (etcd_term(reply) != lease->term) {
         bool once = lease->again;
 
         lease->busy = false;
         lease->again = true;
         if (!once) {
-            hfi_ec_lease_keep(conn, lease);
-            hfi_ec_lease_drop(conn, lease);
+            etcd_lease_keep(conn, lease);
+            etcd_lease_drop(conn, lease);
             return;
         }
         hfi_error_set(&changed, HF_UNAVAILABLE, 0, "etcd changes its leader");
@@ -282,97 +282,98 @@ static void confirmed(struct ec_call *call, enum ec_outcome outcome, json_t *rep
     lease->granted_ms = lease->heard_ms;
     lease->keep_ms = lease->base_ms + lease->granted_ms / 3;
     tell(conn, lease, HF_OK, NULL);
-    hfi_ec_lease_drop(conn, lease);
+    etcd_lease_drop(conn, lease);
 }
 
-static void kept(struct ec_call *call, enum ec_outcome outcome, json_t *reply, const hf_error *err)
+static void kept(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                 const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct ec_lease *lease = call->data;
-    struct ec_key from, to;
-    struct ec_call *next;
+    struct etcd_lease *lease = call->data;
+    struct etcd_key from, to;
+    struct etcd_call *next;
 
-    if (outcome != EC_ANSWERED) {
-        not_kept(conn, lease, outcome == EC_REFUSED ? hfi_ec_status(outcome, err) : HF_UNAVAILABLE,
+    if (outcome != ETCD_ANSWERED) {
+        not_kept(conn, lease, outcome == ETCD_REFUSED ? etcd_status(outcome, err) : HF_UNAVAILABLE,
                  err);
         return;
     }
-    if (hfi_ec_number(reply, "TTL") <= 0) {
+    if (etcd_read_number(reply, "TTL") <= 0) {
         lease->busy = false;
-        hfi_ec_lease_gone(conn, lease, "etcd has ended its lease");
-        hfi_ec_lease_drop(conn, lease);
+        etcd_lease_gone(conn, lease, "etcd has ended its lease");
+        etcd_lease_drop(conn, lease);
         return;
     }
     lease->sent_ms = call->sent_ms;
-    lease->heard_ms = hfi_ec_seconds_ms(reply, "TTL");
-    lease->term = hfi_ec_term(reply);
-    next = hfi_ec_call_new(conn, "/v3/kv/range", confirmed, NULL);
+    lease->heard_ms = etcd_seconds_ms(reply, "TTL");
+    lease->term = etcd_term(reply);
+    next = etcd_call_new(conn, "/v3/kv/range", confirmed, NULL);
     if (!next) {
         not_kept(conn, lease, HF_NO_MEMORY, NULL);
         return;
     }
     next->data = lease;
     next->again = true;
-    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
-    hfi_ec_add(&next->body, "{");
-    hfi_ec_add_key(&next->body, "key", &from);
-    hfi_ec_add(&next->body, ",\"count_only\":true}");
-    hfi_ec_call_send(next);
+    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&next->body, "{");
+    etcd_add_key(&next->body, "key", &from);
+    etcd_add(&next->body, ",\"count_only\":true}");
+    etcd_call_send(next);
 }
 
-void hfi_ec_lease_keep(struct hfi_conn *conn, struct ec_lease *lease)
+void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease)
 {
-    struct ec_call *call;
+    struct etcd_call *call;
 
-    if (lease->busy || lease->state != EC_LEASE_LIVE)
+    if (lease->busy || lease->state != ETCD_LEASE_LIVE)
         return;
     lease->busy = true;
     lease->refs++;
-    call = hfi_ec_call_new(conn, "/v3/lease/keepalive", kept, NULL);
+    call = etcd_call_new(conn, "/v3/lease/keepalive", kept, NULL);
     if (!call) {
         not_kept(conn, lease, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = lease;
     call->again = true; /* a late copy only makes it longer */
-    hfi_ec_add(&call->body, "{\"ID\":\"");
-    hfi_ec_add_number(&call->body, lease->id);
-    hfi_ec_add(&call->body, "\"}");
-    hfi_ec_call_send(call);
+    etcd_add(&call->body, "{\"ID\":\"");
+    etcd_add_number(&call->body, lease->id);
+    etcd_add(&call->body, "\"}");
+    etcd_call_send(call);
 }
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 
-int64_t hfi_ec_leases_next_ms(const struct hfi_conn *conn)
+int64_t etcd_leases_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct ec_lease *lease = conn->leases; lease; lease = lease->next)
+    for (const struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
         if (lease->waits > 0 && !lease->busy && lease->keep_ms < next)
             next = lease->keep_ms;
     return next;
 }
 
-void hfi_ec_leases_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_leases_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    for (struct ec_lease *lease = conn->leases; lease; lease = lease->next)
+    for (struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
         if (lease->waits > 0 && !lease->busy && lease->keep_ms <= now_ms)
-            hfi_ec_lease_keep(conn, lease); /* only sends: the list stays as it is */
+            etcd_lease_keep(conn, lease); /* only sends: the list stays as it is */
 }
 
-void hfi_ec_leases_close(struct hfi_conn *conn)
+void etcd_leases_close(struct hfi_conn *conn)
 {
     int64_t until_ms = hfi_now_ms() + CLOSE_LIMIT_MS;
 
     conn->closing = true;
-    for (struct ec_lease *lease = conn->leases; lease; lease = lease->next)
-        if (!lease->own && lease->state == EC_LEASE_LIVE && conn->failures == 0)
+    for (struct etcd_lease *lease = conn->leases; lease; lease = lease->next)
+        if (!lease->own && lease->state == ETCD_LEASE_LIVE && conn->failures == 0)
             revoke(conn, lease);
-    hfi_ec_pump(conn);
+    etcd_pump(conn);
     while ((conn->calls || conn->parked) && conn->failures == 0 && hfi_now_ms() < until_ms)
-        hfi_ec_drive_alone(conn, until_ms);
+        etcd_drive_alone(conn, until_ms);
     while (conn->leases) {
-        struct ec_lease *lease = conn->leases;
+        struct etcd_lease *lease = conn->leases;
 
         conn->leases = lease->next;
         hfi_free(lease);

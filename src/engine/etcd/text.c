@@ -13,7 +13,7 @@
 static const char digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* Room for `more` bytes and a NUL. */
-static char *reserve(struct ec_text *text, size_t more)
+static char *reserve(struct etcd_text *text, size_t more)
 {
     size_t room = text->room ? text->room : TEXT_FIRST;
     char *bytes;
@@ -34,12 +34,12 @@ static char *reserve(struct ec_text *text, size_t more)
     return text->bytes + text->len;
 }
 
-bool hfi_ec_reserve(struct ec_text *text, size_t more)
+bool etcd_reserve(struct etcd_text *text, size_t more)
 {
     return reserve(text, more) != NULL;
 }
 
-void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len)
+void etcd_add_bytes(struct etcd_text *text, const void *bytes, size_t len)
 {
     char *at = reserve(text, len);
 
@@ -51,20 +51,20 @@ void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len)
     text->len += len;
 }
 
-void hfi_ec_add(struct ec_text *text, const char *more)
+void etcd_add(struct etcd_text *text, const char *more)
 {
-    hfi_ec_add_bytes(text, more, strlen(more));
+    etcd_add_bytes(text, more, strlen(more));
 }
 
-void hfi_ec_add_number(struct ec_text *text, int64_t number)
+void etcd_add_number(struct etcd_text *text, int64_t number)
 {
     char digits[24];
 
-    hfi_ec_add_bytes(text, digits,
-                     (size_t)snprintf(digits, sizeof digits, "%lld", (long long)number));
+    etcd_add_bytes(text, digits,
+                   (size_t)snprintf(digits, sizeof digits, "%lld", (long long)number));
 }
 
-void hfi_ec_add_base64(struct ec_text *text, const void *bytes, size_t len)
+void etcd_add_base64(struct etcd_text *text, const void *bytes, size_t len)
 {
     const unsigned char *from = bytes;
     char *to = reserve(text, (len + 2) / 3 * 4);
@@ -87,28 +87,28 @@ void hfi_ec_add_base64(struct ec_text *text, const void *bytes, size_t len)
     text->len += (len + 2) / 3 * 4;
 }
 
-void hfi_ec_add_quoted(struct ec_text *text, const char *more)
+void etcd_add_quoted(struct etcd_text *text, const char *more)
 {
     char escaped[8];
 
-    hfi_ec_add(text, "\"");
+    etcd_add(text, "\"");
     for (; *more; more++) {
         if (*more == '"' || *more == '\\' || (unsigned char)*more < 0x20) {
             snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)(unsigned char)*more);
-            hfi_ec_add(text, escaped);
+            etcd_add(text, escaped);
         } else {
-            hfi_ec_add_bytes(text, more, 1);
+            etcd_add_bytes(text, more, 1);
         }
     }
-    hfi_ec_add(text, "\"");
+    etcd_add(text, "\"");
 }
 
-void hfi_ec_text_done(struct ec_text *text)
+void etcd_text_done(struct etcd_text *text)
 {
     if (text->bytes)
         explicit_bzero(text->bytes, text->len);
     hfi_free(text->bytes);
-    *text = (struct ec_text){ 0 };
+    *text = (struct etcd_text){ 0 };
 }
 
 static int value64(char c)
@@ -122,7 +122,7 @@ static int value64(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-size_t hfi_ec_unbase64(const char *text, size_t len, void *ret_bytes, size_t room)
+size_t etcd_unbase64(const char *text, size_t len, void *ret_bytes, size_t room)
 {
     unsigned char *to = ret_bytes;
     size_t used = 0;

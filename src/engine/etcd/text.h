@@ -32,66 +32,67 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EC_OWNER_HEX (2 * HFI_OWNER_LEN)
-#define EC_STORE_HEX 16
-#define EC_KIND_MAX  12
-#define EC_KEY_MAX   (EC_PREFIX_MAX + 8 + 3 * HF_NAME_MAX + 1 + EC_KIND_MAX + 1 + EC_OWNER_HEX + 1)
+#define ETCD_OWNER_HEX (2 * HFI_OWNER_LEN)
+#define ETCD_STORE_HEX 16
+#define ETCD_KIND_MAX  12
+#define ETCD_KEY_MAX \
+    (ETCD_PREFIX_MAX + 8 + 3 * HF_NAME_MAX + 1 + ETCD_KIND_MAX + 1 + ETCD_OWNER_HEX + 1)
 
 /* A text that grows at its end. A failed one stays failed, and is refused when it is to be sent. */
-struct ec_text {
+struct etcd_text {
     char *bytes;
     size_t len, room;
     bool failed; /* out of memory */
 };
 
 /* Room for so many more; false: out of memory. */
-bool hfi_ec_reserve(struct ec_text *text, size_t more);
-void hfi_ec_add(struct ec_text *text, const char *more);
-void hfi_ec_add_bytes(struct ec_text *text, const void *bytes, size_t len);
-void hfi_ec_add_number(struct ec_text *text, int64_t number);
-void hfi_ec_add_base64(struct ec_text *text, const void *bytes, size_t len);
+bool etcd_reserve(struct etcd_text *text, size_t more);
+void etcd_add(struct etcd_text *text, const char *more);
+void etcd_add_bytes(struct etcd_text *text, const void *bytes, size_t len);
+void etcd_add_number(struct etcd_text *text, int64_t number);
+void etcd_add_base64(struct etcd_text *text, const void *bytes, size_t len);
 /* A JSON string with its quotes. */
-void hfi_ec_add_quoted(struct ec_text *text, const char *more);
-void hfi_ec_text_done(struct ec_text *text); /* wiped: it may have been a password */
+void etcd_add_quoted(struct etcd_text *text, const char *more);
+void etcd_text_done(struct etcd_text *text); /* wiped: it may have been a password */
 
 /* Decoded into `room` bytes; SIZE_MAX: not base64, or too long. */
-size_t hfi_ec_unbase64(const char *text, size_t len, void *ret_bytes, size_t room);
+size_t etcd_unbase64(const char *text, size_t len, void *ret_bytes, size_t room);
 
 /* A key, or the beginning or end of a range of keys. */
-struct ec_key {
+struct etcd_key {
     size_t len;
-    char bytes[EC_KEY_MAX];
+    char bytes[ETCD_KEY_MAX];
 };
 
 /* claim->engine[] */
 enum {
-    EC_CLAIM_NEXT,
-    EC_CLAIM_PREV,
-    EC_CLAIM_LEASE,
-    EC_CLAIM_FLAGS,
-    EC_CLAIM_STORE,
-    EC_CLAIM_SLOT
+    ETCD_CLAIM_NEXT,
+    ETCD_CLAIM_PREV,
+    ETCD_CLAIM_LEASE,
+    ETCD_CLAIM_FLAGS,
+    ETCD_CLAIM_STORE,
+    ETCD_CLAIM_SLOT
 };
 
-enum ec_area { EC_LOCKS, EC_CELLS, EC_TOLD };
+enum etcd_area { ETCD_LOCKS, ETCD_CELLS, ETCD_TOLD };
 
 /* P/locks/NAME/KIND/PLACE */
-void hfi_ec_claim_key(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_key);
+void etcd_claim_key(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_key);
 /* Of a range of keys its first, and the one after its last: of all of a name; ... */
-void hfi_ec_name_range(const char *prefix, const unsigned char *name, uint32_t len,
-                       struct ec_key *ret_from, struct ec_key *ret_to);
+void etcd_name_range(const char *prefix, const unsigned char *name, uint32_t len,
+                     struct etcd_key *ret_from, struct etcd_key *ret_to);
 /* ... of the name's claims of this claim's kind; ... */
-void hfi_ec_kind_range(const char *prefix, const struct hfi_claim *claim, struct ec_key *ret_from,
-                       struct ec_key *ret_to);
+void etcd_kind_range(const char *prefix, const struct hfi_claim *claim, struct etcd_key *ret_from,
+                     struct etcd_key *ret_to);
 /* ... and of all names, or of what a store is told. */
-void hfi_ec_area_range(const char *prefix, enum ec_area area, const char *store,
-                       struct ec_key *ret_from, struct ec_key *ret_to);
-void hfi_ec_cell_key(const char *prefix, const struct hfi_name *name, struct ec_key *ret_key);
-void hfi_ec_told_key(const char *prefix, const char *store, const char *owner_hex,
-                     struct ec_key *ret_key);
+void etcd_area_range(const char *prefix, enum etcd_area area, const char *store,
+                     struct etcd_key *ret_from, struct etcd_key *ret_to);
+void etcd_cell_key(const char *prefix, const struct hfi_name *name, struct etcd_key *ret_key);
+void etcd_told_key(const char *prefix, const char *store, const char *owner_hex,
+                   struct etcd_key *ret_key);
 
 /* What a key and a value say. */
-struct ec_record {
+struct etcd_record {
     uint32_t name_len;
     unsigned char name[HF_NAME_MAX];
     enum hfi_mode mode;
@@ -99,7 +100,7 @@ struct ec_record {
     unsigned char place[HFI_OWNER_LEN]; /* of the key */
     unsigned char owner[HFI_OWNER_LEN]; /* of the value */
     int64_t ttl_s, since_ms;
-    char store[EC_STORE_HEX + 1];
+    char store[ETCD_STORE_HEX + 1];
     bool detached;
     char label[HF_LABEL_MAX + 1];
     uint64_t revision; /* create revision */
@@ -107,11 +108,11 @@ struct ec_record {
 };
 
 /* false: not one of ours. */
-bool hfi_ec_read_key(const char *prefix, const char *key, size_t len, struct ec_record *ret_record);
-bool hfi_ec_read_value(const char *value, size_t len, struct ec_record *ret_record);
-void hfi_ec_add_value(struct ec_text *text, const struct hfi_claim *claim, int64_t ttl_s,
-                      int64_t since_ms, const char *store, const char *label);
+bool etcd_read_key(const char *prefix, const char *key, size_t len, struct etcd_record *ret_record);
+bool etcd_read_value(const char *value, size_t len, struct etcd_record *ret_record);
+void etcd_add_value(struct etcd_text *text, const struct hfi_claim *claim, int64_t ttl_s,
+                    int64_t since_ms, const char *store, const char *label);
 /* The 32 digits at the end of a key; false: there are none. */
-bool hfi_ec_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN]);
+bool etcd_key_place(const char *key, size_t len, unsigned char ret_place[HFI_OWNER_LEN]);
 
 #endif

@@ -9,7 +9,7 @@
  * it is there (and has a majority behind it). If not, all streams to it are closed, and who waits
  * looks for himself and watches elsewhere.
  */
-#include "engine/etcd/ec.h"
+#include "engine/etcd/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -22,50 +22,50 @@
 #define INBOX_AGAIN_MS  500
 #define INBOX_PING_RARE 5 /* with nobody waiting, pings are rarer by this */
 
-static void free_watch(struct ec_watch *watch);
+static void free_watch(struct etcd_watch *watch);
 
 /* ---- open and close --------------------------------------------------------------------------------- */
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
-    struct ec_watch *watch = arg;
+    struct etcd_watch *watch = arg;
 
     if (watch->input.len + size * count > LINE_MAX_LEN)
         return 0;
-    hfi_ec_add_bytes(&watch->input, bytes, size * count);
+    etcd_add_bytes(&watch->input, bytes, size * count);
     watch->touched = true;
     return watch->input.failed ? 0 : size * count;
 }
 
 /* `filter`: of no interest ("NOPUT"); NULL: all is. */
-static void write_request(struct ec_text *body, const struct ec_key *key, const struct ec_key *to,
-                          int64_t start, const char *filter)
+static void write_request(struct etcd_text *body, const struct etcd_key *key,
+                          const struct etcd_key *to, int64_t start, const char *filter)
 {
-    hfi_ec_add(body, "{\"create_request\":{");
-    hfi_ec_add_key(body, "key", key);
+    etcd_add(body, "{\"create_request\":{");
+    etcd_add_key(body, "key", key);
     if (to) {
-        hfi_ec_add(body, ",");
-        hfi_ec_add_key(body, "range_end", to);
+        etcd_add(body, ",");
+        etcd_add_key(body, "range_end", to);
     }
     if (start > 0) {
-        hfi_ec_add(body, ",\"start_revision\":\"");
-        hfi_ec_add_number(body, start);
-        hfi_ec_add(body, "\"");
+        etcd_add(body, ",\"start_revision\":\"");
+        etcd_add_number(body, start);
+        etcd_add(body, "\"");
     }
     if (filter) {
-        hfi_ec_add(body, ",\"filters\":[\"");
-        hfi_ec_add(body, filter);
-        hfi_ec_add(body, "\"]");
+        etcd_add(body, ",\"filters\":[\"");
+        etcd_add(body, filter);
+        etcd_add(body, "\"]");
     }
-    hfi_ec_add(body, "}}");
+    etcd_add(body, "}}");
 }
 
 /* One that is to be asked for; NULL: out of memory, or too many. */
-static struct ec_watch *new_watch(struct hfi_conn *conn)
+static struct etcd_watch *new_watch(struct hfi_conn *conn)
 {
-    struct ec_watch *watch;
+    struct etcd_watch *watch;
 
-    if (conn->watch_count >= EC_WATCHES_MAX || (conn->conf->user && !conn->token))
+    if (conn->watch_count >= ETCD_WATCHES_MAX || (conn->conf->user && !conn->token))
         return NULL;
     watch = hfi_calloc(1, sizeof *watch);
     if (!watch)
@@ -77,7 +77,7 @@ static struct ec_watch *new_watch(struct hfi_conn *conn)
 }
 
 /* Ask for it. false: out of memory, and it is freed. */
-static bool begin(struct hfi_conn *conn, struct ec_watch *watch)
+static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
 {
     char url[512];
 
@@ -85,9 +85,9 @@ static bool begin(struct hfi_conn *conn, struct ec_watch *watch)
         free_watch(watch);
         return false;
     }
-    hfi_ec_easy_setup(conn, watch->easy);
-    hfi_ec_track(conn, watch->easy);
-    watch->headers = hfi_ec_headers(conn);
+    etcd_easy_setup(conn, watch->easy);
+    etcd_track(conn, watch->easy);
+    watch->headers = etcd_headers(conn);
     snprintf(url, sizeof url, "%s/v3/watch", conn->conf->hosts[watch->host].base);
     curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
     curl_easy_setopt(watch->easy, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -98,7 +98,7 @@ static bool begin(struct hfi_conn *conn, struct ec_watch *watch)
                      watch->headers ? watch->headers : conn->headers);
     curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDS, watch->body.bytes);
     curl_easy_setopt(watch->easy, CURLOPT_POSTFIELDSIZE, (long)watch->body.len);
-    if (curl_multi_add_handle(conn->multis[EC_STREAMS].handle, watch->easy) != CURLM_OK) {
+    if (curl_multi_add_handle(conn->multis[ETCD_STREAMS].handle, watch->easy) != CURLM_OK) {
         free_watch(watch);
         return false;
     }
@@ -112,10 +112,10 @@ static bool begin(struct hfi_conn *conn, struct ec_watch *watch)
     return true;
 }
 
-bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct ec_key *key,
-                       const struct ec_key *to, int64_t start, struct ec_watch **ret_watch)
+bool etcd_watch_open(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+                     const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch)
 {
-    struct ec_watch *watch = new_watch(conn);
+    struct etcd_watch *watch = new_watch(conn);
 
     if (!watch)
         return false;
@@ -127,10 +127,10 @@ bool hfi_ec_watch_open(struct hfi_conn *conn, struct ec_wait *wait, const struct
     return true;
 }
 
-bool hfi_ec_watch_cell(struct hfi_conn *conn, struct ec_cell_wait *cell, const struct ec_key *key,
-                       int64_t revision)
+bool etcd_watch_cell(struct hfi_conn *conn, struct etcd_cell_wait *cell, const struct etcd_key *key,
+                     int64_t revision)
 {
-    struct ec_watch *watch = new_watch(conn);
+    struct etcd_watch *watch = new_watch(conn);
 
     if (!watch)
         return false;
@@ -142,20 +142,20 @@ bool hfi_ec_watch_cell(struct hfi_conn *conn, struct ec_cell_wait *cell, const s
     return true;
 }
 
-static void free_watch(struct ec_watch *watch)
+static void free_watch(struct etcd_watch *watch)
 {
     if (watch->easy)
         curl_easy_cleanup(watch->easy);
     curl_slist_free_all(watch->headers);
-    hfi_ec_text_done(&watch->body);
-    hfi_ec_text_done(&watch->input);
+    etcd_text_done(&watch->body);
+    etcd_text_done(&watch->input);
     hfi_free(watch);
 }
 
-void hfi_ec_watch_close(struct hfi_conn *conn, struct ec_watch *watch)
+void etcd_watch_close(struct hfi_conn *conn, struct etcd_watch *watch)
 {
     if (!watch->ended)
-        curl_multi_remove_handle(conn->multis[EC_STREAMS].handle, watch->easy);
+        curl_multi_remove_handle(conn->multis[ETCD_STREAMS].handle, watch->easy);
     if (watch->prev)
         watch->prev->next = watch->next;
     else
@@ -168,7 +168,7 @@ void hfi_ec_watch_close(struct hfi_conn *conn, struct ec_watch *watch)
     free_watch(watch);
 }
 
-void hfi_ec_watch_ended(struct ec_watch *watch, CURLcode result)
+void etcd_watch_ended(struct etcd_watch *watch, CURLcode result)
 {
     watch->ended = watch->touched = true;
     hfi_error_set(&watch->why, HF_UNAVAILABLE, (int)result, "%s: watch: %s",
@@ -178,83 +178,83 @@ void hfi_ec_watch_ended(struct ec_watch *watch, CURLcode result)
 /* ---- what came ------------------------------------------------------------------------------------------ */
 
 /* It is of no more use. */
-static void over(struct hfi_conn *conn, struct ec_watch *watch)
+static void over(struct hfi_conn *conn, struct etcd_watch *watch)
 {
-    struct ec_wait *wait = watch->wait;
-    struct ec_cell_wait *cell = watch->cell;
+    struct etcd_wait *wait = watch->wait;
+    struct etcd_cell_wait *cell = watch->cell;
     hf_error why = watch->why;
 
-    hfi_ec_watch_close(conn, watch);
+    etcd_watch_close(conn, watch);
     if (wait) {
-        hfi_ec_wait_unwatched(conn, wait, &why);
+        etcd_wait_unwatched(conn, wait, &why);
         return;
     }
     if (cell) {
-        hfi_ec_cell_unwatched(conn, cell, &why);
+        etcd_cell_unwatched(conn, cell, &why);
         return;
     }
     conn->inbox = NULL;
     conn->inbox_ms = hfi_now_ms() + INBOX_AGAIN_MS;
 }
 
-static void forgotten(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void forgotten(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                       const hf_error *err)
 {
     (void)call, (void)outcome, (void)reply, (void)err; /* else it ends with its lease */
 }
 
 /* Somebody broke one of our claims. The note has served its purpose. */
-static void told(struct hfi_conn *conn, const struct ec_key *key,
+static void told(struct hfi_conn *conn, const struct etcd_key *key,
                  const unsigned char owner[HFI_OWNER_LEN])
 {
-    struct hfi_claim *claim = hfi_ec_claim_find(conn, owner);
-    struct ec_call *call;
+    struct hfi_claim *claim = etcd_claim_find(conn, owner);
+    struct etcd_call *call;
 
     if (claim)
-        hfi_ec_lost(conn, claim, "it was broken");
-    call = hfi_ec_call_new(conn, "/v3/kv/txn", forgotten, NULL);
+        etcd_lost(conn, claim, "it was broken");
+    call = etcd_call_new(conn, "/v3/kv/txn", forgotten, NULL);
     if (!call)
         return;
     call->again = true;
-    hfi_ec_add(&call->body, "{\"success\":[");
-    hfi_ec_add_delete(&call->body, key);
-    hfi_ec_add(&call->body, "]}");
-    hfi_ec_call_send(call);
+    etcd_add(&call->body, "{\"success\":[");
+    etcd_add_delete(&call->body, key);
+    etcd_add(&call->body, "]}");
+    etcd_call_send(call);
 }
 
-static void event(struct hfi_conn *conn, struct ec_watch *watch, const json_t *one)
+static void event(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *one)
 {
     const json_t *kv = json_object_get(one, "kv"), *key = json_object_get(kv, "key");
     bool deleted = json_is_string(json_object_get(one, "type")) &&
                    strcmp(json_string_value(json_object_get(one, "type")), "DELETE") == 0;
-    struct ec_wait *wait = watch->wait;
+    struct etcd_wait *wait = watch->wait;
     unsigned char owner[HFI_OWNER_LEN] = { 0 };
-    struct ec_key bytes;
+    struct etcd_key bytes;
     bool ours;
 
     if (!json_is_string(key))
         return;
     if (watch->cell) {
-        struct ec_cell_wait *cell = watch->cell;
+        struct etcd_cell_wait *cell = watch->cell;
 
-        hfi_ec_watch_close(conn, watch);
-        hfi_ec_cell_changed(conn, cell, deleted ? 0 : (uint64_t)hfi_ec_number(kv, "mod_revision"));
+        etcd_watch_close(conn, watch);
+        etcd_cell_changed(conn, cell, deleted ? 0 : (uint64_t)etcd_read_number(kv, "mod_revision"));
         return;
     }
-    bytes.len = hfi_ec_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
-                                sizeof bytes.bytes);
-    ours = bytes.len != SIZE_MAX && hfi_ec_key_place(bytes.bytes, bytes.len, owner);
+    bytes.len = etcd_unbase64(json_string_value(key), json_string_length(key), bytes.bytes,
+                              sizeof bytes.bytes);
+    ours = bytes.len != SIZE_MAX && etcd_key_place(bytes.bytes, bytes.len, owner);
     if (wait && deleted) /* of whatever key: it stood in the way */
-        hfi_ec_wait_deleted(conn, wait, owner);
+        etcd_wait_deleted(conn, wait, owner);
     else if (!wait && !deleted && ours)
         told(conn, &bytes, owner);
 }
 
-static void line(struct hfi_conn *conn, struct ec_watch *watch, const json_t *message)
+static void line(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *message)
 {
     const json_t *result = json_object_get(message, "result");
     const json_t *events = json_object_get(result, "events");
-    int64_t compacted = hfi_ec_number(result, "compact_revision");
+    int64_t compacted = etcd_read_number(result, "compact_revision");
 
     if (!json_is_object(result) || json_is_true(json_object_get(result, "canceled"))) {
         if (watch == conn->inbox && compacted > 0) {
@@ -269,16 +269,16 @@ static void line(struct hfi_conn *conn, struct ec_watch *watch, const json_t *me
     if (json_is_true(json_object_get(result, "created"))) {
         watch->created = true;
         if (watch->wait)
-            hfi_ec_wait_created(conn, watch->wait, hfi_ec_revision(result));
+            etcd_wait_created(conn, watch->wait, etcd_revision(result));
     }
-    if (watch == conn->inbox && json_array_size(events) > 0 && hfi_ec_revision(result) > 0)
-        conn->inbox_rev = hfi_ec_revision(result) + 1;
+    if (watch == conn->inbox && json_array_size(events) > 0 && etcd_revision(result) > 0)
+        conn->inbox_rev = etcd_revision(result) + 1;
     for (size_t i = 0; i < json_array_size(events) && conn->handling == watch; i++)
         event(conn, watch, json_array_get(events, i));
 }
 
 /* All whole lines that are there. */
-static void handle(struct hfi_conn *conn, struct ec_watch *watch)
+static void handle(struct hfi_conn *conn, struct etcd_watch *watch)
 {
     char *end;
 
@@ -298,9 +298,9 @@ static void handle(struct hfi_conn *conn, struct ec_watch *watch)
     conn->handling = NULL;
 }
 
-void hfi_ec_watches_work(struct hfi_conn *conn)
+void etcd_watches_work(struct hfi_conn *conn)
 {
-    struct ec_watch *watch = conn->watches;
+    struct etcd_watch *watch = conn->watches;
 
     while (watch) {
         if (!watch->touched) {
@@ -313,19 +313,19 @@ void hfi_ec_watches_work(struct hfi_conn *conn)
     }
 }
 
-void hfi_ec_watches_host_failed(struct hfi_conn *conn, size_t host)
+void etcd_watches_host_failed(struct hfi_conn *conn, size_t host)
 {
-    for (struct ec_watch *watch = conn->watches; watch; watch = watch->next)
+    for (struct etcd_watch *watch = conn->watches; watch; watch = watch->next)
         if (watch->host == host && !watch->ended) {
-            curl_multi_remove_handle(conn->multis[EC_STREAMS].handle, watch->easy);
-            hfi_ec_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
+            curl_multi_remove_handle(conn->multis[ETCD_STREAMS].handle, watch->easy);
+            etcd_watch_ended(watch, CURLE_OPERATION_TIMEDOUT);
             conn->started = true; /* to be worked on */
         }
 }
 
 /* ---- the inbox, and pings ---------------------------------------------------------------------------------- */
 
-void hfi_ec_inbox_want(struct hfi_conn *conn, int64_t revision)
+void etcd_inbox_want(struct hfi_conn *conn, int64_t revision)
 {
     if (conn->inbox_rev)
         return;
@@ -333,7 +333,7 @@ void hfi_ec_inbox_want(struct hfi_conn *conn, int64_t revision)
     conn->inbox_ms = 0;
 }
 
-static void pinged(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
+static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
                    const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
@@ -342,16 +342,16 @@ static void pinged(struct ec_call *call, enum ec_outcome outcome, json_t *reply,
     conn->pinging = false;
     conn->ping_ms = hfi_now_ms() +
                     conn->conf->ping_ms * (conn->waits || conn->cell_waits ? 1 : INBOX_PING_RARE);
-    if (outcome == EC_ANSWERED || outcome == EC_REFUSED)
+    if (outcome == ETCD_ANSWERED || outcome == ETCD_REFUSED)
         return;
     for (size_t i = 0; i < conn->conf->host_count; i++)
-        hfi_ec_watches_host_failed(conn, i);
+        etcd_watches_host_failed(conn, i);
 }
 
 static void ping(struct hfi_conn *conn)
 {
-    struct ec_call *call = hfi_ec_call_new(conn, "/v3/kv/range", pinged, NULL);
-    struct ec_key from, to;
+    struct etcd_call *call = etcd_call_new(conn, "/v3/kv/range", pinged, NULL);
+    struct etcd_key from, to;
 
     if (!call) {
         conn->ping_ms = hfi_now_ms() + conn->conf->ping_ms;
@@ -359,31 +359,31 @@ static void ping(struct hfi_conn *conn)
     }
     conn->pinging = true;
     call->again = true;
-    hfi_ec_area_range(conn->conf->prefix, EC_LOCKS, NULL, &from, &to);
-    hfi_ec_add(&call->body, "{");
-    hfi_ec_add_key(&call->body, "key", &from);
-    hfi_ec_add(&call->body, ",\"count_only\":true}");
-    hfi_ec_call_send(call);
+    etcd_area_range(conn->conf->prefix, ETCD_LOCKS, NULL, &from, &to);
+    etcd_add(&call->body, "{");
+    etcd_add_key(&call->body, "key", &from);
+    etcd_add(&call->body, ",\"count_only\":true}");
+    etcd_call_send(call);
 }
 
-int64_t hfi_ec_watches_next_ms(const struct hfi_conn *conn)
+int64_t etcd_watches_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = conn->watch_count > 0 && !conn->pinging ? conn->ping_ms : HFI_NEVER;
 
-    for (const struct ec_watch *watch = conn->watches; watch; watch = watch->next)
+    for (const struct etcd_watch *watch = conn->watches; watch; watch = watch->next)
         if (watch->touched)
             return 0;
     return conn->inbox_ms < next ? conn->inbox_ms : next;
 }
 
-void hfi_ec_watches_tick(struct hfi_conn *conn, int64_t now_ms)
+void etcd_watches_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct ec_key from, to;
+    struct etcd_key from, to;
 
     if (conn->inbox_ms <= now_ms && !conn->inbox && !conn->closing) {
-        hfi_ec_area_range(conn->conf->prefix, EC_TOLD, conn->store, &from, &to);
+        etcd_area_range(conn->conf->prefix, ETCD_TOLD, conn->store, &from, &to);
         conn->inbox_ms = HFI_NEVER;
-        if (!hfi_ec_watch_open(conn, NULL, &from, &to, conn->inbox_rev, &conn->inbox))
+        if (!etcd_watch_open(conn, NULL, &from, &to, conn->inbox_rev, &conn->inbox))
             conn->inbox_ms = now_ms + INBOX_AGAIN_MS;
     }
     if (conn->watch_count > 0 && !conn->pinging && conn->ping_ms <= now_ms)

@@ -3,7 +3,7 @@
  * Acquire: take the name in one insertion if nobody has it; else look at who has it,
  * and take what is free, stand in the queue, or say why not.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "core/permit.h"
 #include "util/clock.h"
@@ -15,10 +15,10 @@
 struct acquire {
     struct hfi_conn *conn;
     struct hfi_op *op;
-    struct lm_wait *wait;
+    struct lmdb_wait *wait;
     uint64_t cookie; /* of it */
     bool by_mail;
-    struct lm_ahead ahead;
+    struct lmdb_ahead ahead;
     hf_status status; /* HF_OK: granted, or waiting if `wait` is set */
     hf_error *err;
     bool counted; /* our record is in slot->records */
@@ -29,15 +29,15 @@ struct acquire {
     int64_t now_ms;
 };
 
-static int acquire_body(struct lm_txn *t, void *arg);
-static void acquire_after(struct lm_txn *t, void *arg);
-static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open,
+static int acquire_body(struct lmdb_txn *t, void *arg);
+static void acquire_after(struct lmdb_txn *t, void *arg);
+static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *value, bool open,
                          uint32_t missing);
 static int stop(struct acquire *a, hf_status status);
-static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err);
-static void count(struct lm_txn *t, struct acquire *a);
+static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err);
+static void count(struct lmdb_txn *t, struct acquire *a);
 
-void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct acquire a;
     hf_status status;
@@ -47,62 +47,64 @@ void hfi_lm_acquire(struct hfi_conn *conn, struct hfi_op *op)
     a.wait = NULL;
     a.counted = a.waiting = false;
     a.err = &op->error;
-    status = hfi_lm_bell_start(conn->depot, &op->error);
+    status = lmdb_bell_start(conn->depot, &op->error);
     if (status == HF_OK && op->may_wait)
-        status = hfi_lm_watch_start(conn->depot, &op->error);
+        status = lmdb_watch_start(conn->depot, &op->error);
     if (status == HF_OK)
-        status = hfi_lm_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a,
-                            &op->error);
+        status = lmdb_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a,
+                          &op->error);
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
-        hfi_lm_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead,
-                          a.by_mail); /* the op may be gone */
+        lmdb_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead,
+                        a.by_mail); /* the op may be gone */
         return;
     }
     if (a.wait)
-        hfi_lm_wait_end(conn->depot, a.wait);
+        lmdb_wait_end(conn->depot, a.wait);
     hfi_op_finish(op, status);
 }
 
-static struct lm_holder holder_of(struct lm_txn *t, const struct hfi_claim *claim, uint32_t slot)
+static struct lmdb_holder holder_of(struct lmdb_txn *t, const struct hfi_claim *claim,
+                                    uint32_t slot)
 {
-    struct lm_holder h;
+    struct lmdb_holder h;
 
     memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
     h.token = 0;
-    h.granted_ms = hfi_lm_now(t);
-    h.deadline_ms = claim->ttl_ms ? hfi_after_ms(hfi_lm_now(t), claim->ttl_ms) : HFI_NEVER;
+    h.granted_ms = lmdb_now(t);
+    h.deadline_ms = claim->ttl_ms ? hfi_after_ms(lmdb_now(t), claim->ttl_ms) : HFI_NEVER;
     h.lock_delay_ms = claim->lock_delay_ms;
     h.tokens = claim->tokens_wanted;
     h.permits = claim->permits;
-    h.slot = claim->flags & HFI_CLAIM_DETACHED ? LM_NO_SLOT : slot;
+    h.slot = claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : slot;
     h.zero = 0;
     h.ttl_ms = claim->ttl_ms;
     return h;
 }
 
 /* A name that nobody holds has no record: one insertion finds that out and takes it. */
-static int acquire_body(struct lm_txn *t, void *arg)
+static int acquire_body(struct lmdb_txn *t, void *arg)
 {
     struct acquire *a = arg;
     const struct hfi_claim *claim = a->op->claim;
-    struct lm_name rec;
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)claim->name.hash }, value;
+    struct lmdb_name rec;
+    MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)claim->name.hash },
+            value;
     uint32_t missing;
-    bool open = hfi_lm_open_for_grants(t, &missing);
-    struct lm_holder h;
+    bool open = lmdb_open_for_grants(t, &missing);
+    struct lmdb_holder h;
     size_t label_len;
-    const char *label = hfi_lm_label(a->conn, claim, &label_len);
+    const char *label = lmdb_label(a->conn, claim, &label_len);
     int rc;
 
     a->status = HF_OK;
     a->waiting = false;
-    a->now_ms = hfi_lm_now(t);
-    a->room = hfi_lm_sound_room(t->depot);
-    if (!hfi_lm_sound_way(t, claim->name.hash))
-        return LM_E_CORRUPT;
-    if (claim->ttl_ms && (rc = hfi_lm_sweep(t)) != 0)
+    a->now_ms = lmdb_now(t);
+    a->room = lmdb_sound_room(t->depot);
+    if (!lmdb_sound_way(t, claim->name.hash))
+        return LMDB_E_CORRUPT;
+    if (claim->ttl_ms && (rc = lmdb_sweep(t)) != 0)
         return rc;
     if (!open || !a->room) {
         rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
@@ -112,14 +114,14 @@ static int acquire_body(struct lm_txn *t, void *arg)
                                     : MDB_MAP_FULL;
     }
 
-    hfi_lm_name_init(&rec, &claim->name);
+    lmdb_name_init(&rec, &claim->name);
     rec.mode = (uint8_t)claim->mode;
     rec.capacity = claim->capacity;
     h = holder_of(t, claim, t->depot->slot);
-    rc = hfi_lm_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
+    rc = lmdb_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
     if (rc != 0)
         return rc;
-    value.mv_size = hfi_lm_name_seal(&rec, claim->name.hash);
+    value.mv_size = lmdb_name_seal(&rec, claim->name.hash);
     value.mv_data = &rec;
     rc = mdb_put(t->mdb, t->depot->dbi, &key, &value, MDB_NOOVERWRITE);
     if (rc == MDB_KEYEXIST)
@@ -133,25 +135,25 @@ static int acquire_body(struct lm_txn *t, void *arg)
 }
 
 /* The name has a record (`value`; NULL: none, but the store is closed for grants). */
-static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *value, bool open,
+static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *value, bool open,
                          uint32_t missing)
 {
     const struct hfi_claim *claim = a->op->claim;
     const uint64_t *hash = claim->name.hash;
-    struct lm_name rec;
+    struct lmdb_name rec;
     size_t label_len;
-    const char *label = hfi_lm_label(a->conn, claim, &label_len);
+    const char *label = lmdb_label(a->conn, claim, &label_len);
     int rc = 0;
 
     if (!value)
-        hfi_lm_name_init(&rec, &claim->name);
+        lmdb_name_init(&rec, &claim->name);
     else
-        rc = hfi_lm_name_parse(hash, value, &rec);
+        rc = lmdb_name_parse(hash, value, &rec);
     if (rc == 0 &&
         (rec.name_len != claim->name.len || memcmp(rec.text, claim->name.bytes, rec.name_len) != 0))
-        rc = LM_E_COLLISION;
+        rc = LMDB_E_COLLISION;
     if (rc == 0)
-        rc = hfi_lm_expire(t, hash, &rec);
+        rc = lmdb_expire(t, hash, &rec);
     if (rc != 0)
         return rc;
     if (rec.first.token == 0 && rec.further == 0 && rec.waiters == 0) {
@@ -161,28 +163,28 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
     }
 
     if (!hfi_permit_agrees((enum hfi_mode)rec.mode, rec.capacity, claim->mode, claim->capacity)) {
-        rc = hfi_lm_find_dead(t, hash, &rec, false);
+        rc = lmdb_find_dead(t, hash, &rec, false);
         return rc != 0 ? rc
                        : stop(a, hfi_error_set(a->err, HF_MISMATCH, 0, "%s",
                                                hf_status_text(HF_MISMATCH)));
     }
-    if (open && hfi_lm_past(t, rec.closed_ms) &&
+    if (open && lmdb_past(t, rec.closed_ms) &&
         hfi_permit_fits(rec.capacity, rec.taken, claim->permits) &&
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
         if (!a->room)
             return MDB_MAP_FULL;
-        struct lm_holder h = holder_of(t, claim, t->depot->slot);
+        struct lmdb_holder h = holder_of(t, claim, t->depot->slot);
 
-        rc = hfi_lm_holder_grant(t, hash, &rec, &h, label, label_len);
+        rc = lmdb_holder_grant(t, hash, &rec, &h, label, label_len);
         if (rc == 0)
-            rc = hfi_lm_call_head(t, hash, &rec); /* whom we overtook, if we barged */
+            rc = lmdb_call_head(t, hash, &rec); /* whom we overtook, if we barged */
         a->token = h.token;
         a->tokens = h.tokens;
         count(t, a);
-        return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+        return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
     }
 
-    rc = hfi_lm_find_dead(t, hash, &rec, a->op->may_wait);
+    rc = lmdb_find_dead(t, hash, &rec, a->op->may_wait);
     if (rc != 0)
         return rc;
     if (!a->op->may_wait && !open)
@@ -193,31 +195,31 @@ static int acquire_known(struct lm_txn *t, struct acquire *a, const MDB_val *val
     if (!a->room)
         return MDB_MAP_FULL;
     if (!a->wait)
-        a->wait = hfi_lm_wait_new(a->conn, a->op);
+        a->wait = lmdb_wait_new(a->conn, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
-    rc = hfi_lm_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
+    rc = lmdb_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
     if (rc == 0)
-        rc = hfi_lm_name_put(t, hash, &rec);
+        rc = lmdb_name_put(t, hash, &rec);
     if (rc == 0)
-        rc = hfi_lm_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
+        rc = lmdb_look_ahead(t, hash, &rec, a->wait->ticket, &a->ahead);
     a->waiting = true;
     count(t, a);
     return rc;
 }
 
-static void acquire_after(struct lm_txn *t, void *arg)
+static void acquire_after(struct lmdb_txn *t, void *arg)
 {
     struct acquire *a = arg;
     struct hfi_claim *claim = a->op->claim;
 
     if (a->status != HF_OK)
         return;
-    hfi_lm_claim_link(t->depot, claim, a->conn);
+    lmdb_claim_link(t->depot, claim, a->conn);
     if (a->waiting) {
-        claim->engine[LM_CLAIM_WAIT] = a->wait;
+        claim->engine[LMDB_CLAIM_WAIT] = a->wait;
         a->cookie = a->wait->cookie;
-        a->by_mail = a->wait->cell >= LM_CELLS;
+        a->by_mail = a->wait->cell >= LMDB_CELLS;
         return;
     }
     claim->token = a->token;
@@ -226,36 +228,35 @@ static void acquire_after(struct lm_txn *t, void *arg)
     claim->sent_ms = a->now_ms;
 }
 
-static hf_status closed(struct lm_txn *t, uint32_t missing, hf_error *err)
+static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err)
 {
-    if (missing != LM_NO_SLOT)
+    if (missing != LMDB_NO_SLOT)
         return hfi_error_set(err, HF_UNAVAILABLE, 0,
                              "the lease file was damaged and is being rebuilt: process %d has not "
                              "registered its leases yet",
-                             (int)hfi_lm_slot(t->depot, missing)->pid);
+                             (int)lmdb_slot(t->depot, missing)->pid);
     return hfi_error_set(
         err, HF_UNAVAILABLE, 0,
         "the lease file was damaged and rebuilt: no grants for another %lld s, until every "
         "lease without a process has expired",
-        (long long)(t->depot->header->closed_ms - hfi_lm_now(t) + 999) / 1000);
+        (long long)(t->depot->header->closed_ms - lmdb_now(t) + 999) / 1000);
 }
 
 static int stop(struct acquire *a, hf_status status)
 {
     a->status = status;
-    return LM_STOP;
+    return LMDB_STOP;
 }
 
 /* Before the commit: a count that is too high costs a look, one too low would lose a lease. */
-static void count(struct lm_txn *t, struct acquire *a)
+static void count(struct lmdb_txn *t, struct acquire *a)
 {
     if (!a->counted && !(a->op->claim->flags & HFI_CLAIM_DETACHED && !a->waiting))
-        hfi_lm_slot(t->depot, t->depot->slot)->records++;
+        lmdb_slot(t->depot, t->depot->slot)->records++;
     a->counted = true;
 }
 
-const char *hfi_lm_label(const struct hfi_conn *conn, const struct hfi_claim *claim,
-                         size_t *ret_len)
+const char *lmdb_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len)
 {
     const char *label = claim->label;
 

@@ -5,7 +5,7 @@
  * "a new epoch has begun". It sleeps on a futex in our slot and makes no system call
  * until somebody writes. Started with the first acquire.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -17,17 +17,17 @@
 #include <string.h>
 
 struct post {
-    struct lm_mail mails[LM_MAILS];
+    struct lmdb_mail mails[LMDB_MAILS];
     uint32_t count;
     bool everything; /* mail was dropped, or a granter died */
 };
 
 static void *bell_main(void *arg);
-static bool collect(struct lm_depot *d, struct post *post);
-static bool lost(struct lm_depot *d, uint64_t token);
-static void look_at_everything(struct lm_depot *d);
+static bool collect(struct lmdb_depot *d, struct post *post);
+static bool lost(struct lmdb_depot *d, uint64_t token);
+static void look_at_everything(struct lmdb_depot *d);
 
-hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err)
+hf_status lmdb_bell_start(struct lmdb_depot *d, hf_error *err)
 {
     sigset_t all, old;
     int rc = 0;
@@ -49,13 +49,13 @@ hf_status hfi_lm_bell_start(struct lm_depot *d, hf_error *err)
                : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
-void hfi_lm_bell_stop(struct lm_depot *d)
+void lmdb_bell_stop(struct lmdb_depot *d)
 {
-    struct lm_slot *s;
+    struct lmdb_slot *s;
 
     if (!atomic_load(&d->bell_runs))
         return;
-    s = hfi_lm_slot(d, d->slot);
+    s = lmdb_slot(d, d->slot);
     atomic_fetch_add(&s->mail, 1);
     hfi_futex_wake(&s->mail, INT32_MAX, true);
     pthread_join(d->bell_thread, NULL);
@@ -64,8 +64,8 @@ void hfi_lm_bell_stop(struct lm_depot *d)
 
 static void *bell_main(void *arg)
 {
-    struct lm_depot *d = arg;
-    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct lmdb_depot *d = arg;
+    struct lmdb_slot *s = lmdb_slot(d, d->slot);
     struct post post;
     bool everything = false; /* look at everything next time */
 
@@ -81,23 +81,23 @@ static void *bell_main(void *arg)
         if (!collect(d, &post)) {
             post.count = 0;
             post.everything = false;
-            again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS); /* the mutex is stuck */
+            again_ms = hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS); /* the mutex is stuck */
         }
         post.everything |= everything;
         everything = false;
         for (uint32_t i = 0; i < post.count; i++) {
-            const struct lm_mail *mail = &post.mails[i];
+            const struct lmdb_mail *mail = &post.mails[i];
 
-            if (mail->kind == LM_MAIL_GRANTED)
-                hfi_lm_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
-            else if (mail->kind == LM_MAIL_CALLED)
-                hfi_lm_attend(d, mail->cookie);
-            else if (mail->kind == LM_MAIL_LOST && !lost(d, mail->token))
+            if (mail->kind == LMDB_MAIL_GRANTED)
+                lmdb_wait_granted(d, mail->cookie, mail->token, mail->granted_ms);
+            else if (mail->kind == LMDB_MAIL_CALLED)
+                lmdb_attend(d, mail->cookie);
+            else if (mail->kind == LMDB_MAIL_LOST && !lost(d, mail->token))
                 everything =
                     true; /* broken before its thread has taken the grant: compare in a while */
         }
         if (everything)
-            again_ms = hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS);
+            again_ms = hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS);
         if (post.everything)
             look_at_everything(d);
         hfi_futex_wait(&s->mail, seen, again_ms, true);
@@ -105,17 +105,17 @@ static void *bell_main(void *arg)
 }
 
 /* Taking the mutex is also what makes us follow a new epoch. */
-static bool collect(struct lm_depot *d, struct post *post)
+static bool collect(struct lmdb_depot *d, struct post *post)
 {
-    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint32_t read;
 
-    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+    if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return false;
     read = atomic_load(&s->mail_read);
     post->count = 0;
-    while (read != s->mail_sent && post->count < LM_MAILS)
-        post->mails[post->count++] = s->mails[read++ % LM_MAILS];
+    while (read != s->mail_sent && post->count < LMDB_MAILS)
+        post->mails[post->count++] = s->mails[read++ % LMDB_MAILS];
     atomic_store(&s->mail_read, read);
     post->everything = s->mail_overflow != 0;
     s->mail_overflow = 0;
@@ -123,20 +123,21 @@ static bool collect(struct lm_depot *d, struct post *post)
     /* Until we have acted on it, a grant is in our hands alone: remember it for a rebuild. */
     pthread_mutex_lock(&d->local);
     for (uint32_t i = 0; i < post->count; i++)
-        for (struct lm_wait *w = d->waits; w && post->mails[i].kind == LM_MAIL_GRANTED; w = w->next)
+        for (struct lmdb_wait *w = d->waits; w && post->mails[i].kind == LMDB_MAIL_GRANTED;
+             w = w->next)
             if (w->cookie == post->mails[i].cookie)
                 w->told = post->mails[i].token;
     pthread_mutex_unlock(&d->local);
-    hfi_lm_unlock(d);
+    lmdb_unlock(d);
     return true;
 }
 
 /* ---- leases that are gone ------------------------------------------------------------- */
 
 /* 0 while it waits: whoever takes its grant writes the token without the mutex, then leaves the list. */
-static uint64_t token_of(struct lm_depot *d, const struct hfi_claim *claim)
+static uint64_t token_of(struct lmdb_depot *d, const struct hfi_claim *claim)
 {
-    const struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
+    const struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
     bool waits = false;
 
     if (w) {
@@ -148,22 +149,22 @@ static uint64_t token_of(struct lm_depot *d, const struct hfi_claim *claim)
 }
 
 /* false: no lease of ours has that token (yet). */
-static bool lost(struct lm_depot *d, uint64_t token)
+static bool lost(struct lmdb_depot *d, uint64_t token)
 {
     unsigned char owner[HFI_OWNER_LEN];
     struct hfi_conn *conn = NULL;
     struct hfi_claim *claim;
 
     pthread_mutex_lock(&d->calls);
-    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
+    if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
         for (claim = d->claims; claim && token_of(d, claim) != token;
-             claim = claim->engine[LM_CLAIM_NEXT])
+             claim = claim->engine[LMDB_CLAIM_NEXT])
             ;
         if (claim) {
-            conn = claim->engine[LM_CLAIM_CONN];
+            conn = claim->engine[LMDB_CLAIM_CONN];
             memcpy(owner, claim->owner, sizeof owner);
         }
-        hfi_lm_unlock(d);
+        lmdb_unlock(d);
     }
     if (conn)
         conn->host->lost(conn->host, claim, owner, "it was broken by force");
@@ -176,22 +177,22 @@ struct audit {
     size_t count, room;
 };
 
-static int audit_body(struct lm_txn *t, void *arg)
+static int audit_body(struct lmdb_txn *t, void *arg)
 {
     struct audit *a = arg;
-    struct lm_name rec;
-    struct lm_holder h;
+    struct lmdb_name rec;
+    struct lmdb_holder h;
 
     a->count = 0;
     for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room;
-         c = c->engine[LM_CLAIM_NEXT]) {
+         c = c->engine[LMDB_CLAIM_NEXT]) {
         int rc;
 
         if (token_of(t->depot, c) == 0)
             continue;
-        rc = hfi_lm_name_get(t, &c->name, &rec);
+        rc = lmdb_name_get(t, &c->name, &rec);
         if (rc == 0)
-            rc = hfi_lm_holder_find(t, c->name.hash, &rec, c->owner, c->token, &h);
+            rc = lmdb_holder_find(t, c->name.hash, &rec, c->owner, c->token, &h);
         if (rc == MDB_NOTFOUND)
             a->tokens[a->count++] = c->token;
         else if (rc != 0)
@@ -200,7 +201,7 @@ static int audit_body(struct lm_txn *t, void *arg)
     return 0;
 }
 
-static void look_at_everything(struct lm_depot *d)
+static void look_at_everything(struct lmdb_depot *d)
 {
     struct audit a = { .room = 4096 };
     uint64_t last = 0;
@@ -210,21 +211,21 @@ static void look_at_everything(struct lm_depot *d)
         uint64_t next = 0;
 
         pthread_mutex_lock(&d->local);
-        for (struct lm_wait *w = d->waits; w; w = w->next)
-            if (w->cell >= LM_CELLS && w->cookie > last && (next == 0 || w->cookie < next))
+        for (struct lmdb_wait *w = d->waits; w; w = w->next)
+            if (w->cell >= LMDB_CELLS && w->cookie > last && (next == 0 || w->cookie < next))
                 next = w->cookie;
         pthread_mutex_unlock(&d->local);
         if (next == 0)
             break;
-        hfi_lm_attend(d, next);
+        lmdb_attend(d, next);
         last = next;
     }
 
     a.tokens = hfi_malloc(a.room * sizeof *a.tokens);
     if (!a.tokens)
         return;
-    if (hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a,
-                   NULL) == HF_OK)
+    if (lmdb_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), audit_body, NULL, &a,
+                 NULL) == HF_OK)
         for (size_t i = 0; i < a.count; i++)
             (void)lost(d, a.tokens[i]);
     hfi_free(a.tokens);

@@ -8,7 +8,7 @@
  * the first write gives one to all their records. The counter of versions says which kind of store it is, and
  * a record of the other kind is damage.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/hash.h"
@@ -21,7 +21,7 @@
 #define HEAD    10 /* version and length */
 #define SUM     4
 
-_Static_assert(sizeof LM_CELL_COUNTER - 1 == LM_CELL_COUNTER_LEN, "as lm.h says");
+_Static_assert(sizeof LMDB_CELL_COUNTER - 1 == LMDB_CELL_COUNTER_LEN, "as internal.h says");
 
 static uint32_t checksum(const void *key, const unsigned char *at, size_t len)
 {
@@ -34,30 +34,30 @@ static uint32_t checksum(const void *key, const unsigned char *at, size_t len)
            (uint32_t)folded ^ (uint32_t)(folded >> 32);
 }
 
-int hfi_lm_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lm_found *ret)
+int lmdb_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lmdb_found *ret)
 {
     const unsigned char *at = value->mv_data;
     size_t head = HEAD + (sealed ? SUM : 0);
     uint16_t len;
     uint32_t sum;
 
-    *ret = (struct lm_found){ .end_ms = HFI_NEVER };
-    if (key->mv_size != LM_KEY_NAME || value->mv_size < head)
-        return LM_E_CORRUPT;
+    *ret = (struct lmdb_found){ .end_ms = HFI_NEVER };
+    if (key->mv_size != LMDB_KEY_NAME || value->mv_size < head)
+        return LMDB_E_CORRUPT;
     memcpy(&ret->version, at, 8);
     memcpy(&len, at + 8, 2);
     if (len & HAS_END) {
         if (value->mv_size < head + 8)
-            return LM_E_CORRUPT;
+            return LMDB_E_CORRUPT;
         memcpy(&ret->end_ms, at + head, 8);
         head += 8;
     }
     len &= (uint16_t)~HAS_END;
     if (sealed != ((len & HAS_SUM) != 0))
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT;
     len &= (uint16_t)~HAS_SUM;
     if (len == 0 || len > HF_NAME_MAX || ret->version == 0 || value->mv_size < head + len)
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT;
     ret->name_len = len;
     ret->name = at + head;
     ret->bytes.mv_data = (void *)(uintptr_t)(at + head + len);
@@ -65,27 +65,28 @@ int hfi_lm_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, str
     if (!sealed)
         return 0;
     memcpy(&sum, at + HEAD, SUM);
-    return sum == checksum(key->mv_data, at, value->mv_size) ? 0 : LM_E_CORRUPT;
+    return sum == checksum(key->mv_data, at, value->mv_size) ? 0 : LMDB_E_CORRUPT;
 }
 
 /* The counter of versions. *ret_sealed: the records of the store have checksums, as it has. */
-int hfi_lm_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed)
+int lmdb_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed)
 {
     uint32_t sum;
 
     *ret_sealed = value->mv_size == sizeof *ret_version + SUM;
     if (value->mv_size != sizeof *ret_version && !*ret_sealed)
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT;
     memcpy(ret_version, value->mv_data, sizeof *ret_version);
     if (!*ret_sealed)
         return 0;
     memcpy(&sum, (const char *)value->mv_data + sizeof *ret_version, SUM);
-    return sum == hfi_checksum(ret_version, sizeof *ret_version) ? 0 : LM_E_CORRUPT;
+    return sum == hfi_checksum(ret_version, sizeof *ret_version) ? 0 : LMDB_E_CORRUPT;
 }
 
-int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
+int lmdb_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
 {
-    MDB_val key = { .mv_size = LM_CELL_COUNTER_LEN, .mv_data = (void *)(uintptr_t)LM_CELL_COUNTER };
+    MDB_val key = { .mv_size = LMDB_CELL_COUNTER_LEN,
+                    .mv_data = (void *)(uintptr_t)LMDB_CELL_COUNTER };
     unsigned char bytes[sizeof version + SUM];
     MDB_val value = { .mv_size = sizeof bytes, .mv_data = bytes };
     uint32_t sum = hfi_checksum(&version, sizeof version);
@@ -95,10 +96,10 @@ int hfi_lm_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version)
     return mdb_put(txn, dbi, &key, &value, 0);
 }
 
-int hfi_lm_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
-                    const struct lm_found *record)
+int lmdb_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
+                  const struct lmdb_found *record)
 {
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
+    MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
     bool ends = record->end_ms != HFI_NEVER;
     size_t head = HEAD + SUM + (ends ? 8 : 0);
     uint16_t len = (uint16_t)(record->name_len | HAS_SUM | (ends ? HAS_END : 0));
@@ -124,11 +125,11 @@ int hfi_lm_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
 }
 
 /* A store of before there were checksums: every record gets one, in the transaction of the first write. */
-int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi)
+int lmdb_cell_seal_all(MDB_txn *txn, MDB_dbi dbi)
 {
-    unsigned char at[LM_KEY_NAME] = { 0 };
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = at }, value;
-    struct lm_found found;
+    unsigned char at[LMDB_KEY_NAME] = { 0 };
+    MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = at }, value;
+    struct lmdb_found found;
     MDB_cursor *cursor;
     uint64_t hash[2];
     int rc = mdb_cursor_open(txn, dbi, &cursor);
@@ -137,7 +138,7 @@ int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi)
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     while (rc == 0) {
-        if (key.mv_size == LM_KEY_NAME) {
+        if (key.mv_size == LMDB_KEY_NAME) {
             MDB_val copy = { .mv_size = value.mv_size, .mv_data = hfi_malloc(value.mv_size) };
 
             /* A copy: LMDB's pages move under a write. */
@@ -145,12 +146,12 @@ int hfi_lm_cell_seal_all(MDB_txn *txn, MDB_dbi dbi)
             if (rc == 0) {
                 memcpy(copy.mv_data, value.mv_data, value.mv_size);
                 memcpy(hash, key.mv_data, sizeof hash);
-                rc = hfi_lm_cell_parse(&key, &copy, false, &found);
+                rc = lmdb_cell_parse(&key, &copy, false, &found);
             }
             if (rc == 0)
-                rc = hfi_lm_cell_put(txn, dbi, hash, &found);
+                rc = lmdb_cell_put(txn, dbi, hash, &found);
             hfi_free(copy.mv_data);
-            key = (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = hash };
+            key = (MDB_val){ .mv_size = LMDB_KEY_NAME, .mv_data = hash };
             if (rc == 0)
                 rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY);
         }

@@ -9,7 +9,7 @@
  * meets it removes it before he says so: a clock that is set back brings nothing back that
  * somebody has missed. Those that nobody asks for are swept, a few with every write.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -34,7 +34,7 @@ struct change {
     bool commit; /* there is something to write */
 };
 
-int64_t hfi_lm_wall_us(void)
+int64_t lmdb_wall_us(void)
 {
     struct timespec t;
 
@@ -44,45 +44,45 @@ int64_t hfi_lm_wall_us(void)
 
 static int64_t wall_ms(void)
 {
-    return hfi_lm_wall_us() / 1000;
+    return lmdb_wall_us() / 1000;
 }
 
 /* ---- the file ---------------------------------------------------------------------- */
 
-static hf_status failed(struct lm_depot *d, int rc, hf_error *err);
+static hf_status failed(struct lmdb_depot *d, int rc, hf_error *err);
 
-static hf_status open_cells(struct lm_depot *d, hf_error *err)
+static hf_status open_cells(struct lmdb_depot *d, hf_error *err)
 {
     char path[64];
     MDB_txn *txn;
     bool created;
     int fd, rc;
-    hf_status status = hfi_lm_file(d, "cells.mdb", &fd, &created, err);
+    hf_status status = lmdb_file(d, "cells.mdb", &fd, &created, err);
 
     if (status != HF_OK)
         return status;
-    rc = hfi_lm_cells_map(&d->cells_view, fd);
+    rc = lmdb_cells_map(&d->cells_view, fd);
     if (rc != 0) {
-        hfi_lm_cells_close(d);
+        lmdb_cells_close(d);
         return failed(d, rc, err);
     }
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (!LM_CELLS_GUARD(d)) {
-        hfi_lm_cells_close(d);
-        return failed(d, LM_E_CORRUPT, err);
+    if (!LMDB_CELLS_GUARD(d)) {
+        lmdb_cells_close(d);
+        return failed(d, LMDB_E_CORRUPT, err);
     }
     rc = mdb_env_create(&d->cells);
     if (rc == 0) {
         mdb_env_set_userctx(d->cells, d);
-        mdb_env_set_assert(d->cells, hfi_lm_sound_assert);
+        mdb_env_set_assert(d->cells, lmdb_sound_assert);
     }
     if (rc == 0)
         rc = mdb_env_set_mapsize(
-            d->cells, HFI_LM_CELLS_MAP); /* not a writable map: a full disk is an error code */
+            d->cells, LMDB_CELLS_MAP); /* not a writable map: a full disk is an error code */
     if (rc == 0)
         rc = mdb_env_open(d->cells, path, MDB_NOSUBDIR | MDB_NOLOCK, d->file_mode);
     if (rc == 0)
-        hfi_lm_close_on_exec(d->cells);
+        lmdb_close_on_exec(d->cells);
     if (rc == 0)
         rc = mdb_txn_begin(d->cells, NULL, 0, &txn);
     if (rc == 0) {
@@ -91,56 +91,56 @@ static hf_status open_cells(struct lm_depot *d, hf_error *err)
     }
     if (rc == 0)
         return HF_OK;
-    hfi_lm_cells_close(d);
-    return hfi_error_set(err, hfi_lm_is_corrupt(rc) ? HF_CORRUPT : HF_UNAVAILABLE, rc,
+    lmdb_cells_close(d);
+    return hfi_error_set(err, lmdb_is_corrupt(rc) ? HF_CORRUPT : HF_UNAVAILABLE, rc,
                          "%s/cells.mdb: %s", d->path, mdb_strerror(rc));
 }
 
-void hfi_lm_cells_close(struct lm_depot *d)
+void lmdb_cells_close(struct lmdb_depot *d)
 {
     if (d->cells)
         mdb_env_close(d->cells);
     d->cells = NULL;
-    hfi_lm_cells_unmap(&d->cells_view);
+    lmdb_cells_unmap(&d->cells_view);
 }
 
-static hf_status failed(struct lm_depot *d, int rc, hf_error *err)
+static hf_status failed(struct lmdb_depot *d, int rc, hf_error *err)
 {
     if (rc == MDB_MAP_FULL || rc == ENOSPC)
         return hfi_error_set(err, HF_FULL, rc, "%s/cells.mdb is full", d->path);
-    if (hfi_lm_is_corrupt(rc))
+    if (lmdb_is_corrupt(rc))
         return hfi_error_set(err, HF_CORRUPT, rc,
                              "%s/cells.mdb is damaged: restore it, or move it away to begin anew",
                              d->path);
-    return hfi_lm_failed(d, rc, err);
+    return lmdb_failed(d, rc, err);
 }
 
 /* Lock, and open on first use. Not HF_OK: nothing is locked. */
-static hf_status enter(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
+static hf_status enter(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
 {
-    hf_status status = hfi_lm_lock_cells(d, deadline_ms, err);
+    hf_status status = lmdb_lock_cells(d, deadline_ms, err);
 
     if (status != HF_OK || d->cells)
         return status;
     status = open_cells(d, err);
     if (status != HF_OK)
-        hfi_lm_unlock_cells(d);
+        lmdb_unlock_cells(d);
     return status;
 }
 
 /* ---- transactions --------------------------------------------------------------------- */
 
 /* `txn`: NULL in a read, which does without LMDB. */
-typedef int cells_body(struct lm_depot *d, MDB_txn *txn, void *arg);
+typedef int cells_body(struct lmdb_depot *d, MDB_txn *txn, void *arg);
 
-static int attempt(struct lm_depot *d, bool write, cells_body *body, void *arg)
+static int attempt(struct lmdb_depot *d, bool write, cells_body *body, void *arg)
 {
     MDB_txn *txn;
     int rc;
 
-    if (!LM_CELLS_GUARD(d))
-        return LM_E_CORRUPT;
-    rc = hfi_lm_cells_begin(&d->cells_view, write);
+    if (!LMDB_CELLS_GUARD(d))
+        return LMDB_E_CORRUPT;
+    rc = lmdb_cells_begin(&d->cells_view, write);
     if (rc == 0 && !write)
         rc = body(d, NULL, arg);
     if (rc != 0 || !write)
@@ -151,18 +151,18 @@ static int attempt(struct lm_depot *d, bool write, cells_body *body, void *arg)
     rc = body(d, txn, arg);
     if (rc != 0) {
         mdb_txn_abort(txn);
-        return rc == LM_STOP ? 0 : rc;
+        return rc == LMDB_STOP ? 0 : rc;
     }
     return mdb_txn_commit(txn); /* fsynced when it returns */
 }
 
 /* Under the mutex. Whatever is damaged is opened anew by the next, who may find it restored. */
-static int run(struct lm_depot *d, bool write, cells_body *body, void *arg)
+static int run(struct lmdb_depot *d, bool write, cells_body *body, void *arg)
 {
     int rc = attempt(d, write, body, arg);
 
-    if (hfi_lm_is_corrupt(rc))
-        hfi_lm_cells_close(d);
+    if (lmdb_is_corrupt(rc))
+        lmdb_cells_close(d);
     return rc;
 }
 
@@ -170,129 +170,131 @@ static int run(struct lm_depot *d, bool write, cells_body *body, void *arg)
 
 static MDB_val key_of(const uint64_t hash[2])
 {
-    return (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
+    return (MDB_val){ .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
 }
 
 /* The counter of versions; 0: the store is empty. Also learns whether its records have checksums. */
-static int counter_get(struct lm_cells_view *v, uint64_t *ret_version)
+static int counter_get(struct lmdb_cells_view *v, uint64_t *ret_version)
 {
-    MDB_val key = { .mv_size = LM_CELL_COUNTER_LEN, .mv_data = (void *)(uintptr_t)LM_CELL_COUNTER },
+    MDB_val key = { .mv_size = LMDB_CELL_COUNTER_LEN,
+                    .mv_data = (void *)(uintptr_t)LMDB_CELL_COUNTER },
             value;
     int rc;
 
     *ret_version = 0;
     if (v->main.entries == 0) {
         v->sealed = true;
-        return v->main.depth == 0 ? 0 : LM_E_CORRUPT;
+        return v->main.depth == 0 ? 0 : LMDB_E_CORRUPT;
     }
-    rc = hfi_lm_cells_find(v, &key, &value);
+    rc = lmdb_cells_find(v, &key, &value);
     if (rc != 0)
-        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
-    return hfi_lm_cell_counter_parse(&value, ret_version, &v->sealed);
+        return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
+    return lmdb_cell_counter_parse(&value, ret_version, &v->sealed);
 }
 
 /* The record of this name; version 0: there is none. */
-static int get(struct lm_depot *d, const struct hfi_name *name, struct lm_found *ret)
+static int get(struct lmdb_depot *d, const struct hfi_name *name, struct lmdb_found *ret)
 {
-    struct lm_cells_view *v = &d->cells_view;
+    struct lmdb_cells_view *v = &d->cells_view;
     MDB_val key = key_of(name->hash), value;
     uint64_t counter;
     int rc = v->sealed ? 0 : counter_get(v, &counter);
 
-    *ret = (struct lm_found){ .end_ms = HFI_NEVER };
+    *ret = (struct lmdb_found){ .end_ms = HFI_NEVER };
     if (rc == 0)
-        rc = hfi_lm_cells_find(v, &key, &value);
+        rc = lmdb_cells_find(v, &key, &value);
     if (rc != 0)
         return rc == MDB_NOTFOUND ? 0 : rc;
-    rc = hfi_lm_cell_parse(&key, &value, v->sealed, ret);
+    rc = lmdb_cell_parse(&key, &value, v->sealed, ret);
     if (rc != 0)
         return rc;
     if (ret->name_len != name->len || memcmp(ret->name, name->bytes, name->len) != 0)
-        return LM_E_COLLISION;
+        return LMDB_E_COLLISION;
     return 0;
 }
 
-static int del(struct lm_depot *d, MDB_txn *txn, const uint64_t hash[2])
+static int del(struct lmdb_depot *d, MDB_txn *txn, const uint64_t hash[2])
 {
     MDB_val key = key_of(hash);
 
-    return hfi_lm_cells_around(&d->cells_view, &key) ? mdb_del(txn, d->cells_dbi, &key, NULL)
-                                                     : LM_E_CORRUPT;
+    return lmdb_cells_around(&d->cells_view, &key) ? mdb_del(txn, d->cells_dbi, &key, NULL)
+                                                   : LMDB_E_CORRUPT;
 }
 
-static int put(struct lm_depot *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
+static int put(struct lmdb_depot *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
 {
     const struct hfi_name *name = &op->u.cell.name;
-    struct lm_found record = { .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
-                               .name = name->bytes,
-                               .name_len = (uint16_t)name->len,
-                               .bytes = { .mv_size = op->u.cell.len,
-                                          .mv_data = (void *)(uintptr_t)op->u.cell.bytes } };
+    struct lmdb_found record = {
+        .end_ms = op->u.cell.ttl_ms ? now_ms + op->u.cell.ttl_ms : HFI_NEVER,
+        .name = name->bytes,
+        .name_len = (uint16_t)name->len,
+        .bytes = { .mv_size = op->u.cell.len, .mv_data = (void *)(uintptr_t)op->u.cell.bytes }
+    };
     int rc = counter_get(&d->cells_view, &record.version);
 
     if (rc == 0 && !d->cells_view.sealed)
-        rc = hfi_lm_cells_audit(&d->cells_view);
+        rc = lmdb_cells_audit(&d->cells_view);
     if (rc == 0 && !d->cells_view.sealed)
-        rc = hfi_lm_cell_seal_all(txn, d->cells_dbi);
+        rc = lmdb_cell_seal_all(txn, d->cells_dbi);
     if (rc == 0)
-        rc = hfi_lm_cell_counter_put(txn, d->cells_dbi, ++record.version);
+        rc = lmdb_cell_counter_put(txn, d->cells_dbi, ++record.version);
     if (rc == 0)
-        rc = hfi_lm_cell_put(txn, d->cells_dbi, name->hash, &record);
+        rc = lmdb_cell_put(txn, d->cells_dbi, name->hash, &record);
     if (rc == 0)
         op->u.cell.ret_version = record.version;
     return rc;
 }
 
-static void will_change(struct lm_depot *d, struct change *change, uint64_t hash)
+static void will_change(struct lmdb_depot *d, struct change *change, uint64_t hash)
 {
     change->commit = true;
-    change->bells[change->bell_count++] = hfi_lm_cell_bell(d, hash);
+    change->bells[change->bell_count++] = lmdb_cell_bell(d, hash);
 }
 
 /*
  * Look at a few records from where the last write stopped, and remove those that are past their end. As they were
  * before this transaction, so not the one that it is about.
  */
-static int sweep(struct lm_depot *d, MDB_txn *txn, struct change *change, const uint64_t own[2],
+static int sweep(struct lmdb_depot *d, MDB_txn *txn, struct change *change, const uint64_t own[2],
                  int64_t now_ms)
 {
-    struct lm_cells_view *v = &d->cells_view;
+    struct lmdb_cells_view *v = &d->cells_view;
     uint64_t *at = d->header->cells_sweep, hash[2];
     MDB_val key = key_of(at), value;
-    struct lm_cells_path path;
-    struct lm_found found;
-    int rc = hfi_lm_cells_from(v, &key, &path);
+    struct lmdb_cells_path path;
+    struct lmdb_found found;
+    int rc = lmdb_cells_from(v, &key, &path);
 
     for (int i = 0; rc == 0 && i <= SWEEP_LOOKS; i++) {
-        rc = hfi_lm_cells_next(v, &path, &key, &value);
-        if (rc != 0 || key.mv_size != LM_KEY_NAME)
+        rc = lmdb_cells_next(v, &path, &key, &value);
+        if (rc != 0 || key.mv_size != LMDB_KEY_NAME)
             continue;
         memcpy(hash, key.mv_data, sizeof hash);
         if (i == SWEEP_LOOKS) {
             memcpy(at, hash, sizeof hash);
         } else if (memcmp(hash, own, sizeof hash) != 0 &&
-                   hfi_lm_cell_parse(&key, &value, v->sealed, &found) == 0 &&
+                   lmdb_cell_parse(&key, &value, v->sealed, &found) == 0 &&
                    found.end_ms <= now_ms) {
             will_change(d, change, hash[0]);
             rc = del(d, txn, hash);
         }
     }
     if (rc == MDB_NOTFOUND)
-        memset(at, 0, LM_KEY_NAME); /* from the beginning, the next time */
+        memset(at, 0, LMDB_KEY_NAME); /* from the beginning, the next time */
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 /* ---- reading ------------------------------------------------------------------------- */
 
 /* It is past its end: remove it, so that it stays absent. Under the mutex. */
-static int remove_body(struct lm_depot *d, MDB_txn *txn, void *arg)
+static int remove_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 {
     return del(d, txn, ((const struct hfi_name *)arg)->hash);
 }
 
-static int remove_ended(struct lm_depot *d, const struct hfi_name *name)
+static int remove_ended(struct lmdb_depot *d, const struct hfi_name *name)
 {
-    _Atomic uint32_t *bell = hfi_lm_cell_bell(d, name->hash[0]);
+    _Atomic uint32_t *bell = lmdb_cell_bell(d, name->hash[0]);
     int rc = run(d, true, remove_body, (void *)(uintptr_t)name);
 
     hfi_futex_wake(bell, INT_MAX, true);
@@ -301,15 +303,15 @@ static int remove_ended(struct lm_depot *d, const struct hfi_name *name)
 
 struct look {
     const struct hfi_name *name;
-    hf_status (*take)(const struct lm_found *found,
+    hf_status (*take)(const struct lmdb_found *found,
                       struct hfi_op *op); /* while it can be read; may be NULL */
     struct hfi_op *op;
-    struct lm_found *found;
+    struct lmdb_found *found;
     hf_status status;
     bool ended;
 };
 
-static int look_body(struct lm_depot *d, MDB_txn *txn, void *arg)
+static int look_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 {
     struct look *l = arg;
     int rc = get(d, l->name, l->found);
@@ -324,25 +326,25 @@ static int look_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 }
 
 /* Find it. */
-static hf_status look(struct lm_depot *d, struct look *l, int64_t deadline_ms, hf_error *err)
+static hf_status look(struct lmdb_depot *d, struct look *l, int64_t deadline_ms, hf_error *err)
 {
     hf_status status = enter(d, deadline_ms, err);
     int rc;
 
-    *l->found = (struct lm_found){ .end_ms = HFI_NEVER };
+    *l->found = (struct lmdb_found){ .end_ms = HFI_NEVER };
     if (status != HF_OK)
         return status;
     rc = run(d, false, look_body, l);
     if (rc == 0 && l->ended) {
         rc = remove_ended(d, l->name);
-        *l->found = (struct lm_found){ .end_ms = HFI_NEVER };
+        *l->found = (struct lmdb_found){ .end_ms = HFI_NEVER };
     }
     status = rc == 0 ? l->status : failed(d, rc, err);
-    hfi_lm_unlock_cells(d);
+    lmdb_unlock_cells(d);
     return status;
 }
 
-static hf_status copy_out(const struct lm_found *found, struct hfi_op *op)
+static hf_status copy_out(const struct lmdb_found *found, struct hfi_op *op)
 {
     size_t len = found->bytes.mv_size;
     int64_t left_ms = found->end_ms == HFI_NEVER ? -1 : found->end_ms - wall_ms();
@@ -357,9 +359,9 @@ static hf_status copy_out(const struct lm_found *found, struct hfi_op *op)
     return HF_OK;
 }
 
-void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lm_found found = { .version = 0 };
+    struct lmdb_found found = { .version = 0 };
     struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
     hf_status status = look(conn->depot, &l, op->deadline_ms, &op->error);
 
@@ -368,10 +370,10 @@ void hfi_lm_cell_read(struct hfi_conn *conn, struct hfi_op *op)
     hfi_op_finish(op, status);
 }
 
-hf_status hfi_lm_cell_look(struct lm_depot *d, const struct hfi_name *name, int64_t deadline_ms,
-                           uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
+hf_status lmdb_cell_look(struct lmdb_depot *d, const struct hfi_name *name, int64_t deadline_ms,
+                         uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
 {
-    struct lm_found found = { .version = 0 };
+    struct lmdb_found found = { .version = 0 };
     struct look l = { .name = name, .found = &found };
     hf_status status = look(d, &l, deadline_ms, err);
 
@@ -391,12 +393,12 @@ struct swap {
 };
 
 /* version 0: only if there is none; bytes NULL: delete. */
-static int swap_body(struct lm_depot *d, MDB_txn *txn, void *arg)
+static int swap_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 {
     struct swap *s = arg;
     struct hfi_op *op = s->op;
     int64_t now_ms = wall_ms();
-    struct lm_found found;
+    struct lmdb_found found;
     int rc = get(d, &op->u.cell.name, &found);
 
     if (rc == 0 && found.version && found.end_ms <= now_ms) {
@@ -413,14 +415,14 @@ static int swap_body(struct lm_depot *d, MDB_txn *txn, void *arg)
     else if (!s->other && found.version)
         rc = del(d, txn, op->u.cell.name.hash);
     else if (!s->change.commit)
-        return LM_STOP;
+        return LMDB_STOP;
     will_change(d, &s->change, op->u.cell.name.hash[0]);
     return rc == 0 ? sweep(d, txn, &s->change, op->u.cell.name.hash, now_ms) : rc;
 }
 
-void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lm_depot *d = conn->depot;
+    struct lmdb_depot *d = conn->depot;
     struct swap s = { .op = op };
     hf_status status = enter(d, op->deadline_ms, &op->error);
     int rc;
@@ -434,7 +436,7 @@ void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
         status = failed(d, rc, &op->error);
     else if (s.other)
         status = hfi_error_set(&op->error, HF_BUSY, 0, "the cell has another version");
-    hfi_lm_unlock_cells(d);
+    lmdb_unlock_cells(d);
     for (unsigned i = 0; i < s.change.bell_count; i++)
         hfi_futex_wake(s.change.bells[i], INT_MAX, true);
     hfi_op_finish(op, status);
@@ -442,27 +444,27 @@ void hfi_lm_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- for the doctor ----------------------------------------------------------------------- */
 
-static int count_body(struct lm_depot *d, MDB_txn *txn, void *arg)
+static int count_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 {
-    struct lm_cells_report *report = arg;
-    struct lm_cells_view *v = &d->cells_view;
+    struct lmdb_cells_report *report = arg;
+    struct lmdb_cells_view *v = &d->cells_view;
     MDB_val key = { .mv_size = 0, .mv_data = "" }, value;
-    struct lm_cells_path path;
-    struct lm_found found;
+    struct lmdb_cells_path path;
+    struct lmdb_found found;
     uint64_t counter;
-    int rc = hfi_lm_cells_audit(v);
+    int rc = lmdb_cells_audit(v);
 
     (void)txn;
     if (rc == 0)
         rc = counter_get(v, &counter);
     if (rc == 0)
-        rc = hfi_lm_cells_from(v, &key, &path);
+        rc = lmdb_cells_from(v, &key, &path);
     report->sealed = v->sealed;
-    while (rc == 0 && (rc = hfi_lm_cells_next(v, &path, &key, &value)) == 0) {
-        if (key.mv_size == LM_CELL_COUNTER_LEN)
+    while (rc == 0 && (rc = lmdb_cells_next(v, &path, &key, &value)) == 0) {
+        if (key.mv_size == LMDB_CELL_COUNTER_LEN)
             continue;
         report->cells++;
-        if (hfi_lm_cell_parse(&key, &value, v->sealed, &found) == 0)
+        if (lmdb_cell_parse(&key, &value, v->sealed, &found) == 0)
             continue;
         if (report->damaged++ == 0)
             hfi_quote_name(found.name, found.name_len, report->first, sizeof report->first);
@@ -471,8 +473,8 @@ static int count_body(struct lm_depot *d, MDB_txn *txn, void *arg)
 }
 
 /* Every page and every record. HF_NOT_FOUND: there is no file yet, and none is made. */
-hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm_cells_report *ret,
-                              hf_error *err)
+hf_status lmdb_cells_report(struct lmdb_depot *d, int64_t deadline_ms,
+                            struct lmdb_cells_report *ret, hf_error *err)
 {
     struct stat st;
     hf_status status;
@@ -485,6 +487,6 @@ hf_status hfi_lm_cells_report(struct lm_depot *d, int64_t deadline_ms, struct lm
     if (status != HF_OK)
         return status;
     rc = run(d, false, count_body, ret);
-    hfi_lm_unlock_cells(d);
+    lmdb_unlock_cells(d);
     return rc == 0 ? HF_OK : failed(d, rc, err);
 }

@@ -14,7 +14,7 @@
  * pages: then of each level the siblings, the lowest leaf below them, and the next leaf. With n deletions in one
  * transaction, n siblings to each side: those of pages that were merged by the ones before.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include <endian.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static inline int compare(const unsigned char *one, size_t one_len, const unsign
     uint64_t a, b;
     int order;
 
-    if (one_len == LM_KEY_NAME && two_len == LM_KEY_NAME) {
+    if (one_len == LMDB_KEY_NAME && two_len == LMDB_KEY_NAME) {
         memcpy(&a, one, sizeof a);
         memcpy(&b, two, sizeof b);
         if (a != b)
@@ -38,7 +38,8 @@ static inline int compare(const unsigned char *one, size_t one_len, const unsign
 }
 
 /* As the tree of cells, or that of free pages, has its keys in order. */
-static inline int compare_nodes(const struct lm_node *one, const struct lm_node *two, bool numbers)
+static inline int compare_nodes(const struct lmdb_node *one, const struct lmdb_node *two,
+                                bool numbers)
 {
     uint64_t x, y;
 
@@ -49,29 +50,29 @@ static inline int compare_nodes(const struct lm_node *one, const struct lm_node 
     return x < y ? -1 : x > y;
 }
 
-int hfi_lm_cells_compare(const struct lm_node *one, const struct lm_node *two, bool numbers)
+int lmdb_cells_compare(const struct lmdb_node *one, const struct lmdb_node *two, bool numbers)
 {
     return compare_nodes(one, two, numbers);
 }
 
-static inline bool leaf_node_sound(const struct lm_page *page, int at, const struct lm_node *node,
-                                   bool numbers, size_t *ret_size)
+static inline bool leaf_node_sound(const struct lmdb_page *page, int at,
+                                   const struct lmdb_node *node, bool numbers, size_t *ret_size)
 {
-    *ret_size = node->flags & LM_NODE_BIG ? sizeof(uint64_t) : lm_node_size(node);
-    return !(node->flags & ~LM_NODE_BIG) &&
+    *ret_size = node->flags & LMDB_NODE_BIG ? sizeof(uint64_t) : lmdb_node_size(node);
+    return !(node->flags & ~LMDB_NODE_BIG) &&
            (numbers ? node->key_size == sizeof(uint64_t)
-                    : node->key_size == LM_KEY_NAME || node->key_size == LM_CELL_COUNTER_LEN) &&
-           lm_node_offset(page, at) + sizeof *node + node->key_size + *ret_size <= LM_PAGE;
+                    : node->key_size == LMDB_KEY_NAME || node->key_size == LMDB_CELL_COUNTER_LEN) &&
+           lmdb_node_offset(page, at) + sizeof *node + node->key_size + *ret_size <= LMDB_PAGE;
 }
 
 /* All nodes are on the page, their keys are in order, and together they fill what is not free. */
-static inline bool nodes_sound(const struct lm_page *page, bool leaf, bool numbers)
+static inline bool nodes_sound(const struct lmdb_page *page, bool leaf, bool numbers)
 {
-    const struct lm_node *node, *before = NULL;
+    const struct lmdb_node *node, *before = NULL;
     size_t size = 0, sum = 0;
 
-    for (int i = 0, count = lm_page_count(page); i < count; i++, before = node) {
-        node = lm_node_at(page, i, numbers ? sizeof(uint64_t) : LM_KEY_NAME);
+    for (int i = 0, count = lmdb_page_count(page); i < count; i++, before = node) {
+        node = lmdb_node_at(page, i, numbers ? sizeof(uint64_t) : LMDB_KEY_NAME);
         if (!node || (leaf && !leaf_node_sound(page, i, node, numbers, &size)))
             return false;
         /* The first of a branch has no key that counts. */
@@ -79,12 +80,12 @@ static inline bool nodes_sound(const struct lm_page *page, bool leaf, bool numbe
             return false;
         sum += (sizeof *node + node->key_size + size + 1) & ~(size_t)1;
     }
-    return sum == (size_t)(LM_PAGE - page->upper);
+    return sum == (size_t)(LMDB_PAGE - page->upper);
 }
 
-bool hfi_lm_cells_page_whole(const struct lm_page *page, bool numbers)
+bool lmdb_cells_page_whole(const struct lmdb_page *page, bool numbers)
 {
-    bool leaf = page->flags == LM_PAGE_LEAF;
+    bool leaf = page->flags == LMDB_PAGE_LEAF;
 
     if (numbers)
         return nodes_sound(page, leaf, true);
@@ -97,40 +98,40 @@ static bool bit(const unsigned char *bits, uint64_t n)
 }
 
 /* NULL: it is not such a page. If LMDB will read it, it is looked at as a whole, the first time. */
-static const struct lm_page *page_at(struct lm_cells_view *v, uint64_t number, int level)
+static const struct lmdb_page *page_at(struct lmdb_cells_view *v, uint64_t number, int level)
 {
-    const struct lm_page *page;
+    const struct lmdb_page *page;
 
     if (number < 2 || number > v->last_page || number >= v->backed)
         return NULL;
-    page = lm_page_at(v->pages, number, level > 1 ? LM_PAGE_BRANCH : LM_PAGE_LEAF);
+    page = lmdb_page_at(v->pages, number, level > 1 ? LMDB_PAGE_BRANCH : LMDB_PAGE_LEAF);
     if (!page || !v->taken || bit(v->whole, number))
         return page;
     if (bit(v->taken, number))
         return NULL;
     if (v->looking)
         return page;
-    if (!hfi_lm_cells_page_whole(page, false))
+    if (!lmdb_cells_page_whole(page, false))
         return NULL;
     v->whole[number / 8] |= (unsigned char)(1u << number % 8);
     return page;
 }
 
-static const struct lm_node *node_at(const struct lm_page *page, int at)
+static const struct lmdb_node *node_at(const struct lmdb_page *page, int at)
 {
-    return lm_node_at(page, at, LM_KEY_NAME);
+    return lmdb_node_at(page, at, LMDB_KEY_NAME);
 }
 
 /* ---- from the root to a leaf ------------------------------------------------------------ */
 
 /* How many nodes from `first` on are below the key; -1: one is not on the page. `same`: or the same. */
-static int search(const struct lm_page *page, int first, const MDB_val *key, bool same)
+static int search(const struct lmdb_page *page, int first, const MDB_val *key, bool same)
 {
-    int low = first, high = lm_page_count(page);
+    int low = first, high = lmdb_page_count(page);
 
     while (low < high) {
         int middle = (low + high) / 2;
-        const struct lm_node *node = node_at(page, middle);
+        const struct lmdb_node *node = node_at(page, middle);
 
         if (!node)
             return -1;
@@ -143,11 +144,11 @@ static int search(const struct lm_page *page, int first, const MDB_val *key, boo
 }
 
 /* Are the keys of the page where its parent says? Of a branch the first has none. */
-static bool within(const struct lm_page *page, int level, const struct lm_node *low,
-                   const struct lm_node *high)
+static bool within(const struct lmdb_page *page, int level, const struct lmdb_node *low,
+                   const struct lmdb_node *high)
 {
-    int first = level > 1, last = lm_page_count(page) - 1;
-    const struct lm_node *node;
+    int first = level > 1, last = lmdb_page_count(page) - 1;
+    const struct lmdb_node *node;
 
     if (last < first)
         return true;
@@ -157,14 +158,14 @@ static bool within(const struct lm_page *page, int level, const struct lm_node *
 }
 
 /* The way to the first record that is not below this key. */
-static bool way(struct lm_cells_view *v, const MDB_val *key, struct lm_cells_path *ret)
+static bool way(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret)
 {
-    const struct lm_node *low = NULL, *high = NULL, *node;
+    const struct lmdb_node *low = NULL, *high = NULL, *node;
     uint64_t number = v->main.root;
 
     ret->depth = v->main.depth;
     for (int i = 0, level = ret->depth; level > 0; i++, level--) {
-        const struct lm_page *page = page_at(v, number, level);
+        const struct lmdb_page *page = page_at(v, number, level);
         int at;
 
         if (!page || !within(page, level, low, high))
@@ -178,38 +179,38 @@ static bool way(struct lm_cells_view *v, const MDB_val *key, struct lm_cells_pat
             break;
         if (!(node = node_at(page, at)))
             return false;
-        number = lm_node_child(node);
+        number = lmdb_node_child(node);
         if (at > 0)
             low = node;
-        if (at + 1 < lm_page_count(page) && !(high = node_at(page, at + 1)))
+        if (at + 1 < lmdb_page_count(page) && !(high = node_at(page, at + 1)))
             return false;
     }
     return true;
 }
 
 /* From the child that step `i` is at, down along the left edge, or the right one. */
-static bool edge(struct lm_cells_view *v, struct lm_cells_path *path, int i, bool right)
+static bool edge(struct lmdb_cells_view *v, struct lmdb_cells_path *path, int i, bool right)
 {
     for (; i < path->depth - 1; i++) {
-        const struct lm_node *node = node_at(path->steps[i].page, path->steps[i].at);
-        const struct lm_page *page =
-            node ? page_at(v, lm_node_child(node), path->depth - i - 1) : NULL;
+        const struct lmdb_node *node = node_at(path->steps[i].page, path->steps[i].at);
+        const struct lmdb_page *page =
+            node ? page_at(v, lmdb_node_child(node), path->depth - i - 1) : NULL;
 
         if (!page)
             return false;
         path->steps[i + 1].page = page;
-        path->steps[i + 1].at = right ? lm_page_count(page) - 1 : 0;
+        path->steps[i + 1].at = right ? lmdb_page_count(page) - 1 : 0;
     }
     return true;
 }
 
 /* To the leaf beside this one. 0: there is none; -1: damage. */
-static int step(struct lm_cells_view *v, struct lm_cells_path *path, int by)
+static int step(struct lmdb_cells_view *v, struct lmdb_cells_path *path, int by)
 {
     for (int i = path->depth - 2; i >= 0; i--) {
         int at = path->steps[i].at + by;
 
-        if (at < 0 || at >= lm_page_count(path->steps[i].page))
+        if (at < 0 || at >= lmdb_page_count(path->steps[i].page))
             continue;
         path->steps[i].at = at;
         return edge(v, path, i, by < 0) ? 1 : -1;
@@ -244,19 +245,19 @@ static bool in_list(const unsigned char *list, size_t size, uint64_t wanted)
 }
 
 /* For a read. Damage of the tree of free pages itself is for a write to find. */
-static bool is_free(const struct lm_cells_view *v, const struct lm_cells_path *path)
+static bool is_free(const struct lmdb_cells_view *v, const struct lmdb_cells_path *path)
 {
-    const struct lm_page *page;
+    const struct lmdb_page *page;
 
     if (v->taken || v->free.depth != 1 || v->free.root < 2 || v->free.root >= v->backed ||
-        !(page = lm_page_at(v->pages, v->free.root, LM_PAGE_LEAF)) ||
-        !hfi_lm_cells_page_whole(page, true))
+        !(page = lmdb_page_at(v->pages, v->free.root, LMDB_PAGE_LEAF)) ||
+        !lmdb_cells_page_whole(page, true))
         return false;
-    for (int i = 0; i < lm_page_count(page); i++) {
-        const struct lm_node *node = lm_node_at(page, i, sizeof(uint64_t));
+    for (int i = 0; i < lmdb_page_count(page); i++) {
+        const struct lmdb_node *node = lmdb_node_at(page, i, sizeof(uint64_t));
         MDB_val list;
 
-        if (!node || !hfi_lm_cells_value(v, page, node, &list))
+        if (!node || !lmdb_cells_value(v, page, node, &list))
             continue;
         for (int k = 0; k < path->depth; k++)
             if (in_list(list.mv_data, list.mv_size, path->steps[k].page->number))
@@ -268,29 +269,29 @@ static bool is_free(const struct lm_cells_view *v, const struct lm_cells_path *p
 /* ---- records -------------------------------------------------------------------------------- */
 
 /* Its value, on the page or on pages of its own, which follow each other. */
-bool hfi_lm_cells_value(const struct lm_cells_view *v, const struct lm_page *page,
-                        const struct lm_node *node, MDB_val *ret)
+bool lmdb_cells_value(const struct lmdb_cells_view *v, const struct lmdb_page *page,
+                      const struct lmdb_node *node, MDB_val *ret)
 {
     const unsigned char *data = node->key + node->key_size;
-    size_t room = (size_t)((const unsigned char *)page + LM_PAGE - data);
-    const struct lm_page *big;
+    size_t room = (size_t)((const unsigned char *)page + LMDB_PAGE - data);
+    const struct lmdb_page *big;
     uint64_t number, count;
     uint32_t said;
 
-    *ret = (MDB_val){ .mv_size = lm_node_size(node), .mv_data = (void *)(uintptr_t)data };
-    if (node->flags != LM_NODE_BIG)
+    *ret = (MDB_val){ .mv_size = lmdb_node_size(node), .mv_data = (void *)(uintptr_t)data };
+    if (node->flags != LMDB_NODE_BIG)
         return node->flags == 0 && ret->mv_size <= room;
     if (room < sizeof number)
         return false;
     memcpy(&number, data, sizeof number);
-    count = (sizeof *big + ret->mv_size + LM_PAGE - 1) / LM_PAGE;
+    count = (sizeof *big + ret->mv_size + LMDB_PAGE - 1) / LMDB_PAGE;
     if (number < 2 || number > v->last_page || count > v->last_page - number + 1 ||
         number + count > v->backed)
         return false;
-    big = (const struct lm_page *)(const void *)(v->pages + number * LM_PAGE);
+    big = (const struct lmdb_page *)(const void *)(v->pages + number * LMDB_PAGE);
     memcpy(&said, &big->lower, sizeof said);
     ret->mv_data = (void *)(uintptr_t)(big + 1);
-    return big->number == number && big->flags == LM_PAGE_OVERFLOW && said == count;
+    return big->number == number && big->flags == LMDB_PAGE_OVERFLOW && said == count;
 }
 
 static int compare_values(const MDB_val *one, const MDB_val *two)
@@ -298,30 +299,30 @@ static int compare_values(const MDB_val *one, const MDB_val *two)
     return compare(one->mv_data, one->mv_size, two->mv_data, two->mv_size);
 }
 
-static int record(const struct lm_cells_view *v, const struct lm_cells_path *path, MDB_val *ret_key,
-                  MDB_val *ret_value)
+static int record(const struct lmdb_cells_view *v, const struct lmdb_cells_path *path,
+                  MDB_val *ret_key, MDB_val *ret_value)
 {
-    const struct lm_page *page = path->steps[path->depth - 1].page;
-    const struct lm_node *node = node_at(page, path->steps[path->depth - 1].at);
+    const struct lmdb_page *page = path->steps[path->depth - 1].page;
+    const struct lmdb_node *node = node_at(page, path->steps[path->depth - 1].at);
 
-    if (!node || !hfi_lm_cells_value(v, page, node, ret_value))
-        return LM_E_CORRUPT;
+    if (!node || !lmdb_cells_value(v, page, node, ret_value))
+        return LMDB_E_CORRUPT;
     *ret_key = (MDB_val){ .mv_size = node->key_size, .mv_data = (void *)(uintptr_t)node->key };
     return 0;
 }
 
 /* The one after its place (`by` 1), or before it (-1), is sound, and on that side of the key. */
-static bool neighbour_sound(struct lm_cells_view *v, struct lm_cells_path path, const MDB_val *key,
-                            int by)
+static bool neighbour_sound(struct lmdb_cells_view *v, struct lmdb_cells_path path,
+                            const MDB_val *key, int by)
 {
     int *at = &path.steps[path.depth - 1].at;
-    struct lm_found found;
+    struct lmdb_found found;
     MDB_val its, value;
     int order, moved = 1;
 
     if (by < 0)
         --*at;
-    if (*at < 0 || *at >= lm_page_count(path.steps[path.depth - 1].page))
+    if (*at < 0 || *at >= lmdb_page_count(path.steps[path.depth - 1].page))
         moved = step(v, &path, by);
     if (moved <= 0)
         return moved == 0; /* there is none */
@@ -329,22 +330,22 @@ static bool neighbour_sound(struct lm_cells_view *v, struct lm_cells_path path, 
         return false;
     order = compare_values(&its, key);
     return (by < 0 ? order < 0 : order > 0) &&
-           (its.mv_size == LM_CELL_COUNTER_LEN ||
-            hfi_lm_cell_parse(&its, &value, v->sealed, &found) == 0);
+           (its.mv_size == LMDB_CELL_COUNTER_LEN ||
+            lmdb_cell_parse(&its, &value, v->sealed, &found) == 0);
 }
 
 /* MDB_NOTFOUND: it is certainly not there. */
-int hfi_lm_cells_find(struct lm_cells_view *v, const MDB_val *key, MDB_val *ret)
+int lmdb_cells_find(struct lmdb_cells_view *v, const MDB_val *key, MDB_val *ret)
 {
-    struct lm_cells_path path;
+    struct lmdb_cells_path path;
     MDB_val its;
     int rc;
 
     if (v->main.depth == 0)
         return MDB_NOTFOUND;
     if (!way(v, key, &path) || is_free(v, &path))
-        return LM_E_CORRUPT;
-    if (path.steps[path.depth - 1].at < lm_page_count(path.steps[path.depth - 1].page)) {
+        return LMDB_E_CORRUPT;
+    if (path.steps[path.depth - 1].at < lmdb_page_count(path.steps[path.depth - 1].page)) {
         rc = record(v, &path, &its, ret);
         if (rc != 0)
             return rc;
@@ -352,11 +353,11 @@ int hfi_lm_cells_find(struct lm_cells_view *v, const MDB_val *key, MDB_val *ret)
             return 0;
     }
     return neighbour_sound(v, path, key, -1) && neighbour_sound(v, path, key, 1) ? MDB_NOTFOUND
-                                                                                 : LM_E_CORRUPT;
+                                                                                 : LMDB_E_CORRUPT;
 }
 
-/* From the first record that is not below this key, for hfi_lm_cells_next(). LMDB does not come there. */
-int hfi_lm_cells_from(struct lm_cells_view *v, const MDB_val *key, struct lm_cells_path *ret)
+/* From the first record that is not below this key, for lmdb_cells_next(). LMDB does not come there. */
+int lmdb_cells_from(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret)
 {
     bool sound;
 
@@ -364,22 +365,22 @@ int hfi_lm_cells_from(struct lm_cells_view *v, const MDB_val *key, struct lm_cel
     ret->depth = 0;
     sound = v->main.depth == 0 || way(v, key, ret);
     v->looking = false;
-    return sound ? 0 : LM_E_CORRUPT;
+    return sound ? 0 : LMDB_E_CORRUPT;
 }
 
-int hfi_lm_cells_next(struct lm_cells_view *v, struct lm_cells_path *path, MDB_val *ret_key,
-                      MDB_val *ret_value)
+int lmdb_cells_next(struct lmdb_cells_view *v, struct lmdb_cells_path *path, MDB_val *ret_key,
+                    MDB_val *ret_value)
 {
     int moved = 1, rc;
 
     if (path->depth == 0)
         return MDB_NOTFOUND;
     v->looking = true;
-    if (path->steps[path->depth - 1].at >= lm_page_count(path->steps[path->depth - 1].page))
+    if (path->steps[path->depth - 1].at >= lmdb_page_count(path->steps[path->depth - 1].page))
         moved = step(v, path, 1);
     v->looking = false;
     if (moved <= 0)
-        return moved == 0 ? MDB_NOTFOUND : LM_E_CORRUPT;
+        return moved == 0 ? MDB_NOTFOUND : LMDB_E_CORRUPT;
     rc = record(v, path, ret_key, ret_value);
     path->steps[path->depth - 1].at++;
     return rc;
@@ -388,12 +389,12 @@ int hfi_lm_cells_next(struct lm_cells_view *v, struct lm_cells_path *path, MDB_v
 /* ---- before a deletion -------------------------------------------------------------------- */
 
 /* The children of step `i` from `first` to `last`, each with its lowest leaf. */
-static bool children_sound(struct lm_cells_view *v, const struct lm_cells_path *path, int i,
+static bool children_sound(struct lmdb_cells_view *v, const struct lmdb_cells_path *path, int i,
                            int first, int last)
 {
-    struct lm_cells_path below = *path;
+    struct lmdb_cells_path below = *path;
 
-    for (int at = first < 0 ? 0 : first; at <= last && at < lm_page_count(path->steps[i].page);
+    for (int at = first < 0 ? 0 : first; at <= last && at < lmdb_page_count(path->steps[i].page);
          at++) {
         below.steps[i].at = at;
         if (!edge(v, &below, i, false))
@@ -403,9 +404,9 @@ static bool children_sound(struct lm_cells_view *v, const struct lm_cells_path *
 }
 
 /* What LMDB may read to delete this key; it is the n-th of the transaction. */
-bool hfi_lm_cells_around(struct lm_cells_view *v, const MDB_val *key)
+bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key)
 {
-    struct lm_cells_path path;
+    struct lmdb_cells_path path;
     int n = ++v->deletions;
 
     if (v->main.depth == 0)
@@ -413,7 +414,7 @@ bool hfi_lm_cells_around(struct lm_cells_view *v, const MDB_val *key)
     if (!way(v, key, &path))
         return false;
     for (int by = -1; by <= 1; by += 2) {
-        struct lm_cells_path beside = path;
+        struct lmdb_cells_path beside = path;
 
         for (int i = 0, moved = 1; i < n && moved; i++)
             if ((moved = step(v, &beside, by)) < 0)

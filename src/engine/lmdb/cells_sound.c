@@ -15,7 +15,7 @@
  * in use elsewhere and was put into the list of free pages, while the file was open or in one of more than FULL_PAGES
  * pages, is found only if it is on the way; and whatever changes between the look and LMDB's own.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 
@@ -28,37 +28,37 @@
 #define FREE_FLAGS 0x4008 /* keys are numbers, and how we open it: MDB_NOSUBDIR */
 
 struct audit {
-    const struct lm_cells_view *v;
+    const struct lmdb_cells_view *v;
     unsigned char *seen; /* a bit for each page */
     bool numbers;        /* the tree of free pages */
-    struct lm_tree found;
-    const struct lm_node *last, *floor; /* the key before; no key may be below */
+    struct lmdb_tree found;
+    const struct lmdb_node *last, *floor; /* the key before; no key may be below */
 };
 
 /* ---- meta pages -------------------------------------------------------------------- */
 
-static bool tree_fits(const struct lm_tree *tree)
+static bool tree_fits(const struct lmdb_tree *tree)
 {
     return tree->root == UINT64_MAX ? tree->depth == 0 && tree->entries == 0
-                                    : tree->depth > 0 && tree->depth <= LM_DEPTH_MAX;
+                                    : tree->depth > 0 && tree->depth <= LMDB_DEPTH_MAX;
 }
 
-static bool meta_sound(const struct lm_meta *meta)
+static bool meta_sound(const struct lmdb_meta *meta)
 {
-    return meta->page.flags == LM_PAGE_META && meta->magic == LM_META_MAGIC &&
-           meta->version == LM_META_VERSION && meta->address == 0 &&
-           meta->free.page_size == LM_PAGE && meta->free.flags == FREE_FLAGS &&
+    return meta->page.flags == LMDB_PAGE_META && meta->magic == LMDB_META_MAGIC &&
+           meta->version == LMDB_META_VERSION && meta->address == 0 &&
+           meta->free.page_size == LMDB_PAGE && meta->free.flags == FREE_FLAGS &&
            meta->main.flags == 0 && tree_fits(&meta->free) && tree_fits(&meta->main) &&
-           meta->last_page >= 1 && meta->last_page < HFI_LM_CELLS_MAP / LM_PAGE;
+           meta->last_page >= 1 && meta->last_page < LMDB_CELLS_MAP / LMDB_PAGE;
 }
 
 /*
  * The newest, if both are sound. They are of the last two transactions, each in the page that its number says. So
  * a number that changed, and would make an old state the newest, shows.
  */
-static bool newest(struct lm_cells_view *v)
+static bool newest(struct lmdb_cells_view *v)
 {
-    const struct lm_meta *metas[2] = { lm_meta_at(v->pages, 0), lm_meta_at(v->pages, 1) };
+    const struct lmdb_meta *metas[2] = { lmdb_meta_at(v->pages, 0), lmdb_meta_at(v->pages, 1) };
     uint64_t txns[2];
     int at;
 
@@ -113,24 +113,24 @@ static bool free_list_sound(struct audit *a, const MDB_val *list)
     return true;
 }
 
-static bool leaf_sound(struct audit *a, const struct lm_page *page)
+static bool leaf_sound(struct audit *a, const struct lmdb_page *page)
 {
     a->found.leaf_pages++;
-    for (int i = 0, count = lm_page_count(page); i < count; i++) {
-        const struct lm_node *node = lm_node_at(page, i, LM_KEY_NAME);
+    for (int i = 0, count = lmdb_page_count(page); i < count; i++) {
+        const struct lmdb_node *node = lmdb_node_at(page, i, LMDB_KEY_NAME);
         MDB_val value;
         uint64_t number;
 
-        if (i == 0 && ((a->last && hfi_lm_cells_compare(a->last, node, a->numbers) >= 0) ||
-                       (a->floor && hfi_lm_cells_compare(a->floor, node, a->numbers) > 0)))
+        if (i == 0 && ((a->last && lmdb_cells_compare(a->last, node, a->numbers) >= 0) ||
+                       (a->floor && lmdb_cells_compare(a->floor, node, a->numbers) > 0)))
             return false;
         a->last = node;
         a->found.entries++;
-        if (node->flags & LM_NODE_BIG || a->numbers) {
-            if (!hfi_lm_cells_value(a->v, page, node, &value))
+        if (node->flags & LMDB_NODE_BIG || a->numbers) {
+            if (!lmdb_cells_value(a->v, page, node, &value))
                 return false;
-            if (node->flags & LM_NODE_BIG) {
-                uint64_t pages = (sizeof *page + value.mv_size + LM_PAGE - 1) / LM_PAGE;
+            if (node->flags & LMDB_NODE_BIG) {
+                uint64_t pages = (sizeof *page + value.mv_size + LMDB_PAGE - 1) / LMDB_PAGE;
 
                 memcpy(&number, node->key + node->key_size, sizeof number);
                 a->found.overflow_pages += pages;
@@ -144,18 +144,18 @@ static bool leaf_sound(struct audit *a, const struct lm_page *page)
     return true;
 }
 
-static bool branch_sound(struct audit *a, const struct lm_page *page, int level)
+static bool branch_sound(struct audit *a, const struct lmdb_page *page, int level)
 {
     a->found.branch_pages++;
-    for (int i = 0, count = lm_page_count(page); i < count; i++) {
-        const struct lm_node *node = lm_node_at(page, i, LM_KEY_NAME);
+    for (int i = 0, count = lmdb_page_count(page); i < count; i++) {
+        const struct lmdb_node *node = lmdb_node_at(page, i, LMDB_KEY_NAME);
 
         if (i > 0) { /* the first has no key that counts */
-            if (a->last && hfi_lm_cells_compare(a->last, node, a->numbers) >= 0)
+            if (a->last && lmdb_cells_compare(a->last, node, a->numbers) >= 0)
                 return false;
             a->floor = node;
         }
-        if (!walk(a, lm_node_child(node), level - 1))
+        if (!walk(a, lmdb_node_child(node), level - 1))
             return false;
     }
     return true;
@@ -163,17 +163,17 @@ static bool branch_sound(struct audit *a, const struct lm_page *page, int level)
 
 static bool walk(struct audit *a, uint64_t number, int level)
 {
-    const struct lm_page *page;
+    const struct lmdb_page *page;
 
     if (!mark(a, number, 1) || number >= a->v->backed)
         return false;
-    page = lm_page_at(a->v->pages, number, level > 1 ? LM_PAGE_BRANCH : LM_PAGE_LEAF);
-    return page && hfi_lm_cells_page_whole(page, a->numbers) &&
+    page = lmdb_page_at(a->v->pages, number, level > 1 ? LMDB_PAGE_BRANCH : LMDB_PAGE_LEAF);
+    return page && lmdb_cells_page_whole(page, a->numbers) &&
            (level > 1 ? branch_sound(a, page, level) : leaf_sound(a, page));
 }
 
-static bool tree_sound(const struct lm_cells_view *v, unsigned char *seen,
-                       const struct lm_tree *tree)
+static bool tree_sound(const struct lmdb_cells_view *v, unsigned char *seen,
+                       const struct lmdb_tree *tree)
 {
     struct audit a = { .v = v, .seen = seen, .numbers = tree == &v->free };
 
@@ -184,21 +184,21 @@ static bool tree_sound(const struct lm_cells_view *v, unsigned char *seen,
            a.found.overflow_pages == tree->overflow_pages && a.found.entries == tree->entries;
 }
 
-int hfi_lm_cells_audit(const struct lm_cells_view *v)
+int lmdb_cells_audit(const struct lmdb_cells_view *v)
 {
     unsigned char *seen = hfi_calloc(1, (size_t)v->last_page / 8 + 1);
     bool sound = seen && tree_sound(v, seen, &v->main) && tree_sound(v, seen, &v->free);
 
     hfi_free(seen);
-    return !seen ? ENOMEM : sound ? 0 : LM_E_CORRUPT;
+    return !seen ? ENOMEM : sound ? 0 : LMDB_E_CORRUPT;
 }
 
 /* ---- the mapping, and a transaction ---------------------------------------------------- */
 
 /* Takes the descriptor. An empty file is one that LMDB will make. */
-int hfi_lm_cells_map(struct lm_cells_view *v, int fd)
+int lmdb_cells_map(struct lmdb_cells_view *v, int fd)
 {
-    void *at = mmap(NULL, HFI_LM_CELLS_MAP, PROT_READ, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, LMDB_CELLS_MAP, PROT_READ, MAP_SHARED, fd, 0);
     int rc = errno;
 
     if (at == MAP_FAILED) {
@@ -209,14 +209,14 @@ int hfi_lm_cells_map(struct lm_cells_view *v, int fd)
     v->pages = at;
     if (lseek(fd, 0, SEEK_END) == 0)
         return 0;
-    rc = hfi_lm_cells_begin(v, true);
-    return rc != 0 || v->last_page >= FULL_PAGES ? rc : hfi_lm_cells_audit(v);
+    rc = lmdb_cells_begin(v, true);
+    return rc != 0 || v->last_page >= FULL_PAGES ? rc : lmdb_cells_audit(v);
 }
 
-void hfi_lm_cells_unmap(struct lm_cells_view *v)
+void lmdb_cells_unmap(struct lmdb_cells_view *v)
 {
     if (v->pages) {
-        munmap((void *)(uintptr_t)v->pages, HFI_LM_CELLS_MAP);
+        munmap((void *)(uintptr_t)v->pages, LMDB_CELLS_MAP);
         close(v->fd);
     }
     hfi_free(v->taken);
@@ -224,7 +224,7 @@ void hfi_lm_cells_unmap(struct lm_cells_view *v)
 }
 
 /* Before a transaction, or a look. The length: by lseek, which takes half as long as fstat. */
-int hfi_lm_cells_begin(struct lm_cells_view *v, bool write)
+int lmdb_cells_begin(struct lmdb_cells_view *v, bool write)
 {
     off_t end = lseek(v->fd, 0, SEEK_END);
     size_t len;
@@ -234,9 +234,9 @@ int hfi_lm_cells_begin(struct lm_cells_view *v, bool write)
     v->deletions = 0;
     if (end < 0)
         return errno;
-    v->backed = (uint64_t)end / LM_PAGE;
+    v->backed = (uint64_t)end / LMDB_PAGE;
     if (!newest(v))
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT;
     if (!write)
         return 0;
     len = (size_t)v->last_page / 8 + 1;
@@ -244,5 +244,5 @@ int hfi_lm_cells_begin(struct lm_cells_view *v, bool write)
     if (!v->taken)
         return ENOMEM;
     v->whole = v->taken + len;
-    return tree_sound(v, v->taken, &v->free) ? 0 : LM_E_CORRUPT;
+    return tree_sound(v, v->taken, &v->free) ? 0 : LMDB_E_CORRUPT;
 }

@@ -3,7 +3,7 @@
  * "Has anything changed?" One counter for the whole store, raised by every transaction that
  * wrote; who wants to know sleeps on it. Writers pay for a futex call only while somebody does.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -12,9 +12,9 @@
 #include <limits.h>
 
 /* Under the mutex, so nobody else raises it at the same time. */
-void hfi_lm_changed(struct lm_depot *d)
+void lmdb_changed(struct lmdb_depot *d)
 {
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
     uint32_t seq = atomic_load_explicit(&h->change_seq, memory_order_relaxed);
 
     atomic_store_explicit(&h->change_seq, seq + 1, memory_order_relaxed);
@@ -25,9 +25,9 @@ void hfi_lm_changed(struct lm_depot *d)
  * number, then read the count: with a full fence on both sides one of us sees the other.
  * Here and not under the mutex, because a fence waits for a transaction's worth of stores.
  */
-void hfi_lm_tell_changed(struct lm_depot *d)
+void lmdb_tell_changed(struct lmdb_depot *d)
 {
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
 
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&h->change_watchers, memory_order_relaxed) > 0)
@@ -35,12 +35,12 @@ void hfi_lm_tell_changed(struct lm_depot *d)
 }
 
 /* Callers see the counter plus one, because 0 means "from now on". */
-hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
-                             const _Atomic int *stop, hf_error *err)
+hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                           const _Atomic int *stop, hf_error *err)
 {
-    struct lm_depot *d = conn->depot;
-    struct lm_header *h = d->header;
-    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct lmdb_depot *d = conn->depot;
+    struct lmdb_header *h = d->header;
+    struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint32_t seen = *seq ? (uint32_t)(*seq - 1) : atomic_load(&h->change_seq), now;
 
     atomic_fetch_add(&s->watching, 1);
@@ -62,7 +62,7 @@ hf_status hfi_lm_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until
     return hfi_error_set(err, HF_TIMEOUT, 0, "nothing changed");
 }
 
-void hfi_lm_stop_wait(struct hfi_conn *conn)
+void lmdb_stop_wait(struct hfi_conn *conn)
 {
     hfi_futex_wake(&conn->depot->header->change_seq, INT_MAX, true);
 }

@@ -4,50 +4,50 @@
  * lost; and the sweep, which finds expired leases that nobody asks for any more. All
  * of it runs under the mutex.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include <string.h>
 
 #define SWEEP_STEP 32 /* names looked at by each acquire that has a ttl */
 
-void hfi_lm_claim_link(struct lm_depot *d, struct hfi_claim *claim, struct hfi_conn *conn)
+void lmdb_claim_link(struct lmdb_depot *d, struct hfi_claim *claim, struct hfi_conn *conn)
 {
-    claim->engine[LM_CLAIM_CONN] = conn;
-    claim->engine[LM_CLAIM_PREV] = NULL;
-    claim->engine[LM_CLAIM_NEXT] = d->claims;
+    claim->engine[LMDB_CLAIM_CONN] = conn;
+    claim->engine[LMDB_CLAIM_PREV] = NULL;
+    claim->engine[LMDB_CLAIM_NEXT] = d->claims;
     if (d->claims)
-        d->claims->engine[LM_CLAIM_PREV] = claim;
+        d->claims->engine[LMDB_CLAIM_PREV] = claim;
     d->claims = claim;
     d->claim_count++;
 }
 
-void hfi_lm_claim_unlink(struct lm_depot *d, struct hfi_claim *claim)
+void lmdb_claim_unlink(struct lmdb_depot *d, struct hfi_claim *claim)
 {
-    struct hfi_claim *prev = claim->engine[LM_CLAIM_PREV], *next = claim->engine[LM_CLAIM_NEXT];
+    struct hfi_claim *prev = claim->engine[LMDB_CLAIM_PREV], *next = claim->engine[LMDB_CLAIM_NEXT];
 
-    if (!claim->engine[LM_CLAIM_CONN])
+    if (!claim->engine[LMDB_CLAIM_CONN])
         return;
     if (prev)
-        prev->engine[LM_CLAIM_NEXT] = next;
+        prev->engine[LMDB_CLAIM_NEXT] = next;
     else
         d->claims = next;
     if (next)
-        next->engine[LM_CLAIM_PREV] = prev;
-    claim->engine[LM_CLAIM_CONN] = NULL;
+        next->engine[LMDB_CLAIM_PREV] = prev;
+    claim->engine[LMDB_CLAIM_CONN] = NULL;
     d->claim_count--;
-    if (claim->engine[LM_CLAIM_WAIT])
-        hfi_lm_wait_end(d, claim->engine[LM_CLAIM_WAIT]);
-    claim->engine[LM_CLAIM_WAIT] = NULL;
+    if (claim->engine[LMDB_CLAIM_WAIT])
+        lmdb_wait_end(d, claim->engine[LMDB_CLAIM_WAIT]);
+    claim->engine[LMDB_CLAIM_WAIT] = NULL;
 }
 
-int hfi_lm_sweep(struct lm_txn *t)
+int lmdb_sweep(struct lmdb_txn *t)
 {
-    struct lm_header *header = t->depot->header;
+    struct lmdb_header *header = t->depot->header;
     struct {
         uint64_t hash[2];
     } stale[SWEEP_STEP];
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = header->sweep }, value;
-    struct lm_name rec;
+    MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = header->sweep }, value;
+    struct lmdb_name rec;
     MDB_cursor *cursor;
     int found = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
 
@@ -55,14 +55,14 @@ int hfi_lm_sweep(struct lm_txn *t)
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (int i = 0; rc == 0 && i < SWEEP_STEP; i++) {
-        if (key.mv_size == LM_KEY_NAME && hfi_lm_name_parse(key.mv_data, &value, &rec) == 0 &&
-            ((rec.first.token && hfi_lm_past(t, rec.first.deadline_ms)) ||
-             (rec.closed_ms && hfi_lm_past(t, rec.closed_ms))))
-            memcpy(stale[found++].hash, key.mv_data, LM_KEY_NAME);
+        if (key.mv_size == LMDB_KEY_NAME && lmdb_name_parse(key.mv_data, &value, &rec) == 0 &&
+            ((rec.first.token && lmdb_past(t, rec.first.deadline_ms)) ||
+             (rec.closed_ms && lmdb_past(t, rec.closed_ms))))
+            memcpy(stale[found++].hash, key.mv_data, LMDB_KEY_NAME);
         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
     if (rc == 0)
-        memcpy(header->sweep, key.mv_data, LM_KEY_NAME);
+        memcpy(header->sweep, key.mv_data, LMDB_KEY_NAME);
     else
         header->sweep[0] = header->sweep[1] = 0;
     mdb_cursor_close(cursor);
@@ -70,13 +70,13 @@ int hfi_lm_sweep(struct lm_txn *t)
         return rc;
 
     for (int i = 0; i < found; i++) {
-        rc = hfi_lm_name_get_by_hash(t, stale[i].hash, &rec);
+        rc = lmdb_name_get_by_hash(t, stale[i].hash, &rec);
         if (rc == 0)
-            rc = hfi_lm_expire(t, stale[i].hash, &rec);
+            rc = lmdb_expire(t, stale[i].hash, &rec);
         if (rc == 0)
-            rc = hfi_lm_promote(t, stale[i].hash, &rec, 0);
+            rc = lmdb_promote(t, stale[i].hash, &rec, 0);
         if (rc == 0)
-            rc = hfi_lm_name_put(t, stale[i].hash, &rec);
+            rc = lmdb_name_put(t, stale[i].hash, &rec);
         if (rc != 0)
             return rc;
     }

@@ -4,7 +4,7 @@
  * It is made anew by the first process of a boot: then nobody else can have it
  * mapped, since all processes that had died with the machine.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -21,27 +21,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONTROL_SIZE ((size_t)LM_PAGE * (1 + LM_SLOTS_MAX))
+#define CONTROL_SIZE ((size_t)LMDB_PAGE * (1 + LMDB_SLOTS_MAX))
 #define SPIN         60 /* tries before sleeping for the mutex: about a transaction's length */
 
-static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err);
-static hf_status open_or_make(struct lm_depot *d, hf_error *err);
-static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error *err);
-static hf_status map_control(struct lm_depot *d, hf_error *err);
-static bool same_live(struct lm_depot *d);
-static bool old_format(struct lm_depot *d, const char *boot_id);
-static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms);
-static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *err);
+static hf_status init_lock(struct lmdb_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err);
+static hf_status open_or_make(struct lmdb_depot *d, hf_error *err);
+static hf_status make_control(struct lmdb_depot *d, const char *boot_id, hf_error *err);
+static hf_status map_control(struct lmdb_depot *d, hf_error *err);
+static bool same_live(struct lmdb_depot *d);
+static bool old_format(struct lmdb_depot *d, const char *boot_id);
+static int lock_slowly(struct lmdb_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms);
+static hf_status not_locked(struct lmdb_depot *d, int rc, int32_t pid, hf_error *err);
 
 static uint32_t shape(void)
 {
-    return (uint32_t)(sizeof(struct lm_header) ^ sizeof(struct lm_slot) << 9 ^
-                      sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lm_name) << 4);
+    return (uint32_t)(sizeof(struct lmdb_header) ^ sizeof(struct lmdb_slot) << 9 ^
+                      sizeof(pthread_mutex_t) << 20 ^ sizeof(struct lmdb_name) << 4);
 }
 
 /* Open the durable file, the control file and the lease file, making what is missing; one
  * process at a time. */
-hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_control_open(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
 {
     int init_fd = -1;
     hf_status status = init_lock(d, deadline_ms, &init_fd, err);
@@ -55,7 +55,7 @@ hf_status hfi_lm_control_open(struct lm_depot *d, int64_t deadline_ms, hf_error 
     return status;
 }
 
-void hfi_lm_control_close(struct lm_depot *d)
+void lmdb_control_close(struct lmdb_depot *d)
 {
     if (d->header)
         munmap(d->header, CONTROL_SIZE);
@@ -90,11 +90,11 @@ static long flock_holder(int fd)
     return found;
 }
 
-static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err)
+static hf_status init_lock(struct lmdb_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err)
 {
     bool created;
     int fd;
-    hf_status status = hfi_lm_file(d, "init", &fd, &created, err);
+    hf_status status = lmdb_file(d, "init", &fd, &created, err);
 
     if (status != HF_OK)
         return status;
@@ -126,49 +126,49 @@ static hf_status init_lock(struct lm_depot *d, int64_t deadline_ms, int *ret_fd,
     return HF_OK;
 }
 
-static hf_status open_or_make(struct lm_depot *d, hf_error *err)
+static hf_status open_or_make(struct lmdb_depot *d, hf_error *err)
 {
     char boot_id[40];
     uint64_t limit;
     bool created, good;
-    hf_status status = hfi_lm_boot_id(boot_id, err);
+    hf_status status = lmdb_boot_id(boot_id, err);
 
     if (status == HF_OK)
-        status = hfi_lm_tokens_open(d, &limit, err);
+        status = lmdb_tokens_open(d, &limit, err);
     if (status == HF_OK)
-        status = hfi_lm_file(d, "control", &d->control_fd, &created, err);
+        status = lmdb_file(d, "control", &d->control_fd, &created, err);
     if (status != HF_OK)
         return status;
 
     status = map_control(d, err);
-    good = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC &&
-           d->header->format == LM_CONTROL_FORMAT && d->header->shape == shape() &&
+    good = status == HF_OK && d->header->magic == LMDB_CONTROL_MAGIC &&
+           d->header->format == LMDB_CONTROL_FORMAT && d->header->shape == shape() &&
            memcmp(d->header->boot_id, boot_id, sizeof boot_id) == 0;
     if (status != HF_OK && status != HF_NOT_FOUND)
         return status;
     /* Before `live` is opened: closing it again would drop the locks of the other copy. */
     if (good || old_format(d, boot_id)) {
-        hf_status second = hfi_lm_refuse_second_copy(d, err);
+        hf_status second = lmdb_refuse_second_copy(d, err);
 
         if (second != HF_OK)
             return second;
     }
-    hf_status live = hfi_lm_file(d, "live", &d->live_fd, &created, err);
+    hf_status live = lmdb_file(d, "live", &d->live_fd, &created, err);
 
     if (live != HF_OK || (good && same_live(d)))
         return live;
 
     /* Missing, of an earlier boot, of another build, or damaged: made anew, unless somebody lives
      * in it (locks that we cannot see must not be granted twice). */
-    bool known = status == HF_OK && d->header->magic == LM_CONTROL_MAGIC;
+    bool known = status == HF_OK && d->header->magic == LMDB_CONTROL_MAGIC;
     int32_t pid;
 
-    if (hfi_lm_anybody_alive(d, &pid) || (good && hfi_lm_anybody_running(d, &pid))) {
+    if (lmdb_anybody_alive(d, &pid) || (good && lmdb_anybody_running(d, &pid))) {
         if (known && !good)
             return hfi_error_set(err, HF_VERSION, 0,
                                  "%s is in use by process %d, which has another version of "
                                  "Holdfast (format %u, ours is %u): end that process first",
-                                 d->path, (int)pid, d->header->format, LM_CONTROL_FORMAT);
+                                 d->path, (int)pid, d->header->format, LMDB_CONTROL_FORMAT);
         return hfi_error_set(err, HF_CORRUPT, 0,
                              "%s/%s is damaged or missing while process %d uses the store: end "
                              "that process first",
@@ -178,15 +178,15 @@ static hf_status open_or_make(struct lm_depot *d, hf_error *err)
 }
 
 /* One of this boot whose slots we can read all the same: does a copy of that version live in this process? */
-static bool old_format(struct lm_depot *d, const char *boot_id)
+static bool old_format(struct lmdb_depot *d, const char *boot_id)
 {
-    return d->header && d->header->magic == LM_CONTROL_MAGIC && d->header->format == 1 &&
+    return d->header && d->header->magic == LMDB_CONTROL_MAGIC && d->header->format == 1 &&
            d->header->shape == shape() &&
            memcmp(d->header->boot_id, boot_id, sizeof d->header->boot_id) == 0;
 }
 
 /* Is it the file that those who live have their locks on? */
-static bool same_live(struct lm_depot *d)
+static bool same_live(struct lmdb_depot *d)
 {
     struct stat st;
 
@@ -194,7 +194,7 @@ static bool same_live(struct lm_depot *d)
 }
 
 /* HF_NOT_FOUND: too short to be one. */
-static hf_status map_control(struct lm_depot *d, hf_error *err)
+static hf_status map_control(struct lmdb_depot *d, hf_error *err)
 {
     struct stat st;
     void *map;
@@ -206,7 +206,7 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
         munmap(d->header, CONTROL_SIZE);
     d->header = NULL;
     atomic_store(&d->slots_backed, 0);
-    if (st.st_size < LM_PAGE * (1 + LM_SLOTS_STEP))
+    if (st.st_size < LMDB_PAGE * (1 + LMDB_SLOTS_STEP))
         return HF_NOT_FOUND;
     map = mmap(NULL, CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, d->control_fd, 0);
     if (map == MAP_FAILED)
@@ -221,10 +221,10 @@ static hf_status map_control(struct lm_depot *d, hf_error *err)
  * emptied and filled anew; removing it would need the right to, which in a sticky directory
  * only its first user has. The magic is written last.
  */
-static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error *err)
+static hf_status make_control(struct lmdb_depot *d, const char *boot_id, hf_error *err)
 {
     pthread_mutexattr_t attr;
-    struct lm_header *h;
+    struct lmdb_header *h;
     uint64_t limit;
     struct stat live;
     hf_status status;
@@ -238,18 +238,19 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     if (ftruncate(d->control_fd, 0) != 0)
         return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/control: %s", d->path,
                              strerror(errno));
-    status = hfi_lm_reserve_space(d, d->control_fd, "control", LM_PAGE * (1 + LM_SLOTS_STEP), err);
+    status =
+        lmdb_reserve_space(d, d->control_fd, "control", LMDB_PAGE * (1 + LMDB_SLOTS_STEP), err);
     if (status == HF_OK)
         status = map_control(d, err);
     if (status == HF_OK)
-        status = hfi_lm_tokens_open(d, &limit, err);
+        status = lmdb_tokens_open(d, &limit, err);
     if (status != HF_OK) {
         (void)!ftruncate(d->control_fd, 0);
         return status;
     }
 
     h = d->header;
-    h->format = LM_CONTROL_FORMAT;
+    h->format = LMDB_CONTROL_FORMAT;
     h->shape = shape();
     memcpy(h->boot_id, boot_id, sizeof h->boot_id);
     pthread_mutexattr_init(&attr);
@@ -259,16 +260,16 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
     pthread_mutex_init(&h->cells_mutex, &attr);
     pthread_mutexattr_destroy(&attr);
     h->token_next = h->token_limit = limit;
-    h->slot_room = LM_SLOTS_STEP;
+    h->slot_room = LMDB_SLOTS_STEP;
     h->live_ino = (uint64_t)live.st_ino;
     h->epoch = 1;
-    h->state = LM_READY;
+    h->state = LMDB_READY;
     d->epoch = h->epoch;
-    status = hfi_lm_leases_open(d, true, err);
+    status = lmdb_leases_open(d, true, err);
     if (status != HF_OK)
         return status; /* without the magic it does not count */
     atomic_thread_fence(memory_order_release);
-    h->magic = LM_CONTROL_MAGIC;
+    h->magic = LMDB_CONTROL_MAGIC;
     return HF_OK;
 }
 
@@ -280,9 +281,9 @@ static hf_status make_control(struct lm_depot *d, const char *boot_id, hf_error 
  * may not have been rung, so everybody looks for himself. A holder that is stopped
  * makes us give up after a while, and say who it is.
  */
-hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
 {
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
     bool unfinished = false;
     int rc = pthread_mutex_trylock(&h->mutex);
 
@@ -291,7 +292,7 @@ hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
         h->last_txn = 0; /* it may have got as far as the commit, or not */
-        hfi_lm_ring_all(d);
+        lmdb_ring_all(d);
         unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
         rc = 0;
     }
@@ -300,24 +301,24 @@ hf_status hfi_lm_lock(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
     atomic_store_explicit(&h->lock_pid, d->pid, memory_order_relaxed);
 
     if (__builtin_expect(h->epoch != d->epoch || unfinished, 0)) {
-        hf_status status = unfinished ? hfi_lm_rebuild(d, err) : hfi_lm_follow(d, err);
+        hf_status status = unfinished ? lmdb_rebuild(d, err) : lmdb_follow(d, err);
 
         if (status != HF_OK)
-            hfi_lm_unlock(d);
+            lmdb_unlock(d);
         return status;
     }
     return HF_OK;
 }
 
-void hfi_lm_unlock(struct lm_depot *d)
+void lmdb_unlock(struct lmdb_depot *d)
 {
     pthread_mutex_unlock(&d->header->mutex);
 }
 
 /* A cell's writer that was killed left nothing behind: LMDB's commit is all there is. */
-hf_status hfi_lm_lock_cells(struct lm_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_lock_cells(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
 {
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
     int rc = pthread_mutex_trylock(&h->cells_mutex);
 
     if (rc == EBUSY)
@@ -330,12 +331,12 @@ hf_status hfi_lm_lock_cells(struct lm_depot *d, int64_t deadline_ms, hf_error *e
     return HF_OK;
 }
 
-void hfi_lm_unlock_cells(struct lm_depot *d)
+void lmdb_unlock_cells(struct lmdb_depot *d)
 {
     pthread_mutex_unlock(&d->header->cells_mutex);
 }
 
-static hf_status not_locked(struct lm_depot *d, int rc, int32_t pid, hf_error *err)
+static hf_status not_locked(struct lmdb_depot *d, int rc, int32_t pid, hf_error *err)
 {
     if (rc == ETIMEDOUT)
         return hfi_error_set(
@@ -368,7 +369,7 @@ static int timed_lock(pthread_mutex_t *mutex, const struct timespec *until)
 #endif
 }
 
-static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms)
+static int lock_slowly(struct lmdb_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms)
 {
     int64_t now = hfi_now_ms(), end = hfi_after_ms(now, d->lock_wait_ms);
     struct timespec until;
@@ -388,8 +389,9 @@ static int lock_slowly(struct lm_depot *d, pthread_mutex_t *mutex, int64_t deadl
     /* A try asks for nothing to be waited for but the length of a transaction, which is what
      * this is: so never less than that, whatever the caller's deadline. */
     if (deadline_ms < end)
-        end = deadline_ms < hfi_after_ms(now, LM_HEARTBEAT_MS) ? hfi_after_ms(now, LM_HEARTBEAT_MS)
-                                                               : deadline_ms;
+        end = deadline_ms < hfi_after_ms(now, LMDB_HEARTBEAT_MS)
+                  ? hfi_after_ms(now, LMDB_HEARTBEAT_MS)
+                  : deadline_ms;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (end - now) / 1000;
     until.tv_nsec += (end - now) % 1000 * 1000000;

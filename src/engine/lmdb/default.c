@@ -3,13 +3,13 @@
  * The default store: which directory "file:" means. The same for cron and for a login shell, and in a program
  * that is set-user-ID: nothing of the environment and nothing of the real user takes part.
  *
- *   1. what the administrator says in LM_SITE_FILE, for all users
+ *   1. what the administrator says in LMDB_SITE_FILE, for all users
  *   2. .local/state/holdfast in the home of the effective user, by the passwd entry
  *
- * Until version 0.1 the default was LM_OLD_DEFAULT, for all users together, where that directory existed. As long
+ * Until version 0.1 the default was LMDB_OLD_DEFAULT, for all users together, where that directory existed. As long
  * as a process uses the store there, another default would be a second lock of the same name: it is refused.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -26,7 +26,7 @@
 #define HOME_PATH ".local/state/holdfast"
 #define SITE_MAX  HFI_URL_MAX
 
-void hfi_lm_where_done(struct lm_where *where)
+void lmdb_where_done(struct lmdb_where *where)
 {
     hfi_free(where->path);
     where->path = NULL;
@@ -66,9 +66,9 @@ static hf_status take_shared(struct hfi_url *url, bool *ret_shared, hf_error *er
 }
 
 /* "file:", "file:/path", "file:path", "file:///path". */
-hf_status hfi_lm_where(struct hfi_url *url, struct lm_where *ret, hf_error *err)
+hf_status lmdb_where(struct hfi_url *url, struct lmdb_where *ret, hf_error *err)
 {
-    struct lm_where where = { .path = NULL };
+    struct lmdb_where where = { .path = NULL };
     char *rest = url->rest;
     hf_status status = take_shared(url, &where.shared, err);
 
@@ -84,7 +84,7 @@ hf_status hfi_lm_where(struct hfi_url *url, struct lm_where *ret, hf_error *err)
     if (!*rest) {
         bool shared = where.shared;
 
-        status = hfi_lm_default(LM_SITE_FILE, ret, err);
+        status = lmdb_default(LMDB_SITE_FILE, ret, err);
         ret->shared |= shared;
         return status;
     }
@@ -96,7 +96,7 @@ hf_status hfi_lm_where(struct hfi_url *url, struct lm_where *ret, hf_error *err)
     if (status == HF_OK)
         status = make_absolute(&where.path, err);
     if (status != HF_OK) {
-        hfi_lm_where_done(&where);
+        lmdb_where_done(&where);
         return status;
     }
     *ret = where;
@@ -154,7 +154,7 @@ static char *only_line(char *text)
     return found;
 }
 
-static hf_status from_site(const char *file, struct lm_where *ret, hf_error *err)
+static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *err)
 {
     struct hfi_url url;
     char text[SITE_MAX + 1], *line;
@@ -170,19 +170,19 @@ static hf_status from_site(const char *file, struct lm_where *ret, hf_error *err
                              file);
     status = hfi_url_parse(line, &url, err);
     if (status == HF_OK) {
-        status = hfi_lm_where(&url, ret, err);
+        status = lmdb_where(&url, ret, err);
         if (status == HF_OK)
             status = hfi_url_all_taken(&url, err);
         hfi_url_done(&url);
     }
     if (status != HF_OK) {
         hfi_error_wrap(err, "%s", file);
-        hfi_lm_where_done(ret);
+        lmdb_where_done(ret);
     }
     return status;
 }
 
-hf_status hfi_lm_default(const char *site_file, struct lm_where *ret, hf_error *err)
+hf_status lmdb_default(const char *site_file, struct lmdb_where *ret, hf_error *err)
 {
     struct passwd entry, *found = NULL;
     char buffer[4096], path[PATH_MAX];
@@ -216,22 +216,22 @@ hf_status hfi_lm_default(const char *site_file, struct lm_where *ret, hf_error *
  * store know it of each other. Closing a file drops this process's locks on it: so not to be called for a
  * store that this process has open itself.
  */
-enum lm_old hfi_lm_old_default(const char *path, int32_t *ret_pid)
+enum lmdb_old lmdb_old_default(const char *path, int32_t *ret_pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    enum lm_old old = LM_OLD_NONE;
+    enum lmdb_old old = LMDB_OLD_NONE;
     struct stat st;
     int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
 
     if (dir < 0)
-        return LM_OLD_NONE;
+        return LMDB_OLD_NONE;
     if (fstatat(dir, "store", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
-        old = LM_OLD_IDLE;
+        old = LMDB_OLD_IDLE;
         fd = openat(dir, "live", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0) {
             if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fcntl(fd, F_GETLK, &lock) == 0 &&
                 lock.l_type != F_UNLCK) {
-                old = LM_OLD_LIVE;
+                old = LMDB_OLD_LIVE;
                 *ret_pid = lock.l_pid;
             }
             close(fd);
@@ -241,16 +241,16 @@ enum lm_old hfi_lm_old_default(const char *path, int32_t *ret_pid)
     return old;
 }
 
-hf_status hfi_lm_refuse_two_defaults(const struct lm_where *where, hf_error *err)
+hf_status lmdb_refuse_two_defaults(const struct lmdb_where *where, hf_error *err)
 {
     int32_t pid = 0;
 
-    if (!where->by_default || hfi_lm_old_default(LM_OLD_DEFAULT, &pid) != LM_OLD_LIVE)
+    if (!where->by_default || lmdb_old_default(LMDB_OLD_DEFAULT, &pid) != LMDB_OLD_LIVE)
         return HF_OK;
     return hfi_error_set(
         err, HF_CONFIG, 0,
-        "the default store is now %s, but process %d uses the one of before, " LM_OLD_DEFAULT
-        ": end what uses it, or keep it by a line in " LM_SITE_FILE
+        "the default store is now %s, but process %d uses the one of before, " LMDB_OLD_DEFAULT
+        ": end what uses it, or keep it by a line in " LMDB_SITE_FILE
         " (see holdfast-engines(7)); to use the new one at once say file:%s",
         where->path, (int)pid, where->path);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is this store safe for what it promises? Findings, each one line. Reads everything once. */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -19,7 +19,7 @@ struct report {
     void *arg;
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[512];
@@ -31,56 +31,59 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf
     r->finding(level, topic, text, r->arg);
 }
 
-static void check_place(struct lm_depot *d, const struct report *r)
+static void check_place(struct lmdb_depot *d, const struct report *r)
 {
     struct statvfs space;
     struct statfs fs;
     struct stat st;
     char words[400];
 
-    say(r, HF_FINE, "path", "%s", d->path);
+    say(r, HF_CHECK_LEVEL_OK, "path", "%s", d->path);
     if (fstatfs(d->dir_fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
-        say(r, HF_WARNING, "durability",
+        say(r, HF_CHECK_LEVEL_WARNING, "durability",
             "the directory is in memory: the token mark is lost with a reboot (a new store then "
             "starts at the "
             "time in microseconds)");
     else
-        say(r, HF_FINE, "durability",
+        say(r, HF_CHECK_LEVEL_OK, "durability",
             "the token mark is on a disk and synced before its tokens are used");
     if (fstatvfs(d->dir_fd, &space) == 0) {
         unsigned long long mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
 
-        say(r, mib < 64 ? HF_WARNING : HF_FINE, "space", "%llu MiB free on the file system", mib);
+        say(r, mib < 64 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "space",
+            "%llu MiB free on the file system", mib);
     }
-    hfi_lm_sharing_words(d, words, sizeof words);
-    say(r, HF_FINE, "sharing", "%s", words);
-    if (d->by_default && stat(LM_OLD_DEFAULT "/store", &st) == 0 &&
-        stat(LM_OLD_DEFAULT, &st) == 0 && (st.st_dev != d->dev || st.st_ino != d->ino))
-        say(r, HF_WARNING, "default",
-            "an older version had its default store in " LM_OLD_DEFAULT ", and nobody uses it now: "
-            "remove it, or go on with it by a line in " LM_SITE_FILE " (holdfast-engines(7))");
+    lmdb_sharing_words(d, words, sizeof words);
+    say(r, HF_CHECK_LEVEL_OK, "sharing", "%s", words);
+    if (d->by_default && stat(LMDB_OLD_DEFAULT "/store", &st) == 0 &&
+        stat(LMDB_OLD_DEFAULT, &st) == 0 && (st.st_dev != d->dev || st.st_ino != d->ino))
+        say(r, HF_CHECK_LEVEL_WARNING, "default",
+            "an older version had its default store in " LMDB_OLD_DEFAULT
+            ", and nobody uses it now: "
+            "remove it, or go on with it by a line in " LMDB_SITE_FILE " (holdfast-engines(7))");
 }
 
-static void check_cells(struct lm_depot *d, const struct report *r)
+static void check_cells(struct lmdb_depot *d, const struct report *r)
 {
-    struct lm_cells_report report;
+    struct lmdb_cells_report report;
     hf_error err = { .status = HF_OK };
     hf_status status =
-        hfi_lm_cells_report(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), &report, &err);
+        lmdb_cells_report(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), &report, &err);
 
     if (status == HF_NOT_FOUND)
         return;
     if (status != HF_OK)
-        say(r, HF_BAD, "cells", "%s", err.text);
+        say(r, HF_CHECK_LEVEL_BAD, "cells", "%s", err.text);
     else if (report.damaged)
-        say(r, HF_BAD, "cells", "%llu of %llu in cells.mdb are damaged, the first is '%s'",
+        say(r, HF_CHECK_LEVEL_BAD, "cells",
+            "%llu of %llu in cells.mdb are damaged, the first is '%s'",
             (unsigned long long)report.damaged, (unsigned long long)report.cells, report.first);
     else if (!report.sealed && report.cells)
-        say(r, HF_WARNING, "cells",
+        say(r, HF_CHECK_LEVEL_WARNING, "cells",
             "%llu, of a version without checksums: the next write gives them some",
             (unsigned long long)report.cells);
     else
-        say(r, HF_FINE, "cells", "%llu, all are sound", (unsigned long long)report.cells);
+        say(r, HF_CHECK_LEVEL_OK, "cells", "%llu, all are sound", (unsigned long long)report.cells);
 }
 
 struct walk {
@@ -88,12 +91,12 @@ struct walk {
 };
 
 /* Every record is read and its checksum compared; a bad one makes txn.c rebuild, which is reported. */
-static int walk_body(struct lm_txn *t, void *arg)
+static int walk_body(struct lmdb_txn *t, void *arg)
 {
     struct walk *w = arg;
     MDB_val key, value;
     MDB_cursor *cursor;
-    struct lm_name rec;
+    struct lmdb_name rec;
     int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
 
     memset(w, 0, sizeof *w);
@@ -101,10 +104,10 @@ static int walk_body(struct lm_txn *t, void *arg)
         return rc;
     for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0;
          rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-        w->records += key.mv_size != LM_KEY_ANCHOR;
-        if (key.mv_size != LM_KEY_NAME)
+        w->records += key.mv_size != LMDB_KEY_ANCHOR;
+        if (key.mv_size != LMDB_KEY_NAME)
             continue;
-        rc = hfi_lm_name_parse(key.mv_data, &value, &rec);
+        rc = lmdb_name_parse(key.mv_data, &value, &rec);
         if (rc != 0)
             break;
         w->names++;
@@ -115,39 +118,39 @@ static int walk_body(struct lm_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static void check_processes(struct lm_depot *d, const struct report *r)
+static void check_processes(struct lmdb_depot *d, const struct report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
     uint32_t used;
 
-    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+    if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
-    used = hfi_lm_slots_used(d);
+    used = lmdb_slots_used(d);
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
-        if (atomic_load(&s->state) != LM_SLOT_LIVE)
+        if (atomic_load(&s->state) != LMDB_SLOT_LIVE)
             continue;
-        if (!hfi_lm_alive(d, i))
+        if (!lmdb_alive(d, i))
             dead++;
         else if (s->pid_namespace != d->pid_namespace)
             foreign++, live++;
         else
             live++;
     }
-    hfi_lm_unlock(d);
-    say(r, HF_FINE, "processes",
+    lmdb_unlock(d);
+    say(r, HF_CHECK_LEVEL_OK, "processes",
         "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
         live, dead);
     if (foreign)
-        say(r, HF_WARNING, "processes",
+        say(r, HF_CHECK_LEVEL_WARNING, "processes",
             "%u live in another PID namespace: their death is noticed within a second, not at once",
             foreign);
 }
 
-hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct lm_depot *d = conn->depot;
+    struct lmdb_depot *d = conn->depot;
     struct report r = { finding, arg };
     struct walk w;
     uint64_t limit;
@@ -157,30 +160,34 @@ hf_status hfi_lm_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     check_place(d, &r);
     check_processes(d, &r);
     status =
-        hfi_lm_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
+        lmdb_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
     if (status != HF_OK) {
-        say(&r, HF_BAD, "leases", "%s", err ? err->text : hf_status_text(status));
+        say(&r, HF_CHECK_LEVEL_BAD, "leases", "%s", err ? err->text : hf_status_text(status));
         return HF_OK;
     }
-    say(&r, HF_FINE, "leases", "%llu names, %llu holders, %llu waiters; all %llu records are sound",
+    say(&r, HF_CHECK_LEVEL_OK, "leases",
+        "%llu names, %llu holders, %llu waiters; all %llu records are sound",
         (unsigned long long)w.names, (unsigned long long)w.holders, (unsigned long long)w.waiters,
         (unsigned long long)w.records);
     if (d->header->epoch != epoch)
-        say(&r, HF_BAD, "leases", "the lease file was damaged and has just been rebuilt");
+        say(&r, HF_CHECK_LEVEL_BAD, "leases",
+            "the lease file was damaged and has just been rebuilt");
     else if (epoch > 1)
-        say(&r, HF_WARNING, "leases", "the lease file was damaged and rebuilt %u times since boot",
-            epoch - 1);
+        say(&r, HF_CHECK_LEVEL_WARNING, "leases",
+            "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
     if (d->header->closed_ms > hfi_now_ms())
-        say(&r, HF_BAD, "leases", "after a rebuild nothing is granted for another %lld s",
+        say(&r, HF_CHECK_LEVEL_BAD, "leases",
+            "after a rebuild nothing is granted for another %lld s",
             (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);
 
     check_cells(d, &r);
 
-    status = hfi_lm_tokens_open(d, &limit, err);
+    status = lmdb_tokens_open(d, &limit, err);
     if (status != HF_OK)
-        say(&r, HF_BAD, "tokens", "%s", err ? err->text : hf_status_text(status));
+        say(&r, HF_CHECK_LEVEL_BAD, "tokens", "%s", err ? err->text : hf_status_text(status));
     else
-        say(&r, limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_WARNING : HF_FINE, "tokens",
-            "%.1f%% of 2^53 used or reserved", 100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
+        say(&r, limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+            "tokens", "%.1f%% of 2^53 used or reserved",
+            100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
     return HF_OK;
 }

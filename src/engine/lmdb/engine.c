@@ -5,7 +5,7 @@
  * LMDB must not be opened twice by one process, and a process has one fcntl lock per
  * store to live by: so handles on the same directory share a depot.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -18,34 +18,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms,
-                              struct hfi_host *host, struct lm_depot **ret_depot, hf_error *err);
-static void depot_free(struct lm_depot *d);
+static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_ms,
+                              struct hfi_host *host, struct lmdb_depot **ret_depot, hf_error *err);
+static void depot_free(struct lmdb_depot *d);
 
 /* ---- opening and closing ------------------------------------------------------- */
 
-static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                           hf_error *err)
 {
-    int64_t lock_wait_ms = LM_LOCK_WAIT_MS;
-    struct lm_where where = { .path = NULL };
-    struct lm_depot *depot = NULL;
+    int64_t lock_wait_ms = LMDB_LOCK_WAIT_MS;
+    struct lmdb_where where = { .path = NULL };
+    struct lmdb_depot *depot = NULL;
     struct hfi_conn *conn;
-    hf_status status = hfi_url_take_duration(url, "lock_wait", 100, HF_MS_MAX, &lock_wait_ms, err);
+    hf_status status =
+        hfi_url_take_duration(url, "lock_wait", 100, HF_DURATION_MAX_MS, &lock_wait_ms, err);
 
     if (status == HF_OK)
-        status = hfi_lm_where(url, &where, err);
+        status = lmdb_where(url, &where, err);
     if (status != HF_OK)
         return status;
     conn = hfi_calloc(1, sizeof *conn);
     if (!conn) {
-        hfi_lm_where_done(&where);
+        lmdb_where_done(&where);
         return hfi_error_memory(err);
     }
     pthread_mutex_lock(hfi_process_mutex());
     status = find_or_open(&where, lock_wait_ms, host, &depot, err);
     pthread_mutex_unlock(hfi_process_mutex());
-    hfi_lm_where_done(&where);
+    lmdb_where_done(&where);
     if (status != HF_OK) {
         hfi_free(conn);
         return status;
@@ -53,20 +54,20 @@ static hf_status lm_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     conn->depot = depot;
     conn->host = host;
     conn->own_label =
-        strncmp(host->label, hfi_lm_slot(depot, depot->slot)->label, HF_LABEL_MAX + 1) != 0;
+        strncmp(host->label, lmdb_slot(depot, depot->slot)->label, HF_LABEL_MAX + 1) != 0;
     *ret_conn = conn;
     return HF_OK;
 }
 
-static void depot_init(struct lm_depot *d, int64_t lock_wait_ms)
+static void depot_init(struct lmdb_depot *d, int64_t lock_wait_ms)
 {
     struct stat st;
 
     d->dir_fd = d->store_fd = d->control_fd = d->live_fd = d->lease_fd = d->epoll_fd = d->wake_fd =
         -1;
-    for (int i = 0; i < LM_WATCH_MAX; i++)
+    for (int i = 0; i < LMDB_WATCH_MAX; i++)
         d->watches[i].fd = -1;
-    d->slot = LM_NO_SLOT;
+    d->slot = LMDB_NO_SLOT;
     d->lock_wait_ms = lock_wait_ms;
     d->pid = (int32_t)getpid();
     d->process = hfi_process_id();
@@ -77,9 +78,9 @@ static void depot_init(struct lm_depot *d, int64_t lock_wait_ms)
 }
 
 /* The depot of this directory, if this process has one. */
-static struct lm_depot *find(const char *path)
+static struct lmdb_depot *find(const char *path)
 {
-    struct lm_depot *d = *(struct lm_depot **)hfi_process_slot();
+    struct lmdb_depot *d = *(struct lmdb_depot **)hfi_process_slot();
     struct stat st;
 
     if (stat(path, &st) != 0)
@@ -90,10 +91,10 @@ static struct lm_depot *find(const char *path)
 }
 
 /* The store's files are opened under the process's own mutex: two threads never open one twice. */
-static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms,
-                              struct hfi_host *host, struct lm_depot **ret_depot, hf_error *err)
+static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_ms,
+                              struct hfi_host *host, struct lmdb_depot **ret_depot, hf_error *err)
 {
-    struct lm_depot **list = (struct lm_depot **)hfi_process_slot(), *d = find(where->path);
+    struct lmdb_depot **list = (struct lmdb_depot **)hfi_process_slot(), *d = find(where->path);
     hf_status status = HF_OK;
 
     if (d) {
@@ -101,19 +102,19 @@ static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms
         *ret_depot = d;
         return HF_OK;
     }
-    if (!find(LM_OLD_DEFAULT)) /* one that this process has open itself was named by somebody */
-        status = hfi_lm_refuse_two_defaults(where, err);
+    if (!find(LMDB_OLD_DEFAULT)) /* one that this process has open itself was named by somebody */
+        status = lmdb_refuse_two_defaults(where, err);
     if (status != HF_OK)
         return status;
     d = hfi_calloc(1, sizeof *d);
     if (!d)
         return hfi_error_memory(err);
     depot_init(d, lock_wait_ms);
-    status = hfi_lm_place_open(d, where, host->existing, err);
+    status = lmdb_place_open(d, where, host->existing, err);
     if (status == HF_OK)
-        status = hfi_lm_control_open(d, host->open_deadline_ms, err);
+        status = lmdb_control_open(d, host->open_deadline_ms, err);
     if (status == HF_OK)
-        status = hfi_lm_register(d, host->label, host->open_deadline_ms, err);
+        status = lmdb_register(d, host->label, host->open_deadline_ms, err);
     if (status != HF_OK) {
         depot_free(d);
         return status;
@@ -125,18 +126,18 @@ static hf_status find_or_open(const struct lm_where *where, int64_t lock_wait_ms
     return HF_OK;
 }
 
-static void depot_free(struct lm_depot *d)
+static void depot_free(struct lmdb_depot *d)
 {
     while (d->pool) {
-        struct lm_wait *w = d->pool;
+        struct lmdb_wait *w = d->pool;
 
         d->pool = w->next;
         hfi_free(w);
     }
-    hfi_lm_cells_close(d);
-    hfi_lm_leases_close(d);
-    hfi_lm_control_close(d);
-    hfi_lm_place_close(d);
+    lmdb_cells_close(d);
+    lmdb_leases_close(d);
+    lmdb_control_close(d);
+    lmdb_place_close(d);
     pthread_mutex_destroy(&d->local);
     pthread_mutex_destroy(&d->calls);
     hfi_free(d);
@@ -145,22 +146,22 @@ static void depot_free(struct lm_depot *d)
 /* Claims that core lets go of without a release (detached ones that live on) are forgotten here. */
 static void forget_claims(struct hfi_conn *conn)
 {
-    struct lm_depot *d = conn->depot;
+    struct lmdb_depot *d = conn->depot;
     struct hfi_claim *claim, *next;
 
-    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
+    if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
     for (claim = d->claims; claim; claim = next) {
-        next = claim->engine[LM_CLAIM_NEXT];
-        if (claim->engine[LM_CLAIM_CONN] == conn)
-            hfi_lm_claim_unlink(d, claim);
+        next = claim->engine[LMDB_CLAIM_NEXT];
+        if (claim->engine[LMDB_CLAIM_CONN] == conn)
+            lmdb_claim_unlink(d, claim);
     }
-    hfi_lm_unlock(d);
+    lmdb_unlock(d);
 }
 
-static void lm_close(struct hfi_conn *conn)
+static void lmdb_close(struct hfi_conn *conn)
 {
-    struct lm_depot *d = conn->depot, **at;
+    struct lmdb_depot *d = conn->depot, **at;
 
     forget_claims(conn);
     pthread_mutex_lock(&d->calls); /* the bell thread may be calling our host */
@@ -172,50 +173,50 @@ static void lm_close(struct hfi_conn *conn)
         pthread_mutex_unlock(hfi_process_mutex());
         return;
     }
-    for (at = (struct lm_depot **)hfi_process_slot(); *at != d; at = &(*at)->next)
+    for (at = (struct lmdb_depot **)hfi_process_slot(); *at != d; at = &(*at)->next)
         ;
     *at = d->next;
     atomic_store(&d->stop, 1);
-    hfi_lm_bell_stop(d);
-    hfi_lm_watch_stop(d);
-    hfi_lm_unregister(d);
+    lmdb_bell_stop(d);
+    lmdb_watch_stop(d);
+    lmdb_unregister(d);
     depot_free(d);
     pthread_mutex_unlock(hfi_process_mutex());
 }
 
 /* ---- ops -------------------------------------------------------------------------- */
 
-static void lm_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void lmdb_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_lm_acquire(conn, op);
+        lmdb_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_lm_release(conn, op);
+        lmdb_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_lm_renew(conn, op);
+        lmdb_renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        hfi_lm_adopt(conn, op);
+        lmdb_adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        hfi_lm_inspect(conn, op);
+        lmdb_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        hfi_lm_break(conn, op);
+        lmdb_break(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        hfi_lm_cell_read(conn, op);
+        lmdb_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_lm_cell_swap(conn, op);
+        lmdb_cell_swap(conn, op);
         return;
     case HFI_OP_CELL_WAIT:
-        return; /* lm_wait() looks first */
+        return; /* lmdb_wait() looks first */
     case HFI_OP_TIME:
-        op->u.time.ret_us = hfi_lm_wall_us();
+        op->u.time.ret_us = lmdb_wall_us();
         hfi_op_finish(op, HF_OK);
         return;
     case HFI_OP_COUNTER:
@@ -226,23 +227,23 @@ static void lm_submit(struct hfi_conn *conn, struct hfi_op *op)
     hfi_op_finish(op, hfi_error_set(&op->error, HF_UNSUPPORTED, 0, "unknown operation"));
 }
 
-static void lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+static void lmdb_engine_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 {
     if (op->kind == HFI_OP_CELL_WAIT)
-        hfi_lm_cell_wait(conn, op, until_ms);
+        lmdb_cell_wait(conn, op, until_ms);
     else
-        hfi_lm_wait(conn, op, until_ms);
+        lmdb_wait(conn, op, until_ms);
 }
 
-static void lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     if (op->kind == HFI_OP_CELL_WAIT)
-        hfi_lm_cell_cancel(conn, op, status);
+        lmdb_cell_cancel(conn, op, status);
     else
-        hfi_lm_cancel(conn, op, status);
+        lmdb_cancel(conn, op, status);
 }
 
-static const char *lm_location(struct hfi_conn *conn)
+static const char *lmdb_location(struct hfi_conn *conn)
 {
     return conn->depot->location;
 }
@@ -258,7 +259,7 @@ static const struct hfi_engine engine = {
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK |
                       HF_CAP_WATCH | HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH |
                       HF_CAP_CLOCK,
-              .tokens = HF_TOKENS_STRICT,
+              .tokens = HF_TOKEN_STRENGTH_STRICT,
               .on_crash = "freed at once by the kernel",
               .on_pause = "kept (no ttl); with a ttl: fenced by the token",
               .on_clock_jump = "no effect (boot-time clock)",
@@ -268,16 +269,16 @@ static const struct hfi_engine engine = {
               .wakeup = "futex, the winner alone" },
     .default_ttl_ms = 0,
     .min_ttl_ms = HF_TTL_MIN_MS,
-    .open = lm_open,
-    .close = lm_close,
-    .location = lm_location,
-    .submit = lm_submit,
-    .cancel = lm_cancel,
-    .wait = lm_wait,
-    .passed = hfi_lm_passed,
-    .wait_change = hfi_lm_wait_change,
-    .stop_wait = hfi_lm_stop_wait,
-    .doctor = hfi_lm_doctor,
+    .open = lmdb_open,
+    .close = lmdb_close,
+    .location = lmdb_location,
+    .submit = lmdb_submit,
+    .cancel = lmdb_engine_cancel,
+    .wait = lmdb_engine_wait,
+    .passed = lmdb_passed,
+    .wait_change = lmdb_wait_change,
+    .stop_wait = lmdb_stop_wait,
+    .doctor = lmdb_doctor,
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

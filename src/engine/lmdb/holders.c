@@ -9,27 +9,27 @@
  * id, by `break` with its token, when its deadline has passed on the clock that all
  * processes of this machine share, or when the kernel has taken down its process.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "core/permit.h"
 
 #include <string.h>
 
-int hfi_lm_token_take(struct lm_txn *t, uint32_t count_wanted, uint64_t *ret_first)
+int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_first)
 {
-    struct lm_header *h = t->depot->header;
+    struct lmdb_header *h = t->depot->header;
 
     if (h->token_next >= HFI_TOKEN_LIMIT) /* before it is added to */
-        return LM_E_TOKENS;
+        return LMDB_E_TOKENS;
     if (h->token_next + count_wanted > h->token_limit) {
-        uint64_t limit = h->token_next + count_wanted + LM_TOKEN_BLOCK;
+        uint64_t limit = h->token_next + count_wanted + LMDB_TOKEN_BLOCK;
 
         if (h->token_next + count_wanted >= HFI_TOKEN_LIMIT)
-            return LM_E_TOKENS;
+            return LMDB_E_TOKENS;
         if (limit > HFI_TOKEN_LIMIT)
             limit = HFI_TOKEN_LIMIT;
-        if (hfi_lm_tokens_reserve(t->depot, limit) != 0)
-            return LM_E_TOKENS;
+        if (lmdb_tokens_reserve(t->depot, limit) != 0)
+            return LMDB_E_TOKENS;
         h->token_limit = limit;
     }
     *ret_first = h->token_next;
@@ -38,95 +38,95 @@ int hfi_lm_token_take(struct lm_txn *t, uint32_t count_wanted, uint64_t *ret_fir
 }
 
 /* Beyond this moment nothing of a lease that no process remembers can still count. */
-void hfi_lm_remember_latest(struct lm_txn *t, int64_t until_ms)
+void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms)
 {
     if (until_ms != HFI_NEVER && until_ms > t->depot->header->latest_ms)
         t->depot->header->latest_ms = until_ms;
 }
 
-int hfi_lm_holder_grant(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                        struct lm_holder *h, const char *label, size_t label_len)
+int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                      struct lmdb_holder *h, const char *label, size_t label_len)
 {
-    int rc = hfi_lm_token_take(t, h->tokens, &h->token);
+    int rc = lmdb_token_take(t, h->tokens, &h->token);
 
-    return rc != 0 ? rc : hfi_lm_holder_add(t, hash, rec, h, label, label_len);
+    return rc != 0 ? rc : lmdb_holder_add(t, hash, rec, h, label, label_len);
 }
 
-int hfi_lm_holder_add(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                      const struct lm_holder *h, const char *label, size_t label_len)
+int lmdb_holder_add(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                    const struct lmdb_holder *h, const char *label, size_t label_len)
 {
     rec->taken += h->permits;
-    if (h->slot == LM_NO_SLOT)
-        hfi_lm_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
+    if (h->slot == LMDB_NO_SLOT)
+        lmdb_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
     if (rec->first.token == 0) {
-        hfi_lm_first_set(rec, h, label, label_len);
+        lmdb_first_set(rec, h, label, label_len);
         return 0;
     }
     rec->further++;
-    return hfi_lm_further_put(t, hash, h, label, label_len);
+    return lmdb_further_put(t, hash, h, label, label_len);
 }
 
-int hfi_lm_holder_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                         const struct lm_holder *h, bool unclean, int64_t since_ms)
+int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                       const struct lmdb_holder *h, bool unclean, int64_t since_ms)
 {
-    struct lm_holder copy = *h; /* it may be rec->first */
+    struct lmdb_holder copy = *h; /* it may be rec->first */
 
     if (copy.permits > rec->taken)
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT;
     rec->taken -= copy.permits;
     if (rec->first.token == copy.token) {
         rec->first.token = 0;
         rec->label_len = 0;
     } else {
-        int rc = hfi_lm_further_del(t, hash, copy.token);
+        int rc = lmdb_further_del(t, hash, copy.token);
 
         if (rc != 0)
-            return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+            return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
         rec->further--;
     }
     if (unclean && copy.lock_delay_ms > 0) {
         int64_t until = hfi_after_ms(since_ms, copy.lock_delay_ms);
-        int rc = hfi_lm_call_head(t, hash, rec); /* it must wake when the name opens */
+        int rc = lmdb_call_head(t, hash, rec); /* it must wake when the name opens */
 
         if (rc != 0)
             return rc;
         if (until > rec->closed_ms)
             rec->closed_ms = until;
-        hfi_lm_remember_latest(t, until);
+        lmdb_remember_latest(t, until);
     }
-    if (copy.slot == LM_NO_SLOT)
+    if (copy.slot == LMDB_NO_SLOT)
         return 0;
-    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = copy.slot });
+    return lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_FORGET, .slot = copy.slot });
 }
 
 /* Its owner stopped counting on it before its deadline (validity ends earlier), so it is nobody's. */
-int hfi_lm_expire(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
+int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec)
 {
-    struct lm_further further;
+    struct lmdb_further further;
     uint64_t at = 0;
     int rc = 0;
 
-    if (rec->first.token && hfi_lm_past(t, rec->first.deadline_ms))
-        rc = hfi_lm_holder_remove(t, hash, rec, &rec->first, true, rec->first.deadline_ms);
+    if (rec->first.token && lmdb_past(t, rec->first.deadline_ms))
+        rc = lmdb_holder_remove(t, hash, rec, &rec->first, true, rec->first.deadline_ms);
     while (rc == 0 && rec->further > 0) {
-        rc = hfi_lm_further_next(t, hash, &at, &further);
+        rc = lmdb_further_next(t, hash, &at, &further);
         if (rc == MDB_NOTFOUND)
             return 0;
-        if (rc == 0 && hfi_lm_past(t, further.holder.deadline_ms))
-            rc = hfi_lm_holder_remove(t, hash, rec, &further.holder, true,
-                                      further.holder.deadline_ms);
+        if (rc == 0 && lmdb_past(t, further.holder.deadline_ms))
+            rc =
+                lmdb_holder_remove(t, hash, rec, &further.holder, true, further.holder.deadline_ms);
         at++;
     }
     return rc;
 }
 
-static struct lm_wake call(const struct lm_waiter *w)
+static struct lmdb_wake call(const struct lmdb_waiter *w)
 {
-    return (struct lm_wake){ .kind = LM_WAKE_CALLED,
-                             .slot = w->slot,
-                             .cell = w->cell,
-                             .turn = w->turn,
-                             .cookie = w->cookie };
+    return (struct lmdb_wake){ .kind = LMDB_WAKE_CALLED,
+                               .slot = w->slot,
+                               .cell = w->cell,
+                               .turn = w->turn,
+                               .cookie = w->cookie };
 }
 
 /*
@@ -134,18 +134,18 @@ static struct lm_wake call(const struct lm_waiter *w)
  * watches those who held when it looked last, and the one that stood before it. Where
  * that is not enough any more it is told to look again.
  */
-int hfi_lm_call_head(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec)
+int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec)
 {
-    struct lm_waiter w;
+    struct lmdb_waiter w;
     uint64_t ticket = 0;
     int rc;
 
     if (rec->waiters == 0)
         return 0;
-    rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+    rc = lmdb_waiter_next(t, hash, &ticket, &w);
     if (rc != 0)
-        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
-    return hfi_lm_wake_later(t, call(&w));
+        return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
+    return lmdb_wake_later(t, call(&w));
 }
 
 /*
@@ -154,132 +154,131 @@ int hfi_lm_call_head(struct lm_txn *t, const uint64_t hash[2], const struct lm_n
  * The winner's bell carries the token: it needs no transaction of its own. Nor is who is
  * first then woken, if the one that it stood behind is now the only holder and has no deadline.
  */
-int hfi_lm_promote(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec, uint64_t self)
+int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self)
 {
-    struct lm_waiter w;
+    struct lmdb_waiter w;
     uint64_t ticket = 0;
     uint32_t missing;
     bool look = false;
     int rc;
 
-    if (rec->waiters == 0 || !hfi_lm_past(t, rec->closed_ms) ||
-        !hfi_lm_open_for_grants(t, &missing))
+    if (rec->waiters == 0 || !lmdb_past(t, rec->closed_ms) || !lmdb_open_for_grants(t, &missing))
         return 0;
-    rc = hfi_lm_expire(t, hash, rec);
-    while (rc == 0 && rec->waiters > 0 && hfi_lm_past(t, rec->closed_ms)) {
-        rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+    rc = lmdb_expire(t, hash, rec);
+    while (rc == 0 && rec->waiters > 0 && lmdb_past(t, rec->closed_ms)) {
+        rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc != 0)
-            return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+            return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
         if (!hfi_permit_fits(rec->capacity, rec->taken, w.permits))
             break;
-        struct lm_wake wake = { .kind = LM_WAKE_GRANTED,
-                                .slot = w.slot,
-                                .cell = w.cell,
-                                .turn = w.turn,
-                                .cookie = w.cookie,
-                                .granted_ms = hfi_lm_now(t) };
+        struct lmdb_wake wake = { .kind = LMDB_WAKE_GRANTED,
+                                  .slot = w.slot,
+                                  .cell = w.cell,
+                                  .turn = w.turn,
+                                  .cookie = w.cookie,
+                                  .granted_ms = lmdb_now(t) };
 
-        if (w.flags & LM_WAITER_BARGE && ticket != self) {
-            wake.kind = LM_WAKE_CALLED; /* it wants throughput: whoever is first takes it */
-            return hfi_lm_wake_later(t, wake);
+        if (w.flags & LMDB_WAITER_BARGE && ticket != self) {
+            wake.kind = LMDB_WAKE_CALLED; /* it wants throughput: whoever is first takes it */
+            return lmdb_wake_later(t, wake);
         }
-        struct lm_holder h = { .granted_ms = hfi_lm_now(t),
-                               .deadline_ms =
-                                   w.ttl_ms ? hfi_after_ms(hfi_lm_now(t), w.ttl_ms) : HFI_NEVER,
-                               .lock_delay_ms = w.lock_delay_ms,
-                               .tokens = w.tokens_wanted,
-                               .permits = w.permits,
-                               .ttl_ms = w.ttl_ms,
-                               .slot = w.flags & LM_WAITER_DETACHED ? LM_NO_SLOT : w.slot };
+        struct lmdb_holder h = { .granted_ms = lmdb_now(t),
+                                 .deadline_ms =
+                                     w.ttl_ms ? hfi_after_ms(lmdb_now(t), w.ttl_ms) : HFI_NEVER,
+                                 .lock_delay_ms = w.lock_delay_ms,
+                                 .tokens = w.tokens_wanted,
+                                 .permits = w.permits,
+                                 .ttl_ms = w.ttl_ms,
+                                 .slot = w.flags & LMDB_WAITER_DETACHED ? LMDB_NO_SLOT : w.slot };
 
         memcpy(h.owner, w.owner, HFI_OWNER_LEN);
-        rc = hfi_lm_waiter_del(t, hash, ticket);
+        rc = lmdb_waiter_del(t, hash, ticket);
         if (rc == 0)
-            rc = hfi_lm_holder_grant(t, hash, rec, &h, w.label, w.label_len);
+            rc = lmdb_holder_grant(t, hash, rec, &h, w.label, w.label_len);
         rec->waiters--;
         wake.token = h.token;
         if (rc == 0)
-            rc = hfi_lm_wake_later(t, wake);
-        if (rc == 0 && h.slot == LM_NO_SLOT)
-            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = w.slot });
+            rc = lmdb_wake_later(t, wake);
+        if (rc == 0 && h.slot == LMDB_NO_SLOT)
+            rc = lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_FORGET, .slot = w.slot });
         look = rec->further > 0 || h.deadline_ms != HFI_NEVER;
         ticket++;
     }
-    return rc == 0 && look ? hfi_lm_call_head(t, hash, rec) : rc;
+    return rc == 0 && look ? lmdb_call_head(t, hash, rec) : rc;
 }
 
-int hfi_lm_name_forget(struct lm_txn *t, const uint64_t hash[2], uint32_t slot)
+int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
 {
-    struct lm_further further;
-    struct lm_waiter w;
-    struct lm_name rec;
+    struct lmdb_further further;
+    struct lmdb_waiter w;
+    struct lmdb_name rec;
     uint64_t at = 0;
     bool behind_dead = false;
-    int rc = hfi_lm_name_get_by_hash(t, hash, &rec);
+    int rc = lmdb_name_get_by_hash(t, hash, &rec);
 
     if (rc != 0)
-        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+        return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
     if (rec.first.token && rec.first.slot == slot)
-        rc = hfi_lm_holder_remove(t, hash, &rec, &rec.first, true, hfi_lm_now(t));
+        rc = lmdb_holder_remove(t, hash, &rec, &rec.first, true, lmdb_now(t));
     for (; rc == 0 && rec.further > 0; at++) {
-        rc = hfi_lm_further_next(t, hash, &at, &further);
+        rc = lmdb_further_next(t, hash, &at, &further);
         if (rc == 0 && further.holder.slot == slot)
-            rc = hfi_lm_holder_remove(t, hash, &rec, &further.holder, true, hfi_lm_now(t));
+            rc = lmdb_holder_remove(t, hash, &rec, &further.holder, true, lmdb_now(t));
     }
     if (rc == MDB_NOTFOUND)
         rc = 0;
     at = 0;
     for (; rc == 0 && rec.waiters > 0; at++) {
-        rc = hfi_lm_waiter_next(t, hash, &at, &w);
+        rc = lmdb_waiter_next(t, hash, &at, &w);
         if (rc != 0)
             break;
         if (w.slot == slot) {
-            rc = hfi_lm_waiter_del(t, hash, at);
+            rc = lmdb_waiter_del(t, hash, at);
             rec.waiters--;
         } else if (behind_dead) {
-            rc = hfi_lm_wake_later(t, call(&w)); /* must look at who is ahead of him now */
+            rc = lmdb_wake_later(t, call(&w)); /* must look at who is ahead of him now */
         }
         behind_dead = w.slot == slot;
     }
     if (rc == MDB_NOTFOUND)
         rc = 0;
     if (rc == 0)
-        rc = hfi_lm_promote(t, hash, &rec, 0);
-    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+        rc = lmdb_promote(t, hash, &rec, 0);
+    return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
 }
 
-static int dead_at(struct lm_txn *t, uint32_t slot, bool trust_watch)
+static int dead_at(struct lmdb_txn *t, uint32_t slot, bool trust_watch)
 {
-    if (slot == LM_NO_SLOT || slot == t->depot->slot)
+    if (slot == LMDB_NO_SLOT || slot == t->depot->slot)
         return 0;
-    if (slot >= hfi_lm_slots_used(t->depot))
-        return LM_E_CORRUPT;
-    if (trust_watch && hfi_lm_watched(t->depot, slot, hfi_lm_slot(t->depot, slot)->generation))
+    if (slot >= lmdb_slots_used(t->depot))
+        return LMDB_E_CORRUPT;
+    if (trust_watch && lmdb_watched(t->depot, slot, lmdb_slot(t->depot, slot)->generation))
         return 0;
-    if (hfi_lm_alive(t->depot, slot))
+    if (lmdb_alive(t->depot, slot))
         return 0;
-    if (atomic_load(&hfi_lm_slot(t->depot, slot)->state) != LM_SLOT_LIVE)
-        return LM_E_CORRUPT; /* it was cleared up after: no record can be his */
+    if (atomic_load(&lmdb_slot(t->depot, slot)->state) != LMDB_SLOT_LIVE)
+        return LMDB_E_CORRUPT; /* it was cleared up after: no record can be his */
     t->dead = slot;
-    return LM_E_DEAD;
+    return LMDB_E_DEAD;
 }
 
-int hfi_lm_find_dead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
-                     bool trust_watch)
+int lmdb_find_dead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                   bool trust_watch)
 {
-    struct lm_further further;
-    struct lm_waiter w;
+    struct lmdb_further further;
+    struct lmdb_waiter w;
     uint64_t at = 0;
     int rc = rec->first.token ? dead_at(t, rec->first.slot, trust_watch) : 0;
 
     for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
-        rc = hfi_lm_further_next(t, hash, &at, &further);
+        rc = lmdb_further_next(t, hash, &at, &further);
         if (rc == 0)
             rc = dead_at(t, further.holder.slot, trust_watch);
     }
     at = 0;
     if (rc == 0 && rec->waiters > 0) {
-        rc = hfi_lm_waiter_next(t, hash, &at, &w);
+        rc = lmdb_waiter_next(t, hash, &at, &w);
         if (rc == 0)
             rc = dead_at(t, w.slot, trust_watch);
     }

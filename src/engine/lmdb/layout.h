@@ -21,59 +21,60 @@
  * of the map. That is no wall against a peer who means harm: the robust mutexes have glibc's list pointers in
  * them, and LMDB trusts its pages. The wall is who may write to the files: trust.c.
  */
-#ifndef HFI_LM_LAYOUT_H
-#define HFI_LM_LAYOUT_H
+#ifndef LMDB_LAYOUT_H
+#define LMDB_LAYOUT_H
 
 #include "engine/engine.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LM_FORMAT 1u /* of the durable file */
-#define LM_CONTROL_FORMAT \
+#define LMDB_FORMAT 1u /* of the durable file */
+#define LMDB_CONTROL_FORMAT \
     2u /* of the control file; 1 had the bytes of AT_RANDOM in a slot's image */
-#define LM_STORE_MAGIC   UINT64_C(0x31736c6f68746668) /* durable file */
-#define LM_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
+#define LMDB_STORE_MAGIC   UINT64_C(0x31736c6f68746668) /* durable file */
+#define LMDB_CONTROL_MAGIC UINT64_C(0x316c746368746668) /* control file */
 
-#define LM_PAGE           4096
-#define LM_SLOTS_MAX      16384 /* processes at once */
-#define LM_SLOTS_STEP     64    /* preallocated at a time */
-#define LM_CELLS          96 /* threads of one process that wait in the store by futex; more use the bell */
-#define LM_CELL_BELLS     64 /* on which waiters for versioned cells sleep, by the hash of the name */
-#define LM_MAILS          32 /* mail not yet read; more: the reader looks at everything */
-#define LM_PASSES         32 /* leases of one process that are being passed on locally */
-#define LM_NO_SLOT        UINT32_MAX
-#define LM_TOKEN_BLOCK    (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
-#define LM_LEASES_INITIAL (INT64_C(4) << 20)
+#define LMDB_PAGE       4096
+#define LMDB_SLOTS_MAX  16384 /* processes at once */
+#define LMDB_SLOTS_STEP 64    /* preallocated at a time */
+#define LMDB_CELLS \
+    96 /* threads of one process that wait in the store by futex; more use the bell */
+#define LMDB_CELL_BELLS     64 /* on which waiters for versioned cells sleep, by the hash of the name */
+#define LMDB_MAILS          32 /* mail not yet read; more: the reader looks at everything */
+#define LMDB_PASSES         32 /* leases of one process that are being passed on locally */
+#define LMDB_NO_SLOT        UINT32_MAX
+#define LMDB_TOKEN_BLOCK    (UINT64_C(1) << 26) /* tokens per fsync of the high-water mark */
+#define LMDB_LEASES_INITIAL (INT64_C(4) << 20)
 
-enum lm_slot_state { LM_SLOT_FREE, LM_SLOT_LIVE };
+enum lmdb_slot_state { LMDB_SLOT_FREE, LMDB_SLOT_LIVE };
 
 /* ---- the durable file ---------------------------------------------------- */
 
 /* Two copies, written in turn: a power cut tears at most the one being written. */
-struct lm_mark {
+struct lmdb_mark {
     uint64_t sequence; /* the valid copy with the higher one counts */
     uint64_t limit;    /* no token at or above it was ever granted */
     uint32_t checksum; /* of the above */
     uint32_t zero;
 };
 
-struct lm_store_file {
+struct lmdb_store_file {
     uint64_t magic;
     uint32_t format; /* a higher one than ours: HF_VERSION */
     uint32_t zero;
     char pad[496];
-    struct lm_mark first; /* in sectors of their own */
-    char pad1[512 - sizeof(struct lm_mark)];
-    struct lm_mark second;
-    char pad2[512 - sizeof(struct lm_mark)];
+    struct lmdb_mark first; /* in sectors of their own */
+    char pad1[512 - sizeof(struct lmdb_mark)];
+    struct lmdb_mark second;
+    char pad2[512 - sizeof(struct lmdb_mark)];
 };
 
 /* ---- the control file ---------------------------------------------------- */
 
-enum lm_state { LM_READY = 1, LM_REBUILDING = 2 };
+enum lmdb_state { LMDB_READY = 1, LMDB_REBUILDING = 2 };
 
-struct lm_header {
+struct lmdb_header {
     uint64_t magic;
     uint32_t format;
     uint32_t shape; /* sizes of this build's structs: another ABI is refused */
@@ -89,13 +90,13 @@ struct lm_header {
         rebuilt; /* the last epoch that began empty, after damage; above epoch: not begun yet */
     uint64_t last_txn;   /* LMDB's number of the last transaction in it; 0: not known */
     uint64_t live_ino;   /* the file `live` that the locks are on */
-    uint32_t state;      /* enum lm_state */
+    uint32_t state;      /* enum lmdb_state */
     uint64_t token_next; /* next to be granted */
     uint64_t token_limit;
     uint64_t last_ticket;       /* of the whole store: a rebuilt file does not begin them anew */
     int64_t latest_ms;          /* no deadline of a detached lease or lock_delay is later */
     int64_t closed_ms;          /* after a rebuild: no grants before this */
-    _Atomic uint32_t slot_high; /* slots below it have been used; read by hfi_lm_slots_used() */
+    _Atomic uint32_t slot_high; /* slots below it have been used; read by lmdb_slots_used() */
     uint32_t slot_room;         /* slots below it are preallocated */
     uint32_t slot_hint;         /* where to look for dead slots next */
     uint64_t sweep[2];          /* where the sweep of expired leases goes on */
@@ -105,22 +106,22 @@ struct lm_header {
 
     uint64_t cells_sweep[2]; /* where the sweep of expired cells goes on; under cells_mutex */
     _Atomic uint32_t
-        cell_bells[LM_CELL_BELLS]; /* futexes: one up before a cell of that hash changes */
+        cell_bells[LMDB_CELL_BELLS]; /* futexes: one up before a cell of that hash changes */
 };
 
 /* One waiting thread's bell. The grant is in it: a winner needs no transaction. */
-struct lm_cell {
-    _Atomic uint32_t word; /* futex: turn << 2 | enum lm_bell */
+struct lmdb_cell {
+    _Atomic uint32_t word; /* futex: turn << 2 | enum lmdb_bell */
     uint32_t granted_ms;   /* low bits of the time of the grant */
     uint64_t token;
 };
 
-enum lm_bell { LM_IDLE = 0, LM_WAITING = 1, LM_GRANTED = 2, LM_CALLED = 3 };
+enum lmdb_bell { LMDB_IDLE = 0, LMDB_WAITING = 1, LMDB_GRANTED = 2, LMDB_CALLED = 3 };
 
-enum lm_mail_kind { LM_MAIL_GRANTED = 1, LM_MAIL_CALLED = 2, LM_MAIL_LOST = 3 };
+enum lmdb_mail_kind { LMDB_MAIL_GRANTED = 1, LMDB_MAIL_CALLED = 2, LMDB_MAIL_LOST = 3 };
 
 /* A message to a process's bell thread. */
-struct lm_mail {
+struct lmdb_mail {
     uint32_t kind;
     uint32_t granted_ms;
     uint64_t cookie; /* which waiter (GRANTED, CALLED) */
@@ -128,14 +129,14 @@ struct lm_mail {
 };
 
 /* "The lease whose block begins at `first` is now held as `now`, by thread `tid`." */
-struct lm_pass {
+struct lmdb_pass {
     _Atomic uint64_t first; /* 0: vacant */
     _Atomic uint64_t now;
     _Atomic int64_t tid;
 };
 
-struct lm_slot {
-    _Atomic uint32_t state; /* enum lm_slot_state */
+struct lmdb_slot {
+    _Atomic uint32_t state; /* enum lmdb_slot_state */
     uint32_t generation;    /* one up with every registration */
     int32_t pid;            /* in its own PID namespace */
     uint32_t uid;
@@ -149,13 +150,13 @@ struct lm_slot {
     _Atomic uint32_t mail_read; /* messages read so far */
     _Atomic uint32_t mail_sent; /* messages written so far */
     char label[HF_LABEL_MAX + 1];
-    struct lm_mail mails[LM_MAILS];
-    struct lm_pass passes[LM_PASSES];
-    struct lm_cell cells[LM_CELLS];
+    struct lmdb_mail mails[LMDB_MAILS];
+    struct lmdb_pass passes[LMDB_PASSES];
+    struct lmdb_cell cells[LMDB_CELLS];
 };
 
-_Static_assert(sizeof(struct lm_header) <= LM_PAGE, "header fits its page");
-_Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
+_Static_assert(sizeof(struct lmdb_header) <= LMDB_PAGE, "header fits its page");
+_Static_assert(sizeof(struct lmdb_slot) <= LMDB_PAGE, "slot fits its page");
 
 /* ---- records in leases.N -------------------------------------------------- */
 
@@ -167,14 +168,14 @@ _Static_assert(sizeof(struct lm_slot) <= LM_PAGE, "slot fits its page");
  *   hash 'h' token (BE)     each further holder
  *   hash 'w' ticket (BE)    each waiter
  */
-#define LM_KEY_NAME 16
-#define LM_KEY_FULL 25
+#define LMDB_KEY_NAME 16
+#define LMDB_KEY_FULL 25
 /* And one record with a key of this length that is always there: a tree that never becomes empty
  * spares LMDB the making and unmaking of its root with every lone lease (a fifth of a pair). */
-#define LM_KEY_ANCHOR 1
-#define LM_ANCHOR     "!"
+#define LMDB_KEY_ANCHOR 1
+#define LMDB_ANCHOR     "!"
 
-struct lm_holder {
+struct lmdb_holder {
     unsigned char owner[HFI_OWNER_LEN];
     uint64_t token; /* first of its block; 0: vacant */
     int64_t granted_ms;
@@ -182,15 +183,15 @@ struct lm_holder {
     int64_t lock_delay_ms;
     uint32_t tokens;
     uint32_t permits;
-    uint32_t slot; /* LM_NO_SLOT: detached */
+    uint32_t slot; /* LMDB_NO_SLOT: detached */
     uint32_t zero;
     int64_t ttl_ms; /* as asked for; 0: none */
 };
 
-#define LM_WAITER_BARGE    1u
-#define LM_WAITER_DETACHED 2u
+#define LMDB_WAITER_BARGE    1u
+#define LMDB_WAITER_DETACHED 2u
 
-struct lm_waiter {
+struct lmdb_waiter {
     uint32_t checksum;
     uint32_t slot;
     unsigned char owner[HFI_OWNER_LEN];
@@ -198,7 +199,7 @@ struct lm_waiter {
     int64_t ttl_ms;
     int64_t lock_delay_ms;
     uint64_t cookie;
-    uint32_t cell; /* LM_CELLS: none, use mail */
+    uint32_t cell; /* LMDB_CELLS: none, use mail */
     uint32_t turn; /* of the cell */
     uint32_t permits;
     uint32_t tokens_wanted;
@@ -207,7 +208,7 @@ struct lm_waiter {
     char label[HF_LABEL_MAX + 1]; /* stored up to label_len */
 };
 
-struct lm_name {
+struct lmdb_name {
     uint32_t checksum; /* of all that follows */
     uint16_t name_len;
     uint8_t mode;      /* enum hfi_mode */
@@ -217,21 +218,21 @@ struct lm_name {
     uint32_t further; /* holders in records of their own */
     uint32_t waiters;
     int64_t closed_ms; /* lock_delay: no grants before this; 0: open */
-    struct lm_holder first;
+    struct lmdb_holder first;
     unsigned char
         text[HF_NAME_MAX + HF_LABEL_MAX + 1]; /* name, label; stored up to their lengths */
 };
 
 /* A further holder. */
-struct lm_further {
+struct lmdb_further {
     uint32_t checksum;
     uint32_t label_len;
-    struct lm_holder holder;
+    struct lmdb_holder holder;
     char label[HF_LABEL_MAX + 1];
 };
 
-#define LM_NAME_FIXED    offsetof(struct lm_name, text)
-#define LM_WAITER_FIXED  offsetof(struct lm_waiter, label)
-#define LM_FURTHER_FIXED offsetof(struct lm_further, label)
+#define LMDB_NAME_FIXED    offsetof(struct lmdb_name, text)
+#define LMDB_WAITER_FIXED  offsetof(struct lmdb_waiter, label)
+#define LMDB_FURTHER_FIXED offsetof(struct lmdb_further, label)
 
 #endif

@@ -16,7 +16,7 @@
  * holes: LMDB's list of free pages costs every transaction time as it grows long. Then
  * the others only open the new file.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -31,17 +31,17 @@
 
 #define GROW_MIN ((size_t)512 * 1024) /* smaller steps are not worth it */
 
-static hf_status register_claims(struct lm_depot *d, hf_error *err);
+static hf_status register_claims(struct lmdb_depot *d, hf_error *err);
 
 static void file_name(char *buf, size_t size, uint32_t epoch)
 {
     snprintf(buf, size, "leases.%u", epoch);
 }
 
-bool hfi_lm_is_corrupt(int rc)
+bool lmdb_is_corrupt(int rc)
 {
     switch (rc) {
-    case LM_E_CORRUPT:
+    case LMDB_E_CORRUPT:
     case MDB_CORRUPTED:
     case MDB_PAGE_NOTFOUND:
     case MDB_INVALID:
@@ -63,7 +63,7 @@ bool hfi_lm_is_corrupt(int rc)
 /* ---- opening --------------------------------------------------------------------- */
 
 /* LMDB of Debian opens its file without O_CLOEXEC. */
-void hfi_lm_close_on_exec(MDB_env *env)
+void lmdb_close_on_exec(MDB_env *env)
 {
     int fd;
 
@@ -71,54 +71,54 @@ void hfi_lm_close_on_exec(MDB_env *env)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-static int put_anchor(struct lm_depot *d, MDB_txn *txn)
+static int put_anchor(struct lmdb_depot *d, MDB_txn *txn)
 {
-    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR };
+    MDB_val key = { .mv_size = LMDB_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LMDB_ANCHOR };
     MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t) "!" };
     int rc = mdb_put(txn, d->dbi, &key, &value, MDB_NOOVERWRITE);
 
     return rc == MDB_KEYEXIST ? 0 : rc;
 }
 
-static int find_pages(struct lm_depot *d)
+static int find_pages(struct lmdb_depot *d)
 {
     MDB_txn *txn;
     int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
 
     if (rc != 0)
         return rc;
-    if (!hfi_lm_sound_find(d, txn))
-        rc = LM_E_CORRUPT;
+    if (!lmdb_sound_find(d, txn))
+        rc = LMDB_E_CORRUPT;
     mdb_txn_abort(txn);
     return rc;
 }
 
-static int open_env(struct lm_depot *d, int64_t size, bool create)
+static int open_env(struct lmdb_depot *d, int64_t size, bool create)
 {
     char path[64];
     MDB_txn *txn;
     int rc;
 
-    if (!LM_GUARD(d))
-        return LM_E_CORRUPT;
+    if (!LMDB_GUARD(d))
+        return LMDB_E_CORRUPT;
     rc = mdb_env_create(&d->env);
     if (rc != 0)
         return rc;
     mdb_env_set_userctx(d->env, d);
-    mdb_env_set_assert(d->env, hfi_lm_sound_assert);
+    mdb_env_set_assert(d->env, lmdb_sound_assert);
     /* Through the descriptor: LMDB opens with O_CREAT, which fs.protected_regular refuses for a
      * file of another user in a sticky directory. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
     d->map_size = (size_t)size;
     rc = mdb_env_set_mapsize(d->env, d->map_size);
-    if (rc == 0 && !create && !hfi_lm_sound_file(d))
-        rc = LM_E_CORRUPT;
+    if (rc == 0 && !create && !lmdb_sound_file(d))
+        rc = LMDB_E_CORRUPT;
     if (rc == 0)
         rc = mdb_env_open(d->env, path,
                           MDB_NOSUBDIR | MDB_WRITEMAP | MDB_NOSYNC | MDB_NOLOCK | MDB_NOMEMINIT,
                           d->file_mode);
     if (rc == 0)
-        hfi_lm_close_on_exec(d->env);
+        lmdb_close_on_exec(d->env);
     /* LMDB made the file as long as its map, but with holes: fill them before a page is touched. */
     if (rc == 0 && create)
         rc = posix_fallocate(d->lease_fd, 0, size);
@@ -134,12 +134,12 @@ static int open_env(struct lm_depot *d, int64_t size, bool create)
             mdb_txn_abort(txn);
     }
     if (rc == MDB_MAP_RESIZED)
-        return LM_E_CORRUPT; /* it is mapped whole, and nobody else can make it larger now */
+        return LMDB_E_CORRUPT; /* it is mapped whole, and nobody else can make it larger now */
     return rc != 0 ? rc : find_pages(d);
 }
 
 /* Under the mutex, or before anybody else can know the file. */
-hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
+hf_status lmdb_leases_open(struct lmdb_depot *d, bool create, hf_error *err)
 {
     char name[32];
     struct stat st;
@@ -147,29 +147,29 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
     hf_status status;
     int rc;
 
-    hfi_lm_leases_close(d);
+    lmdb_leases_close(d);
     file_name(name, sizeof name, d->epoch);
     if (create)
         unlinkat(d->dir_fd, name, 0); /* of an earlier boot; in a sticky directory it may not go, */
-    status = hfi_lm_file(d, name, &d->lease_fd, &created, err);
+    status = lmdb_file(d, name, &d->lease_fd, &created, err);
     if (status != HF_OK)
         return status;
     if (create && !created && ftruncate(d->lease_fd, 0) != 0) /* but then nobody uses it */
         return hfi_error_set(err, HF_DENIED, errno, "cannot empty the old %s/%s: %s", d->path, name,
                              strerror(errno));
-    if (fstat(d->lease_fd, &st) != 0 || (!create && st.st_size < LM_LEASES_INITIAL)) {
-        hfi_lm_leases_close(d);
+    if (fstat(d->lease_fd, &st) != 0 || (!create && st.st_size < LMDB_LEASES_INITIAL)) {
+        lmdb_leases_close(d);
         return hfi_error_set(err, HF_CORRUPT, 0, "%s/%s is cut short", d->path, name);
     }
 
-    rc = open_env(d, create ? LM_LEASES_INITIAL : st.st_size, create);
+    rc = open_env(d, create ? LMDB_LEASES_INITIAL : st.st_size, create);
     if (rc != 0) {
         status = hfi_error_set(err,
-                               hfi_lm_is_corrupt(rc) ? HF_CORRUPT
-                               : rc == ENOSPC        ? HF_FULL
-                                                     : HF_UNAVAILABLE,
+                               lmdb_is_corrupt(rc) ? HF_CORRUPT
+                               : rc == ENOSPC      ? HF_FULL
+                                                   : HF_UNAVAILABLE,
                                rc, "%s/%s: %s", d->path, name, mdb_strerror(rc));
-        hfi_lm_leases_close(d);
+        lmdb_leases_close(d);
         if (create)
             unlinkat(d->dir_fd, name, 0);
         return status;
@@ -177,7 +177,7 @@ hf_status hfi_lm_leases_open(struct lm_depot *d, bool create, hf_error *err)
     return HF_OK;
 }
 
-void hfi_lm_leases_close(struct lm_depot *d)
+void lmdb_leases_close(struct lmdb_depot *d)
 {
     if (d->env)
         mdb_env_close(d->env);
@@ -190,7 +190,7 @@ void hfi_lm_leases_close(struct lm_depot *d)
 
 /* Not as large as the last transaction says, which LMDB would do: that cuts off what another process has
  * made room for since. */
-int hfi_lm_leases_remap(struct lm_depot *d)
+int lmdb_leases_remap(struct lmdb_depot *d)
 {
     struct stat st;
     int rc;
@@ -198,16 +198,16 @@ int hfi_lm_leases_remap(struct lm_depot *d)
     if (fstat(d->lease_fd, &st) != 0)
         return errno;
     if ((size_t)st.st_size <= d->map_size)
-        return LM_E_CORRUPT; /* nobody has: LMDB's last page is nonsense */
-    if (!LM_GUARD(d))
-        return LM_E_CORRUPT;
+        return LMDB_E_CORRUPT; /* nobody has: LMDB's last page is nonsense */
+    if (!LMDB_GUARD(d))
+        return LMDB_E_CORRUPT;
     d->map_size = (size_t)st.st_size;
     rc = mdb_env_set_mapsize(d->env, d->map_size);
     return rc != 0 ? rc : find_pages(d);
 }
 
 /* Twice as large, or as much as there is, with blocks behind it before it is mapped. */
-int hfi_lm_leases_grow(struct lm_depot *d)
+int lmdb_leases_grow(struct lmdb_depot *d)
 {
     char name[32];
     hf_error err = { .native = ENOSPC };
@@ -215,31 +215,31 @@ int hfi_lm_leases_grow(struct lm_depot *d)
 
     file_name(name, sizeof name, d->epoch);
     for (size_t more = d->map_size; status == HF_FULL && more >= GROW_MIN; more /= 2)
-        status = hfi_lm_reserve_space(d, d->lease_fd, name, (int64_t)(d->map_size + more), &err);
+        status = lmdb_reserve_space(d, d->lease_fd, name, (int64_t)(d->map_size + more), &err);
     if (status != HF_OK)
         return err.native ? err.native : ENOSPC;
-    return hfi_lm_leases_remap(d);
+    return lmdb_leases_remap(d);
 }
 
 /* ---- a new epoch -------------------------------------------------------------------- */
 
-hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
+hf_status lmdb_rebuild(struct lmdb_depot *d, hf_error *err)
 {
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
     uint32_t old = h->epoch;
-    uint32_t used = hfi_lm_slots_used(d);
+    uint32_t used = lmdb_slots_used(d);
     char name[32];
     hf_status status;
 
     d->epoch = old + 1;
-    status = hfi_lm_leases_open(d, true, err);
+    status = lmdb_leases_open(d, true, err);
     if (status != HF_OK) {
         d->epoch = old - 1; /* not the header's: the next lock tries again */
         return status;
     }
     /* The epoch last: who follows it must find that it began empty. Killed in between: control.c. */
     h->closed_ms = h->latest_ms;
-    h->state = LM_REBUILDING;
+    h->state = LMDB_REBUILDING;
     h->last_txn = 0;
     h->rebuilt = d->epoch;
     atomic_signal_fence(memory_order_seq_cst);
@@ -249,9 +249,9 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
     status = register_claims(d, err);
 
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
-        if (atomic_load(&s->state) != LM_SLOT_LIVE || i == d->slot)
+        if (atomic_load(&s->state) != LMDB_SLOT_LIVE || i == d->slot)
             continue;
         atomic_fetch_add(&s->mail, 1);
         hfi_futex_wake(&s->mail, 1, true);
@@ -259,49 +259,49 @@ hf_status hfi_lm_rebuild(struct lm_depot *d, hf_error *err)
     return status;
 }
 
-hf_status hfi_lm_follow(struct lm_depot *d, hf_error *err)
+hf_status lmdb_follow(struct lmdb_depot *d, hf_error *err)
 {
     hf_status status;
 
     d->epoch = d->header->epoch;
-    status = hfi_lm_leases_open(d, false, err);
+    status = lmdb_leases_open(d, false, err);
     if (status == HF_CORRUPT)
-        return hfi_lm_rebuild(d, err);
+        return lmdb_rebuild(d, err);
     if (status != HF_OK) {
         d->epoch = 0; /* try again at the next lock */
         return status;
     }
-    if (d->slot == LM_NO_SLOT)
+    if (d->slot == LMDB_NO_SLOT)
         return HF_OK;
-    if (hfi_lm_slot(d, d->slot)->epoch < d->header->rebuilt)
+    if (lmdb_slot(d, d->slot)->epoch < d->header->rebuilt)
         return register_claims(d, err);
-    hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+    lmdb_slot(d, d->slot)->epoch = d->epoch;
     return HF_OK;
 }
 
-bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
+bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot)
 {
-    struct lm_depot *d = t->depot;
-    struct lm_header *h = d->header;
-    uint32_t used = hfi_lm_slots_used(d);
+    struct lmdb_depot *d = t->depot;
+    struct lmdb_header *h = d->header;
+    uint32_t used = lmdb_slots_used(d);
 
-    *ret_slot = LM_NO_SLOT;
-    if (h->state == LM_READY)
-        return hfi_lm_past(t, h->closed_ms);
+    *ret_slot = LMDB_NO_SLOT;
+    if (h->state == LMDB_READY)
+        return lmdb_past(t, h->closed_ms);
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
-        if (atomic_load(&s->state) != LM_SLOT_LIVE || s->epoch >= h->rebuilt || s->records == 0)
+        if (atomic_load(&s->state) != LMDB_SLOT_LIVE || s->epoch >= h->rebuilt || s->records == 0)
             continue;
-        if (hfi_lm_alive(d, i)) {
+        if (lmdb_alive(d, i)) {
             *ret_slot = i;
             return false;
         }
         s->records = 0; /* dead, and not in the new file */
     }
-    h->state = LM_READY;
-    hfi_lm_ring_all(d); /* those who wait may be next */
-    return hfi_lm_past(t, h->closed_ms);
+    h->state = LMDB_READY;
+    lmdb_ring_all(d); /* those who wait may be next */
+    return lmdb_past(t, h->closed_ms);
 }
 
 /* ---- compaction ---------------------------------------------------------------------- */
@@ -309,27 +309,27 @@ bool hfi_lm_open_for_grants(struct lm_txn *t, uint32_t *ret_slot)
 #define COMPACT_MIN_PAGES 256 /* smaller files are left alone */
 #define COMPACT_RATIO     8   /* at least this many times as many pages as are in use */
 
-static bool mostly_holes(struct lm_depot *d)
+static bool mostly_holes(struct lmdb_depot *d)
 {
     MDB_envinfo info;
     MDB_stat stat;
 
-    if (d->header->state != LM_READY || mdb_env_info(d->env, &info) != 0 ||
+    if (d->header->state != LMDB_READY || mdb_env_info(d->env, &info) != 0 ||
         mdb_env_stat(d->env, &stat) != 0)
         return false;
     return info.me_last_pgno > COMPACT_MIN_PAGES &&
            (stat.ms_leaf_pages + stat.ms_branch_pages) * COMPACT_RATIO < info.me_last_pgno;
 }
 
-static int copy_records(struct lm_depot *d, MDB_env *from, MDB_dbi from_dbi)
+static int copy_records(struct lmdb_depot *d, MDB_env *from, MDB_dbi from_dbi)
 {
     MDB_txn *source = NULL, *target = NULL;
     MDB_cursor *cursor;
     MDB_val key, value;
     int rc;
 
-    if (!LM_GUARD(d))
-        return LM_E_CORRUPT; /* found again by whoever comes to that page */
+    if (!LMDB_GUARD(d))
+        return LMDB_E_CORRUPT; /* found again by whoever comes to that page */
     rc = mdb_txn_begin(from, NULL, MDB_RDONLY, &source);
     if (rc == 0)
         rc = mdb_txn_begin(d->env, NULL, 0, &target);
@@ -337,7 +337,7 @@ static int copy_records(struct lm_depot *d, MDB_env *from, MDB_dbi from_dbi)
         rc = mdb_cursor_open(source, from_dbi, &cursor);
     if (rc == 0) {
         while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0)
-            if (key.mv_size != LM_KEY_ANCHOR &&
+            if (key.mv_size != LMDB_KEY_ANCHOR &&
                 (rc = mdb_put(target, d->dbi, &key, &value, 0)) != 0)
                 break;
         mdb_cursor_close(cursor);
@@ -354,7 +354,7 @@ static int copy_records(struct lm_depot *d, MDB_env *from, MDB_dbi from_dbi)
 }
 
 /* The header names the new epoch only when its file is complete: who is killed before leaves the old. */
-void hfi_lm_compact(struct lm_depot *d)
+void lmdb_compact(struct lmdb_depot *d)
 {
     MDB_env *old_env = d->env;
     MDB_dbi old_dbi = d->dbi;
@@ -370,18 +370,18 @@ void hfi_lm_compact(struct lm_depot *d)
     d->pages = NULL;
     d->lease_fd = -1;
     d->epoch = old + 1;
-    if (hfi_lm_leases_open(d, true, NULL) == HF_OK && copy_records(d, old_env, old_dbi) == 0) {
-        hfi_lm_sound_committed(d);
+    if (lmdb_leases_open(d, true, NULL) == HF_OK && copy_records(d, old_env, old_dbi) == 0) {
+        lmdb_sound_committed(d);
         d->header->epoch = d->epoch;
-        if (d->slot != LM_NO_SLOT)
-            hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+        if (d->slot != LMDB_NO_SLOT)
+            lmdb_slot(d, d->slot)->epoch = d->epoch;
         mdb_env_close(old_env);
         close(old_fd);
         file_name(name, sizeof name, old);
         unlinkat(d->dir_fd, name, 0);
         return;
     }
-    hfi_lm_leases_close(d);
+    lmdb_leases_close(d);
     file_name(name, sizeof name, d->epoch);
     unlinkat(d->dir_fd, name, 0);
     d->env = old_env;
@@ -395,41 +395,42 @@ void hfi_lm_compact(struct lm_depot *d)
 /* ---- registering anew ------------------------------------------------------------------ */
 
 /* Has this wait been granted, whether its thread knows it yet or not? 0: it is still queued. */
-static uint64_t token_of_wait(struct lm_depot *d, struct lm_wait *w, const struct hfi_claim *claim)
+static uint64_t token_of_wait(struct lmdb_depot *d, struct lmdb_wait *w,
+                              const struct hfi_claim *claim)
 {
-    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint64_t token = 0;
 
     pthread_mutex_lock(&d->local);
     if (!w->op)
         token = claim->token;
-    else if (w->cell < LM_CELLS &&
-             atomic_load(&s->cells[w->cell].word) == (w->turn << 2 | LM_GRANTED))
+    else if (w->cell < LMDB_CELLS &&
+             atomic_load(&s->cells[w->cell].word) == (w->turn << 2 | LMDB_GRANTED))
         token = s->cells[w->cell].token;
     else if (w->told)
         token = w->told;
     for (uint32_t i = atomic_load(&s->mail_read), n = 0;
-         !token && w->op && n < LM_MAILS && i != atomic_load(&s->mail_sent); i++, n++)
-        if (s->mails[i % LM_MAILS].kind == LM_MAIL_GRANTED &&
-            s->mails[i % LM_MAILS].cookie == w->cookie)
-            token = s->mails[i % LM_MAILS].token;
+         !token && w->op && n < LMDB_MAILS && i != atomic_load(&s->mail_sent); i++, n++)
+        if (s->mails[i % LMDB_MAILS].kind == LMDB_MAIL_GRANTED &&
+            s->mails[i % LMDB_MAILS].cookie == w->cookie)
+            token = s->mails[i % LMDB_MAILS].token;
     pthread_mutex_unlock(&d->local);
     return token;
 }
 
-static int register_one(struct lm_txn *t, struct hfi_claim *claim)
+static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
 {
-    struct lm_depot *d = t->depot;
-    struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
+    struct lmdb_depot *d = t->depot;
+    struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
     uint64_t token = w ? token_of_wait(d, w, claim) : claim->token;
     const uint64_t *hash = claim->name.hash;
-    struct lm_name rec;
+    struct lmdb_name rec;
     size_t label_len;
-    const char *label = hfi_lm_label(claim->engine[LM_CLAIM_CONN], claim, &label_len);
-    int rc = hfi_lm_name_get(t, &claim->name, &rec);
+    const char *label = lmdb_label(claim->engine[LMDB_CLAIM_CONN], claim, &label_len);
+    int rc = lmdb_name_get(t, &claim->name, &rec);
 
     if (rc == MDB_NOTFOUND) {
-        hfi_lm_name_init(&rec, &claim->name);
+        lmdb_name_init(&rec, &claim->name);
         rec.mode = (uint8_t)claim->mode;
         rec.capacity = claim->capacity;
         rc = 0;
@@ -437,39 +438,40 @@ static int register_one(struct lm_txn *t, struct hfi_claim *claim)
     if (rc == 0 && token == 0) {
         if (!w)
             return 0; /* neither held nor queued: there is nothing to register */
-        rc = hfi_lm_enqueue(t, &rec, w, w->ticket); /* its old ticket: the order stays */
+        rc = lmdb_enqueue(t, &rec, w, w->ticket); /* its old ticket: the order stays */
     } else if (rc == 0) {
         bool known = claim->token == token && claim->granted_ttl_ms;
-        struct lm_holder h = { .token = token,
-                               .granted_ms = claim->token == token ? claim->sent_ms : hfi_lm_now(t),
-                               .deadline_ms = HFI_NEVER,
-                               .lock_delay_ms = claim->lock_delay_ms,
-                               .tokens =
-                                   claim->token == token ? claim->tokens : claim->tokens_wanted,
-                               .permits = claim->permits,
-                               .ttl_ms = claim->ttl_ms,
-                               .slot = claim->flags & HFI_CLAIM_DETACHED ? LM_NO_SLOT : d->slot };
+        struct lmdb_holder h = { .token = token,
+                                 .granted_ms = claim->token == token ? claim->sent_ms : lmdb_now(t),
+                                 .deadline_ms = HFI_NEVER,
+                                 .lock_delay_ms = claim->lock_delay_ms,
+                                 .tokens =
+                                     claim->token == token ? claim->tokens : claim->tokens_wanted,
+                                 .permits = claim->permits,
+                                 .ttl_ms = claim->ttl_ms,
+                                 .slot =
+                                     claim->flags & HFI_CLAIM_DETACHED ? LMDB_NO_SLOT : d->slot };
 
         memcpy(h.owner, claim->owner, HFI_OWNER_LEN);
         if (claim->ttl_ms)
             h.deadline_ms = known ? hfi_after_ms(claim->sent_ms, claim->granted_ttl_ms)
-                                  : hfi_after_ms(hfi_lm_now(t), claim->ttl_ms);
-        rc = hfi_lm_holder_add(t, hash, &rec, &h, label, label_len);
+                                  : hfi_after_ms(lmdb_now(t), claim->ttl_ms);
+        rc = lmdb_holder_add(t, hash, &rec, &h, label, label_len);
     }
-    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+    return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
 }
 
-static int register_all(struct lm_txn *t)
+static int register_all(struct lmdb_txn *t)
 {
-    struct lm_depot *d = t->depot;
+    struct lmdb_depot *d = t->depot;
     int rc;
 
-    if (!LM_GUARD(d))
-        return LM_E_CORRUPT;
-    rc = hfi_lm_sound(d) ? mdb_txn_begin(d->env, NULL, 0, &t->mdb) : LM_E_CORRUPT;
+    if (!LMDB_GUARD(d))
+        return LMDB_E_CORRUPT;
+    rc = lmdb_sound(d) ? mdb_txn_begin(d->env, NULL, 0, &t->mdb) : LMDB_E_CORRUPT;
     if (rc != 0)
         return rc;
-    for (struct hfi_claim *c = d->claims; rc == 0 && c; c = c->engine[LM_CLAIM_NEXT])
+    for (struct hfi_claim *c = d->claims; rc == 0 && c; c = c->engine[LMDB_CLAIM_NEXT])
         rc = register_one(t, c);
     if (rc != 0) {
         mdb_txn_abort(t->mdb);
@@ -477,27 +479,27 @@ static int register_all(struct lm_txn *t)
     }
     rc = mdb_txn_commit(t->mdb);
     if (rc == 0)
-        hfi_lm_sound_committed(d);
+        lmdb_sound_committed(d);
     return rc;
 }
 
 /* Under the mutex, with no transaction open. */
-static hf_status register_claims(struct lm_depot *d, hf_error *err)
+static hf_status register_claims(struct lmdb_depot *d, hf_error *err)
 {
-    struct lm_txn t = { .depot = d, .write = true, .read_ms = hfi_now_ms() };
+    struct lmdb_txn t = { .depot = d, .write = true, .read_ms = hfi_now_ms() };
     int rc;
 
-    if (d->slot == LM_NO_SLOT)
+    if (d->slot == LMDB_NO_SLOT)
         return HF_OK;
     while ((rc = register_all(&t)) != 0) {
         if (rc == MDB_MAP_RESIZED)
-            rc = hfi_lm_leases_remap(d);
+            rc = lmdb_leases_remap(d);
         else if (rc == MDB_MAP_FULL)
-            rc = hfi_lm_leases_grow(d);
+            rc = lmdb_leases_grow(d);
         if (rc != 0)
-            return hfi_lm_failed(d, rc, err);
+            return lmdb_failed(d, rc, err);
     }
-    hfi_lm_slot(d, d->slot)->records = (uint32_t)d->claim_count;
-    hfi_lm_slot(d, d->slot)->epoch = d->epoch;
+    lmdb_slot(d, d->slot)->records = (uint32_t)d->claim_count;
+    lmdb_slot(d, d->slot)->epoch = d->epoch;
     return HF_OK;
 }

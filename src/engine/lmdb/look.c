@@ -3,7 +3,7 @@
  * Looking at the store, and breaking a lease. Reading goes in steps, so that a store
  * with a hundred thousand names does not keep everybody out while it is listed.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -18,45 +18,45 @@
 /* ---- local passes ------------------------------------------------------------- */
 
 /* Core calls this between the passes of one lease, so a claim's cell has one writer. */
-void hfi_lm_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct lm_slot *s = hfi_lm_slot(conn->depot, conn->depot->slot);
-    uintptr_t mine = (uintptr_t)claim->engine[LM_CLAIM_PASS];
+    struct lmdb_slot *s = lmdb_slot(conn->depot, conn->depot->slot);
+    uintptr_t mine = (uintptr_t)claim->engine[LMDB_CLAIM_PASS];
 
-    for (uintptr_t i = 0; !mine && i < LM_PASSES; i++) {
+    for (uintptr_t i = 0; !mine && i < LMDB_PASSES; i++) {
         uint64_t vacant = 0;
 
         if (atomic_compare_exchange_strong(&s->passes[i].first, &vacant, claim->token))
             mine = i + 1;
     }
-    claim->engine[LM_CLAIM_PASS] = (void *)mine;
+    claim->engine[LMDB_CLAIM_PASS] = (void *)mine;
     if (!mine)
         return; /* more leases are passed on at once than we note: the first token is shown */
     atomic_store(&s->passes[mine - 1].tid, tid);
     atomic_store(&s->passes[mine - 1].now, token);
 }
 
-void hfi_lm_pass_end(struct lm_depot *d, struct hfi_claim *claim)
+void lmdb_pass_end(struct lmdb_depot *d, struct hfi_claim *claim)
 {
-    uintptr_t mine = (uintptr_t)claim->engine[LM_CLAIM_PASS];
+    uintptr_t mine = (uintptr_t)claim->engine[LMDB_CLAIM_PASS];
 
     if (!mine)
         return;
-    atomic_store(&hfi_lm_slot(d, d->slot)->passes[mine - 1].now, 0);
-    atomic_store(&hfi_lm_slot(d, d->slot)->passes[mine - 1].first, 0);
-    claim->engine[LM_CLAIM_PASS] = NULL;
+    atomic_store(&lmdb_slot(d, d->slot)->passes[mine - 1].now, 0);
+    atomic_store(&lmdb_slot(d, d->slot)->passes[mine - 1].first, 0);
+    claim->engine[LMDB_CLAIM_PASS] = NULL;
 }
 
 /* Which token of its block holds now, and in which thread. */
-static uint64_t token_now(struct lm_depot *d, const struct lm_holder *h, int64_t *ret_tid)
+static uint64_t token_now(struct lmdb_depot *d, const struct lmdb_holder *h, int64_t *ret_tid)
 {
-    struct lm_slot *s;
+    struct lmdb_slot *s;
 
     *ret_tid = 0;
-    if (h->slot == LM_NO_SLOT || h->tokens <= 1 || h->slot >= hfi_lm_slots_used(d))
+    if (h->slot == LMDB_NO_SLOT || h->tokens <= 1 || h->slot >= lmdb_slots_used(d))
         return h->token;
-    s = hfi_lm_slot(d, h->slot);
-    for (int i = 0; i < LM_PASSES; i++)
+    s = lmdb_slot(d, h->slot);
+    for (int i = 0; i < LMDB_PASSES; i++)
         if (atomic_load(&s->passes[i].first) == h->token) {
             uint64_t now = atomic_load(&s->passes[i].now);
 
@@ -70,48 +70,48 @@ static uint64_t token_now(struct lm_depot *d, const struct lm_holder *h, int64_t
 
 struct look {
     struct hfi_op *op;
-    unsigned char after[LM_KEY_FULL]; /* the last key of the last name emitted */
+    unsigned char after[LMDB_KEY_FULL]; /* the last key of the last name emitted */
     bool started, finished;
 };
 
-static bool alive_here(struct lm_depot *d, uint32_t slot)
+static bool alive_here(struct lmdb_depot *d, uint32_t slot)
 {
-    return slot == LM_NO_SLOT || (slot < hfi_lm_slots_used(d) && hfi_lm_alive(d, slot));
+    return slot == LMDB_NO_SLOT || (slot < lmdb_slots_used(d) && lmdb_alive(d, slot));
 }
 
-static int64_t pid_for_us(struct lm_depot *d, uint32_t slot)
+static int64_t pid_for_us(struct lmdb_depot *d, uint32_t slot)
 {
-    struct lm_slot *s;
+    struct lmdb_slot *s;
 
-    if (slot >= hfi_lm_slots_used(d))
+    if (slot >= lmdb_slots_used(d))
         return 0;
-    s = hfi_lm_slot(d, slot);
+    s = lmdb_slot(d, slot);
     return s->pid_namespace == d->pid_namespace ? s->pid : 0;
 }
 
 /* A record without a label has its process's. */
-static void slot_label(struct lm_depot *d, uint32_t slot, char ret_text[HF_LABEL_MAX + 1])
+static void slot_label(struct lmdb_depot *d, uint32_t slot, char ret_text[HF_LABEL_MAX + 1])
 {
-    if (slot < hfi_lm_slots_used(d))
-        memcpy(ret_text, hfi_lm_slot(d, slot)->label, HF_LABEL_MAX);
+    if (slot < lmdb_slots_used(d))
+        memcpy(ret_text, lmdb_slot(d, slot)->label, HF_LABEL_MAX);
     ret_text[HF_LABEL_MAX] = '\0';
 }
 
-static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm_holder *h,
+static bool emit_holder(struct lmdb_txn *t, struct hfi_sink *sink, const struct lmdb_holder *h,
                         const char *label, size_t label_len)
 {
-    struct lm_depot *d = t->depot;
+    struct lmdb_depot *d = t->depot;
     char text[HF_LABEL_MAX + 1];
     hf_holder view = { .first = h->token,
                        .permits = h->permits,
-                       .detached = h->slot == LM_NO_SLOT,
-                       .age_ms = hfi_lm_now(t) - h->granted_ms,
-                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - hfi_lm_now(t),
+                       .detached = h->slot == LMDB_NO_SLOT,
+                       .age_ms = lmdb_now(t) - h->granted_ms,
+                       .ttl_ms = h->deadline_ms == HFI_NEVER ? -1 : h->deadline_ms - lmdb_now(t),
                        .label = text };
 
     memcpy(text, label, label_len);
     text[label_len] = '\0';
-    if (h->slot != LM_NO_SLOT) {
+    if (h->slot != LMDB_NO_SLOT) {
         view.pid = pid_for_us(d, h->slot);
         if (label_len == 0)
             slot_label(d, h->slot, text);
@@ -120,20 +120,20 @@ static bool emit_holder(struct lm_txn *t, struct hfi_sink *sink, const struct lm
     return sink->holder(sink, &view);
 }
 
-static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm_name *rec,
-                        const struct lm_waiter *w, uint32_t position)
+static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct lmdb_name *rec,
+                        const struct lmdb_waiter *w, uint32_t position)
 {
     char text[HF_LABEL_MAX + 1];
     hf_waiter view = { .position = position,
                        .permits = w->permits,
-                       .age_ms = hfi_lm_now(t) - w->since_ms,
+                       .age_ms = lmdb_now(t) - w->since_ms,
                        .pid = pid_for_us(t->depot, w->slot),
                        .label = text };
 
-    view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_MUTEX
-                : rec->mode == HFI_MODE_SEMAPHORE ? HF_SEMAPHORE
-                : w->permits == rec->capacity     ? HF_EXCLUSIVE
-                                                  : HF_SHARED;
+    view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_KIND_MUTEX
+                : rec->mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
+                : w->permits == rec->capacity     ? HF_KIND_EXCLUSIVE
+                                                  : HF_KIND_SHARED;
     memcpy(text, w->label, w->label_len);
     text[w->label_len] = '\0';
     if (w->label_len == 0)
@@ -142,36 +142,36 @@ static bool emit_waiter(struct lm_txn *t, struct hfi_sink *sink, const struct lm
 }
 
 /* A lease whose deadline has passed, or whose process is gone, is nobody's, though its record is there. */
-static bool counts(struct lm_txn *t, const struct lm_holder *h)
+static bool counts(struct lmdb_txn *t, const struct lmdb_holder *h)
 {
-    return h->token && !hfi_lm_past(t, h->deadline_ms) && alive_here(t->depot, h->slot);
+    return h->token && !lmdb_past(t, h->deadline_ms) && alive_here(t->depot, h->slot);
 }
 
 /* An expired lease that nobody has removed yet closes the name already. */
-static void closing(struct lm_txn *t, const struct lm_holder *h, hf_entry *entry)
+static void closing(struct lmdb_txn *t, const struct lmdb_holder *h, hf_entry *entry)
 {
     int64_t left;
 
-    if (!h->token || !h->lock_delay_ms || !hfi_lm_past(t, h->deadline_ms))
+    if (!h->token || !h->lock_delay_ms || !lmdb_past(t, h->deadline_ms))
         return;
-    left = hfi_after_ms(h->deadline_ms, h->lock_delay_ms) - hfi_lm_now(t);
+    left = hfi_after_ms(h->deadline_ms, h->lock_delay_ms) - lmdb_now(t);
     if (left > entry->closed_ms)
         entry->closed_ms = left;
 }
 
-static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t hash[2],
-                     const struct lm_name *rec)
+static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t hash[2],
+                     const struct lmdb_name *rec)
 {
     hf_entry entry = { .name = rec->text,
                        .name_len = rec->name_len,
-                       .kind = rec->mode == HFI_MODE_MUTEX ? HF_MUTEX
-                               : rec->mode == HFI_MODE_RW  ? HF_SHARED
-                                                           : HF_SEMAPHORE,
+                       .kind = rec->mode == HFI_MODE_MUTEX ? HF_KIND_MUTEX
+                               : rec->mode == HFI_MODE_RW  ? HF_KIND_SHARED
+                                                           : HF_KIND_SEMAPHORE,
                        .capacity = rec->capacity,
                        .closed_ms =
-                           !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms - hfi_lm_now(t) : 0 };
-    struct lm_further further;
-    struct lm_waiter w;
+                           !lmdb_past(t, rec->closed_ms) ? rec->closed_ms - lmdb_now(t) : 0 };
+    struct lmdb_further further;
+    struct lmdb_waiter w;
     uint64_t at = 0;
     uint32_t holders = 0, position = 0;
     int rc = 0;
@@ -181,14 +181,14 @@ static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t has
     else
         closing(t, &rec->first, &entry);
     for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
-        rc = hfi_lm_further_next(t, hash, &at, &further);
+        rc = lmdb_further_next(t, hash, &at, &further);
         if (rc == 0 && counts(t, &further.holder))
             entry.taken += further.holder.permits, holders++;
         else if (rc == 0)
             closing(t, &further.holder, &entry);
     }
     if (rc != 0)
-        return rc == MDB_NOTFOUND ? LM_E_CORRUPT : rc;
+        return rc == MDB_NOTFOUND ? LMDB_E_CORRUPT : rc;
     if (holders == 0 && rec->waiters == 0 && entry.closed_ms == 0)
         return 0;
 
@@ -198,39 +198,39 @@ static int emit_name(struct lm_txn *t, struct hfi_sink *sink, const uint64_t has
         !emit_holder(t, sink, &rec->first, (const char *)rec->text + rec->name_len, rec->label_len))
         return ENOMEM;
     at = 0;
-    for (uint32_t i = 0; i < rec->further && hfi_lm_further_next(t, hash, &at, &further) == 0;
+    for (uint32_t i = 0; i < rec->further && lmdb_further_next(t, hash, &at, &further) == 0;
          i++, at++)
         if (counts(t, &further.holder) &&
             !emit_holder(t, sink, &further.holder, further.label, further.label_len))
             return ENOMEM;
     at = 0;
-    for (uint32_t i = 0; i < rec->waiters && hfi_lm_waiter_next(t, hash, &at, &w) == 0; i++, at++)
+    for (uint32_t i = 0; i < rec->waiters && lmdb_waiter_next(t, hash, &at, &w) == 0; i++, at++)
         if (alive_here(t->depot, w.slot) && !emit_waiter(t, sink, rec, &w, ++position))
             return ENOMEM;
     return 0;
 }
 
-static int look_one(struct lm_txn *t, void *arg)
+static int look_one(struct lmdb_txn *t, void *arg)
 {
     struct look *l = arg;
     struct hfi_op *op = l->op;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
-    struct lm_name rec;
+    struct lmdb_name rec;
     int rc;
 
     hfi_hash128(name.bytes, name.len, name.hash);
-    rc = hfi_lm_name_get(t, &name, &rec);
-    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
+    rc = lmdb_name_get(t, &name, &rec);
+    if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION)
         return 0;
     return rc != 0 ? rc : emit_name(t, op->u.inspect.sink, name.hash, &rec);
 }
 
-static int look_step(struct lm_txn *t, void *arg)
+static int look_step(struct lmdb_txn *t, void *arg)
 {
     struct look *l = arg;
     struct hfi_op *op = l->op;
-    MDB_val key = { .mv_size = LM_KEY_FULL, .mv_data = l->after }, value;
-    struct lm_name rec;
+    MDB_val key = { .mv_size = LMDB_KEY_FULL, .mv_data = l->after }, value;
+    struct lmdb_name rec;
     MDB_cursor *cursor;
     int seen = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
 
@@ -240,17 +240,17 @@ static int look_step(struct lm_txn *t, void *arg)
     for (; rc == 0 && seen < LOOK_STEP; rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         uint64_t hash[2];
 
-        if (key.mv_size != LM_KEY_NAME)
+        if (key.mv_size != LMDB_KEY_NAME)
             continue; /* of the name before */
         memcpy(hash, key.mv_data, sizeof hash);
-        rc = hfi_lm_name_parse(hash, &value, &rec);
+        rc = lmdb_name_parse(hash, &value, &rec);
         if (rc == 0 &&
             hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, rec.text, rec.name_len))
             rc = emit_name(t, op->u.inspect.sink, hash, &rec);
         if (rc != 0)
             break;
-        memcpy(l->after, hash, LM_KEY_NAME);
-        memset(l->after + LM_KEY_NAME, 0xff, LM_KEY_FULL - LM_KEY_NAME);
+        memcpy(l->after, hash, LMDB_KEY_NAME);
+        memset(l->after + LMDB_KEY_NAME, 0xff, LMDB_KEY_FULL - LMDB_KEY_NAME);
         l->started = true;
         seen++;
     }
@@ -259,19 +259,19 @@ static int look_step(struct lm_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-void hfi_lm_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct look l = { .op = op };
     hf_status status;
 
-    hfi_lm_reap(conn->depot); /* what the dead held is free, or closed for a while: not theirs */
+    lmdb_reap(conn->depot); /* what the dead held is free, or closed for a while: not theirs */
     if (!op->u.inspect.glob) {
-        status = hfi_lm_run(conn->depot, false, op->deadline_ms, look_one, NULL, &l, &op->error);
+        status = lmdb_run(conn->depot, false, op->deadline_ms, look_one, NULL, &l, &op->error);
         hfi_op_finish(op, status);
         return;
     }
     do
-        status = hfi_lm_run(conn->depot, false, op->deadline_ms, look_step, NULL, &l, &op->error);
+        status = lmdb_run(conn->depot, false, op->deadline_ms, look_step, NULL, &l, &op->error);
     while (status == HF_OK && !l.finished);
     hfi_op_finish(op, status);
 }
@@ -283,29 +283,30 @@ struct brk {
     bool found;
 };
 
-static int break_holder(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                        const struct lm_holder *h)
+static int break_holder(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                        const struct lmdb_holder *h)
 {
-    struct lm_holder copy = *h;
-    int rc = hfi_lm_holder_remove(t, hash, rec, &copy, true, hfi_lm_now(t));
+    struct lmdb_holder copy = *h;
+    int rc = lmdb_holder_remove(t, hash, rec, &copy, true, lmdb_now(t));
 
-    if (rc == 0 && copy.slot != LM_NO_SLOT)
-        rc = hfi_lm_wake_later(
-            t, (struct lm_wake){ .kind = LM_WAKE_LOST, .slot = copy.slot, .token = copy.token });
+    if (rc == 0 && copy.slot != LMDB_NO_SLOT)
+        rc = lmdb_wake_later(
+            t,
+            (struct lmdb_wake){ .kind = LMDB_WAKE_LOST, .slot = copy.slot, .token = copy.token });
     if (rc == 0)
-        rc = hfi_lm_promote(t, hash, rec, 0);
-    return rc != 0 ? rc : hfi_lm_name_put(t, hash, rec);
+        rc = lmdb_promote(t, hash, rec, 0);
+    return rc != 0 ? rc : lmdb_name_put(t, hash, rec);
 }
 
-static int break_body(struct lm_txn *t, void *arg)
+static int break_body(struct lmdb_txn *t, void *arg)
 {
     struct brk *b = arg;
     const struct hfi_name *name = &b->op->u.brk.name;
     uint64_t token = b->op->u.brk.token, at = 0;
-    struct lm_further further;
-    struct lm_name rec;
+    struct lmdb_further further;
+    struct lmdb_name rec;
     int64_t tid;
-    int rc = hfi_lm_name_get(t, name, &rec);
+    int rc = lmdb_name_get(t, name, &rec);
 
     b->found = false;
     if (rc == 0 && counts(t, &rec.first) && token_now(t->depot, &rec.first, &tid) == token) {
@@ -313,21 +314,21 @@ static int break_body(struct lm_txn *t, void *arg)
         return break_holder(t, name->hash, &rec, &rec.first);
     }
     for (uint32_t i = 0; rc == 0 && i < rec.further; i++, at++) {
-        rc = hfi_lm_further_next(t, name->hash, &at, &further);
+        rc = lmdb_further_next(t, name->hash, &at, &further);
         if (rc == 0 && counts(t, &further.holder) &&
             token_now(t->depot, &further.holder, &tid) == token) {
             b->found = true;
             return break_holder(t, name->hash, &rec, &further.holder);
         }
     }
-    return rc == 0 || rc == MDB_NOTFOUND || rc == LM_E_COLLISION ? LM_STOP : rc;
+    return rc == 0 || rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION ? LMDB_STOP : rc;
 }
 
-void hfi_lm_break(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct brk b = { .op = op };
     hf_status status =
-        hfi_lm_run(conn->depot, true, op->deadline_ms, break_body, NULL, &b, &op->error);
+        lmdb_run(conn->depot, true, op->deadline_ms, break_body, NULL, &b, &op->error);
 
     if (status == HF_OK && !b.found)
         status =

@@ -5,7 +5,7 @@
  * under one name, so nothing here falls back: what exists and fails is an error.
  * Who may write to it is trust.c's question, which directory is the default that of default.c.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -20,14 +20,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static hf_status open_directory(struct lm_depot *d, const struct lm_where *where, bool existing,
+static hf_status open_directory(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
                                 hf_error *err);
-static hf_status refuse_network(struct lm_depot *d, hf_error *err);
+static hf_status refuse_network(struct lmdb_depot *d, hf_error *err);
 static hf_status make_parents(const char *path, hf_error *err);
 static hf_status no_store(const char *path, hf_error *err);
 
-hf_status hfi_lm_place_open(struct lm_depot *d, const struct lm_where *where, bool existing,
-                            hf_error *err)
+hf_status lmdb_place_open(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
+                          hf_error *err)
 {
     struct stat st;
     hf_status status = open_directory(d, where, existing, err);
@@ -43,7 +43,7 @@ hf_status hfi_lm_place_open(struct lm_depot *d, const struct lm_where *where, bo
     return HF_OK;
 }
 
-void hfi_lm_place_close(struct lm_depot *d)
+void lmdb_place_close(struct lmdb_depot *d)
 {
     if (d->dir_fd >= 0)
         close(d->dir_fd);
@@ -73,7 +73,7 @@ static hf_status make_parents(const char *path, hf_error *err)
 }
 
 /* 0700, whatever the umask: a store is its user's own until somebody says otherwise. */
-static hf_status make_directory(const struct lm_where *where, hf_error *err)
+static hf_status make_directory(const struct lmdb_where *where, hf_error *err)
 {
     if (where->in_home) {
         hf_status status = make_parents(where->path, err);
@@ -92,7 +92,7 @@ static hf_status make_directory(const struct lm_where *where, hf_error *err)
 }
 
 /* The location is also what a command gives its children: so it says that the store is shared. */
-static hf_status set_path(struct lm_depot *d, const char *path, hf_error *err)
+static hf_status set_path(struct lmdb_depot *d, const char *path, hf_error *err)
 {
     char *absolute = realpath(path, NULL);
 
@@ -105,7 +105,7 @@ static hf_status set_path(struct lm_depot *d, const char *path, hf_error *err)
     return HF_OK;
 }
 
-static hf_status open_directory(struct lm_depot *d, const struct lm_where *where, bool existing,
+static hf_status open_directory(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
                                 hf_error *err)
 {
     const char *path = where->path;
@@ -133,11 +133,11 @@ static hf_status open_directory(struct lm_depot *d, const struct lm_where *where
     d->dir_gid = st.st_gid;
     /* Nobody else may read either: a lock on `init` or `live` needs no more than that. */
     d->file_mode = d->shared && st.st_mode & S_IWGRP ? 0660 : 0600;
-    return hfi_lm_check_trust(d, &st, NULL, err);
+    return lmdb_check_trust(d, &st, NULL, err);
 }
 
 /* The kernel's numbers (linux/magic.h and the file systems' own sources). */
-bool hfi_lm_network_fs(long type, const char **ret_name)
+bool lmdb_network_fs(long type, const char **ret_name)
 {
     static const struct {
         unsigned long magic;
@@ -173,14 +173,14 @@ bool hfi_lm_network_fs(long type, const char **ret_name)
 }
 
 /* Shared mappings, futexes and fcntl liveness hold within one kernel only. */
-static hf_status refuse_network(struct lm_depot *d, hf_error *err)
+static hf_status refuse_network(struct lmdb_depot *d, hf_error *err)
 {
     struct statfs fs;
     const char *name;
 
     if (fstatfs(d->dir_fd, &fs) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "statfs %s: %s", d->path, strerror(errno));
-    if (hfi_lm_network_fs((long)fs.f_type, &name))
+    if (lmdb_network_fs((long)fs.f_type, &name))
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "%s is on %s, which may be shared with other machines: the embedded "
                              "store works on local file systems only",
@@ -188,7 +188,7 @@ static hf_status refuse_network(struct lm_depot *d, hf_error *err)
     return HF_OK;
 }
 
-static hf_status not_opened(struct lm_depot *d, const char *name, hf_error *err)
+static hf_status not_opened(struct lmdb_depot *d, const char *name, hf_error *err)
 {
     struct stat st;
     int saved = errno;
@@ -197,9 +197,9 @@ static hf_status not_opened(struct lm_depot *d, const char *name, hf_error *err)
                                                                              : HF_UNAVAILABLE;
 
     /* open(2) itself refuses links, sockets and devices that nobody serves. */
-    if (fstatat(d->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && hfi_lm_strange(&st))
+    if (fstatat(d->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && lmdb_strange(&st))
         return hfi_error_set(err, HF_DENIED, saved, "%s/%s %s and no file of a store", d->path,
-                             name, hfi_lm_strange(&st));
+                             name, lmdb_strange(&st));
     return hfi_error_set(err, status, saved, "cannot open %s/%s: %s", d->path, name,
                          strerror(saved));
 }
@@ -208,7 +208,7 @@ static hf_status not_opened(struct lm_depot *d, const char *name, hf_error *err)
  * A new file: the directory says who shares the store, not the umask and not the group that its maker is
  * in. What root makes in somebody's store belongs to that user.
  */
-static int adjust_new(struct lm_depot *d, int fd)
+static int adjust_new(struct lmdb_depot *d, int fd)
 {
     uid_t uid = geteuid() == 0 ? d->dir_uid : (uid_t)-1;
 
@@ -218,7 +218,7 @@ static int adjust_new(struct lm_depot *d, int fd)
 }
 
 /* Is it one that we, or those whom we trust, have made? A hard link would let us write to another file. */
-static hf_status check_file(struct lm_depot *d, int fd, const char *name, hf_error *err)
+static hf_status check_file(struct lmdb_depot *d, int fd, const char *name, hf_error *err)
 {
     struct stat st;
     hf_status status;
@@ -226,10 +226,10 @@ static hf_status check_file(struct lm_depot *d, int fd, const char *name, hf_err
     if (fstat(fd, &st) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "fstat %s/%s: %s", d->path, name,
                              strerror(errno));
-    if (hfi_lm_strange(&st))
+    if (lmdb_strange(&st))
         return hfi_error_set(err, HF_DENIED, 0, "%s/%s %s and no file of a store", d->path, name,
-                             hfi_lm_strange(&st));
-    status = hfi_lm_check_trust(d, &st, name, err);
+                             lmdb_strange(&st));
+    status = lmdb_check_trust(d, &st, name, err);
     /* Of a version that let others read. */
     if (status == HF_OK && (st.st_mode & 0777) != d->file_mode &&
         (st.st_uid == geteuid() || geteuid() == 0))
@@ -241,8 +241,8 @@ static hf_status check_file(struct lm_depot *d, int fd, const char *name, hf_err
  * Creating and opening are two steps, so that we know which it was. O_NONBLOCK: a fifo or a device in place of a
  * file must not keep us before we can see what it is.
  */
-hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *ret_created,
-                      hf_error *err)
+hf_status lmdb_file(struct lmdb_depot *d, const char *name, int *ret_fd, bool *ret_created,
+                    hf_error *err)
 {
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     int fd = openat(d->dir_fd, name, flags);
@@ -278,13 +278,13 @@ hf_status hfi_lm_file(struct lm_depot *d, const char *name, int *ret_fd, bool *r
 }
 
 /* Real blocks behind every byte that is mapped: a full disk is an error here and not a SIGBUS later. */
-hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int64_t size,
-                               hf_error *err)
+hf_status lmdb_reserve_space(struct lmdb_depot *d, int fd, const char *name, int64_t size,
+                             hf_error *err)
 {
     int rc = posix_fallocate(fd, 0, size);
 
     if (rc == EINTR)
-        return hfi_lm_reserve_space(d, fd, name, size, err);
+        return lmdb_reserve_space(d, fd, name, size, err);
     if (rc != 0)
         return hfi_error_set(err,
                              rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? HF_FULL : HF_UNAVAILABLE,
@@ -293,7 +293,7 @@ hf_status hfi_lm_reserve_space(struct lm_depot *d, int fd, const char *name, int
     return HF_OK;
 }
 
-hf_status hfi_lm_boot_id(char ret_id[40], hf_error *err)
+hf_status lmdb_boot_id(char ret_id[40], hf_error *err)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, ret_id, 36);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records in LMDB and back. Every record carries a checksum: one that does not fit is
- * LM_E_CORRUPT, which makes txn.c rebuild the file. Records are copied out, never used
+ * LMDB_E_CORRUPT, which makes txn.c rebuild the file. Records are copied out, never used
  * in place: LMDB's pages move under a write.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/hash.h"
 
@@ -12,21 +12,21 @@
 #include <string.h>
 
 struct key {
-    unsigned char bytes[LM_KEY_FULL];
+    unsigned char bytes[LMDB_KEY_FULL];
 };
 
 static MDB_val name_key(const uint64_t hash[2])
 {
-    return (MDB_val){ .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
+    return (MDB_val){ .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash };
 }
 
 static MDB_val full_key(struct key *key, const uint64_t hash[2], char type, uint64_t number)
 {
-    memcpy(key->bytes, hash, LM_KEY_NAME);
-    key->bytes[LM_KEY_NAME] = (unsigned char)type;
+    memcpy(key->bytes, hash, LMDB_KEY_NAME);
+    key->bytes[LMDB_KEY_NAME] = (unsigned char)type;
     for (int i = 0; i < 8; i++)
-        key->bytes[LM_KEY_NAME + 1 + i] = (unsigned char)(number >> (56 - 8 * i));
-    return (MDB_val){ .mv_size = LM_KEY_FULL, .mv_data = key->bytes };
+        key->bytes[LMDB_KEY_NAME + 1 + i] = (unsigned char)(number >> (56 - 8 * i));
+    return (MDB_val){ .mv_size = LMDB_KEY_FULL, .mv_data = key->bytes };
 }
 
 /* The number of a full key of this name and type; false: another kind of key. */
@@ -34,12 +34,12 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
 {
     const unsigned char *bytes = key->mv_data;
 
-    if (key->mv_size != LM_KEY_FULL || memcmp(bytes, hash, LM_KEY_NAME) != 0 ||
-        bytes[LM_KEY_NAME] != (unsigned char)type)
+    if (key->mv_size != LMDB_KEY_FULL || memcmp(bytes, hash, LMDB_KEY_NAME) != 0 ||
+        bytes[LMDB_KEY_NAME] != (unsigned char)type)
         return false;
     *ret_number = 0;
     for (int i = 0; i < 8; i++)
-        *ret_number = *ret_number << 8 | bytes[LM_KEY_NAME + 1 + i];
+        *ret_number = *ret_number << 8 | bytes[LMDB_KEY_NAME + 1 + i];
     return true;
 }
 
@@ -56,22 +56,22 @@ static uint32_t checksum(const void *key, size_t key_len, const void *record, si
     uint32_t sum = hfi_checksum((const char *)record + sizeof(uint32_t), len - sizeof(uint32_t));
 
     memcpy(words, bytes, sizeof words);
-    if (key_len == LM_KEY_FULL) {
-        memcpy(&number, bytes + LM_KEY_NAME + 1, sizeof number);
-        number ^= (uint64_t)bytes[LM_KEY_NAME] << 56;
+    if (key_len == LMDB_KEY_FULL) {
+        memcpy(&number, bytes + LMDB_KEY_NAME + 1, sizeof number);
+        number ^= (uint64_t)bytes[LMDB_KEY_NAME] << 56;
     }
     number ^= words[0] ^ words[1];
     return sum ^ (uint32_t)number ^ (uint32_t)(number >> 32);
 }
 
 /* All records begin with their checksum. */
-bool hfi_lm_record_sound(const void *key, size_t key_len, const void *record, size_t len)
+bool lmdb_record_sound(const void *key, size_t key_len, const void *record, size_t len)
 {
     uint32_t sum;
 
-    if (key_len == LM_KEY_ANCHOR)
+    if (key_len == LMDB_KEY_ANCHOR)
         return len == 1;
-    if ((key_len != LM_KEY_NAME && key_len != LM_KEY_FULL) || len <= sizeof sum)
+    if ((key_len != LMDB_KEY_NAME && key_len != LMDB_KEY_FULL) || len <= sizeof sum)
         return false;
     memcpy(&sum, record, sizeof sum);
     return sum == checksum(key, key_len, record, len);
@@ -79,52 +79,52 @@ bool hfi_lm_record_sound(const void *key, size_t key_len, const void *record, si
 
 /* ---- the name record --------------------------------------------------------- */
 
-void hfi_lm_name_init(struct lm_name *rec, const struct hfi_name *name)
+void lmdb_name_init(struct lmdb_name *rec, const struct hfi_name *name)
 {
-    memset(rec, 0, LM_NAME_FIXED);
+    memset(rec, 0, LMDB_NAME_FIXED);
     rec->name_len = (uint16_t)name->len;
     memcpy(rec->text, name->bytes, name->len);
 }
 
-static size_t name_size(const struct lm_name *rec)
+static size_t name_size(const struct lmdb_name *rec)
 {
-    return LM_NAME_FIXED + rec->name_len + rec->label_len;
+    return LMDB_NAME_FIXED + rec->name_len + rec->label_len;
 }
 
-size_t hfi_lm_name_seal(struct lm_name *rec, const uint64_t hash[2])
+size_t lmdb_name_seal(struct lmdb_name *rec, const uint64_t hash[2])
 {
     size_t size = name_size(rec);
 
-    rec->checksum = checksum(hash, LM_KEY_NAME, rec, size);
+    rec->checksum = checksum(hash, LMDB_KEY_NAME, rec, size);
     return size;
 }
 
-int hfi_lm_name_parse(const void *key, const MDB_val *value, struct lm_name *ret)
+int lmdb_name_parse(const void *key, const MDB_val *value, struct lmdb_name *ret)
 {
-    if (value->mv_size < LM_NAME_FIXED || value->mv_size > sizeof *ret)
-        return LM_E_CORRUPT;
+    if (value->mv_size < LMDB_NAME_FIXED || value->mv_size > sizeof *ret)
+        return LMDB_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
     if (name_size(ret) != value->mv_size || ret->name_len == 0 || ret->name_len > HF_NAME_MAX ||
         ret->label_len > HF_LABEL_MAX ||
-        ret->checksum != checksum(key, LM_KEY_NAME, ret, value->mv_size))
-        return LM_E_CORRUPT;
+        ret->checksum != checksum(key, LMDB_KEY_NAME, ret, value->mv_size))
+        return LMDB_E_CORRUPT;
     return 0;
 }
 
-int hfi_lm_name_get_by_hash(struct lm_txn *t, const uint64_t hash[2], struct lm_name *ret)
+int lmdb_name_get_by_hash(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *ret)
 {
     MDB_val key = name_key(hash), value;
     int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
 
-    return rc != 0 ? rc : hfi_lm_name_parse(hash, &value, ret);
+    return rc != 0 ? rc : lmdb_name_parse(hash, &value, ret);
 }
 
-int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_name *ret)
+int lmdb_name_get(struct lmdb_txn *t, const struct hfi_name *name, struct lmdb_name *ret)
 {
-    int rc = hfi_lm_name_get_by_hash(t, name->hash, ret);
+    int rc = lmdb_name_get_by_hash(t, name->hash, ret);
 
     if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
-        return LM_E_COLLISION;
+        return LMDB_E_COLLISION;
     return rc;
 }
 
@@ -132,9 +132,9 @@ int hfi_lm_name_get(struct lm_txn *t, const struct hfi_name *name, struct lm_nam
  * Read a name's record and, in the same search of the tree, delete it if this owner alone is
  * in it: nobody else holds or waits, and nothing of time is to be looked at. *ret_deleted says so.
  */
-int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name,
-                     const unsigned char owner[HFI_OWNER_LEN], struct lm_name *ret,
-                     bool *ret_deleted)
+int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
+                   const unsigned char owner[HFI_OWNER_LEN], struct lmdb_name *ret,
+                   bool *ret_deleted)
 {
     MDB_val key = name_key(name->hash), value;
     MDB_cursor *cursor;
@@ -145,9 +145,9 @@ int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name,
         return rc;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_KEY);
     if (rc == 0)
-        rc = hfi_lm_name_parse(name->hash, &value, ret);
+        rc = lmdb_name_parse(name->hash, &value, ret);
     if (rc == 0 && (ret->name_len != name->len || memcmp(ret->text, name->bytes, name->len) != 0))
-        rc = LM_E_COLLISION;
+        rc = LMDB_E_COLLISION;
     if (rc == 0 && ret->further == 0 && ret->waiters == 0 && ret->closed_ms == 0 &&
         ret->first.token && ret->first.deadline_ms == HFI_NEVER &&
         memcmp(ret->first.owner, owner, HFI_OWNER_LEN) == 0) {
@@ -158,23 +158,24 @@ int hfi_lm_name_take(struct lm_txn *t, const struct hfi_name *name,
     return rc;
 }
 
-int hfi_lm_name_put(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec)
+int lmdb_name_put(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec)
 {
     MDB_val key = name_key(hash), value;
 
     /* lock_delay keeps a record that nobody is in; expire() drops it later. */
     if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 &&
-        hfi_lm_past(t, rec->closed_ms)) {
+        lmdb_past(t, rec->closed_ms)) {
         int rc = mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 
         return rc == MDB_NOTFOUND ? 0 : rc;
     }
-    value.mv_size = hfi_lm_name_seal(rec, hash);
+    value.mv_size = lmdb_name_seal(rec, hash);
     value.mv_data = rec;
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
-void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char *label, size_t len)
+void lmdb_first_set(struct lmdb_name *rec, const struct lmdb_holder *h, const char *label,
+                    size_t len)
 {
     rec->first = *h;
     rec->label_len = (uint8_t)len;
@@ -184,35 +185,35 @@ void hfi_lm_first_set(struct lm_name *rec, const struct lm_holder *h, const char
 
 /* ---- further holders ------------------------------------------------------------ */
 
-static int further_parse(const struct key *key, const MDB_val *value, struct lm_further *ret)
+static int further_parse(const struct key *key, const MDB_val *value, struct lmdb_further *ret)
 {
-    if (value->mv_size < LM_FURTHER_FIXED || value->mv_size > sizeof *ret)
-        return LM_E_CORRUPT;
+    if (value->mv_size < LMDB_FURTHER_FIXED || value->mv_size > sizeof *ret)
+        return LMDB_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
-    if (LM_FURTHER_FIXED + (size_t)ret->label_len != value->mv_size ||
+    if (LMDB_FURTHER_FIXED + (size_t)ret->label_len != value->mv_size ||
         ret->label_len > HF_LABEL_MAX ||
-        ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
-        return LM_E_CORRUPT;
+        ret->checksum != checksum(key->bytes, LMDB_KEY_FULL, ret, value->mv_size))
+        return LMDB_E_CORRUPT;
     return 0;
 }
 
-int hfi_lm_further_put(struct lm_txn *t, const uint64_t hash[2], const struct lm_holder *h,
-                       const char *label, size_t label_len)
+int lmdb_further_put(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_holder *h,
+                     const char *label, size_t label_len)
 {
-    struct lm_further further = { .holder = *h, .label_len = (uint32_t)label_len };
+    struct lmdb_further further = { .holder = *h, .label_len = (uint32_t)label_len };
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', h->token), value;
 
     if (label_len)
         memcpy(further.label, label, label_len);
-    value.mv_size = LM_FURTHER_FIXED + label_len;
+    value.mv_size = LMDB_FURTHER_FIXED + label_len;
     value.mv_data = &further;
-    further.checksum = checksum(buffer.bytes, LM_KEY_FULL, &further, value.mv_size);
+    further.checksum = checksum(buffer.bytes, LMDB_KEY_FULL, &further, value.mv_size);
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
-int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token,
-                       struct lm_further *ret)
+int lmdb_further_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token,
+                     struct lmdb_further *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', token), value;
@@ -221,7 +222,7 @@ int hfi_lm_further_get(struct lm_txn *t, const uint64_t hash[2], uint64_t token,
     return rc != 0 ? rc : further_parse(&buffer, &value, ret);
 }
 
-int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
+int lmdb_further_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', token);
@@ -230,7 +231,7 @@ int hfi_lm_further_del(struct lm_txn *t, const uint64_t hash[2], uint64_t token)
 }
 
 /* The first record of this name and type at or after `number`; its key is in *ret_key. */
-static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *number,
+static int seek(struct lmdb_txn *t, const uint64_t hash[2], char type, uint64_t *number,
                 struct key *ret_key, MDB_val *ret_value)
 {
     MDB_val key = full_key(ret_key, hash, type, *number);
@@ -243,13 +244,13 @@ static int seek(struct lm_txn *t, const uint64_t hash[2], char type, uint64_t *n
     if (rc == 0 && !key_number(&key, hash, type, number))
         rc = MDB_NOTFOUND;
     if (rc == 0)
-        memcpy(ret_key->bytes, key.mv_data, LM_KEY_FULL);
+        memcpy(ret_key->bytes, key.mv_data, LMDB_KEY_FULL);
     mdb_cursor_close(cursor);
     return rc;
 }
 
-int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *token,
-                        struct lm_further *ret)
+int lmdb_further_next(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *token,
+                      struct lmdb_further *ret)
 {
     struct key key;
     MDB_val value;
@@ -260,32 +261,32 @@ int hfi_lm_further_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *toke
 
 /* ---- waiters ----------------------------------------------------------------------- */
 
-static int waiter_parse(const struct key *key, const MDB_val *value, struct lm_waiter *ret)
+static int waiter_parse(const struct key *key, const MDB_val *value, struct lmdb_waiter *ret)
 {
-    if (value->mv_size < LM_WAITER_FIXED || value->mv_size > sizeof *ret)
-        return LM_E_CORRUPT;
+    if (value->mv_size < LMDB_WAITER_FIXED || value->mv_size > sizeof *ret)
+        return LMDB_E_CORRUPT;
     memcpy(ret, value->mv_data, value->mv_size);
-    if (LM_WAITER_FIXED + (size_t)ret->label_len != value->mv_size ||
+    if (LMDB_WAITER_FIXED + (size_t)ret->label_len != value->mv_size ||
         ret->label_len > HF_LABEL_MAX ||
-        ret->checksum != checksum(key->bytes, LM_KEY_FULL, ret, value->mv_size))
-        return LM_E_CORRUPT;
+        ret->checksum != checksum(key->bytes, LMDB_KEY_FULL, ret, value->mv_size))
+        return LMDB_E_CORRUPT;
     return 0;
 }
 
-int hfi_lm_waiter_put(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
-                      struct lm_waiter *w)
+int lmdb_waiter_put(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
+                    struct lmdb_waiter *w)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
 
-    value.mv_size = LM_WAITER_FIXED + w->label_len;
+    value.mv_size = LMDB_WAITER_FIXED + w->label_len;
     value.mv_data = w;
-    w->checksum = checksum(buffer.bytes, LM_KEY_FULL, w, value.mv_size);
+    w->checksum = checksum(buffer.bytes, LMDB_KEY_FULL, w, value.mv_size);
     return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
 }
 
-int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
-                      struct lm_waiter *ret)
+int lmdb_waiter_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
+                    struct lmdb_waiter *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
@@ -294,7 +295,7 @@ int hfi_lm_waiter_get(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket,
     return rc != 0 ? rc : waiter_parse(&buffer, &value, ret);
 }
 
-int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
+int lmdb_waiter_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket);
@@ -302,8 +303,8 @@ int hfi_lm_waiter_del(struct lm_txn *t, const uint64_t hash[2], uint64_t ticket)
     return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
 }
 
-int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
-                       struct lm_waiter *ret)
+int lmdb_waiter_next(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                     struct lmdb_waiter *ret)
 {
     struct key key;
     MDB_val value;
@@ -313,8 +314,8 @@ int hfi_lm_waiter_next(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticke
 }
 
 /* The last waiter before *ticket, or MDB_NOTFOUND. */
-int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *ticket,
-                         struct lm_waiter *ret)
+int lmdb_waiter_before(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                       struct lmdb_waiter *ret)
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', *ticket), value;
@@ -328,7 +329,7 @@ int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *tic
     if (rc == 0 && !key_number(&key, hash, 'w', ticket))
         rc = MDB_NOTFOUND;
     if (rc == 0) {
-        memcpy(buffer.bytes, key.mv_data, LM_KEY_FULL);
+        memcpy(buffer.bytes, key.mv_data, LMDB_KEY_FULL);
         rc = waiter_parse(&buffer, &value, ret);
     }
     mdb_cursor_close(cursor);
@@ -337,11 +338,11 @@ int hfi_lm_waiter_before(struct lm_txn *t, const uint64_t hash[2], uint64_t *tic
 
 /* ---- holders, wherever they are ------------------------------------------------------- */
 
-int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
-                       const unsigned char owner[HFI_OWNER_LEN], uint64_t token,
-                       struct lm_holder *ret)
+int lmdb_holder_find(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                     const unsigned char owner[HFI_OWNER_LEN], uint64_t token,
+                     struct lmdb_holder *ret)
 {
-    struct lm_further further;
+    struct lmdb_further further;
     uint64_t at = token;
     int rc;
 
@@ -352,14 +353,14 @@ int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm
     if (rec->further == 0)
         return MDB_NOTFOUND;
     if (token) {
-        rc = hfi_lm_further_get(t, hash, token, &further);
+        rc = lmdb_further_get(t, hash, token, &further);
         if (rc == 0 && memcmp(further.holder.owner, owner, HFI_OWNER_LEN) != 0)
             rc = MDB_NOTFOUND;
         if (rc == 0)
             *ret = further.holder;
         return rc;
     }
-    while ((rc = hfi_lm_further_next(t, hash, &at, &further)) == 0) {
+    while ((rc = lmdb_further_next(t, hash, &at, &further)) == 0) {
         if (memcmp(further.holder.owner, owner, HFI_OWNER_LEN) == 0) {
             *ret = further.holder;
             return 0;
@@ -369,18 +370,18 @@ int hfi_lm_holder_find(struct lm_txn *t, const uint64_t hash[2], const struct lm
     return rc;
 }
 
-int hfi_lm_holder_update(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                         const struct lm_holder *h)
+int lmdb_holder_update(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                       const struct lmdb_holder *h)
 {
-    struct lm_further further;
+    struct lmdb_further further;
     int rc;
 
     if (rec->first.token == h->token) {
         rec->first = *h;
         return 0;
     }
-    rc = hfi_lm_further_get(t, hash, h->token, &further);
+    rc = lmdb_further_get(t, hash, h->token, &further);
     if (rc != 0)
         return rc;
-    return hfi_lm_further_put(t, hash, h, further.label, further.label_len);
+    return lmdb_further_put(t, hash, h, further.label, further.label_len);
 }

@@ -4,7 +4,7 @@
  * Release hands over to the next waiter in the same transaction. Renewal never
  * re-creates: a lease whose deadline has passed is lost, also if nobody has taken it.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/error.h"
 
@@ -14,66 +14,66 @@ struct release {
 };
 
 /* Not a holder. An acquire whose cancel failed may still stand in the queue. */
-static int release_unknown(struct lm_txn *t, struct release *r, bool look)
+static int release_unknown(struct lmdb_txn *t, struct release *r, bool look)
 {
     struct hfi_claim *claim = r->claim;
-    struct lm_wait *w = claim->engine[LM_CLAIM_WAIT];
-    struct lm_name rec;
-    int rc = look && w ? hfi_lm_name_get(t, &claim->name, &rec) : MDB_NOTFOUND;
+    struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
+    struct lmdb_name rec;
+    int rc = look && w ? lmdb_name_get(t, &claim->name, &rec) : MDB_NOTFOUND;
 
     if (rc == 0)
-        rc = hfi_lm_waiter_remove(t, claim->name.hash, &rec, w->ticket, claim->owner);
+        rc = lmdb_waiter_remove(t, claim->name.hash, &rec, w->ticket, claim->owner);
     r->status = rc == 0 ? HF_OK : HF_LOST;
     if (rc == MDB_NOTFOUND)
-        return LM_STOP;
-    return rc != 0 ? rc : hfi_lm_name_put(t, claim->name.hash, &rec);
+        return LMDB_STOP;
+    return rc != 0 ? rc : lmdb_name_put(t, claim->name.hash, &rec);
 }
 
-static int release_body(struct lm_txn *t, void *arg)
+static int release_body(struct lmdb_txn *t, void *arg)
 {
     struct release *r = arg;
     const struct hfi_claim *claim = r->claim;
     const uint64_t *hash = claim->name.hash;
-    struct lm_name rec;
-    struct lm_holder h;
+    struct lmdb_name rec;
+    struct lmdb_holder h;
     bool deleted;
-    int rc = hfi_lm_name_take(t, &claim->name, claim->owner, &rec, &deleted);
+    int rc = lmdb_name_take(t, &claim->name, claim->owner, &rec, &deleted);
 
     if (rc == 0 && deleted) {
         r->status = HF_OK;
-        return rec.first.slot == LM_NO_SLOT
+        return rec.first.slot == LMDB_NO_SLOT
                    ? 0
-                   : hfi_lm_wake_later(
-                         t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = rec.first.slot });
+                   : lmdb_wake_later(
+                         t, (struct lmdb_wake){ .kind = LMDB_WAKE_FORGET, .slot = rec.first.slot });
     }
     if (rc == 0)
-        rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
-    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
-        return LM_E_CORRUPT;
-    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION)
+        rc = lmdb_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
+    if (rc == MDB_NOTFOUND && !lmdb_sound_absent(t, hash))
+        return LMDB_E_CORRUPT;
+    if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION)
         return release_unknown(t, r, rc == MDB_NOTFOUND);
     if (rc != 0)
         return rc;
-    r->status = hfi_lm_past(t, h.deadline_ms) ? HF_LOST : HF_OK;
-    rc = hfi_lm_holder_remove(t, hash, &rec, &h, r->status == HF_LOST, h.deadline_ms);
+    r->status = lmdb_past(t, h.deadline_ms) ? HF_LOST : HF_OK;
+    rc = lmdb_holder_remove(t, hash, &rec, &h, r->status == HF_LOST, h.deadline_ms);
     if (rc == 0 && rec.waiters > 0)
-        rc = hfi_lm_promote(t, hash, &rec, 0);
-    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+        rc = lmdb_promote(t, hash, &rec, 0);
+    return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
 }
 
-static void release_after(struct lm_txn *t, void *arg)
+static void release_after(struct lmdb_txn *t, void *arg)
 {
     struct release *r = arg;
 
-    hfi_lm_pass_end(t->depot, r->claim);
-    hfi_lm_claim_unlink(t->depot, r->claim);
+    lmdb_pass_end(t->depot, r->claim);
+    lmdb_claim_unlink(t->depot, r->claim);
 }
 
-void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct release r = { .claim = op->claim };
     hf_status status =
-        hfi_lm_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
+        lmdb_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
 
     if (status == HF_OK && r.status == HF_LOST)
         status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
@@ -83,31 +83,31 @@ void hfi_lm_release(struct hfi_conn *conn, struct hfi_op *op)
 /* ---- renew and adopt ----------------------------------------------------------------- */
 
 /* The first waiter wakes when it knew the lease to end: if that is sooner by now it must know. */
-static int set_deadline(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                        struct lm_holder *h, int64_t ttl_ms)
+static int set_deadline(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                        struct lmdb_holder *h, int64_t ttl_ms)
 {
     int64_t before_ms = h->deadline_ms;
     int rc;
 
-    h->deadline_ms = hfi_after_ms(hfi_lm_now(t), ttl_ms);
-    if (h->slot == LM_NO_SLOT)
-        hfi_lm_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
-    rc = hfi_lm_holder_update(t, hash, rec, h);
-    return rc == 0 && h->deadline_ms < before_ms ? hfi_lm_call_head(t, hash, rec) : rc;
+    h->deadline_ms = hfi_after_ms(lmdb_now(t), ttl_ms);
+    if (h->slot == LMDB_NO_SLOT)
+        lmdb_remember_latest(t, hfi_after_ms(h->deadline_ms, h->lock_delay_ms));
+    rc = lmdb_holder_update(t, hash, rec, h);
+    return rc == 0 && h->deadline_ms < before_ms ? lmdb_call_head(t, hash, rec) : rc;
 }
 
-static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
+static int renew_one(struct lmdb_txn *t, struct hfi_renewal *item)
 {
     const uint64_t *hash = item->claim->name.hash;
-    struct lm_name rec;
-    struct lm_holder h;
-    int rc = hfi_lm_name_get(t, &item->claim->name, &rec);
+    struct lmdb_name rec;
+    struct lmdb_holder h;
+    int rc = lmdb_name_get(t, &item->claim->name, &rec);
 
     if (rc == 0)
-        rc = hfi_lm_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
-    if (rc == MDB_NOTFOUND && !hfi_lm_sound_absent(t, hash))
-        return LM_E_CORRUPT;
-    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION || (rc == 0 && hfi_lm_past(t, h.deadline_ms))) {
+        rc = lmdb_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
+    if (rc == MDB_NOTFOUND && !lmdb_sound_absent(t, hash))
+        return LMDB_E_CORRUPT;
+    if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION || (rc == 0 && lmdb_past(t, h.deadline_ms))) {
         item->status =
             HF_LOST; /* also an expired one that nobody has taken yet: never re-created */
         return 0;
@@ -116,7 +116,7 @@ static int renew_one(struct lm_txn *t, struct hfi_renewal *item)
         return rc;
     item->status = HF_OK;
     rc = set_deadline(t, hash, &rec, &h, item->ttl_ms);
-    return rc != 0 ? rc : hfi_lm_name_put(t, hash, &rec);
+    return rc != 0 ? rc : lmdb_name_put(t, hash, &rec);
 }
 
 struct renew {
@@ -124,7 +124,7 @@ struct renew {
     size_t count;
 };
 
-static int renew_body(struct lm_txn *t, void *arg)
+static int renew_body(struct lmdb_txn *t, void *arg)
 {
     struct renew *r = arg;
 
@@ -137,7 +137,7 @@ static int renew_body(struct lm_txn *t, void *arg)
     return 0;
 }
 
-static void renew_after(struct lm_txn *t, void *arg)
+static void renew_after(struct lmdb_txn *t, void *arg)
 {
     struct renew *r = arg;
 
@@ -147,22 +147,22 @@ static void renew_after(struct lm_txn *t, void *arg)
         if (item->status != HF_OK)
             continue;
         item->claim->granted_ttl_ms = item->ttl_ms;
-        item->claim->sent_ms = hfi_lm_now(t);
+        item->claim->sent_ms = lmdb_now(t);
     }
 }
 
-void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct renew r = { op->u.renew.items, op->u.renew.count };
     hf_status status =
-        hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+        lmdb_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
     /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
     if (status == HF_FULL && r.count > 1)
         for (r.count = 1, status = HF_OK;
              status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
-            status = hfi_lm_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r,
-                                &op->error);
+            status = lmdb_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r,
+                              &op->error);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
     hfi_op_finish(op, status);
@@ -171,34 +171,34 @@ void hfi_lm_renew(struct hfi_conn *conn, struct hfi_op *op)
 struct adopt {
     struct hfi_conn *conn;
     struct hfi_op *op;
-    struct lm_name rec;
-    struct lm_holder h;
+    struct lmdb_name rec;
+    struct lmdb_holder h;
     int64_t now_ms;
 };
 
-static int adopt_body(struct lm_txn *t, void *arg)
+static int adopt_body(struct lmdb_txn *t, void *arg)
 {
     struct adopt *a = arg;
     struct hfi_claim *claim = a->op->claim;
-    int rc = hfi_lm_name_get(t, &claim->name, &a->rec);
+    int rc = lmdb_name_get(t, &claim->name, &a->rec);
 
     if (rc == 0)
-        rc = hfi_lm_holder_find(t, claim->name.hash, &a->rec, claim->owner, claim->token, &a->h);
-    if (rc == MDB_NOTFOUND || rc == LM_E_COLLISION ||
-        (rc == 0 && (hfi_lm_past(t, a->h.deadline_ms) || a->h.slot != LM_NO_SLOT))) {
+        rc = lmdb_holder_find(t, claim->name.hash, &a->rec, claim->owner, claim->token, &a->h);
+    if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION ||
+        (rc == 0 && (lmdb_past(t, a->h.deadline_ms) || a->h.slot != LMDB_NO_SLOT))) {
         a->h.token = 0;
-        return LM_STOP;
+        return LMDB_STOP;
     }
     if (rc != 0)
         return rc;
     if (claim->ttl_ms)
         a->h.ttl_ms = claim->ttl_ms;
-    a->now_ms = hfi_lm_now(t);
+    a->now_ms = lmdb_now(t);
     rc = set_deadline(t, claim->name.hash, &a->rec, &a->h, a->h.ttl_ms);
-    return rc != 0 ? rc : hfi_lm_name_put(t, claim->name.hash, &a->rec);
+    return rc != 0 ? rc : lmdb_name_put(t, claim->name.hash, &a->rec);
 }
 
-static void adopt_after(struct lm_txn *t, void *arg)
+static void adopt_after(struct lmdb_txn *t, void *arg)
 {
     struct adopt *a = arg;
     struct hfi_claim *claim = a->op->claim;
@@ -214,17 +214,17 @@ static void adopt_after(struct lm_txn *t, void *arg)
     claim->tokens = 1; /* whoever passed it on before is not ours to know */
     claim->ttl_ms = claim->granted_ttl_ms = a->h.ttl_ms;
     claim->sent_ms = a->now_ms;
-    hfi_lm_claim_link(t->depot, claim, a->conn);
+    lmdb_claim_link(t->depot, claim, a->conn);
 }
 
-void hfi_lm_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void lmdb_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct adopt a = { .conn = conn, .op = op };
-    hf_status status = hfi_lm_bell_start(conn->depot, &op->error);
+    hf_status status = lmdb_bell_start(conn->depot, &op->error);
 
     if (status == HF_OK)
         status =
-            hfi_lm_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
+            lmdb_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
     if (status == HF_OK && a.h.token == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0,
                                "no such lease: it ended, expired or was broken");

@@ -4,7 +4,7 @@
  * its bells and its mail. Who is alive is known from the fcntl locks on the file `live`
  * and from nothing else.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/error.h"
 #include "util/futex.h"
@@ -23,28 +23,29 @@
 
 #define REAP_PER_REGISTER 8 /* dead slots looked for by each newcomer */
 
-struct lm_slot *hfi_lm_slot(struct lm_depot *d, uint32_t slot)
+struct lmdb_slot *lmdb_slot(struct lmdb_depot *d, uint32_t slot)
 {
-    return (struct lm_slot *)(void *)((char *)d->header + (size_t)LM_PAGE * (1 + slot));
+    return (struct lmdb_slot *)(void *)((char *)d->header + (size_t)LMDB_PAGE * (1 + slot));
 }
 
 /* The header is everybody's: a number there that is too high must not lead out of the file, nor of the map. */
-uint32_t hfi_lm_slots_used(struct lm_depot *d)
+uint32_t lmdb_slots_used(struct lmdb_depot *d)
 {
     uint32_t used = atomic_load_explicit(&d->header->slot_high, memory_order_relaxed);
     uint32_t backed = atomic_load_explicit(&d->slots_backed, memory_order_relaxed);
     struct stat st;
 
-    if (used > backed && fstat(d->control_fd, &st) == 0 && st.st_size >= LM_PAGE) {
-        off_t pages = st.st_size / LM_PAGE - 1;
+    if (used > backed && fstat(d->control_fd, &st) == 0 && st.st_size >= LMDB_PAGE) {
+        off_t pages = st.st_size / LMDB_PAGE - 1;
 
-        backed = pages < LM_SLOTS_MAX ? (uint32_t)pages : LM_SLOTS_MAX;
+        backed = pages < LMDB_SLOTS_MAX ? (uint32_t)pages : LMDB_SLOTS_MAX;
         atomic_store_explicit(&d->slots_backed, backed, memory_order_relaxed);
     }
     return used < backed ? used : backed;
 }
 
-static int live_lock(struct lm_depot *d, int command, uint32_t slot, short type, struct flock *ret)
+static int live_lock(struct lmdb_depot *d, int command, uint32_t slot, short type,
+                     struct flock *ret)
 {
     *ret =
         (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
@@ -52,7 +53,7 @@ static int live_lock(struct lm_depot *d, int command, uint32_t slot, short type,
 }
 
 /* Our own lock never conflicts with us, so for our own slot the answer is known. */
-bool hfi_lm_alive(struct lm_depot *d, uint32_t slot)
+bool lmdb_alive(struct lmdb_depot *d, uint32_t slot)
 {
     struct flock lock;
 
@@ -63,7 +64,7 @@ bool hfi_lm_alive(struct lm_depot *d, uint32_t slot)
     return lock.l_type != F_UNLCK;
 }
 
-bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid)
+bool lmdb_anybody_alive(struct lmdb_depot *d, int32_t *ret_pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0 };
 
@@ -78,7 +79,7 @@ bool hfi_lm_anybody_alive(struct lm_depot *d, int32_t *ret_pid)
  * of the library in one process agree on without knowing of each other: the kernel's AT_RANDOM. Its bytes are
  * also the stack canary and the pointer guard, so they stay here and only a hash of them is shown.
  */
-static bool image_of(struct lm_depot *d, unsigned char ret_image[16])
+static bool image_of(struct lmdb_depot *d, unsigned char ret_image[16])
 {
     const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
     unsigned char hash[HFI_SHA256_LEN];
@@ -104,7 +105,8 @@ static bool image_of(struct lm_depot *d, unsigned char ret_image[16])
 }
 
 /* In a control file of format 1 the bytes themselves were shown. */
-static bool same_image(struct lm_depot *d, const struct lm_slot *s, const unsigned char image[16])
+static bool same_image(struct lmdb_depot *d, const struct lmdb_slot *s,
+                       const unsigned char image[16])
 {
     const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
 
@@ -112,16 +114,16 @@ static bool same_image(struct lm_depot *d, const struct lm_slot *s, const unsign
 }
 
 /* A second copy of the library in one process would take our fcntl locks down with its first close. */
-hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
+hf_status lmdb_refuse_second_copy(struct lmdb_depot *d, hf_error *err)
 {
     unsigned char image[16];
-    uint32_t used = hfi_lm_slots_used(d);
+    uint32_t used = lmdb_slots_used(d);
     bool known = image_of(d, image);
 
     for (uint32_t i = 0; known && i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
-        if (atomic_load(&s->state) == LM_SLOT_LIVE && s->pid == d->pid &&
+        if (atomic_load(&s->state) == LMDB_SLOT_LIVE && s->pid == d->pid &&
             s->pid_namespace == d->pid_namespace && same_image(d, s, image))
             return hfi_error_set(err, HF_IN_USE, 0,
                                  "this process has %s open through another copy of libholdfast",
@@ -132,15 +134,15 @@ hf_status hfi_lm_refuse_second_copy(struct lm_depot *d, hf_error *err)
 
 /* If the locks cannot be asked, because their file was replaced. A pid may have become another's by now:
  * that is the safe side. */
-bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid)
+bool lmdb_anybody_running(struct lmdb_depot *d, int32_t *ret_pid)
 {
-    uint32_t used = hfi_lm_slots_used(d);
+    uint32_t used = lmdb_slots_used(d);
 
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
         *ret_pid = s->pid;
-        if (atomic_load(&s->state) == LM_SLOT_LIVE &&
+        if (atomic_load(&s->state) == LMDB_SLOT_LIVE &&
             (s->pid_namespace != d->pid_namespace || kill(s->pid, 0) == 0 || errno != ESRCH))
             return true;
     }
@@ -148,22 +150,22 @@ bool hfi_lm_anybody_running(struct lm_depot *d, int32_t *ret_pid)
 }
 
 /* The first free slot, or one more; -1: none, with err set. Under the mutex. */
-static int64_t find_slot(struct lm_depot *d, hf_error *err)
+static int64_t find_slot(struct lmdb_depot *d, hf_error *err)
 {
-    struct lm_header *h = d->header;
-    uint32_t used = hfi_lm_slots_used(d), room;
+    struct lmdb_header *h = d->header;
+    uint32_t used = lmdb_slots_used(d), room;
 
     for (uint32_t i = 0; i < used; i++)
-        if (atomic_load(&hfi_lm_slot(d, i)->state) == LM_SLOT_FREE)
+        if (atomic_load(&lmdb_slot(d, i)->state) == LMDB_SLOT_FREE)
             return i;
-    if (used == LM_SLOTS_MAX) {
-        hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LM_SLOTS_MAX,
+    if (used == LMDB_SLOTS_MAX) {
+        hfi_error_set(err, HF_FULL, 0, "%d processes have %s open: no more fit", LMDB_SLOTS_MAX,
                       d->path);
         return -1;
     }
     if (used >= h->slot_room || used >= atomic_load(&d->slots_backed)) {
-        room = used / LM_SLOTS_STEP * LM_SLOTS_STEP + LM_SLOTS_STEP;
-        if (hfi_lm_reserve_space(d, d->control_fd, "control", (int64_t)LM_PAGE * (1 + room), err) !=
+        room = used / LMDB_SLOTS_STEP * LMDB_SLOTS_STEP + LMDB_SLOTS_STEP;
+        if (lmdb_reserve_space(d, d->control_fd, "control", (int64_t)LMDB_PAGE * (1 + room), err) !=
             HF_OK)
             return -1;
         h->slot_room = room;
@@ -172,52 +174,52 @@ static int64_t find_slot(struct lm_depot *d, hf_error *err)
 }
 
 /* Look at a few slots in turn, so that what dead processes left does not pile up. */
-static void reap_some(struct lm_depot *d, int64_t deadline_ms)
+static void reap_some(struct lmdb_depot *d, int64_t deadline_ms)
 {
     struct {
         uint32_t slot, generation;
     } dead[REAP_PER_REGISTER];
-    struct lm_header *h = d->header;
+    struct lmdb_header *h = d->header;
     uint32_t used;
     int found = 0;
 
-    if (hfi_lm_lock(d, deadline_ms, NULL) != HF_OK)
+    if (lmdb_lock(d, deadline_ms, NULL) != HF_OK)
         return;
-    used = hfi_lm_slots_used(d);
+    used = lmdb_slots_used(d);
     for (uint32_t i = 0; i < used && i < REAP_PER_REGISTER; i++) {
         uint32_t slot = h->slot_hint++ % used;
-        struct lm_slot *s = hfi_lm_slot(d, slot);
+        struct lmdb_slot *s = lmdb_slot(d, slot);
 
-        if (atomic_load(&s->state) == LM_SLOT_LIVE && !hfi_lm_alive(d, slot)) {
+        if (atomic_load(&s->state) == LMDB_SLOT_LIVE && !lmdb_alive(d, slot)) {
             dead[found].slot = slot;
             dead[found++].generation = s->generation;
         }
     }
-    hfi_lm_unlock(d);
+    lmdb_unlock(d);
     while (found > 0) {
         found--;
-        (void)hfi_lm_recover(d, dead[found].slot, dead[found].generation, NULL);
+        (void)lmdb_recover(d, dead[found].slot, dead[found].generation, NULL);
     }
 }
 
-hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_register(struct lmdb_depot *d, const char *label, int64_t deadline_ms, hf_error *err)
 {
     unsigned char image[16];
     struct flock lock;
-    struct lm_slot *s;
+    struct lmdb_slot *s;
     hf_status status;
     int64_t slot;
 
     reap_some(d, deadline_ms);
-    status = hfi_lm_lock(d, deadline_ms, err);
+    status = lmdb_lock(d, deadline_ms, err);
     if (status != HF_OK)
         return status;
-    status = hfi_lm_refuse_second_copy(d, err); /* again: it may have come in just now */
+    status = lmdb_refuse_second_copy(d, err); /* again: it may have come in just now */
     if (status != HF_OK) {
         d->live_fd = -1; /* left open on purpose: closing it would drop the other copy's locks */
         goto out;
     }
-    hfi_lm_compact(d); /* commands are too short to get to it otherwise */
+    lmdb_compact(d); /* commands are too short to get to it otherwise */
     slot = find_slot(d, err);
     if (slot < 0) {
         status = err ? err->status : HF_FULL;
@@ -229,10 +231,11 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
                                d->path, strerror(errno));
         goto out;
     }
-    s = hfi_lm_slot(d, (uint32_t)slot);
+    s = lmdb_slot(d, (uint32_t)slot);
     /* Never a generation twice, also if we are killed in here. */
     s->generation++;
-    memset((char *)s + offsetof(struct lm_slot, pid), 0, sizeof *s - offsetof(struct lm_slot, pid));
+    memset((char *)s + offsetof(struct lmdb_slot, pid), 0,
+           sizeof *s - offsetof(struct lmdb_slot, pid));
     s->pid = d->pid;
     s->uid = (uint32_t)getuid();
     s->pid_namespace = d->pid_namespace;
@@ -243,101 +246,101 @@ hf_status hfi_lm_register(struct lm_depot *d, const char *label, int64_t deadlin
     d->slot = (uint32_t)slot;
     if (slot >= atomic_load(&d->header->slot_high))
         atomic_store(&d->header->slot_high, (uint32_t)slot + 1);
-    atomic_store(&s->state, LM_SLOT_LIVE);
+    atomic_store(&s->state, LMDB_SLOT_LIVE);
 out:
-    hfi_lm_unlock(d);
+    lmdb_unlock(d);
     return status;
 }
 
 /* If the mutex cannot be had the slot stays LIVE without a lock: a dead process's, and treated so. */
-void hfi_lm_unregister(struct lm_depot *d)
+void lmdb_unregister(struct lmdb_depot *d)
 {
     struct flock lock;
 
-    if (d->slot == LM_NO_SLOT)
+    if (d->slot == LMDB_NO_SLOT)
         return;
-    memset(hfi_lm_slot(d, d->slot)->image, 0,
-           sizeof hfi_lm_slot(d, d->slot)->image); /* we may come again */
-    if (hfi_lm_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
-        struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    memset(lmdb_slot(d, d->slot)->image, 0,
+           sizeof lmdb_slot(d, d->slot)->image); /* we may come again */
+    if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
+        struct lmdb_slot *s = lmdb_slot(d, d->slot);
 
         if (s->records == 0)
-            atomic_store(&s->state, LM_SLOT_FREE);
+            atomic_store(&s->state, LMDB_SLOT_FREE);
         live_lock(d, F_SETLK, d->slot, F_UNLCK, &lock);
-        hfi_lm_unlock(d);
+        lmdb_unlock(d);
     }
-    d->slot = LM_NO_SLOT;
+    d->slot = LMDB_NO_SLOT;
 }
 
 /* ---- delivering ----------------------------------------------------------------- */
 
-static _Atomic uint32_t *send_mail(struct lm_slot *s, struct lm_mail mail)
+static _Atomic uint32_t *send_mail(struct lmdb_slot *s, struct lmdb_mail mail)
 {
     uint32_t read = atomic_load(&s->mail_read), sent = atomic_load(&s->mail_sent);
 
-    if (sent - read >= LM_MAILS) {
+    if (sent - read >= LMDB_MAILS) {
         s->mail_overflow = 1;
     } else {
-        s->mails[sent % LM_MAILS] = mail;
+        s->mails[sent % LMDB_MAILS] = mail;
         atomic_store(&s->mail_sent, sent + 1);
     }
     atomic_fetch_add(&s->mail, 1);
     return &s->mail;
 }
 
-_Atomic uint32_t *hfi_lm_deliver(struct lm_depot *d, const struct lm_wake *wake)
+_Atomic uint32_t *lmdb_deliver(struct lmdb_depot *d, const struct lmdb_wake *wake)
 {
-    struct lm_slot *s;
+    struct lmdb_slot *s;
 
-    if (wake->slot >= hfi_lm_slots_used(d))
+    if (wake->slot >= lmdb_slots_used(d))
         return NULL;
-    s = hfi_lm_slot(d, wake->slot);
-    if (wake->kind == LM_WAKE_FORGET) {
+    s = lmdb_slot(d, wake->slot);
+    if (wake->kind == LMDB_WAKE_FORGET) {
         if (s->records > 0)
             s->records--;
         return NULL;
     }
-    if (wake->kind == LM_WAKE_LOST)
-        return send_mail(s, (struct lm_mail){ .kind = LM_MAIL_LOST, .token = wake->token });
-    if (wake->cell >= LM_CELLS)
-        return send_mail(s,
-                         (struct lm_mail){ .kind = wake->kind == LM_WAKE_GRANTED ? LM_MAIL_GRANTED
-                                                                                 : LM_MAIL_CALLED,
-                                           .cookie = wake->cookie,
-                                           .token = wake->token,
-                                           .granted_ms = (uint32_t)wake->granted_ms });
+    if (wake->kind == LMDB_WAKE_LOST)
+        return send_mail(s, (struct lmdb_mail){ .kind = LMDB_MAIL_LOST, .token = wake->token });
+    if (wake->cell >= LMDB_CELLS)
+        return send_mail(s, (struct lmdb_mail){ .kind = wake->kind == LMDB_WAKE_GRANTED
+                                                            ? LMDB_MAIL_GRANTED
+                                                            : LMDB_MAIL_CALLED,
+                                                .cookie = wake->cookie,
+                                                .token = wake->token,
+                                                .granted_ms = (uint32_t)wake->granted_ms });
 
-    struct lm_cell *cell = &s->cells[wake->cell];
-    uint32_t waiting = wake->turn << 2 | LM_WAITING, called = wake->turn << 2 | LM_CALLED;
+    struct lmdb_cell *cell = &s->cells[wake->cell];
+    uint32_t waiting = wake->turn << 2 | LMDB_WAITING, called = wake->turn << 2 | LMDB_CALLED;
     uint32_t now = atomic_load(&cell->word);
 
     if (now != waiting && now != called)
         return NULL; /* not that waiter any more */
-    if (wake->kind == LM_WAKE_GRANTED) {
+    if (wake->kind == LMDB_WAKE_GRANTED) {
         cell->token = wake->token;
         cell->granted_ms = (uint32_t)wake->granted_ms;
-        atomic_store(&cell->word, wake->turn << 2 | LM_GRANTED);
+        atomic_store(&cell->word, wake->turn << 2 | LMDB_GRANTED);
     } else {
         atomic_store(&cell->word, called);
     }
     return &cell->word;
 }
 
-void hfi_lm_ring_all(struct lm_depot *d)
+void lmdb_ring_all(struct lmdb_depot *d)
 {
-    uint32_t used = hfi_lm_slots_used(d);
+    uint32_t used = lmdb_slots_used(d);
 
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
 
-        if (atomic_load(&s->state) != LM_SLOT_LIVE)
+        if (atomic_load(&s->state) != LMDB_SLOT_LIVE)
             continue;
-        for (int c = 0; c < LM_CELLS; c++) {
+        for (int c = 0; c < LMDB_CELLS; c++) {
             uint32_t word = atomic_load(&s->cells[c].word);
 
-            if ((word & 3) != LM_WAITING)
+            if ((word & 3) != LMDB_WAITING)
                 continue;
-            atomic_store(&s->cells[c].word, (word & ~3u) | LM_CALLED);
+            atomic_store(&s->cells[c].word, (word & ~3u) | LMDB_CALLED);
             hfi_futex_wake(&s->cells[c].word, INT_MAX, true);
         }
         s->mail_overflow = 1;

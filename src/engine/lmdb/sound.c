@@ -10,21 +10,21 @@
  * last transaction must be the one that we wrote down. And before a name is taken because it was not
  * found, the way to the place where it would be must be sound.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 #include "engine/lmdb/pages.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct lm_meta *newest(const char *pages)
+static const struct lmdb_meta *newest(const char *pages)
 {
-    return lm_meta_at(pages,
-                      atomic_load_explicit(&lm_meta_at(pages, 0)->txn, memory_order_relaxed) <
-                          atomic_load_explicit(&lm_meta_at(pages, 1)->txn, memory_order_relaxed));
+    return lmdb_meta_at(
+        pages, atomic_load_explicit(&lmdb_meta_at(pages, 0)->txn, memory_order_relaxed) <
+                   atomic_load_explicit(&lmdb_meta_at(pages, 1)->txn, memory_order_relaxed));
 }
 
-static bool db_sound(const struct lm_tree *db, const struct lm_meta *meta)
+static bool db_sound(const struct lmdb_tree *db, const struct lmdb_meta *meta)
 {
     if (db->root == UINT64_MAX)
         return true; /* an empty tree */
@@ -33,46 +33,46 @@ static bool db_sound(const struct lm_tree *db, const struct lm_meta *meta)
 
 static bool metas_sound(const char *pages)
 {
-    const struct lm_meta *meta = newest(pages);
+    const struct lmdb_meta *meta = newest(pages);
 
-    return lm_meta_at(pages, 0)->magic == LM_META_MAGIC &&
-           lm_meta_at(pages, 1)->magic == LM_META_MAGIC && meta->version == LM_META_VERSION &&
-           meta->free.page_size == LM_PAGE && db_sound(&meta->free, meta) &&
+    return lmdb_meta_at(pages, 0)->magic == LMDB_META_MAGIC &&
+           lmdb_meta_at(pages, 1)->magic == LMDB_META_MAGIC && meta->version == LMDB_META_VERSION &&
+           meta->free.page_size == LMDB_PAGE && db_sound(&meta->free, meta) &&
            db_sound(&meta->main, meta);
 }
 
 /* Before LMDB may look for anything in a file that is not ours. It would make it as long as it needs for its
  * last page, whatever number stands there. */
-bool hfi_lm_sound_file(struct lm_depot *d)
+bool lmdb_sound_file(struct lmdb_depot *d)
 {
-    _Alignas(8) char pages[2 * LM_PAGE];
+    _Alignas(8) char pages[2 * LMDB_PAGE];
 
     return pread(d->lease_fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages &&
-           metas_sound(pages) && newest(pages)->last_page < d->map_size / LM_PAGE;
+           metas_sound(pages) && newest(pages)->last_page < d->map_size / LMDB_PAGE;
 }
 
 /* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */
-bool hfi_lm_sound_find(struct lm_depot *d, MDB_txn *txn)
+bool lmdb_sound_find(struct lmdb_depot *d, MDB_txn *txn)
 {
-    MDB_val key = { .mv_size = LM_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LM_ANCHOR }, value;
-    const struct lm_page *page;
-    char copy[LM_PAGE];
+    MDB_val key = { .mv_size = LMDB_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LMDB_ANCHOR }, value;
+    const struct lmdb_page *page;
+    char copy[LMDB_PAGE];
 
     d->pages = NULL;
     if (mdb_get(txn, d->dbi, &key, &value) != 0)
         return false;
-    page = (const struct lm_page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LM_PAGE - 1));
-    if (page->number < 2 || page->number >= d->map_size / LM_PAGE ||
-        pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LM_PAGE)) !=
+    page = (const struct lmdb_page *)((uintptr_t)value.mv_data & ~(uintptr_t)(LMDB_PAGE - 1));
+    if (page->number < 2 || page->number >= d->map_size / LMDB_PAGE ||
+        pread(d->lease_fd, copy, sizeof copy, (off_t)(page->number * LMDB_PAGE)) !=
             (ssize_t)sizeof copy ||
         memcmp(copy, page, sizeof copy) != 0)
         return false;
-    d->pages = (const char *)page - page->number * LM_PAGE;
+    d->pages = (const char *)page - page->number * LMDB_PAGE;
     return true;
 }
 
 /* `last_txn` 0: not known, because who wrote last was killed. Then what is there counts. */
-bool hfi_lm_sound(struct lm_depot *d)
+bool lmdb_sound(struct lmdb_depot *d)
 {
     uint64_t txn;
 
@@ -85,7 +85,7 @@ bool hfi_lm_sound(struct lm_depot *d)
     return true;
 }
 
-void hfi_lm_sound_committed(struct lm_depot *d)
+void lmdb_sound_committed(struct lmdb_depot *d)
 {
     d->header->last_txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
 }
@@ -99,14 +99,14 @@ void hfi_lm_sound_committed(struct lm_depot *d)
  * leaves this many pages free, or makes the file larger; who gives back may use them. Then a
  * full disk keeps nobody from releasing.
  */
-bool hfi_lm_sound_room(struct lm_depot *d)
+bool lmdb_sound_room(struct lmdb_depot *d)
 {
-    const struct lm_meta *meta = newest(d->pages);
+    const struct lmdb_meta *meta = newest(d->pages);
     uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages +
                     meta->free.overflow_pages + meta->main.branch_pages + meta->main.leaf_pages +
                     meta->main.overflow_pages;
 
-    return used + PAGES_KEPT <= d->map_size / LM_PAGE;
+    return used + PAGES_KEPT <= d->map_size / LMDB_PAGE;
 }
 
 /* ---- is it really not there? --------------------------------------------------------- */
@@ -119,46 +119,46 @@ bool hfi_lm_sound_room(struct lm_depot *d)
  * one). So if both neighbours are sound, keys included, nothing was missed.
  */
 /* NULL: it is not such a page. */
-static const struct lm_page *page_at(const struct lm_depot *d, uint64_t number, uint16_t flags)
+static const struct lmdb_page *page_at(const struct lmdb_depot *d, uint64_t number, uint16_t flags)
 {
-    return number < 2 || number >= d->map_size / LM_PAGE ? NULL
-                                                         : lm_page_at(d->pages, number, flags);
+    return number < 2 || number >= d->map_size / LMDB_PAGE ? NULL
+                                                           : lmdb_page_at(d->pages, number, flags);
 }
 
-static const struct lm_node *node_at(const struct lm_page *page, int at)
+static const struct lmdb_node *node_at(const struct lmdb_page *page, int at)
 {
-    return lm_node_at(page, at, LM_KEY_FULL);
+    return lmdb_node_at(page, at, LMDB_KEY_FULL);
 }
 
-static bool record_sound(const struct lm_page *page, int at)
+static bool record_sound(const struct lmdb_page *page, int at)
 {
-    const struct lm_node *node = node_at(page, at);
+    const struct lmdb_node *node = node_at(page, at);
     size_t size;
 
     if (!node)
         return false;
-    size = lm_node_size(node);
-    return lm_node_offset(page, at) + sizeof *node + node->key_size + size <= LM_PAGE &&
-           hfi_lm_record_sound(node->key, node->key_size, node->key + node->key_size, size);
+    size = lmdb_node_size(node);
+    return lmdb_node_offset(page, at) + sizeof *node + node->key_size + size <= LMDB_PAGE &&
+           lmdb_record_sound(node->key, node->key_size, node->key + node->key_size, size);
 }
 
 /* As LMDB compares: bytes, then length. */
-static int compare(const struct lm_node *node, const uint64_t hash[2])
+static int compare(const struct lmdb_node *node, const uint64_t hash[2])
 {
     int order =
-        memcmp(node->key, hash, node->key_size < LM_KEY_NAME ? node->key_size : LM_KEY_NAME);
+        memcmp(node->key, hash, node->key_size < LMDB_KEY_NAME ? node->key_size : LMDB_KEY_NAME);
 
-    return order ? order : node->key_size - LM_KEY_NAME;
+    return order ? order : node->key_size - LMDB_KEY_NAME;
 }
 
 /* How many nodes from `first` on are not larger than the name's key; -1: a node is not on the page. */
-static int search(const struct lm_page *page, int first, const uint64_t hash[2])
+static int search(const struct lmdb_page *page, int first, const uint64_t hash[2])
 {
-    int low = first, high = lm_page_count(page);
+    int low = first, high = lmdb_page_count(page);
 
     while (low < high) {
         int middle = (low + high) / 2;
-        const struct lm_node *node = node_at(page, middle);
+        const struct lmdb_node *node = node_at(page, middle);
 
         if (!node)
             return -1;
@@ -171,9 +171,9 @@ static int search(const struct lm_page *page, int first, const uint64_t hash[2])
 }
 
 /* Through a cursor, which also goes from leaf to leaf. */
-static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
+static bool neighbours_sound(struct lmdb_txn *t, const uint64_t hash[2])
 {
-    MDB_val key = { .mv_size = LM_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
+    MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
     MDB_cursor *cursor;
     bool sound = true;
     int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
@@ -182,60 +182,60 @@ static bool neighbours_sound(struct lm_txn *t, const uint64_t hash[2])
         return true; /* out of memory is no damage */
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     if (rc == 0)
-        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size);
+        sound = lmdb_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size);
     rc = mdb_cursor_get(cursor, &key, &value, rc == 0 ? MDB_PREV : MDB_LAST);
     if (rc == 0 && sound) {
         int order =
-            memcmp(key.mv_data, hash, key.mv_size < LM_KEY_NAME ? key.mv_size : LM_KEY_NAME);
+            memcmp(key.mv_data, hash, key.mv_size < LMDB_KEY_NAME ? key.mv_size : LMDB_KEY_NAME);
 
         /* The anchor may be the beginning of the hash: shorter comes first. */
-        sound = hfi_lm_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
-                (order < 0 || (order == 0 && key.mv_size < LM_KEY_NAME));
+        sound = lmdb_record_sound(key.mv_data, key.mv_size, value.mv_data, value.mv_size) &&
+                (order < 0 || (order == 0 && key.mv_size < LMDB_KEY_NAME));
     }
     mdb_cursor_close(cursor);
     return sound && (rc == 0 || rc == MDB_NOTFOUND);
 }
 
 /* In the tree as it was before this transaction: a damaged page must not be written to either. */
-bool hfi_lm_sound_way(struct lm_txn *t, const uint64_t hash[2])
+bool lmdb_sound_way(struct lmdb_txn *t, const uint64_t hash[2])
 {
-    const struct lm_depot *d = t->depot;
-    const struct lm_meta *meta = newest(d->pages);
+    const struct lmdb_depot *d = t->depot;
+    const struct lmdb_meta *meta = newest(d->pages);
     uint64_t number = meta->main.root;
-    const struct lm_page *page;
+    const struct lmdb_page *page;
     int at;
 
     if (number == UINT64_MAX)
         return true;
     for (int level = meta->main.depth; level > 1; level--) {
-        const struct lm_node *node;
+        const struct lmdb_node *node;
 
-        page = page_at(d, number, LM_PAGE_BRANCH);
+        page = page_at(d, number, LMDB_PAGE_BRANCH);
         if (!page || (at = search(page, 1, hash)) < 1 || !(node = node_at(page, at - 1)))
             return false;
-        number = lm_node_child(node);
+        number = lmdb_node_child(node);
     }
-    page = page_at(d, number, LM_PAGE_LEAF);
+    page = page_at(d, number, LMDB_PAGE_LEAF);
     if (!page || (at = search(page, 0, hash)) < 0 || (at > 0 && !record_sound(page, at - 1)) ||
-        (at < lm_page_count(page) && !record_sound(page, at)))
+        (at < lmdb_page_count(page) && !record_sound(page, at)))
         return false;
-    if (meta->main.depth > 1 && (at == 0 || at == lm_page_count(page)))
+    if (meta->main.depth > 1 && (at == 0 || at == lmdb_page_count(page)))
         return neighbours_sound(t, hash); /* one of them is on another page */
     return true;
 }
 
-bool hfi_lm_sound_absent(struct lm_txn *t, const uint64_t hash[2])
+bool lmdb_sound_absent(struct lmdb_txn *t, const uint64_t hash[2])
 {
-    return hfi_lm_sound_way(t, hash) && neighbours_sound(t, hash);
+    return lmdb_sound_way(t, hash) && neighbours_sound(t, hash);
 }
 
 /* ---- assertions ------------------------------------------------------------------------- */
 
 /* LMDB's last word before abort(): go back to where LMDB was called from. What it had in hand is given
  * up, with the environment. */
-void hfi_lm_sound_assert(MDB_env *env, const char *text)
+void lmdb_sound_assert(MDB_env *env, const char *text)
 {
-    struct lm_depot *d = mdb_env_get_userctx(env);
+    struct lmdb_depot *d = mdb_env_get_userctx(env);
 
     (void)text;
     if (env == d->cells)

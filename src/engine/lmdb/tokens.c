@@ -4,11 +4,11 @@
  *
  * Tokens are counted in shared memory, which a power cut takes away. So a mark that
  * is above every token granted is on disk before any of them is granted: it is
- * raised by LM_TOKEN_BLOCK at a time, and after a loss counting goes on at the mark.
+ * raised by LMDB_TOKEN_BLOCK at a time, and after a loss counting goes on at the mark.
  * A store that is new begins at the time in microseconds: one that somebody deleted
  * and made again does not hand out the old numbers a second time.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/error.h"
 #include "util/hash.h"
@@ -20,20 +20,20 @@
 #include <time.h>
 #include <unistd.h>
 
-static hf_status make(struct lm_depot *d, int fd, hf_error *err);
-static struct lm_mark mark_of(uint64_t sequence, uint64_t limit);
-static int write_mark(int fd, const struct lm_mark *mark);
+static hf_status make(struct lmdb_depot *d, int fd, hf_error *err);
+static struct lmdb_mark mark_of(uint64_t sequence, uint64_t limit);
+static int write_mark(int fd, const struct lmdb_mark *mark);
 
-hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *err)
+hf_status lmdb_tokens_open(struct lmdb_depot *d, uint64_t *ret_limit, hf_error *err)
 {
-    struct lm_store_file file;
-    struct lm_mark mark;
+    struct lmdb_store_file file;
+    struct lmdb_mark mark;
     bool created;
     ssize_t n;
     hf_status status;
 
     if (d->store_fd < 0) {
-        status = hfi_lm_file(d, "store", &d->store_fd, &created, err);
+        status = lmdb_file(d, "store", &d->store_fd, &created, err);
         if (status != HF_OK)
             return status;
     }
@@ -45,17 +45,17 @@ hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *
             return status;
         n = pread(d->store_fd, &file, sizeof file, 0);
     }
-    if (n != (ssize_t)sizeof file || file.magic != LM_STORE_MAGIC)
+    if (n != (ssize_t)sizeof file || file.magic != LMDB_STORE_MAGIC)
         return hfi_error_set(
             err, HF_CORRUPT, 0,
             "%s/store is not a Holdfast store file: tokens could go back; restore it, "
             "or move the directory away to start a new store",
             d->path);
-    if (file.format > LM_FORMAT)
+    if (file.format > LMDB_FORMAT)
         return hfi_error_set(err, HF_VERSION, 0,
                              "%s was made by a newer version (format %u, we know %u)", d->path,
-                             file.format, LM_FORMAT);
-    if (!hfi_lm_mark_pick(&file.first, &file.second, &mark))
+                             file.format, LMDB_FORMAT);
+    if (!lmdb_mark_pick(&file.first, &file.second, &mark))
         return hfi_error_set(
             err, HF_CORRUPT, 0,
             "%s/store: both copies of the token mark are damaged: tokens could go back; "
@@ -65,14 +65,14 @@ hf_status hfi_lm_tokens_open(struct lm_depot *d, uint64_t *ret_limit, hf_error *
     return HF_OK;
 }
 
-int hfi_lm_tokens_reserve(struct lm_depot *d, uint64_t limit)
+int lmdb_tokens_reserve(struct lmdb_depot *d, uint64_t limit)
 {
-    struct lm_store_file file;
-    struct lm_mark mark;
+    struct lmdb_store_file file;
+    struct lmdb_mark mark;
 
     if (pread(d->store_fd, &file, sizeof file, 0) != (ssize_t)sizeof file)
         return errno ? errno : EIO;
-    if (!hfi_lm_mark_pick(&file.first, &file.second, &mark))
+    if (!lmdb_mark_pick(&file.first, &file.second, &mark))
         return EIO;
     if (mark.limit >= limit)
         return 0;
@@ -80,10 +80,10 @@ int hfi_lm_tokens_reserve(struct lm_depot *d, uint64_t limit)
     return write_mark(d->store_fd, &mark);
 }
 
-bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
-                      struct lm_mark *ret)
+bool lmdb_mark_pick(const struct lmdb_mark *first, const struct lmdb_mark *second,
+                    struct lmdb_mark *ret)
 {
-    struct lm_mark want = mark_of(first->sequence, first->limit);
+    struct lmdb_mark want = mark_of(first->sequence, first->limit);
     bool first_good = first->sequence && want.checksum == first->checksum;
     bool second_good;
 
@@ -96,9 +96,9 @@ bool hfi_lm_mark_pick(const struct lm_mark *first, const struct lm_mark *second,
 }
 
 /* Written whole and synced before the magic makes it count: a crash leaves it empty or complete. */
-static hf_status make(struct lm_depot *d, int fd, hf_error *err)
+static hf_status make(struct lmdb_depot *d, int fd, hf_error *err)
 {
-    struct lm_store_file file;
+    struct lmdb_store_file file;
     struct timespec now;
     uint64_t start;
 
@@ -108,8 +108,8 @@ static hf_status make(struct lm_depot *d, int fd, hf_error *err)
         start = 1; /* a clock that is this far out says nothing */
 
     memset(&file, 0, sizeof file);
-    file.magic = LM_STORE_MAGIC;
-    file.format = LM_FORMAT;
+    file.magic = LMDB_STORE_MAGIC;
+    file.format = LMDB_FORMAT;
     file.first = mark_of(1, start);
     if (pwrite(fd, &file, sizeof file, 0) != (ssize_t)sizeof file || fsync(fd) != 0 ||
         fsync(d->dir_fd) != 0) {
@@ -122,19 +122,19 @@ static hf_status make(struct lm_depot *d, int fd, hf_error *err)
     return HF_OK;
 }
 
-static struct lm_mark mark_of(uint64_t sequence, uint64_t limit)
+static struct lmdb_mark mark_of(uint64_t sequence, uint64_t limit)
 {
-    struct lm_mark mark = { .sequence = sequence, .limit = limit };
+    struct lmdb_mark mark = { .sequence = sequence, .limit = limit };
 
-    mark.checksum = hfi_checksum(&mark, offsetof(struct lm_mark, checksum));
+    mark.checksum = hfi_checksum(&mark, offsetof(struct lmdb_mark, checksum));
     return mark;
 }
 
 /* Odd sequences go to the first copy, even ones to the second. */
-static int write_mark(int fd, const struct lm_mark *mark)
+static int write_mark(int fd, const struct lmdb_mark *mark)
 {
-    off_t at = (off_t)(mark->sequence % 2 ? offsetof(struct lm_store_file, first)
-                                          : offsetof(struct lm_store_file, second));
+    off_t at = (off_t)(mark->sequence % 2 ? offsetof(struct lmdb_store_file, first)
+                                          : offsetof(struct lmdb_store_file, second));
 
     if (pwrite(fd, mark, sizeof *mark, at) != (ssize_t)sizeof *mark)
         return errno ? errno : EIO;

@@ -9,7 +9,7 @@
  *
  * The decisions are pure functions of what fstat(2) says.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/error.h"
 
@@ -22,22 +22,22 @@
 
 /* ---- pure ------------------------------------------------------------------------ */
 
-enum lm_distrust hfi_lm_distrust(const struct stat *st, uid_t user, bool shared)
+enum lmdb_distrust lmdb_distrust(const struct stat *st, uid_t user, bool shared)
 {
     if (st->st_mode & S_IWOTH)
-        return LM_OTHERS_WRITE;
+        return LMDB_OTHERS_WRITE;
     if (shared)
-        return LM_TRUSTED;
+        return LMDB_TRUSTED;
     if (st->st_uid != user && st->st_uid != 0)
-        return LM_OTHER_OWNER;
+        return LMDB_OTHER_OWNER;
     /* With an access control list these bits are its mask: no named user gets by here. */
     if (st->st_mode & S_IWGRP)
-        return LM_GROUP_WRITES;
-    return LM_TRUSTED;
+        return LMDB_GROUP_WRITES;
+    return LMDB_TRUSTED;
 }
 
 /* What it is, if it is no file that we made; NULL: it may be one. */
-const char *hfi_lm_strange(const struct stat *st)
+const char *lmdb_strange(const struct stat *st)
 {
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
@@ -81,16 +81,16 @@ static void group_words(gid_t gid, char *buf, size_t size)
 
 #define DANGER "and whoever writes to a store can run code in the processes that use it"
 
-hf_status hfi_lm_check_trust(struct lm_depot *d, const struct stat *st, const char *name,
-                             hf_error *err)
+hf_status lmdb_check_trust(struct lmdb_depot *d, const struct stat *st, const char *name,
+                           hf_error *err)
 {
     char path[512], who[80];
 
     snprintf(path, sizeof path, "%.380s%s%.100s", d->path, name ? "/" : "", name ? name : "");
-    switch (hfi_lm_distrust(st, geteuid(), d->shared)) {
-    case LM_TRUSTED:
+    switch (lmdb_distrust(st, geteuid(), d->shared)) {
+    case LMDB_TRUSTED:
         return HF_OK;
-    case LM_OTHERS_WRITE:
+    case LMDB_OTHERS_WRITE:
         if (name)
             return hfi_error_set(err, HF_DENIED, 0,
                                  "every user may write to %s, " DANGER
@@ -101,14 +101,14 @@ hf_status hfi_lm_check_trust(struct lm_depot *d, const struct stat *st, const ch
                              ": use a directory of your own, or make one for a group "
                              "(holdfast init --group GROUP DIR)",
                              path);
-    case LM_GROUP_WRITES:
+    case LMDB_GROUP_WRITES:
         group_words(st->st_gid, who, sizeof who);
         return hfi_error_set(err, HF_DENIED, 0,
                              "%s may write to %s, " DANGER
                              ": if you trust all its members say shared=group in the URL, else "
                              "chmod g-w",
                              who, path);
-    case LM_OTHER_OWNER:
+    case LMDB_OTHER_OWNER:
         break;
     }
     user_words(st->st_uid, who, sizeof who);
@@ -121,7 +121,7 @@ hf_status hfi_lm_check_trust(struct lm_depot *d, const struct stat *st, const ch
 
 /* ---- for the doctor ----------------------------------------------------------------- */
 
-void hfi_lm_sharing_words(struct lm_depot *d, char *buf, size_t size)
+void lmdb_sharing_words(struct lmdb_depot *d, char *buf, size_t size)
 {
     char user[80], group[80];
     struct stat st;

@@ -9,7 +9,7 @@
  * after the mutex is free; who is killed there was being watched by those whom he
  * should have woken (watch.c).
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -23,52 +23,52 @@
 #define LOOK_AT_SHAPE 1024 /* transactions between looks at whether the file is mostly holes */
 #define RETRIES_MAX   64 /* bodies are run again for reasons that end; a bug must not spin for ever */
 
-static int attempt(struct lm_txn *t, lm_body *body, void *arg);
+static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg);
 static bool repairable(int rc);
-static int begin(struct lm_txn *t);
-static void deliver_all(struct lm_txn *t);
-static void ring(struct lm_txn *t);
-static hf_status repair(struct lm_txn *t, int rc, hf_error *err);
+static int begin(struct lmdb_txn *t);
+static void deliver_all(struct lmdb_txn *t);
+static void ring(struct lmdb_txn *t);
+static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err);
 
-hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_body *body,
-                     lm_after *after, void *arg, hf_error *err)
+hf_status lmdb_run(struct lmdb_depot *d, bool write, int64_t deadline_ms, lmdb_body *body,
+                   lmdb_after *after, void *arg, hf_error *err)
 {
-    struct lm_txn t;
+    struct lmdb_txn t;
     hf_status status = HF_INTERNAL;
     int rc = 0;
 
     t.depot = d;
     t.write = write;
     t.wakes = t.few;
-    t.wake_room = LM_WAKES_INLINE;
+    t.wake_room = LMDB_WAKES_INLINE;
     for (int i = 0; i < RETRIES_MAX; i++) {
         t.wake_count = t.bell_count = 0;
-        status = hfi_lm_lock(d, deadline_ms, err);
+        status = lmdb_lock(d, deadline_ms, err);
         if (status != HF_OK)
             break;
 
         rc = attempt(&t, body, arg);
-        if (rc == 0 || rc == LM_STOP) {
+        if (rc == 0 || rc == LMDB_STOP) {
             if (after)
                 after(&t, arg);
             if (rc == 0)
                 deliver_all(&t);
-            hfi_lm_unlock(d);
+            lmdb_unlock(d);
             ring(&t);
             break;
         }
         status = repairable(rc) ? repair(&t, rc, err) : HF_OK;
-        hfi_lm_unlock(d);
+        lmdb_unlock(d);
         if (status != HF_OK)
             break;
-        if (rc == LM_E_DEAD) {
+        if (rc == LMDB_E_DEAD) {
             /* Ends: every time there is one dead process less. */
-            status = hfi_lm_recover(d, t.dead, hfi_lm_slot(d, t.dead)->generation, err);
+            status = lmdb_recover(d, t.dead, lmdb_slot(d, t.dead)->generation, err);
             if (status != HF_OK)
                 break;
             i--;
         } else if (!repairable(rc)) {
-            status = hfi_lm_failed(d, rc, err);
+            status = lmdb_failed(d, rc, err);
             break;
         }
         status = HF_INTERNAL;
@@ -81,15 +81,15 @@ hf_status hfi_lm_run(struct lm_depot *d, bool write, int64_t deadline_ms, lm_bod
 /* Will it help to do something and run the body again? */
 static bool repairable(int rc)
 {
-    return rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || hfi_lm_is_corrupt(rc);
+    return rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || lmdb_is_corrupt(rc);
 }
 
-static int attempt(struct lm_txn *t, lm_body *body, void *arg)
+static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg)
 {
     int rc;
 
-    if (!LM_GUARD(t->depot))
-        return LM_E_CORRUPT;
+    if (!LMDB_GUARD(t->depot))
+        return LMDB_E_CORRUPT;
     rc = begin(t);
     if (rc != 0)
         return rc;
@@ -104,50 +104,50 @@ static int attempt(struct lm_txn *t, lm_body *body, void *arg)
     }
     rc = mdb_txn_commit(t->mdb);
     if (rc == 0)
-        hfi_lm_sound_committed(t->depot);
+        lmdb_sound_committed(t->depot);
     return rc;
 }
 
-static int begin(struct lm_txn *t)
+static int begin(struct lmdb_txn *t)
 {
     t->read_ms = 0;
-    if (!hfi_lm_sound(t->depot))
-        return LM_E_CORRUPT;
+    if (!lmdb_sound(t->depot))
+        return LMDB_E_CORRUPT;
     return mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
 }
 
-static void deliver_all(struct lm_txn *t)
+static void deliver_all(struct lmdb_txn *t)
 {
     for (size_t i = 0; i < t->wake_count; i++) {
-        _Atomic uint32_t *bell = hfi_lm_deliver(t->depot, &t->wakes[i]);
+        _Atomic uint32_t *bell = lmdb_deliver(t->depot, &t->wakes[i]);
 
         if (!bell)
             continue;
-        if (t->bell_count == LM_WAKES_INLINE)
+        if (t->bell_count == LMDB_WAKES_INLINE)
             hfi_futex_wake(bell, INT_MAX, true); /* many at once: a death, a writer that left */
         else
             t->bells[t->bell_count++] = bell;
     }
     if (!t->write)
         return;
-    hfi_lm_changed(t->depot);
+    lmdb_changed(t->depot);
     if (++t->depot->writes % LOOK_AT_SHAPE == 0)
-        hfi_lm_compact(t->depot);
+        lmdb_compact(t->depot);
 }
 
-static void ring(struct lm_txn *t)
+static void ring(struct lmdb_txn *t)
 {
     for (size_t i = 0; i < t->bell_count; i++)
         hfi_futex_wake(t->bells[i], INT_MAX, true);
     if (t->write)
-        hfi_lm_tell_changed(t->depot);
+        lmdb_tell_changed(t->depot);
 }
 
-int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake)
+int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake)
 {
     if (t->wake_count == t->wake_room) {
         size_t room = t->wake_room * 2;
-        struct lm_wake *more = hfi_malloc(room * sizeof *more);
+        struct lmdb_wake *more = hfi_malloc(room * sizeof *more);
 
         if (!more)
             return ENOMEM;
@@ -162,30 +162,30 @@ int hfi_lm_wake_later(struct lm_txn *t, struct lm_wake wake)
 }
 
 /* Under the mutex, with no transaction open. */
-static hf_status repair(struct lm_txn *t, int rc, hf_error *err)
+static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err)
 {
-    struct lm_depot *d = t->depot;
+    struct lmdb_depot *d = t->depot;
 
     if (rc == MDB_MAP_RESIZED)
-        rc = hfi_lm_leases_remap(d); /* another process made it larger */
+        rc = lmdb_leases_remap(d); /* another process made it larger */
     else if (rc == MDB_MAP_FULL)
-        rc = hfi_lm_leases_grow(d);
-    if (hfi_lm_is_corrupt(rc))
-        return hfi_lm_rebuild(d, err);
-    return rc == 0 ? HF_OK : hfi_lm_failed(d, rc, err);
+        rc = lmdb_leases_grow(d);
+    if (lmdb_is_corrupt(rc))
+        return lmdb_rebuild(d, err);
+    return rc == 0 ? HF_OK : lmdb_failed(d, rc, err);
 }
 
-hf_status hfi_lm_failed(struct lm_depot *d, int rc, hf_error *err)
+hf_status lmdb_failed(struct lmdb_depot *d, int rc, hf_error *err)
 {
     switch (rc) {
-    case LM_E_CORRUPT:
+    case LMDB_E_CORRUPT:
         return hfi_error_set(err, HF_CORRUPT, 0, "%s: the lease file is damaged", d->path);
-    case LM_E_COLLISION:
+    case LMDB_E_COLLISION:
         return hfi_error_set(err, HF_INTERNAL, 0,
                              "another name in use has the same hash: choose another name");
-    case LM_E_TOKENS:
+    case LMDB_E_TOKENS:
         return hfi_error_set(err, HF_FULL, 0, "%s: no fencing token could be reserved", d->path);
-    case LM_E_DEAD:
+    case LMDB_E_DEAD:
         return hfi_error_set(err, HF_UNAVAILABLE, 0,
                              "%s: the leases of a dead process could not be freed", d->path);
     case ENOMEM:

@@ -17,7 +17,7 @@
  * Who is ahead is watched by pidfd (watch.c): the holders, and the waiter just before
  * us. Everybody further ahead is watched by the one behind him.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -27,28 +27,28 @@
 #include <limits.h>
 #include <string.h>
 
-static struct lm_wait *wait_of(struct hfi_op *op)
+static struct lmdb_wait *wait_of(struct hfi_op *op)
 {
-    return op->engine[LM_OP_WAIT];
+    return op->engine[LMDB_OP_WAIT];
 }
 
 /* ---- beginning and ending ----------------------------------------------------- */
 
-static uint32_t take_cell(struct lm_depot *d)
+static uint32_t take_cell(struct lmdb_depot *d)
 {
-    for (uint32_t i = 0; i < LM_CELLS; i++)
+    for (uint32_t i = 0; i < LMDB_CELLS; i++)
         if (!(d->cells_used[i / 64] >> i % 64 & 1)) {
             d->cells_used[i / 64] |= UINT64_C(1) << i % 64;
             return i;
         }
-    return LM_CELLS;
+    return LMDB_CELLS;
 }
 
 /* NULL: out of memory. Called under the mutex. */
-struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
+struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lm_depot *d = conn->depot;
-    struct lm_wait *w;
+    struct lmdb_depot *d = conn->depot;
+    struct lmdb_wait *w;
 
     pthread_mutex_lock(&d->local);
     w = d->pool;
@@ -66,33 +66,33 @@ struct lm_wait *hfi_lm_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         atomic_store(&w->unwatched, 0);
         atomic_store(&w->wake_ms, HFI_NEVER);
         atomic_store(&w->look_ms, HFI_NEVER);
-        w->cell = op->blocking ? take_cell(d) : LM_CELLS;
-        w->turn = w->cell < LM_CELLS ? ++d->turns[w->cell] & 0x3fffffff : 0;
+        w->cell = op->blocking ? take_cell(d) : LMDB_CELLS;
+        w->turn = w->cell < LMDB_CELLS ? ++d->turns[w->cell] & 0x3fffffff : 0;
         w->prev = NULL;
         w->next = d->waits;
         if (d->waits)
             d->waits->prev = w;
         d->waits = w;
-        op->engine[LM_OP_WAIT] = w;
-        op->engine[LM_OP_CELL] = (void *)(uintptr_t)w->cell;
-        op->engine[LM_OP_TURN] = (void *)(uintptr_t)w->turn;
-        op->engine[LM_OP_COOKIE] = (void *)(uintptr_t)w->cookie;
+        op->engine[LMDB_OP_WAIT] = w;
+        op->engine[LMDB_OP_CELL] = (void *)(uintptr_t)w->cell;
+        op->engine[LMDB_OP_TURN] = (void *)(uintptr_t)w->turn;
+        op->engine[LMDB_OP_COOKIE] = (void *)(uintptr_t)w->cookie;
     }
     pthread_mutex_unlock(&d->local);
     return w;
 }
 
-static void free_cell(struct lm_depot *d, struct lm_wait *w)
+static void free_cell(struct lmdb_depot *d, struct lmdb_wait *w)
 {
-    if (w->cell >= LM_CELLS)
+    if (w->cell >= LMDB_CELLS)
         return;
-    atomic_store(&hfi_lm_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LM_IDLE);
+    atomic_store(&lmdb_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LMDB_IDLE);
     d->cells_used[w->cell / 64] &= ~(UINT64_C(1) << w->cell % 64);
-    w->cell = LM_CELLS;
+    w->cell = LMDB_CELLS;
 }
 
 /* Out of the list of those who wait. The cell is free for another. */
-static void leave_list(struct lm_depot *d, struct lm_wait *w)
+static void leave_list(struct lmdb_depot *d, struct lmdb_wait *w)
 {
     pthread_mutex_lock(&d->local);
     if (w->op) {
@@ -108,7 +108,7 @@ static void leave_list(struct lm_depot *d, struct lm_wait *w)
     pthread_mutex_unlock(&d->local);
 }
 
-void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w)
+void lmdb_wait_end(struct lmdb_depot *d, struct lmdb_wait *w)
 {
     leave_list(d, w);
     pthread_mutex_lock(&d->local);
@@ -118,94 +118,94 @@ void hfi_lm_wait_end(struct lm_depot *d, struct lm_wait *w)
     pthread_mutex_unlock(&d->local);
 }
 
-int hfi_lm_enqueue(struct lm_txn *t, struct lm_name *rec, struct lm_wait *w, uint64_t ticket)
+int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket)
 {
-    struct lm_depot *d = t->depot;
+    struct lmdb_depot *d = t->depot;
     const struct hfi_claim *claim = w->claim;
-    struct lm_waiter record = { .slot = d->slot,
-                                .since_ms = hfi_lm_now(t),
-                                .ttl_ms = claim->ttl_ms,
-                                .lock_delay_ms = claim->lock_delay_ms,
-                                .cookie = w->cookie,
-                                .cell = w->cell,
-                                .turn = w->turn,
-                                .permits = claim->permits,
-                                .tokens_wanted = claim->tokens_wanted };
+    struct lmdb_waiter record = { .slot = d->slot,
+                                  .since_ms = lmdb_now(t),
+                                  .ttl_ms = claim->ttl_ms,
+                                  .lock_delay_ms = claim->lock_delay_ms,
+                                  .cookie = w->cookie,
+                                  .cell = w->cell,
+                                  .turn = w->turn,
+                                  .permits = claim->permits,
+                                  .tokens_wanted = claim->tokens_wanted };
     size_t label_len;
-    const char *label = hfi_lm_label(w->conn, claim, &label_len);
+    const char *label = lmdb_label(w->conn, claim, &label_len);
 
     memcpy(record.owner, claim->owner, HFI_OWNER_LEN);
-    record.flags = (claim->flags & HFI_CLAIM_BARGE ? LM_WAITER_BARGE : 0) |
-                   (claim->flags & HFI_CLAIM_DETACHED ? LM_WAITER_DETACHED : 0);
+    record.flags = (claim->flags & HFI_CLAIM_BARGE ? LMDB_WAITER_BARGE : 0) |
+                   (claim->flags & HFI_CLAIM_DETACHED ? LMDB_WAITER_DETACHED : 0);
     record.label_len = (uint32_t)label_len;
     if (label_len)
         memcpy(record.label, label, label_len);
     w->ticket = ticket;
     rec->waiters++;
-    if (w->cell < LM_CELLS)
-        atomic_store(&hfi_lm_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LM_WAITING);
-    return hfi_lm_waiter_put(t, claim->name.hash, w->ticket, &record);
+    if (w->cell < LMDB_CELLS)
+        atomic_store(&lmdb_slot(d, d->slot)->cells[w->cell].word, w->turn << 2 | LMDB_WAITING);
+    return lmdb_waiter_put(t, claim->name.hash, w->ticket, &record);
 }
 
 /* ---- who is ahead ---------------------------------------------------------------- */
 
-static void ahead_add(struct lm_txn *t, struct lm_ahead *ahead, uint32_t slot)
+static void ahead_add(struct lmdb_txn *t, struct lmdb_ahead *ahead, uint32_t slot)
 {
-    if (slot == LM_NO_SLOT || slot == t->depot->slot || slot >= hfi_lm_slots_used(t->depot))
+    if (slot == LMDB_NO_SLOT || slot == t->depot->slot || slot >= lmdb_slots_used(t->depot))
         return;
     for (uint32_t i = 0; i < ahead->count; i++)
         if (ahead->slots[i] == slot)
             return;
-    if (ahead->count == LM_WATCH_MAX) {
+    if (ahead->count == LMDB_WATCH_MAX) {
         ahead->more = true;
         return;
     }
-    ahead->generations[ahead->count] = hfi_lm_slot(t->depot, slot)->generation;
+    ahead->generations[ahead->count] = lmdb_slot(t->depot, slot)->generation;
     ahead->slots[ahead->count++] = slot;
 }
 
-static void ahead_holder(struct lm_txn *t, struct lm_ahead *ahead, const struct lm_holder *h)
+static void ahead_holder(struct lmdb_txn *t, struct lmdb_ahead *ahead, const struct lmdb_holder *h)
 {
     ahead_add(t, ahead, h->slot);
     if (h->deadline_ms < ahead->wake_ms)
         ahead->wake_ms = h->deadline_ms;
 }
 
-int hfi_lm_look_ahead(struct lm_txn *t, const uint64_t hash[2], const struct lm_name *rec,
-                      uint64_t ticket, struct lm_ahead *ret)
+int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                    uint64_t ticket, struct lmdb_ahead *ret)
 {
-    struct lm_header *header = t->depot->header;
-    struct lm_further further;
-    struct lm_waiter w;
+    struct lmdb_header *header = t->depot->header;
+    struct lmdb_further further;
+    struct lmdb_waiter w;
     uint64_t at = 0;
     int rc = 0;
 
     ret->count = 0;
-    ret->more = header->state != LM_READY; /* nobody tells us when it is ready: look */
-    ret->wake_ms = !hfi_lm_past(t, rec->closed_ms) ? rec->closed_ms : HFI_NEVER;
-    if (!hfi_lm_past(t, header->closed_ms) && header->closed_ms < ret->wake_ms)
+    ret->more = header->state != LMDB_READY; /* nobody tells us when it is ready: look */
+    ret->wake_ms = !lmdb_past(t, rec->closed_ms) ? rec->closed_ms : HFI_NEVER;
+    if (!lmdb_past(t, header->closed_ms) && header->closed_ms < ret->wake_ms)
         ret->wake_ms = header->closed_ms;
     if (rec->first.token)
         ahead_holder(t, ret, &rec->first);
     for (uint32_t i = 0; rc == 0 && i < rec->further; i++, at++) {
-        rc = hfi_lm_further_next(t, hash, &at, &further);
+        rc = lmdb_further_next(t, hash, &at, &further);
         if (rc == 0)
             ahead_holder(t, ret, &further.holder);
     }
     if (rc == 0 && rec->waiters > 1) {
-        rc = hfi_lm_waiter_before(t, hash, &ticket, &w);
+        rc = lmdb_waiter_before(t, hash, &ticket, &w);
         if (rc == 0)
             ahead_add(t, ret, w.slot);
     }
-    if (hfi_lm_past(t, ret->wake_ms)) /* past, but not yet to be acted on: a closed store */
-        ret->wake_ms = hfi_after_ms(hfi_lm_now(t), LM_HEARTBEAT_MS);
+    if (lmdb_past(t, ret->wake_ms)) /* past, but not yet to be acted on: a closed store */
+        ret->wake_ms = hfi_after_ms(lmdb_now(t), LMDB_HEARTBEAT_MS);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 /* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). The
  * wait may have ended meanwhile and `w` serve another: the cookie tells. */
-static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
-                        const struct lm_ahead *ahead)
+static void watch_ahead(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+                        const struct lmdb_ahead *ahead)
 {
     bool all = !ahead->more;
     uint32_t emptied;
@@ -214,25 +214,25 @@ static void watch_ahead(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
     emptied = d->emptied;
     pthread_mutex_unlock(&d->local);
     for (uint32_t i = 0; i < ahead->count; i++)
-        if (!hfi_lm_watch_add(d, ahead->slots[i], ahead->generations[i]))
+        if (!lmdb_watch_add(d, ahead->slots[i], ahead->generations[i]))
             all = false;
     pthread_mutex_lock(&d->local);
     if (atomic_load(&w->cookie) == cookie) {
         /* If the table was emptied in between, those before that are not watched any more. */
         atomic_store(&w->unwatched, !all || (emptied != d->emptied && ahead->count > 1));
         atomic_store(&w->wake_ms, ahead->wake_ms);
-        atomic_store(&w->look_ms, hfi_after_ms(hfi_now_ms(), LM_LOOK_MS));
+        atomic_store(&w->look_ms, hfi_after_ms(hfi_now_ms(), LMDB_LOOK_MS));
     }
     pthread_mutex_unlock(&d->local);
 }
 
-void hfi_lm_wait_begun(struct lm_depot *d, struct lm_wait *w, uint64_t cookie,
-                       const struct lm_ahead *ahead, bool by_mail)
+void lmdb_wait_begun(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+                     const struct lmdb_ahead *ahead, bool by_mail)
 {
     watch_ahead(d, w, cookie, ahead);
     /* A thread that sleeps on its cell keeps its own time; for the others the watch thread does. */
     if (by_mail)
-        hfi_lm_watch_poke(d);
+        lmdb_watch_poke(d);
 }
 
 /* ---- the grant arrives --------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static int64_t whole_ms(uint32_t low, int64_t now_ms)
 static void finish(struct hfi_op *op, hf_status status)
 {
     _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)&op->finished;
-    bool sleeps = op->blocking && (uint32_t)(uintptr_t)op->engine[LM_OP_CELL] >= LM_CELLS;
+    bool sleeps = op->blocking && (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL] >= LMDB_CELLS;
 
     hfi_op_finish(op, status);
     if (sleeps)
@@ -259,13 +259,13 @@ static void finish(struct hfi_op *op, hf_status status)
  * Be the one who finishes the op of this wait. By its cookie: `w` may have ended and serve
  * another by now, when two cancels meet, or a cancel and a grant.
  */
-static bool take_wait(struct lm_wait *w, uint64_t cookie)
+static bool take_wait(struct lmdb_wait *w, uint64_t cookie)
 {
     return atomic_compare_exchange_strong(&w->open, &cookie, 0);
 }
 
 /* Only by who took the wait. */
-static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, uint64_t token,
+static void granted(struct lmdb_depot *d, struct lmdb_wait *w, struct hfi_op *op, uint64_t token,
                     uint32_t granted_ms)
 {
     struct hfi_claim *claim = op->claim;
@@ -278,10 +278,10 @@ static void granted(struct lm_depot *d, struct lm_wait *w, struct hfi_op *op, ui
     finish(op, HF_OK);
 }
 
-void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms)
+void lmdb_wait_granted(struct lmdb_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms)
 {
     struct hfi_op *op = NULL;
-    struct lm_wait *w;
+    struct lmdb_wait *w;
 
     pthread_mutex_lock(&d->local);
     for (w = d->waits; w && w->cookie != cookie; w = w->next)
@@ -299,69 +299,69 @@ void hfi_lm_wait_granted(struct lm_depot *d, uint64_t cookie, uint64_t token, ui
  * only if its own cell says so, when `w` is certainly still its own. Once a second it looks
  * at its cell without being woken: the granter may have been stopped before the futex call.
  */
-void hfi_lm_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
+void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 {
-    struct lm_depot *d = conn->depot;
-    struct lm_wait *w = wait_of(op);
-    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LM_OP_CELL];
-    uint32_t turn = (uint32_t)(uintptr_t)op->engine[LM_OP_TURN];
-    uint64_t cookie = (uintptr_t)op->engine[LM_OP_COOKIE];
+    struct lmdb_depot *d = conn->depot;
+    struct lmdb_wait *w = wait_of(op);
+    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL];
+    uint32_t turn = (uint32_t)(uintptr_t)op->engine[LMDB_OP_TURN];
+    uint64_t cookie = (uintptr_t)op->engine[LMDB_OP_COOKIE];
 
     while (!atomic_load(&op->finished)) {
         int64_t now = hfi_now_ms(), wake_ms, beat_ms;
 
         if (now >= until_ms)
             return;
-        if (cell >= LM_CELLS) { /* no cell was left: the bell thread finishes the op */
+        if (cell >= LMDB_CELLS) { /* no cell was left: the bell thread finishes the op */
             hfi_futex_wait((_Atomic uint32_t *)(void *)&op->finished, 0, until_ms, false);
             continue;
         }
 
-        struct lm_cell *c = &hfi_lm_slot(d, d->slot)->cells[cell];
+        struct lmdb_cell *c = &lmdb_slot(d, d->slot)->cells[cell];
         uint32_t word = atomic_load(&c->word);
 
-        if (word == (turn << 2 | LM_GRANTED) && take_wait(w, cookie)) {
+        if (word == (turn << 2 | LMDB_GRANTED) && take_wait(w, cookie)) {
             granted(d, w, op, c->token, c->granted_ms);
             return;
         }
-        if (word == (turn << 2 | LM_CALLED)) {
-            atomic_compare_exchange_strong(&c->word, &word, turn << 2 | LM_WAITING);
-            hfi_lm_attend(d, cookie);
+        if (word == (turn << 2 | LMDB_CALLED)) {
+            atomic_compare_exchange_strong(&c->word, &word, turn << 2 | LMDB_WAITING);
+            lmdb_attend(d, cookie);
             continue;
         }
         wake_ms = atomic_load(&w->wake_ms);
-        if (word == (turn << 2 | LM_WAITING) && now >= wake_ms) {
-            hfi_lm_attend(d, cookie);
+        if (word == (turn << 2 | LMDB_WAITING) && now >= wake_ms) {
+            lmdb_attend(d, cookie);
             continue;
         }
         /* Any other word: a cancel has it and is about to finish the op. */
-        beat_ms = hfi_after_ms(now, LM_HEARTBEAT_MS);
+        beat_ms = hfi_after_ms(now, LMDB_HEARTBEAT_MS);
         if (wake_ms > until_ms)
             wake_ms = until_ms;
         hfi_futex_wait(&c->word, word, wake_ms < beat_ms ? wake_ms : beat_ms, true);
         now = hfi_now_ms();
         if (now >= beat_ms && (atomic_load(&w->unwatched) || now >= atomic_load(&w->look_ms)))
-            hfi_lm_attend(d, cookie);
+            lmdb_attend(d, cookie);
     }
 }
 
 /* ---- looking at our place ------------------------------------------------------------- */
 
 struct attend {
-    struct lm_depot *depot;
+    struct lmdb_depot *depot;
     uint64_t cookie;
-    struct lm_wait *wait;
+    struct lmdb_wait *wait;
     struct hfi_claim *claim;
     uint64_t ticket;
     uint32_t cell, turn;
-    struct lm_ahead ahead;
+    struct lmdb_ahead ahead;
     bool looked, trust;
 };
 
 /* Under the mutex: then the claim cannot go away. The wait can, when its grant is taken. */
-static bool find_wait(struct lm_depot *d, struct attend *a)
+static bool find_wait(struct lmdb_depot *d, struct attend *a)
 {
-    struct lm_wait *w;
+    struct lmdb_wait *w;
 
     pthread_mutex_lock(&d->local);
     for (w = d->waits; w && w->cookie != a->cookie; w = w->next)
@@ -380,9 +380,9 @@ static bool find_wait(struct lm_depot *d, struct attend *a)
     return w != NULL;
 }
 
-static int tell_self(struct lm_txn *t, struct attend *a, const struct lm_holder *h)
+static int tell_self(struct lmdb_txn *t, struct attend *a, const struct lmdb_holder *h)
 {
-    return hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_GRANTED,
+    return lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_GRANTED,
                                                   .slot = t->depot->slot,
                                                   .cell = a->cell,
                                                   .turn = a->turn,
@@ -396,78 +396,78 @@ static int tell_self(struct lm_txn *t, struct attend *a, const struct lm_holder 
  * died)? Then tell ourselves. Neither: our record went with something that should not
  * happen; stand in the queue anew rather than wait for ever.
  */
-static int attend_body(struct lm_txn *t, void *arg)
+static int attend_body(struct lmdb_txn *t, void *arg)
 {
     struct attend *a = arg;
     struct hfi_claim *claim;
     const uint64_t *hash;
-    struct lm_name rec;
-    struct lm_waiter w;
-    struct lm_holder h;
+    struct lmdb_name rec;
+    struct lmdb_waiter w;
+    struct lmdb_holder h;
     int rc;
 
     a->looked = false;
     if (!find_wait(t->depot, a))
-        return LM_STOP;
+        return LMDB_STOP;
     claim = a->claim;
     hash = claim->name.hash;
-    rc = hfi_lm_name_get(t, &claim->name, &rec);
+    rc = lmdb_name_get(t, &claim->name, &rec);
     if (rc == MDB_NOTFOUND) {
-        hfi_lm_name_init(&rec, &claim->name);
+        lmdb_name_init(&rec, &claim->name);
         rec.mode = (uint8_t)claim->mode;
         rec.capacity = claim->capacity;
         rc = 0;
     }
     if (rc == 0)
-        rc = hfi_lm_waiter_get(t, hash, a->ticket, &w);
+        rc = lmdb_waiter_get(t, hash, a->ticket, &w);
     if (rc == 0 && memcmp(w.owner, claim->owner, HFI_OWNER_LEN) != 0)
         rc = MDB_NOTFOUND;
     if (rc == MDB_NOTFOUND) {
-        rc = hfi_lm_holder_find(t, hash, &rec, claim->owner, 0, &h);
+        rc = lmdb_holder_find(t, hash, &rec, claim->owner, 0, &h);
         if (rc == 0)
             return tell_self(t, a, &h);
         if (rc != MDB_NOTFOUND)
             return rc;
-        rc = hfi_lm_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
+        rc = lmdb_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
         a->ticket = a->wait->ticket;
-        hfi_lm_slot(t->depot, t->depot->slot)->records++;
+        lmdb_slot(t->depot, t->depot->slot)->records++;
     }
     if (rc == 0)
-        rc = hfi_lm_find_dead(t, hash, &rec, a->trust);
+        rc = lmdb_find_dead(t, hash, &rec, a->trust);
     if (rc == 0)
-        rc = hfi_lm_promote(t, hash, &rec, a->ticket);
+        rc = lmdb_promote(t, hash, &rec, a->ticket);
     if (rc == 0)
-        rc = hfi_lm_name_put(t, hash, &rec);
+        rc = lmdb_name_put(t, hash, &rec);
     if (rc == 0)
-        rc = hfi_lm_look_ahead(t, hash, &rec, a->ticket, &a->ahead);
+        rc = lmdb_look_ahead(t, hash, &rec, a->ticket, &a->ahead);
     a->looked = rc == 0;
     return rc;
 }
 
-void hfi_lm_attend(struct lm_depot *d, uint64_t cookie)
+void lmdb_attend(struct lmdb_depot *d, uint64_t cookie)
 {
     struct attend a = { .depot = d, .cookie = cookie };
-    hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body,
-                                  NULL, &a, NULL);
+    hf_status status =
+        lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body, NULL, &a, NULL);
 
     if (status == HF_OK && a.looked) {
         watch_ahead(d, a.wait, cookie, &a.ahead);
         return;
     }
     if (find_wait(d, &a)) { /* the mutex is stuck: again in a while */
-        atomic_store(&a.wait->wake_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
-        atomic_store(&a.wait->look_ms, hfi_after_ms(hfi_now_ms(), LM_HEARTBEAT_MS));
+        atomic_store(&a.wait->wake_ms, hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS));
+        atomic_store(&a.wait->look_ms, hfi_after_ms(hfi_now_ms(), LMDB_HEARTBEAT_MS));
     }
 }
 
 /* Who granted us something wrote it before he died, but may not have lived to wake us. */
-void hfi_lm_ring_own(struct lm_depot *d)
+void lmdb_ring_own(struct lmdb_depot *d)
 {
-    struct lm_slot *s = hfi_lm_slot(d, d->slot);
+    struct lmdb_slot *s = lmdb_slot(d, d->slot);
 
     pthread_mutex_lock(&d->local);
-    for (struct lm_wait *w = d->waits; w; w = w->next)
-        if (w->cell < LM_CELLS && (atomic_load(&s->cells[w->cell].word) & 3) == LM_GRANTED)
+    for (struct lmdb_wait *w = d->waits; w; w = w->next)
+        if (w->cell < LMDB_CELLS && (atomic_load(&s->cells[w->cell].word) & 3) == LMDB_GRANTED)
             hfi_futex_wake(&s->cells[w->cell].word, INT_MAX, true);
     pthread_mutex_unlock(&d->local);
     if (atomic_load(&s->mail_sent) != atomic_load(&s->mail_read))
@@ -477,26 +477,26 @@ void hfi_lm_ring_own(struct lm_depot *d)
 /* ---- leaving ------------------------------------------------------------------------------ */
 
 /* Take our waiter record out of the queue. MDB_NOTFOUND: it is not there. */
-int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_name *rec,
-                         uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN])
+int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                       uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN])
 {
-    struct lm_waiter w;
-    int rc = hfi_lm_waiter_get(t, hash, ticket, &w);
+    struct lmdb_waiter w;
+    int rc = lmdb_waiter_get(t, hash, ticket, &w);
 
     if (rc == 0 && memcmp(w.owner, owner, HFI_OWNER_LEN) != 0)
         rc = MDB_NOTFOUND;
     if (rc == 0)
-        rc = hfi_lm_waiter_del(t, hash, ticket);
+        rc = lmdb_waiter_del(t, hash, ticket);
     if (rc == 0)
-        rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_FORGET, .slot = w.slot });
+        rc = lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_FORGET, .slot = w.slot });
     if (rc != 0)
         return rc;
     rec->waiters--;
     /* Who stood behind us is now behind somebody whom he may not be watching. */
     if (rec->waiters > 0) {
-        rc = hfi_lm_waiter_next(t, hash, &ticket, &w);
+        rc = lmdb_waiter_next(t, hash, &ticket, &w);
         if (rc == 0)
-            rc = hfi_lm_wake_later(t, (struct lm_wake){ .kind = LM_WAKE_CALLED,
+            rc = lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_CALLED,
                                                         .slot = w.slot,
                                                         .cell = w.cell,
                                                         .turn = w.turn,
@@ -504,73 +504,73 @@ int hfi_lm_waiter_remove(struct lm_txn *t, const uint64_t hash[2], struct lm_nam
         if (rc != 0 && rc != MDB_NOTFOUND)
             return rc;
     }
-    return hfi_lm_promote(t, hash, rec, 0);
+    return lmdb_promote(t, hash, rec, 0);
 }
 
 struct leave {
-    struct lm_wait *wait;
+    struct lmdb_wait *wait;
     struct hfi_claim *claim;
     bool gone, granted;
-    struct lm_holder h;
+    struct lmdb_holder h;
 };
 
-static int leave_body(struct lm_txn *t, void *arg)
+static int leave_body(struct lmdb_txn *t, void *arg)
 {
     struct leave *l = arg;
     const uint64_t *hash = l->claim->name.hash;
-    struct lm_name rec;
-    int rc = hfi_lm_name_get(t, &l->claim->name, &rec);
+    struct lmdb_name rec;
+    int rc = lmdb_name_get(t, &l->claim->name, &rec);
 
     l->granted = l->gone = false;
     if (rc == 0) {
-        rc = hfi_lm_waiter_remove(t, hash, &rec, l->wait->ticket, l->claim->owner);
+        rc = lmdb_waiter_remove(t, hash, &rec, l->wait->ticket, l->claim->owner);
         if (rc == 0) {
             l->gone = true;
-            return hfi_lm_name_put(t, hash, &rec);
+            return lmdb_name_put(t, hash, &rec);
         }
         if (rc == MDB_NOTFOUND)
-            rc = hfi_lm_holder_find(t, hash, &rec, l->claim->owner, 0, &l->h);
+            rc = lmdb_holder_find(t, hash, &rec, l->claim->owner, 0, &l->h);
     }
     l->granted = rc == 0;
     l->gone = rc == MDB_NOTFOUND;
-    return rc == 0 || rc == MDB_NOTFOUND ? LM_STOP : rc;
+    return rc == 0 || rc == MDB_NOTFOUND ? LMDB_STOP : rc;
 }
 
-static void leave_after(struct lm_txn *t, void *arg)
+static void leave_after(struct lmdb_txn *t, void *arg)
 {
     struct leave *l = arg;
 
     if (!l->gone)
         return;
-    l->claim->engine[LM_CLAIM_WAIT] =
-        NULL; /* hfi_lm_cancel() ends it, after it has woken the thread */
-    hfi_lm_claim_unlink(t->depot, l->claim);
+    l->claim->engine[LMDB_CLAIM_WAIT] =
+        NULL; /* lmdb_cancel() ends it, after it has woken the thread */
+    lmdb_claim_unlink(t->depot, l->claim);
 }
 
-void hfi_lm_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct lm_depot *d = conn->depot;
-    struct lm_wait *w = wait_of(op);
+    struct lmdb_depot *d = conn->depot;
+    struct lmdb_wait *w = wait_of(op);
     struct leave l = { .wait = w, .claim = op->claim };
-    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LM_OP_CELL];
+    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL];
     hf_error err;
     hf_status run;
 
     /* Whoever takes the wait finishes the op; nobody else touches it after that. */
-    if (!w || atomic_load(&op->finished) || !take_wait(w, (uintptr_t)op->engine[LM_OP_COOKIE]))
+    if (!w || atomic_load(&op->finished) || !take_wait(w, (uintptr_t)op->engine[LMDB_OP_COOKIE]))
         return;
-    run = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after,
-                     &l, &err);
+    run = lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after,
+                   &l, &err);
     if (run == HF_OK && l.granted) {
         granted(d, w, op, l.h.token, (uint32_t)l.h.granted_ms);
     } else {
         leave_list(d, w);
         if (run == HF_OK)
-            hfi_lm_wait_end(d, w);
+            lmdb_wait_end(d, w);
         hfi_error_set(&op->error, run == HF_OK ? status : HF_UNKNOWN, 0, "%s",
                       run == HF_OK ? hf_status_text(status) : err.text);
         finish(op, run == HF_OK ? status : HF_UNKNOWN);
     }
-    if (cell < LM_CELLS)
-        hfi_futex_wake(&hfi_lm_slot(d, d->slot)->cells[cell].word, INT_MAX, true);
+    if (cell < LMDB_CELLS)
+        hfi_futex_wake(&lmdb_slot(d, d->slot)->cells[cell].word, INT_MAX, true);
 }

@@ -5,9 +5,9 @@
  * last thread of that process is gone. Whether it is really dead is then asked of
  * its fcntl lock, which the kernel drops before that. No polling takes part, but
  * for processes that cannot be watched: those of another PID namespace, and those
- * beyond LM_WATCH_MAX. Their waiters look once a second.
+ * beyond LMDB_WATCH_MAX. Their waiters look once a second.
  */
-#include "engine/lmdb/lm.h"
+#include "engine/lmdb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -25,21 +25,21 @@
 #define WAKE_EVENT  UINT64_MAX
 
 static void *watch_main(void *arg);
-static int mail_timers(struct lm_depot *d);
-static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation);
+static int mail_timers(struct lmdb_depot *d);
+static void drop_watch(struct lmdb_depot *d, uint32_t slot, uint32_t generation);
 
 /* ---- the table ---------------------------------------------------------------- */
 
-static struct lm_watch *lookup(struct lm_depot *d, uint32_t slot, uint32_t generation)
+static struct lmdb_watch *lookup(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
 {
-    for (int i = 0; i < LM_WATCH_MAX; i++)
+    for (int i = 0; i < LMDB_WATCH_MAX; i++)
         if (d->watches[i].fd >= 0 && d->watches[i].slot == slot &&
             d->watches[i].generation == generation)
             return &d->watches[i];
     return NULL;
 }
 
-bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation)
+bool lmdb_watched(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
 {
     bool found;
 
@@ -50,32 +50,32 @@ bool hfi_lm_watched(struct lm_depot *d, uint32_t slot, uint32_t generation)
 }
 
 /* Full of processes that we once waited for and that live on. Who waits now looks again. */
-static void empty_table(struct lm_depot *d)
+static void empty_table(struct lmdb_depot *d)
 {
-    for (int i = 0; i < LM_WATCH_MAX; i++) {
+    for (int i = 0; i < LMDB_WATCH_MAX; i++) {
         close(d->watches[i].fd);
         d->watches[i].fd = -1;
     }
-    for (struct lm_wait *w = d->waits; w; w = w->next)
+    for (struct lmdb_wait *w = d->waits; w; w = w->next)
         atomic_store(&w->unwatched, 1);
     d->emptied++;
 }
 
-static bool add(struct lm_depot *d, uint32_t slot, uint32_t generation, int fd)
+static bool add(struct lmdb_depot *d, uint32_t slot, uint32_t generation, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)generation << 32 | slot };
     bool full = true;
 
-    for (int i = 0; full && i < LM_WATCH_MAX; i++)
+    for (int i = 0; full && i < LMDB_WATCH_MAX; i++)
         full = d->watches[i].fd >= 0;
     if (full)
         empty_table(d);
-    for (int i = 0; i < LM_WATCH_MAX; i++) {
+    for (int i = 0; i < LMDB_WATCH_MAX; i++) {
         if (d->watches[i].fd >= 0)
             continue;
         if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
             return false;
-        d->watches[i] = (struct lm_watch){ .slot = slot, .generation = generation, .fd = fd };
+        d->watches[i] = (struct lmdb_watch){ .slot = slot, .generation = generation, .fd = fd };
         return true;
     }
     return false;
@@ -85,23 +85,23 @@ static bool add(struct lm_depot *d, uint32_t slot, uint32_t generation, int fd)
  * First the pidfd, then the question whether it is alive: a process that was alive after
  * its pidfd was opened is the one that the pidfd means, however quickly pids are used again.
  */
-bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation)
+bool lmdb_watch_add(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
 {
-    struct lm_slot *s = hfi_lm_slot(d, slot);
+    struct lmdb_slot *s = lmdb_slot(d, slot);
     bool watched;
     int fd;
 
-    if (hfi_lm_watched(d, slot, generation))
+    if (lmdb_watched(d, slot, generation))
         return true;
     if (s->pid_namespace == 0 || s->pid_namespace != d->pid_namespace)
         return false;
     fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
     if (fd < 0 && errno != ESRCH)
         return false;
-    if (!hfi_lm_alive(d, slot)) {
+    if (!lmdb_alive(d, slot)) {
         if (fd >= 0)
             close(fd);
-        return hfi_lm_recover(d, slot, generation, NULL) == HF_OK;
+        return lmdb_recover(d, slot, generation, NULL) == HF_OK;
     }
     if (fd < 0)
         return false; /* alive, but not under that pid here */
@@ -115,9 +115,9 @@ bool hfi_lm_watch_add(struct lm_depot *d, uint32_t slot, uint32_t generation)
     return watched;
 }
 
-static void drop_watch(struct lm_depot *d, uint32_t slot, uint32_t generation)
+static void drop_watch(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
 {
-    struct lm_watch *w;
+    struct lmdb_watch *w;
 
     pthread_mutex_lock(&d->local);
     w = lookup(d, slot, generation);
@@ -137,7 +137,7 @@ struct recover {
 };
 
 /* The names in which this slot has a holder or a waiter, up to `max` of them. */
-static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int max,
+static int find_names(struct lmdb_txn *t, uint32_t slot, uint64_t hashes[][2], int max,
                       int *ret_found)
 {
     MDB_val key, value;
@@ -151,78 +151,78 @@ static int find_names(struct lm_txn *t, uint32_t slot, uint64_t hashes[][2], int
         const unsigned char *bytes = key.mv_data;
         bool his = false;
 
-        if (key.mv_size == LM_KEY_NAME && value.mv_size >= LM_NAME_FIXED) {
-            struct lm_holder first;
+        if (key.mv_size == LMDB_KEY_NAME && value.mv_size >= LMDB_NAME_FIXED) {
+            struct lmdb_holder first;
 
-            memcpy(&first, (const char *)value.mv_data + offsetof(struct lm_name, first),
+            memcpy(&first, (const char *)value.mv_data + offsetof(struct lmdb_name, first),
                    sizeof first);
             his = first.token && first.slot == slot;
-        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'h' &&
-                   value.mv_size >= LM_FURTHER_FIXED) {
-            struct lm_further further;
+        } else if (key.mv_size == LMDB_KEY_FULL && bytes[LMDB_KEY_NAME] == 'h' &&
+                   value.mv_size >= LMDB_FURTHER_FIXED) {
+            struct lmdb_further further;
 
-            memcpy(&further, value.mv_data, LM_FURTHER_FIXED);
+            memcpy(&further, value.mv_data, LMDB_FURTHER_FIXED);
             his = further.holder.slot == slot;
-        } else if (key.mv_size == LM_KEY_FULL && bytes[LM_KEY_NAME] == 'w' &&
-                   value.mv_size >= LM_WAITER_FIXED) {
-            struct lm_waiter waiter;
+        } else if (key.mv_size == LMDB_KEY_FULL && bytes[LMDB_KEY_NAME] == 'w' &&
+                   value.mv_size >= LMDB_WAITER_FIXED) {
+            struct lmdb_waiter waiter;
 
-            memcpy(&waiter, value.mv_data, LM_WAITER_FIXED);
+            memcpy(&waiter, value.mv_data, LMDB_WAITER_FIXED);
             his = waiter.slot == slot;
-        } else if (key.mv_size != LM_KEY_ANCHOR) {
-            rc = LM_E_CORRUPT;
+        } else if (key.mv_size != LMDB_KEY_ANCHOR) {
+            rc = LMDB_E_CORRUPT;
             break;
         }
-        if (his && (found == 0 || memcmp(hashes[found - 1], bytes, LM_KEY_NAME) != 0))
-            memcpy(hashes[found++], bytes, LM_KEY_NAME);
+        if (his && (found == 0 || memcmp(hashes[found - 1], bytes, LMDB_KEY_NAME) != 0))
+            memcpy(hashes[found++], bytes, LMDB_KEY_NAME);
     }
     mdb_cursor_close(cursor);
     *ret_found = found;
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static int recover_body(struct lm_txn *t, void *arg)
+static int recover_body(struct lmdb_txn *t, void *arg)
 {
     struct recover *r = arg;
-    struct lm_slot *s = hfi_lm_slot(t->depot, r->slot);
+    struct lmdb_slot *s = lmdb_slot(t->depot, r->slot);
     uint64_t hashes[FORGET_STEP][2];
     int found = 0, rc = 0;
 
     r->done = true;
-    if (atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation ||
-        hfi_lm_alive(t->depot, r->slot))
-        return LM_STOP;
+    if (atomic_load(&s->state) != LMDB_SLOT_LIVE || s->generation != r->generation ||
+        lmdb_alive(t->depot, r->slot))
+        return LMDB_STOP;
     if (s->records > 0)
         rc = find_names(t, r->slot, hashes, r->step, &found);
     for (int i = 0; rc == 0 && i < found; i++)
-        rc = hfi_lm_name_forget(t, hashes[i], r->slot);
+        rc = lmdb_name_forget(t, hashes[i], r->slot);
     r->done = rc == 0 && found < r->step;
     return rc;
 }
 
 /* The slot is free only when nothing in LMDB says its number any more. */
-static void recover_after(struct lm_txn *t, void *arg)
+static void recover_after(struct lmdb_txn *t, void *arg)
 {
     struct recover *r = arg;
-    struct lm_slot *s = hfi_lm_slot(t->depot, r->slot);
+    struct lmdb_slot *s = lmdb_slot(t->depot, r->slot);
 
-    if (!r->done || atomic_load(&s->state) != LM_SLOT_LIVE || s->generation != r->generation ||
-        hfi_lm_alive(t->depot, r->slot))
+    if (!r->done || atomic_load(&s->state) != LMDB_SLOT_LIVE || s->generation != r->generation ||
+        lmdb_alive(t->depot, r->slot))
         return;
     s->records = 0;
     atomic_fetch_sub(&t->depot->header->change_watchers, atomic_load(&s->watching));
-    atomic_store(&s->state, LM_SLOT_FREE);
+    atomic_store(&s->state, LMDB_SLOT_FREE);
 }
 
 /* Free what a dead process held, grant it to those who wait, and free its slot. Idempotent: who is
  * killed here leaves the rest to the next. */
-hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation, hf_error *err)
+hf_status lmdb_recover(struct lmdb_depot *d, uint32_t slot, uint32_t generation, hf_error *err)
 {
     struct recover r = { .slot = slot, .generation = generation, .step = FORGET_STEP };
 
     do {
-        hf_status status = hfi_lm_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms),
-                                      recover_body, recover_after, &r, err);
+        hf_status status = lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms),
+                                    recover_body, recover_after, &r, err);
 
         if (status == HF_FULL && r.step > 1) {
             r.step /= 4; /* room is kept for a few changes at a time */
@@ -235,22 +235,22 @@ hf_status hfi_lm_recover(struct lm_depot *d, uint32_t slot, uint32_t generation,
     return HF_OK;
 }
 
-void hfi_lm_reap(struct lm_depot *d)
+void lmdb_reap(struct lmdb_depot *d)
 {
-    uint32_t used = hfi_lm_slots_used(d);
+    uint32_t used = lmdb_slots_used(d);
 
     for (uint32_t i = 0; i < used; i++) {
-        struct lm_slot *s = hfi_lm_slot(d, i);
+        struct lmdb_slot *s = lmdb_slot(d, i);
         uint32_t generation = s->generation; /* a newer one is checked under the mutex */
 
-        if (atomic_load(&s->state) == LM_SLOT_LIVE && !hfi_lm_alive(d, i))
-            (void)hfi_lm_recover(d, i, generation, NULL);
+        if (atomic_load(&s->state) == LMDB_SLOT_LIVE && !lmdb_alive(d, i))
+            (void)lmdb_recover(d, i, generation, NULL);
     }
 }
 
 /* ---- the thread --------------------------------------------------------------------- */
 
-hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err)
+hf_status lmdb_watch_start(struct lmdb_depot *d, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_EVENT };
     sigset_t all, old;
@@ -283,19 +283,19 @@ hf_status hfi_lm_watch_start(struct lm_depot *d, hf_error *err)
                : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
-void hfi_lm_watch_poke(struct lm_depot *d)
+void lmdb_watch_poke(struct lmdb_depot *d)
 {
     (void)!write(d->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
 
-void hfi_lm_watch_stop(struct lm_depot *d)
+void lmdb_watch_stop(struct lmdb_depot *d)
 {
     if (atomic_load(&d->watch_runs)) {
-        hfi_lm_watch_poke(d);
+        lmdb_watch_poke(d);
         pthread_join(d->watch_thread, NULL);
         atomic_store(&d->watch_runs, 0);
     }
-    for (int i = 0; i < LM_WATCH_MAX; i++)
+    for (int i = 0; i < LMDB_WATCH_MAX; i++)
         if (d->watches[i].fd >= 0)
             close(d->watches[i].fd);
     if (d->epoll_fd >= 0)
@@ -306,17 +306,17 @@ void hfi_lm_watch_stop(struct lm_depot *d)
 }
 
 /* It could not be cleared up after: a stuck mutex, a full disk. Who waits tries again by himself. */
-static void look_later(struct lm_depot *d)
+static void look_later(struct lmdb_depot *d)
 {
     pthread_mutex_lock(&d->local);
-    for (struct lm_wait *w = d->waits; w; w = w->next)
+    for (struct lmdb_wait *w = d->waits; w; w = w->next)
         atomic_store(&w->unwatched, 1);
     pthread_mutex_unlock(&d->local);
 }
 
 static void *watch_main(void *arg)
 {
-    struct lm_depot *d = arg;
+    struct lmdb_depot *d = arg;
     struct epoll_event events[EVENTS_MAX];
 
     while (!atomic_load(&d->stop)) {
@@ -330,10 +330,10 @@ static void *watch_main(void *arg)
                 (void)!read(d->wake_fd, &drained, sizeof drained);
                 continue;
             }
-            if (hfi_lm_recover(d, slot, generation, NULL) != HF_OK)
+            if (lmdb_recover(d, slot, generation, NULL) != HF_OK)
                 look_later(d);
             drop_watch(d, slot, generation); /* also when it left in good order */
-            hfi_lm_ring_own(d);
+            lmdb_ring_own(d);
         }
     }
     return NULL;
@@ -341,17 +341,17 @@ static void *watch_main(void *arg)
 
 /* Waiters without a thread of their own: attend to those whose time has come, and say how long to
  * sleep. */
-static int mail_timers(struct lm_depot *d)
+static int mail_timers(struct lmdb_depot *d)
 {
     for (;;) {
         int64_t now = hfi_now_ms(), next = HFI_NEVER;
         uint64_t due = 0;
 
         pthread_mutex_lock(&d->local);
-        for (struct lm_wait *w = d->waits; w; w = w->next) {
-            int64_t at = atomic_load(&w->wake_ms), beat_ms = hfi_after_ms(now, LM_HEARTBEAT_MS);
+        for (struct lmdb_wait *w = d->waits; w; w = w->next) {
+            int64_t at = atomic_load(&w->wake_ms), beat_ms = hfi_after_ms(now, LMDB_HEARTBEAT_MS);
 
-            if (w->cell < LM_CELLS)
+            if (w->cell < LMDB_CELLS)
                 continue;
             if (atomic_load(&w->unwatched) && at > beat_ms)
                 atomic_store(&w->wake_ms, at = beat_ms);
@@ -366,9 +366,9 @@ static int mail_timers(struct lm_depot *d)
                     beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
         }
         pthread_mutex_unlock(&d->local);
-        hfi_lm_ring_own(d);
+        lmdb_ring_own(d);
         if (due == 0)
             return next == HFI_NEVER ? -1 : (int)(next - now > 3600000 ? 3600000 : next - now);
-        hfi_lm_attend(d, due);
+        lmdb_attend(d, due);
     }
 }

@@ -5,7 +5,7 @@
  * reasons, and is gone on with the next time. When it ends it tells all that is granted and not renewed; what
  * of it we have told already we remember, and tell the server when we go to sleep again.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -24,25 +24,25 @@ enum stage { STAGE_NONE, STAGE_QUERY, STAGE_RESULT, STAGE_NEXT };
 
 /* ---- open ----------------------------------------------------------------------------------------- */
 
-static bool ask(struct sq_link *bell, const char *sql, int64_t deadline_ms, int64_t *ret_number,
+static bool ask(struct sql_link *bell, const char *sql, int64_t deadline_ms, int64_t *ret_number,
                 hf_error *err)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows;
+    struct sql_trouble trouble;
+    struct sql_rows rows;
 
-    if (hfi_ma_text(bell, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+    if (maria_text(bell, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             *err = trouble.error;
         return false;
     }
-    *ret_number = hfi_sq_int(&rows, 0, 0); /* KILL answers without rows */
-    hfi_sq_rows_free(&rows);
+    *ret_number = sql_int(&rows, 0, 0); /* KILL answers without rows */
+    sql_rows_free(&rows);
     return true;
 }
 
 /* The lock by which we are found. It may be with a bell of ours that was lost, and of which the server does
  * not know that yet. */
-static hf_status be_found(struct sq_link *bell, int64_t deadline_ms, hf_error *err)
+static hf_status be_found(struct sql_link *bell, int64_t deadline_ms, hf_error *err)
 {
     unsigned long long client = (unsigned long long)bell->conn->client;
     int64_t got, holder;
@@ -66,17 +66,17 @@ static hf_status be_found(struct sq_link *bell, int64_t deadline_ms, hf_error *e
     return HF_OK;
 }
 
-hf_status hfi_ma_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_bell,
-                           hf_error *err)
+hf_status maria_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
+                          hf_error *err)
 {
-    struct sq_link *bell;
-    hf_status status = hfi_ma_open(conn, deadline_ms, &bell, err);
+    struct sql_link *bell;
+    hf_status status = maria_open(conn, deadline_ms, &bell, err);
 
     if (status != HF_OK)
         return status;
     status = be_found(bell, deadline_ms, err);
     if (status != HF_OK) {
-        hfi_ma_close(bell);
+        maria_close(bell);
         return status;
     }
     *ret_bell = bell;
@@ -85,7 +85,7 @@ hf_status hfi_ma_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq
 
 /* ---- what it hears --------------------------------------------------------------------------------- */
 
-static bool is_known(const struct ma_link *native, const unsigned char *owner)
+static bool is_known(const struct maria_link *native, const unsigned char *owner)
 {
     for (uint32_t i = 0; i < native->known_count; i++)
         if (memcmp(native->known[i], owner, HFI_OWNER_LEN) == 0)
@@ -93,11 +93,11 @@ static bool is_known(const struct ma_link *native, const unsigned char *owner)
     return false;
 }
 
-static void hear_one(struct ma_link *native, const struct sq_rows *rows, uint32_t row,
+static void hear_one(struct maria_link *native, const struct sql_rows *rows, uint32_t row,
                      unsigned char *known)
 {
-    const struct sq_value *owner = sq_at(rows, row, 1);
-    struct sq_message *message = &native->queue[native->queued];
+    const struct sql_value *owner = sql_at(rows, row, 1);
+    struct sql_message *message = &native->queue[native->queued];
 
     memset(known, 0, HFI_OWNER_LEN);
     if (owner->len != HFI_OWNER_LEN)
@@ -105,24 +105,24 @@ static void hear_one(struct ma_link *native, const struct sq_rows *rows, uint32_
     memcpy(known, owner->bytes, HFI_OWNER_LEN);
     if (is_known(native, owner->bytes))
         return;
-    *message = (struct sq_message){
-        .kind = hfi_sq_letter(rows, row, 0) == 'L' ? SQ_BELL_LOST : SQ_BELL_GRANT,
-        .token = (uint64_t)hfi_sq_int(rows, row, 2),
-        .tokens = (uint32_t)hfi_sq_int(rows, row, 3),
-        .window_ms = hfi_sq_int(rows, row, 4),
+    *message = (struct sql_message){
+        .kind = sql_letter(rows, row, 0) == 'L' ? SQL_BELL_LOST : SQL_BELL_GRANT,
+        .token = (uint64_t)sql_int(rows, row, 2),
+        .tokens = (uint32_t)sql_int(rows, row, 3),
+        .window_ms = sql_int(rows, row, 4),
     };
     memcpy(message->owner, owner->bytes, HFI_OWNER_LEN);
     native->queued++;
 }
 
 /* All that is granted, or broken: what is new of it goes into the queue, all of it is known from now on. */
-static bool hear(struct ma_link *native, MYSQL_RES *result)
+static bool hear(struct maria_link *native, MYSQL_RES *result)
 {
-    struct sq_rows rows = { 0 };
+    struct sql_rows rows = { 0 };
     unsigned char(*known)[HFI_OWNER_LEN];
 
-    if (!hfi_ma_rows(result, &rows) || !hfi_sq_fits(&rows, "lbtcm", 0, UINT32_MAX)) {
-        hfi_sq_rows_free(&rows);
+    if (!maria_rows(result, &rows) || !sql_fits(&rows, "lbtcm", 0, UINT32_MAX)) {
+        sql_rows_free(&rows);
         return false;
     }
     hfi_free(native->queue);
@@ -131,7 +131,7 @@ static bool hear(struct ma_link *native, MYSQL_RES *result)
     known = hfi_calloc(rows.count + 1, sizeof *known);
     if (!native->queue || !known) {
         hfi_free(known);
-        hfi_sq_rows_free(&rows);
+        sql_rows_free(&rows);
         return false;
     }
     for (uint32_t i = 0; i < rows.count; i++)
@@ -139,54 +139,54 @@ static bool hear(struct ma_link *native, MYSQL_RES *result)
     hfi_free(native->known);
     native->known = known;
     native->known_count = rows.count;
-    hfi_sq_rows_free(&rows);
+    sql_rows_free(&rows);
     return true;
 }
 
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
 /* Is it idle, and ended by the server? Nobody may find out for long: the last one used is used first. With the lock. */
-static bool is_idle_and_gone(struct hfi_conn *conn, const struct sq_link *link)
+static bool is_idle_and_gone(struct hfi_conn *conn, const struct sql_link *link)
 {
-    for (struct sq_link *idle = conn->idle; idle; idle = idle->next)
+    for (struct sql_link *idle = conn->idle; idle; idle = idle->next)
         if (idle == link)
-            return !hfi_ma_alive(idle);
+            return !maria_alive(idle);
     return false; /* it is in use: its own thread finds out */
 }
 
 /* A lock that another link of ours has: its number; 0: there is no such link. A link that is gone has none: to
  * wait for it would be no sleep at all. */
-static int64_t find_anchor(struct sq_link *bell)
+static int64_t find_anchor(struct sql_link *bell)
 {
     struct hfi_conn *conn = bell->conn;
     int64_t since = 0;
 
     pthread_mutex_lock(&conn->lock);
-    for (struct sq_link *link = conn->all; link; link = link->all_next)
+    for (struct sql_link *link = conn->all; link; link = link->all_next)
         if (link != bell && !is_idle_and_gone(conn, link))
             since = link->since;
     pthread_mutex_unlock(&conn->lock);
     return since;
 }
 
-static bool make_statement(struct sq_link *bell, bool peek)
+static bool make_statement(struct sql_link *bell, bool peek)
 {
-    struct ma_link *native = bell->native;
+    struct maria_link *native = bell->native;
     int64_t anchor = find_anchor(bell);
     char text[96], hex[2 * HFI_OWNER_LEN + 1];
 
-    hfi_ma_begin(native);
+    maria_begin(native);
     snprintf(text, sizeof text, "CALL `%sbell`(%lld,'", bell->conn->conf.prefix,
              (long long)bell->conn->client);
-    hfi_ma_add(native, text, strlen(text));
+    maria_add(native, text, strlen(text));
     for (uint32_t i = 0; i < native->known_count; i++) {
         hfi_hex(native->known[i], HFI_OWNER_LEN, hex);
-        hfi_ma_add(native, hex, strlen(hex));
-        hfi_ma_add(native, ",", 1);
+        maria_add(native, hex, strlen(hex));
+        maria_add(native, ",", 1);
     }
     snprintf(text, sizeof text, "','holdfast.link.%llx',%d)", (unsigned long long)anchor,
              peek ? 0 : SLEEP_S);
-    hfi_ma_add(native, text, strlen(text));
+    maria_add(native, text, strlen(text));
     return !native->full;
 }
 
@@ -199,9 +199,9 @@ static bool was_rung(MYSQL *mysql)
 enum step { STEP_WAIT, STEP_WOKEN, STEP_RUNG, STEP_LOST };
 
 /* Begin the call, or go on with it: one step after another until one has to wait. `ready`: for what it waited. */
-static enum step go_on(struct sq_link *bell, int ready)
+static enum step go_on(struct sql_link *bell, int ready)
 {
-    struct ma_link *native = bell->native;
+    struct maria_link *native = bell->native;
     MYSQL *mysql = &native->mysql;
     MYSQL_RES *result = NULL;
     int failed = 0;
@@ -255,27 +255,27 @@ static enum step go_on(struct sq_link *bell, int ready)
     }
 }
 
-static hf_status lost(struct sq_link *bell, hf_error *err)
+static hf_status lost(struct sql_link *bell, hf_error *err)
 {
-    struct ma_link *native = bell->native;
+    struct maria_link *native = bell->native;
     int number = (int)mysql_errno(&native->mysql);
     hf_status status =
         hfi_error_set(err, HF_UNAVAILABLE, number, "the bell's connection is lost: %s",
                       number ? mysql_error(&native->mysql) : "no memory");
 
-    hfi_ma_cut(bell);
+    maria_cut(bell);
     return status;
 }
 
-hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
-                           struct sq_message *ret_message, hf_error *err)
+hf_status maria_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
+                          struct sql_message *ret_message, hf_error *err)
 {
-    struct ma_link *native = bell->native;
+    struct maria_link *native = bell->native;
     enum step step = STEP_WAIT;
     uint64_t count;
     int ready;
 
-    *ret_message = (struct sq_message){ .kind = SQ_BELL_QUIET };
+    *ret_message = (struct sql_message){ .kind = SQL_BELL_QUIET };
     if (native->told < native->queued) {
         *ret_message = native->queue[native->told++];
         return HF_OK;
@@ -287,7 +287,7 @@ hf_status hfi_ma_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
     }
 again:
     while (step == STEP_WAIT) {
-        ready = hfi_ma_poll(&native->mysql, native->waiting, kick, until_ms);
+        ready = maria_poll(&native->mysql, native->waiting, kick, until_ms);
         if (!ready) {
             if (read(kick, &count, sizeof count) < 0)
                 count = 0; /* it was the time */
@@ -306,6 +306,6 @@ again:
     if (native->told < native->queued)
         *ret_message = native->queue[native->told++];
     else
-        ret_message->kind = SQ_BELL_RUNG;
+        ret_message->kind = SQL_BELL_RUNG;
     return HF_OK;
 }

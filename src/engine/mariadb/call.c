@@ -2,9 +2,9 @@
 /*
  * The calls: one CALL each (two are plain SELECTs). Numbers are written by us and bytes as X'..', so there is
  * nothing to escape. What is asked n times travels as one packed list, and is answered as one text, because
- * a procedure has no other way; here they become the rows of sq.h.
+ * a procedure has no other way; here they become the rows of internal.h.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -18,47 +18,47 @@ static const struct shape {
     const char *name;
     unsigned before;
     const char *item, *answer;
-} shapes[SQ_CALLS] = {
-    [SQ_ACQUIRE] = { "acquire", 13, NULL, NULL },
-    [SQ_RELEASE] = { "release", 2, NULL, NULL },
-    [SQ_RENEW] = { "renew", 0, "noi", "1" },
-    [SQ_CANCEL] = { "cancel", 2, NULL, NULL },
-    [SQ_BEAT] = { "beat", 2, "no", "viii" },
-    [SQ_POKE] = { "poke", 1, NULL, NULL },
-    [SQ_ADOPT] = { "adopt", 4, NULL, NULL },
-    [SQ_BREAK] = { "break", 2, NULL, NULL },
-    [SQ_NOTE] = { "note", 0, "noii", NULL },
-    [SQ_LOOK] = { "look", 1, NULL, NULL },
-    [SQ_SWEEP] = { "sweep", 1, NULL, NULL },
-    [SQ_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
-    [SQ_CELL_LOOK] = { "cell_look", 2, "ni", "ii" },
-    [SQ_TOKEN] = { "token", 2, NULL, NULL },
+} shapes[SQL_CALLS] = {
+    [SQL_ACQUIRE] = { "acquire", 13, NULL, NULL },
+    [SQL_RELEASE] = { "release", 2, NULL, NULL },
+    [SQL_RENEW] = { "renew", 0, "noi", "1" },
+    [SQL_CANCEL] = { "cancel", 2, NULL, NULL },
+    [SQL_BEAT] = { "beat", 2, "no", "viii" },
+    [SQL_POKE] = { "poke", 1, NULL, NULL },
+    [SQL_ADOPT] = { "adopt", 4, NULL, NULL },
+    [SQL_BREAK] = { "break", 2, NULL, NULL },
+    [SQL_NOTE] = { "note", 0, "noii", NULL },
+    [SQL_LOOK] = { "look", 1, NULL, NULL },
+    [SQL_SWEEP] = { "sweep", 1, NULL, NULL },
+    [SQL_CELL_SWAP] = { "cell_swap", 4, NULL, NULL },
+    [SQL_CELL_LOOK] = { "cell_look", 2, "ni", "ii" },
+    [SQL_TOKEN] = { "token", 2, NULL, NULL },
 };
 
 #define NOW "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 
 /* It was done, but what it said is lost (no memory), or makes no sense. */
-static enum sq_outcome lose_answer(struct sq_link *link, bool memory, enum sq_call call,
-                                   struct sq_rows *rows, struct sq_trouble *trouble)
+static enum sql_outcome lose_answer(struct sql_link *link, bool memory, enum sql_call call,
+                                    struct sql_rows *rows, struct sql_trouble *trouble)
 {
-    hfi_ma_cut(link);
+    maria_cut(link);
     if (memory)
-        hfi_ma_no_memory(trouble);
+        maria_no_memory(trouble);
     else
-        trouble->status = hfi_sq_odd(link, hfi_sq_call_name(call), rows, &trouble->error);
-    return SQ_MAYBE;
+        trouble->status = sql_odd(link, sql_call_name(call), rows, &trouble->error);
+    return SQL_MAYBE;
 }
 
 /* ---- making a statement ------------------------------------------------------------------------ */
 
-void hfi_ma_begin(struct ma_link *native)
+void maria_begin(struct maria_link *native)
 {
     native->len = 0;
     native->full = false;
 }
 
 /* Room for `more` bytes, or NULL. */
-static char *room_for(struct ma_link *native, size_t more)
+static char *room_for(struct maria_link *native, size_t more)
 {
     if (native->room - native->len < more) {
         size_t room = (native->len + more) * 2 + 256;
@@ -74,7 +74,7 @@ static char *room_for(struct ma_link *native, size_t more)
     return native->text + native->len;
 }
 
-void hfi_ma_add(struct ma_link *native, const char *text, size_t len)
+void maria_add(struct maria_link *native, const char *text, size_t len)
 {
     char *to = room_for(native, len);
 
@@ -84,12 +84,12 @@ void hfi_ma_add(struct ma_link *native, const char *text, size_t len)
     native->len += len;
 }
 
-static void add_text(struct ma_link *native, const char *text)
+static void add_text(struct maria_link *native, const char *text)
 {
-    hfi_ma_add(native, text, strlen(text));
+    maria_add(native, text, strlen(text));
 }
 
-static void add_hex(struct ma_link *native, const void *bytes, size_t len)
+static void add_hex(struct maria_link *native, const void *bytes, size_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
     const unsigned char *from = bytes;
@@ -104,20 +104,20 @@ static void add_hex(struct ma_link *native, const void *bytes, size_t len)
     native->len += 2 * len;
 }
 
-void hfi_ma_add_value(struct ma_link *native, const struct sq_value *value)
+void maria_add_value(struct maria_link *native, const struct sql_value *value)
 {
     char number[32];
 
     switch (value->type) {
-    case SQ_NULL:
+    case SQL_NULL:
         add_text(native, "NULL");
         break;
-    case SQ_INT:
+    case SQL_INT:
         snprintf(number, sizeof number, "%lld", (long long)value->number);
         add_text(native, number);
         break;
-    case SQ_BYTES:
-    case SQ_TEXT:
+    case SQL_BYTES:
+    case SQL_TEXT:
         add_text(native, "X'");
         add_hex(native, value->bytes, value->len);
         add_text(native, "'");
@@ -125,12 +125,12 @@ void hfi_ma_add_value(struct ma_link *native, const struct sq_value *value)
     }
 }
 
-bool hfi_ma_literal(const struct sq_value *value, char *ret_text, size_t room)
+bool maria_literal(const struct sql_value *value, char *ret_text, size_t room)
 {
-    struct ma_link made = { .text = NULL };
+    struct maria_link made = { .text = NULL };
     bool fits;
 
-    hfi_ma_add_value(&made, value);
+    maria_add_value(&made, value);
     fits = made.text && !made.full && made.len < room;
     if (fits) {
         memcpy(ret_text, made.text, made.len);
@@ -140,7 +140,7 @@ bool hfi_ma_literal(const struct sq_value *value, char *ret_text, size_t room)
     return fits;
 }
 
-static void add_packed(struct ma_link *native, const struct sq_value *value, char kind)
+static void add_packed(struct maria_link *native, const struct sql_value *value, char kind)
 {
     unsigned char bytes[8];
     int size = kind == 'n' ? 2 : 8;
@@ -154,10 +154,10 @@ static void add_packed(struct ma_link *native, const struct sq_value *value, cha
         add_hex(native, value->bytes, value->len);
 }
 
-static void make_call(struct sq_link *link, const struct shape *shape,
-                      const struct sq_value *params, uint32_t count)
+static void make_call(struct sql_link *link, const struct shape *shape,
+                      const struct sql_value *params, uint32_t count)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
 
     add_text(native, "CALL `");
     add_text(native, link->conn->conf.prefix);
@@ -166,7 +166,7 @@ static void make_call(struct sq_link *link, const struct shape *shape,
     for (unsigned i = 0; i < shape->before; i++) {
         if (i > 0)
             add_text(native, ",");
-        hfi_ma_add_value(native, &params[i]);
+        maria_add_value(native, &params[i]);
     }
     if (shape->item) {
         add_text(native, shape->before > 0 ? ",X'" : "X'");
@@ -177,20 +177,20 @@ static void make_call(struct sq_link *link, const struct shape *shape,
     add_text(native, ")");
 }
 
-static void make_statement(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                           uint32_t count)
+static void make_statement(struct sql_link *link, enum sql_call call,
+                           const struct sql_value *params, uint32_t count)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
 
-    hfi_ma_begin(native);
-    if (call == SQ_TIME) {
+    maria_begin(native);
+    if (call == SQL_TIME) {
         add_text(native, "SELECT " NOW);
-    } else if (call == SQ_CELL_READ) {
+    } else if (call == SQL_CELL_READ) {
         add_text(native,
                  "SELECT version, bytes, IF(until = 0, -1, (until - " NOW ") DIV 1000) FROM `");
         add_text(native, link->conn->conf.prefix);
         add_text(native, "cells` WHERE name = ");
-        hfi_ma_add_value(native, &params[0]);
+        maria_add_value(native, &params[0]);
         add_text(native, " AND (until = 0 OR until >= " NOW ")");
     } else {
         make_call(link, &shapes[call], params, count);
@@ -203,10 +203,10 @@ static void make_statement(struct sq_link *link, enum sq_call call, const struct
 #define AHEAD \
     "1000" /* as in sql/acquire.sql, which makes shorter blocks where this is not enough */
 
-static void add_set(struct ma_link *native, const char *column, const struct sq_value *value)
+static void add_set(struct maria_link *native, const char *column, const struct sql_value *value)
 {
     add_text(native, column);
-    hfi_ma_add_value(native, value);
+    maria_add_value(native, value);
 }
 
 /*
@@ -214,14 +214,14 @@ static void add_set(struct ma_link *native, const char *column, const struct sq_
  * row says it all, and without a procedure around it costs a quarter less. (sql/acquire.sql and sql/release.sql
  * begin with the same statements.) Assignments are made from left to right.
  */
-static void make_direct(struct sq_link *link, enum sq_call call, const struct sq_value *params)
+static void make_direct(struct sql_link *link, enum sql_call call, const struct sql_value *params)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
 
-    hfi_ma_begin(native);
+    maria_begin(native);
     add_text(native, "UPDATE `");
     add_text(native, link->conn->conf.prefix);
-    if (call == SQ_RELEASE) {
+    if (call == SQL_RELEASE) {
         add_text(native,
                  "names` SET x_owner='',taken=0,holders=0 WHERE waiters=0 AND x_until>=" NOW);
         add_set(native, " AND x_owner=", &params[1]);
@@ -248,64 +248,64 @@ static void make_direct(struct sq_link *link, enum sq_call call, const struct sq
 }
 
 /* Try it so. ret_done: that was all; else the call is needed. */
-static enum sq_outcome call_direct(struct sq_link *link, enum sq_call call,
-                                   const struct sq_value *params, int64_t deadline_ms,
-                                   struct sq_rows *ret_rows, struct sq_trouble *trouble,
-                                   bool *ret_done)
+static enum sql_outcome call_direct(struct sql_link *link, enum sql_call call,
+                                    const struct sql_value *params, int64_t deadline_ms,
+                                    struct sql_rows *ret_rows, struct sql_trouble *trouble,
+                                    bool *ret_done)
 {
-    struct ma_link *native = link->native;
-    uint32_t columns = call == SQ_ACQUIRE ? 4 : 1;
-    enum sq_outcome outcome;
+    struct maria_link *native = link->native;
+    uint32_t columns = call == SQL_ACQUIRE ? 4 : 1;
+    enum sql_outcome outcome;
     char *verdict;
 
     make_direct(link, call, params);
     if (native->full)
-        return hfi_ma_no_memory(trouble);
-    outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
-    *ret_done = outcome != SQ_DONE || mysql_affected_rows(&native->mysql) == 1;
-    if (outcome == SQ_DONE && call == SQ_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
+        return maria_no_memory(trouble);
+    outcome = maria_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+    *ret_done = outcome != SQL_DONE || mysql_affected_rows(&native->mysql) == 1;
+    if (outcome == SQL_DONE && call == SQL_ACQUIRE && mysql_insert_id(&native->mysql) == 0)
         *ret_done = false; /* a trigger of somebody's hides it: the call finds what we have */
-    if (outcome != SQ_DONE || !*ret_done)
+    if (outcome != SQL_DONE || !*ret_done)
         return outcome;
-    if (!hfi_sq_rows_make(ret_rows, 1, columns, 1, &verdict))
+    if (!sql_rows_make(ret_rows, 1, columns, 1, &verdict))
         return lose_answer(link, true, call, ret_rows, trouble);
-    *verdict = call == SQ_ACQUIRE ? 'G' : 'R';
-    ret_rows->values[0] = (struct sq_value){ .type = SQ_TEXT, .bytes = verdict, .len = 1 };
-    if (call == SQ_ACQUIRE) {
-        ret_rows->values[1] = sq_int((int64_t)mysql_insert_id(&native->mysql));
+    *verdict = call == SQL_ACQUIRE ? 'G' : 'R';
+    ret_rows->values[0] = (struct sql_value){ .type = SQL_TEXT, .bytes = verdict, .len = 1 };
+    if (call == SQL_ACQUIRE) {
+        ret_rows->values[1] = sql_int_of((int64_t)mysql_insert_id(&native->mysql));
         ret_rows->values[2] = params[8];
         ret_rows->values[3] = params[6];
     }
-    return SQ_DONE;
+    return SQL_DONE;
 }
 
 /* Is it worth a try? Where the last one of this kind was not, the call decides at once: one round trip. */
-static bool may_be_direct(const struct sq_link *link, enum sq_call call,
-                          const struct sq_value *params)
+static bool may_be_direct(const struct sql_link *link, enum sql_call call,
+                          const struct sql_value *params)
 {
-    const struct ma_conf *conf = link->conn->native;
+    const struct maria_conf *conf = link->conn->native;
 
-    if (call == SQ_RELEASE)
+    if (call == SQL_RELEASE)
         return !conf->release_contended;
-    return call == SQ_ACQUIRE && params[3].number == params[4].number && !conf->acquire_contended;
+    return call == SQL_ACQUIRE && params[3].number == params[4].number && !conf->acquire_contended;
 }
 
 /* What the call has found out: the last value of its row is 1 if the statement above would have done. */
-static void learn(struct sq_link *link, enum sq_call call, const struct sq_value *params,
+static void learn(struct sql_link *link, enum sql_call call, const struct sql_value *params,
                   bool contended)
 {
-    struct ma_conf *conf = link->conn->native;
+    struct maria_conf *conf = link->conn->native;
 
-    if (call == SQ_RELEASE)
+    if (call == SQL_RELEASE)
         conf->release_contended = contended;
-    else if (call == SQ_ACQUIRE && params[3].number == params[4].number)
+    else if (call == SQL_ACQUIRE && params[3].number == params[4].number)
         conf->acquire_contended = contended;
 }
 
 /* ---- lists as rows ------------------------------------------------------------------------------ */
 
 /* The fields of one item of "verdict,number,number;" into a row whose first value is the index. */
-static bool unpack_item(const char **at, const char *kinds, struct sq_value *row)
+static bool unpack_item(const char **at, const char *kinds, struct sql_value *row)
 {
     char *end;
 
@@ -313,12 +313,12 @@ static bool unpack_item(const char **at, const char *kinds, struct sq_value *row
         if (i > 0 && *(*at)++ != ',')
             return false;
         if (kinds[i] == 'v') {
-            row[1 + i] = (struct sq_value){ .type = SQ_TEXT, .bytes = *at, .len = 1 };
+            row[1 + i] = (struct sql_value){ .type = SQL_TEXT, .bytes = *at, .len = 1 };
             (*at)++;
         } else if (kinds[i] == '1') {
-            row[1 + i] = sq_int(*(*at)++ - '0');
+            row[1 + i] = sql_int_of(*(*at)++ - '0');
         } else {
-            row[1 + i] = sq_int(strtoll(*at, &end, 10));
+            row[1 + i] = sql_int_of(strtoll(*at, &end, 10));
             if (end == *at)
                 return false;
             *at = end;
@@ -330,21 +330,21 @@ static bool unpack_item(const char **at, const char *kinds, struct sq_value *row
 }
 
 /* *ret_memory: it was that which was missing. */
-static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows, bool *ret_memory)
+static bool unpack(enum sql_call call, uint32_t count, struct sql_rows *rows, bool *ret_memory)
 {
     const struct shape *shape = &shapes[call];
     uint32_t items = (count - shape->before) / (uint32_t)strlen(shape->item);
     uint32_t columns = 1 + (uint32_t)strlen(shape->answer);
-    struct sq_value list;
+    struct sql_value list;
     void *memory = rows->memory;
     const char *at;
     char *text;
 
     *ret_memory = false;
-    if (!hfi_sq_fits(rows, "b", 1, 1))
+    if (!sql_fits(rows, "b", 1, 1))
         return false;
-    list = *sq_at(rows, 0, 0);
-    if (!hfi_sq_rows_make(rows, items, columns, list.len + 1, &text)) {
+    list = *sql_at(rows, 0, 0);
+    if (!sql_rows_make(rows, items, columns, list.len + 1, &text)) {
         hfi_free(memory);
         rows->memory = NULL;
         *ret_memory = true;
@@ -356,11 +356,11 @@ static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows, bool
     hfi_free(memory);
     at = text;
     for (uint32_t i = 0; i < items; i++) {
-        struct sq_value *row = &rows->values[(size_t)i * columns];
+        struct sql_value *row = &rows->values[(size_t)i * columns];
 
-        row[0] = sq_int(i);
+        row[0] = sql_int_of(i);
         if (!*at || !unpack_item(&at, shape->answer, row)) {
-            hfi_sq_rows_free(rows);
+            sql_rows_free(rows);
             return false;
         }
     }
@@ -369,36 +369,36 @@ static bool unpack(enum sq_call call, uint32_t count, struct sq_rows *rows, bool
 
 /* ---- a call -------------------------------------------------------------------------------------- */
 
-enum sq_outcome hfi_ma_call(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
-                            struct sq_trouble *trouble)
+enum sql_outcome maria_call(struct sql_link *link, enum sql_call call,
+                            const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                            struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct ma_link *native = link->native;
-    enum sq_outcome outcome;
+    struct maria_link *native = link->native;
+    enum sql_outcome outcome;
     bool done = false, memory;
 
     if (may_be_direct(link, call, params)) {
         outcome = call_direct(link, call, params, deadline_ms, ret_rows, trouble, &done);
-        if (done || outcome != SQ_DONE)
+        if (done || outcome != SQL_DONE)
             return outcome;
-        hfi_sq_rows_free(ret_rows);
+        sql_rows_free(ret_rows);
     }
     make_statement(link, call, params, count);
     if (native->full)
-        return hfi_ma_no_memory(trouble);
-    outcome = hfi_ma_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
+        return maria_no_memory(trouble);
+    outcome = maria_run(link, native->text, native->len, deadline_ms, ret_rows, trouble);
     /* Of what we do not know (no memory, a limit of the session) no handler may have been asked: whatever the procedure
      * was in the middle of must not be committed by the next one. */
-    if (outcome == SQ_REFUSED && trouble->status == HF_UNAVAILABLE && !trouble->again)
-        hfi_ma_cut(link);
-    if (outcome != SQ_DONE)
+    if (outcome == SQL_REFUSED && trouble->status == HF_UNAVAILABLE && !trouble->again)
+        maria_cut(link);
+    if (outcome != SQL_DONE)
         return outcome;
     if (shapes[call].answer && !unpack(call, count, ret_rows, &memory))
         return lose_answer(link, memory, call, ret_rows, trouble);
-    if ((call == SQ_ACQUIRE || call == SQ_RELEASE) && ret_rows->count == 1 &&
+    if ((call == SQL_ACQUIRE || call == SQL_RELEASE) && ret_rows->count == 1 &&
         ret_rows->columns > 0) {
         ret_rows->columns--; /* the last one is ours alone */
         learn(link, call, params, ret_rows->values[ret_rows->columns].number != 1);
     }
-    return SQ_DONE;
+    return SQL_DONE;
 }

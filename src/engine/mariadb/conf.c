@@ -7,7 +7,7 @@
  * and password_file=, password_env= (core/secret.c). No host: what the option file says, or the local socket. Errors name the part and never its value: what stands
  * in the wrong place may be a password.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "core/secret.h"
 #include "util/alloc.h"
@@ -41,7 +41,7 @@ static hf_status keep(const char *from, size_t len, const char *what, char **ret
     return HF_OK;
 }
 
-static hf_status take_user(const char *from, size_t len, struct ma_conf *conf, hf_error *err)
+static hf_status take_user(const char *from, size_t len, struct maria_conf *conf, hf_error *err)
 {
     const char *colon = memchr(from, ':', len);
     size_t user = colon ? (size_t)(colon - from) : len;
@@ -54,7 +54,8 @@ static hf_status take_user(const char *from, size_t len, struct ma_conf *conf, h
     return status;
 }
 
-static hf_status take_port(const char *from, const char *end, struct ma_conf *conf, hf_error *err)
+static hf_status take_port(const char *from, const char *end, struct maria_conf *conf,
+                           hf_error *err)
 {
     unsigned port = 0;
 
@@ -66,7 +67,8 @@ static hf_status take_port(const char *from, const char *end, struct ma_conf *co
     return HF_OK;
 }
 
-static hf_status take_host(const char *from, const char *end, struct ma_conf *conf, hf_error *err)
+static hf_status take_host(const char *from, const char *end, struct maria_conf *conf,
+                           hf_error *err)
 {
     const char *stop = from;
     hf_status status = HF_OK;
@@ -90,7 +92,7 @@ static hf_status take_host(const char *from, const char *end, struct ma_conf *co
     return status;
 }
 
-static hf_status take_place(const char *rest, struct ma_conf *conf, hf_error *err)
+static hf_status take_place(const char *rest, struct maria_conf *conf, hf_error *err)
 {
     const char *at, *end, *slash;
     hf_status status = HF_OK;
@@ -137,7 +139,7 @@ static hf_status take_switch(struct hfi_url *url, const char *key, bool *ret_giv
 }
 
 /* Certificates mean TLS; TLS means that the server's is verified, unless verify=off. */
-static hf_status take_tls(struct hfi_url *url, struct ma_conf *conf, hf_error *err)
+static hf_status take_tls(struct hfi_url *url, struct maria_conf *conf, hf_error *err)
 {
     bool tls_given, tls, verify_given, verify, any;
     hf_status status = take_switch(url, "tls", &tls_given, &tls, err);
@@ -156,13 +158,13 @@ static hf_status take_tls(struct hfi_url *url, struct ma_conf *conf, hf_error *e
     if (tls_given && !tls && any)
         return wrong(err, "certificates, but tls=off");
     if (tls || any)
-        conf->tls = verify_given && !verify ? MA_TLS_ON : MA_TLS_VERIFY;
+        conf->tls = verify_given && !verify ? MARIA_TLS_ON : MARIA_TLS_VERIFY;
     else if (tls_given)
-        conf->tls = MA_TLS_OFF;
+        conf->tls = MARIA_TLS_OFF;
     return HF_OK;
 }
 
-static char *location_of(const struct ma_conf *conf)
+static char *location_of(const struct maria_conf *conf)
 {
     const char *host = conf->host ? conf->host : "";
     bool bare = strchr(host, ':') != NULL; /* IPv6 */
@@ -181,9 +183,9 @@ static char *location_of(const struct ma_conf *conf)
     return text;
 }
 
-hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
+hf_status maria_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
 {
-    struct ma_conf *conf = hfi_calloc(1, sizeof *conf);
+    struct maria_conf *conf = hfi_calloc(1, sizeof *conf);
     hf_status status;
 
     if (!conf)
@@ -211,9 +213,9 @@ hf_status hfi_ma_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
     return conn->location ? HF_OK : hfi_error_memory(err);
 }
 
-void hfi_ma_free_conf(struct hfi_conn *conn)
+void maria_free_conf(struct hfi_conn *conn)
 {
-    struct ma_conf *conf = conn->native;
+    struct maria_conf *conf = conn->native;
 
     if (!conf)
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the server's settings mean for the promises of a lock. */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/error.h"
 
@@ -14,10 +14,10 @@
 struct report {
     hf_finding_fn *finding;
     void *arg;
-    struct sq_rows settings, status; /* name, value */
+    struct sql_rows settings, status; /* name, value */
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[512];
@@ -39,10 +39,10 @@ static const char states[] =
     "'Replicas_connected','Rpl_semi_sync_master_clients','Rpl_semi_sync_source_clients')";
 
 /* The value of a setting; "" if the server has none of that name. */
-static const char *value_of(const struct sq_rows *rows, const char *name)
+static const char *value_of(const struct sql_rows *rows, const char *name)
 {
     for (uint32_t i = 0; i < rows->count; i++) {
-        const struct sq_value *key = sq_at(rows, i, 0), *value = sq_at(rows, i, 1);
+        const struct sql_value *key = sql_at(rows, i, 0), *value = sql_at(rows, i, 1);
 
         if (key->bytes && key->len == strlen(name) && strcasecmp(key->bytes, name) == 0)
             return value->bytes ? value->bytes : "";
@@ -50,14 +50,14 @@ static const char *value_of(const struct sq_rows *rows, const char *name)
     return "";
 }
 
-static bool is_on(const struct sq_rows *rows, const char *name)
+static bool is_on(const struct sql_rows *rows, const char *name)
 {
     const char *value = value_of(rows, name);
 
     return strcasecmp(value, "ON") == 0 || strcmp(value, "1") == 0;
 }
 
-static long number_of(const struct sq_rows *rows, const char *first, const char *second)
+static long number_of(const struct sql_rows *rows, const char *first, const char *second)
 {
     const char *value = value_of(rows, first);
 
@@ -67,18 +67,19 @@ static long number_of(const struct sq_rows *rows, const char *first, const char 
 static void check_disk(const struct report *r)
 {
     if (strcmp(value_of(&r->settings, "innodb_flush_log_at_trx_commit"), "1") != 0)
-        say(r, HF_WARNING, "innodb_flush_log_at_trx_commit",
+        say(r, HF_CHECK_LEVEL_WARNING, "innodb_flush_log_at_trx_commit",
             "%s: a crash forgets the last grants, and their tokens; 1 is safe",
             value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
     else
-        say(r, HF_FINE, "innodb_flush_log_at_trx_commit",
+        say(r, HF_CHECK_LEVEL_OK, "innodb_flush_log_at_trx_commit",
             "a grant is on the disk before anybody hears of it");
     if (!is_on(&r->settings, "log_bin"))
         return;
     if (strcmp(value_of(&r->settings, "binlog_format"), "STATEMENT") == 0)
-        say(r, HF_BAD, "binlog_format", "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
+        say(r, HF_CHECK_LEVEL_BAD, "binlog_format",
+            "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
     if (number_of(&r->settings, "sync_binlog", "") != 1)
-        say(r, HF_WARNING, "sync_binlog",
+        say(r, HF_CHECK_LEVEL_WARNING, "sync_binlog",
             "not 1: after a crash replicas and this server may differ");
 }
 
@@ -92,56 +93,57 @@ static void check_replicas(const struct report *r)
             : 0;
 
     if (is_on(&r->settings, "wsrep_on"))
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "a Galera cluster: use one node for all locks; who waits at another one is woken by "
             "its next "
             "beat only");
     else if (is_on(&r->settings, "read_only") || is_on(&r->settings, "super_read_only"))
-        say(r, HF_BAD, "read_only", "this server is a replica, or set to be read only");
+        say(r, HF_CHECK_LEVEL_BAD, "read_only", "this server is a replica, or set to be read only");
     else if (count == 0)
-        say(r, HF_FINE, "replication", "no replica: locks wait for this server if it goes away");
+        say(r, HF_CHECK_LEVEL_OK, "replication",
+            "no replica: locks wait for this server if it goes away");
     else if (semi == 0)
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "%ld replica(s), none semi-synchronous: one that takes over may lack the last grants, "
             "and two "
             "may hold one lock",
             count);
     else
-        say(r, HF_FINE, "replication",
+        say(r, HF_CHECK_LEVEL_OK, "replication",
             "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for its "
             "time-out)",
             semi, count);
 }
 
 /* An option file may have another list of plugins than ours (restricted-auth), which the library does not tell. */
-static void check_password(const struct report *r, struct sq_link *link)
+static void check_password(const struct report *r, struct sql_link *link)
 {
-    const struct ma_conf *conf = link->conn->native;
+    const struct maria_conf *conf = link->conn->native;
 
-    if (hfi_ma_trusts(conf))
-        say(r, HF_FINE, "password",
+    if (maria_trusts(conf))
+        say(r, HF_CHECK_LEVEL_OK, "password",
             "it goes to this server alone: verified TLS, or a socket of this machine");
     else
-        say(r, HF_FINE, "password",
+        say(r, HF_CHECK_LEVEL_OK, "password",
             "only a challenge is answered: it is never sent, also if the server asks for it%s",
             conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
 }
 
-static hf_status ask(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                     struct sq_rows *ret_rows, hf_error *err)
+static hf_status ask(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                     struct sql_rows *ret_rows, hf_error *err)
 {
-    struct sq_trouble trouble = { .status = HF_OK };
-    hf_status status = hfi_sq_text(link, sql, deadline_ms, ret_rows, &trouble);
+    struct sql_trouble trouble = { .status = HF_OK };
+    hf_status status = sql_text(link, sql, deadline_ms, ret_rows, &trouble);
 
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    if (!hfi_sq_fits(ret_rows, "bb", 0, UINT32_MAX))
-        return hfi_sq_odd(link, "settings", ret_rows, err);
+    if (!sql_fits(ret_rows, "bb", 0, UINT32_MAX))
+        return sql_odd(link, "settings", ret_rows, err);
     return HF_OK;
 }
 
-hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
-                        void *arg, hf_error *err)
+hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                       void *arg, hf_error *err)
 {
     struct report r = { .finding = finding, .arg = arg };
     long left;
@@ -150,7 +152,7 @@ hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
     if (status == HF_OK)
         status = ask(link, states, deadline_ms, &r.status, err);
     if (status == HF_OK) {
-        say(&r, HF_FINE, "server", "%s%s",
+        say(&r, HF_CHECK_LEVEL_OK, "server", "%s%s",
             strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
             value_of(&r.settings, "version"));
         check_disk(&r);
@@ -158,11 +160,11 @@ hf_status hfi_ma_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn
         check_password(&r, link);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
-        say(&r, left < FREE_ENOUGH ? HF_WARNING : HF_FINE, "connections",
+        say(&r, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "connections",
             "%ld more can be made; a process takes up to %u, and one to listen", left,
             (unsigned)link->conn->conf.connections);
     }
-    hfi_sq_rows_free(&r.settings);
-    hfi_sq_rows_free(&r.status);
+    sql_rows_free(&r.settings);
+    sql_rows_free(&r.status);
     return status;
 }

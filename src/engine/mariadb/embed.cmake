@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 #
-# cmake -DDIR=<here>/sql -DOUT=<file> -P embed.cmake: the statements as C, `hfi_ma_schema_text`, in the order of
+# cmake -DDIR=<here>/sql -DOUT=<file> -P embed.cmake: the statements as C, `maria_schema_text`, in the order of
 # their files. A file is one statement; those that begin with 0 have several. @NOW@ is the server's clock, @ROUTINES@ the
-# version of the procedures (ma.h). Comments and indentation are left out, so no literal may go over several lines or have
+# version of the procedures (internal.h). Comments and indentation are left out, so no literal may go over several lines or have
 # "--" in it. A procedure that is there is replaced, in one step; MySQL cannot do that, and keeps it (zz_routines.sql).
 
 cmake_minimum_required(VERSION 3.20)
-file(STRINGS ${DIR}/../ma.h routines REGEX "define MA_ROUTINES")
+file(STRINGS ${DIR}/../internal.h routines REGEX "define MARIA_ROUTINES")
 string(REGEX MATCH "[0-9]+" routines "${routines}")
 set(create "CREATE /*M!100103 OR REPLACE */ PROCEDURE /*!80029 IF NOT EXISTS */")
 file(GLOB files ${DIR}/*.sql)
 list(SORT files)
-set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/mariadb/ma.h\"\n\n")
+set(code "/* Made by embed.cmake: do not edit. */\n#include \"engine/mariadb/internal.h\"\n\n")
 string(APPEND code "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n\n")
-string(APPEND code "const char *const hfi_ma_schema_text[] = {\n")
+string(APPEND code "const char *const maria_schema_text[] = {\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME_WE)
   file(READ ${file} text)

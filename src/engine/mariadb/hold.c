@@ -9,7 +9,7 @@
  * A user-level lock has a name of at most 64 characters, in which case does not count, and belongs to the server and
  * the session: so its name is a hash in hexadecimal. It is not replicated.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "engine/sql/hold.h"
 #include "util/error.h"
@@ -29,40 +29,40 @@
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 /* With the database in it: these locks are the whole server's. */
-static void key(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM])
+static void key(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM])
 {
-    snprintf(ret_key, SQ_KEY_ROOM,
+    snprintf(ret_key, SQL_KEY_ROOM,
              "CONCAT('hf', SHA1(CONCAT(DATABASE(), '/%016" PRIx64 "%016" PRIx64 "')))", hash[0],
              hash[1]);
 }
 
 static void table(const char *schema, const char *prefix, const char *name,
-                  char ret_table[SQ_TABLE_ROOM])
+                  char ret_table[SQL_TABLE_ROOM])
 {
     (void)schema; /* the database of the connection */
-    snprintf(ret_table, SQ_TABLE_ROOM, "`%s%s`", prefix, name);
+    snprintf(ret_table, SQL_TABLE_ROOM, "`%s%s`", prefix, name);
 }
 
 /* One value of one row of a statement, as text; "" if there is none. */
-static hf_status look(struct sq_link *link, const char *sql, uint32_t column, int64_t deadline_ms,
+static hf_status look(struct sql_link *link, const char *sql, uint32_t column, int64_t deadline_ms,
                       char ret_text[64], hf_error *err)
 {
-    struct sq_trouble trouble = { .status = HF_OK };
-    struct sq_rows rows = { 0 };
-    const struct sq_value *value;
-    hf_status status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
+    struct sql_trouble trouble = { .status = HF_OK };
+    struct sql_rows rows = { 0 };
+    const struct sql_value *value;
+    hf_status status = sql_text(link, sql, deadline_ms, &rows, &trouble);
 
     if (status == HF_UNKNOWN)
         status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    value = rows.count > 0 && rows.columns > column ? sq_at(&rows, 0, column) : NULL;
+    value = rows.count > 0 && rows.columns > column ? sql_at(&rows, 0, column) : NULL;
     ret_text[0] = 0;
-    if (value && value->type == SQ_INT)
+    if (value && value->type == SQL_INT)
         snprintf(ret_text, 64, "%" PRId64, value->number);
     else if (value && value->len < 64)
         snprintf(ret_text, 64, "%.*s", (int)value->len, (const char *)value->bytes);
-    hfi_sq_rows_free(&rows);
+    sql_rows_free(&rows);
     return HF_OK;
 }
 
@@ -70,9 +70,10 @@ static hf_status look(struct sq_link *link, const char *sql, uint32_t column, in
  * A proxy gives a session of the server to whoever has something to do. And nodes of a Galera cluster do not know
  * each other's locks: neither those of users nor those of rows.
  */
-static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadline_ms, hf_error *err)
+static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
+                        hf_error *err)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
     char text[64], own[64];
     hf_status status = look(link, "SELECT CONNECTION_ID()", 0, deadline_ms, text, err);
 
@@ -84,7 +85,7 @@ static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadlin
                              "a proxy is between us and the server: a session there is not ours to "
                              "keep. Connect to the server itself; or if it pools by session, say "
                              "pooler=session");
-    if (mode == SQ_MODE_LEASE)
+    if (mode == SQL_MODE_LEASE)
         return HF_OK;
     status = look(link, "SHOW VARIABLES LIKE 'wsrep_on'", 1, deadline_ms, text, err);
     if (status == HF_OK && strcmp(text, "ON") == 0)
@@ -94,7 +95,7 @@ static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadlin
     return status;
 }
 
-const struct sq_hold_words hfi_ma_hold = {
+const struct sql_hold_words maria_hold = {
     .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
               " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
               " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",

@@ -6,7 +6,7 @@
  * time limits are set. READ COMMITTED, so that InnoDB locks the rows that we name and no gaps between them:
  * names that sort next to each other have nothing to do with each other.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -29,9 +29,9 @@
 #define LOCK_WAIT_S  50 /* a lock of a row, by the server's patience; ours is the deadline */
 #define LAY_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
 
-static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+static hf_status connect_link(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
                               hf_error *err);
-static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error *err);
 
 /* ---- open --------------------------------------------------------------------------------------- */
 
@@ -42,11 +42,11 @@ static bool is_led_astray(void)
                                     getenv("MARIADB_PLUGIN_DIR"));
 }
 
-hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                      hf_error *err)
+hf_status maria_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                     hf_error *err)
 {
-    struct sq_link *link = hfi_calloc(1, sizeof *link);
-    struct ma_link *native = link ? hfi_calloc(1, sizeof *native) : NULL;
+    struct sql_link *link = hfi_calloc(1, sizeof *link);
+    struct maria_link *native = link ? hfi_calloc(1, sizeof *native) : NULL;
     hf_status status;
 
     if (native && is_led_astray()) {
@@ -68,19 +68,19 @@ hf_status hfi_ma_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
     if (status == HF_OK)
         status = make_ready(link, deadline_ms, err);
     if (status != HF_OK) {
-        hfi_ma_close(link);
+        maria_close(link);
         return status;
     }
     *ret_link = link;
     return HF_OK;
 }
 
-static void set_tls(MYSQL *mysql, const struct ma_conf *conf)
+static void set_tls(MYSQL *mysql, const struct maria_conf *conf)
 {
-    my_bool on = conf->tls == MA_TLS_ON || conf->tls == MA_TLS_VERIFY;
-    my_bool verify = conf->tls == MA_TLS_VERIFY;
+    my_bool on = conf->tls == MARIA_TLS_ON || conf->tls == MARIA_TLS_VERIFY;
+    my_bool verify = conf->tls == MARIA_TLS_VERIFY;
 
-    if (conf->tls != MA_TLS_ASIS) {
+    if (conf->tls != MARIA_TLS_ASIS) {
         mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
         mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
     }
@@ -100,18 +100,18 @@ static void set_tls(MYSQL *mysql, const struct ma_conf *conf)
 #define CHALLENGED "mysql_native_password,client_ed25519"
 #define TRUSTING   ",caching_sha2_password,sha256_password,mysql_clear_password,auth_gssapi_client"
 
-static bool is_local(const struct ma_conf *conf)
+static bool is_local(const struct maria_conf *conf)
 {
     return conf->socket || (!conf->file && !conf->group && !conf->port &&
                             (!conf->host || strcmp(conf->host, "localhost") == 0));
 }
 
-bool hfi_ma_trusts(const struct ma_conf *conf)
+bool maria_trusts(const struct maria_conf *conf)
 {
-    return conf->tls == MA_TLS_VERIFY || is_local(conf);
+    return conf->tls == MARIA_TLS_VERIFY || is_local(conf);
 }
 
-static void set_options(MYSQL *mysql, const struct ma_conf *conf)
+static void set_options(MYSQL *mysql, const struct maria_conf *conf)
 {
     unsigned off = 0, tcp = MYSQL_PROTOCOL_TCP;
 
@@ -126,16 +126,16 @@ static void set_options(MYSQL *mysql, const struct ma_conf *conf)
         mysql_options(mysql, MYSQL_OPT_PROTOCOL, &tcp); /* also to "localhost" */
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "holdfast");
     mysql_optionsv(mysql, MARIADB_OPT_RESTRICTED_AUTH,
-                   hfi_ma_trusts(conf) ? CHALLENGED TRUSTING : CHALLENGED);
+                   maria_trusts(conf) ? CHALLENGED TRUSTING : CHALLENGED);
     set_tls(mysql, conf);
 }
 
 /* Errors of connecting. The library's words name host and user, never a password. */
-static hf_status refused(struct sq_link *link, hf_error *err)
+static hf_status refused(struct sql_link *link, hf_error *err)
 {
-    struct sq_trouble trouble = { .status = HF_OK };
+    struct sql_trouble trouble = { .status = HF_OK };
 
-    hfi_ma_trouble(link, false, &trouble);
+    maria_trouble(link, false, &trouble);
     if (trouble.error.native == CR_SSL_CONNECTION_ERROR ||
         trouble.error.native == CR_PLUGIN_NOT_ALLOWED)
         trouble.status = HF_DENIED;
@@ -150,11 +150,11 @@ static hf_status refused(struct sq_link *link, hf_error *err)
     return trouble.status;
 }
 
-static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+static hf_status connect_link(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
                               hf_error *err)
 {
-    const struct ma_conf *conf = conn->native;
-    struct ma_link *native = link->native;
+    const struct maria_conf *conf = conn->native;
+    struct maria_link *native = link->native;
     MYSQL *mysql = &native->mysql, *done;
     int status, on = 1, idle_s = 15, between_s = 5, probes = 3;
 
@@ -163,34 +163,35 @@ static hf_status connect_link(struct hfi_conn *conn, struct sq_link *link, int64
                                       conf->database, conf->port, conf->socket,
                                       CLIENT_MULTI_STATEMENTS | CLIENT_MULTI_RESULTS);
     while (status) {
-        status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+        status = maria_poll(mysql, status, -1, deadline_ms);
         if (!status) {
-            hfi_ma_cut(link);
+            maria_cut(link);
             return hfi_error_set(err, HF_UNAVAILABLE, 0, "connecting: no answer in time");
         }
         status = mysql_real_connect_cont(&done, mysql, status);
     }
     if (!done)
         return refused(link, err);
-    if ((conf->tls == MA_TLS_ON || conf->tls == MA_TLS_VERIFY) && !mysql_get_ssl_cipher(mysql))
+    if ((conf->tls == MARIA_TLS_ON || conf->tls == MARIA_TLS_VERIFY) &&
+        !mysql_get_ssl_cipher(mysql))
         return hfi_error_set(err, HF_DENIED, 0, "the server does not speak TLS");
 
     /* A host that has vanished is noticed within 30 s. Nothing of it applies to a local socket. */
-    setsockopt(hfi_ma_fd(link), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
-    setsockopt(hfi_ma_fd(link), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    fcntl(hfi_ma_fd(link), F_SETFD, FD_CLOEXEC);
+    setsockopt(maria_fd(link), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    fcntl(maria_fd(link), F_SETFD, FD_CLOEXEC);
     /* Over TLS the library reads with read(2), also in its non-blocking calls. */
-    fcntl(hfi_ma_fd(link), F_SETFL, fcntl(hfi_ma_fd(link), F_GETFL) | O_NONBLOCK);
+    fcntl(maria_fd(link), F_SETFL, fcntl(maria_fd(link), F_GETFL) | O_NONBLOCK);
     return HF_OK;
 }
 
-static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error *err)
 {
-    struct ma_link *native = link->native;
-    struct sq_trouble trouble;
-    struct sq_rows rows;
+    struct maria_link *native = link->native;
+    struct sql_trouble trouble;
+    struct sql_rows rows;
     char sql[640];
     bool got;
 
@@ -206,35 +207,35 @@ static hf_status make_ready(struct sq_link *link, int64_t deadline_ms, hf_error 
              " /*M! , max_statement_time = 0 */;"
              "SELECT GET_LOCK('holdfast.link.%llx', 0)",
              LOCK_WAIT_S, LOCK_WAIT_S, (unsigned long long)link->since);
-    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+    if (maria_text(link, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return trouble.status;
     }
-    if (!hfi_sq_fits(&rows, "I", 1, 1))
-        return hfi_sq_odd(link, "greeting", &rows, err);
-    got = hfi_sq_int(&rows, 0, 0) == 1;
-    hfi_sq_rows_free(&rows);
+    if (!sql_fits(&rows, "I", 1, 1))
+        return sql_odd(link, "greeting", &rows, err);
+    got = sql_int(&rows, 0, 0) == 1;
+    sql_rows_free(&rows);
     return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-void hfi_ma_cut(struct sq_link *link)
+void maria_cut(struct sql_link *link)
 {
-    int fd = hfi_ma_fd(link);
+    int fd = maria_fd(link);
 
     if (fd >= 0 && !link->dead)
         shutdown(fd, SHUT_RDWR);
     link->dead = true;
 }
 
-void hfi_ma_close(struct sq_link *link)
+void maria_close(struct sql_link *link)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
 
     if (native->asleep)
-        hfi_ma_cut(link); /* the server would not read our good-bye */
+        maria_cut(link); /* the server would not read our good-bye */
     mysql_close(&native->mysql);
     if (native->text)
         explicit_bzero(native->text, native->room);
@@ -247,9 +248,9 @@ void hfi_ma_close(struct sq_link *link)
 
 /* The descriptor is a copy: closing it tells the server nothing. The rest may be in use by a thread that
  * does not exist here. */
-void hfi_ma_abandon(struct sq_link *link)
+void maria_abandon(struct sql_link *link)
 {
-    int fd = hfi_ma_fd(link);
+    int fd = maria_fd(link);
 
     if (fd >= 0)
         close(fd);
@@ -257,18 +258,18 @@ void hfi_ma_abandon(struct sq_link *link)
 
 /* ---- looking at it -------------------------------------------------------------------------------- */
 
-int hfi_ma_fd(struct sq_link *link)
+int maria_fd(struct sql_link *link)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
     my_socket fd = mysql_get_socket(&native->mysql);
 
     return fd == MARIADB_INVALID_SOCKET ? -1 : (int)fd;
 }
 
 /* A server has nothing to say to who asks nothing, but that it goes. */
-bool hfi_ma_alive(struct sq_link *link)
+bool maria_alive(struct sql_link *link)
 {
-    struct pollfd fd = { .fd = hfi_ma_fd(link), .events = POLLIN | POLLRDHUP };
+    struct pollfd fd = { .fd = maria_fd(link), .events = POLLIN | POLLRDHUP };
 
     return !link->dead && fd.fd >= 0 && poll(&fd, 1, 0) == 0;
 }
@@ -276,45 +277,45 @@ bool hfi_ma_alive(struct sq_link *link)
 /* ---- ghosts ---------------------------------------------------------------------------------------- */
 
 /* Is the connection there that had this lock? HF_OK: ret_id, or 0 if it is gone. */
-static hf_status look(struct sq_link *link, int64_t since, int64_t deadline_ms, int64_t *ret_id,
+static hf_status look(struct sql_link *link, int64_t since, int64_t deadline_ms, int64_t *ret_id,
                       hf_error *err)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows;
+    struct sql_trouble trouble;
+    struct sql_rows rows;
     char sql[80];
 
     snprintf(sql, sizeof sql, "SELECT IS_USED_LOCK('holdfast.link.%llx')",
              (unsigned long long)since);
-    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+    if (maria_text(link, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             *err = trouble.error;
         return HF_UNAVAILABLE;
     }
-    if (!hfi_sq_fits(&rows, "I", 1, 1))
-        return hfi_sq_odd(link, "whose lock is it", &rows, err);
-    *ret_id = hfi_sq_int(&rows, 0, 0);
-    hfi_sq_rows_free(&rows);
+    if (!sql_fits(&rows, "I", 1, 1))
+        return sql_odd(link, "whose lock is it", &rows, err);
+    *ret_id = sql_int(&rows, 0, 0);
+    sql_rows_free(&rows);
     return HF_OK;
 }
 
-static void kill_it(struct sq_link *link, const char *what, int64_t id, int64_t deadline_ms)
+static void kill_it(struct sql_link *link, const char *what, int64_t id, int64_t deadline_ms)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows;
+    struct sql_trouble trouble;
+    struct sql_rows rows;
     char sql[64];
 
     snprintf(sql, sizeof sql, "KILL %s %lld", what, (long long)id);
-    if (hfi_ma_text(link, sql, deadline_ms, &rows, &trouble) == SQ_DONE)
-        hfi_sq_rows_free(&rows);
+    if (maria_text(link, sql, deadline_ms, &rows, &trouble) == SQL_DONE)
+        sql_rows_free(&rows);
 }
 
 /* The lock of a link goes last, after its statement has ended and its transaction was rolled back. */
-hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                     hf_error *err)
+hf_status maria_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
+                    hf_error *err)
 {
     const struct timespec pause = { .tv_nsec = LAY_PAUSE_MS * 1000000L };
-    struct sq_link *link;
-    hf_status status = hfi_ma_open(conn, deadline_ms, &link, err);
+    struct sql_link *link;
+    hf_status status = maria_open(conn, deadline_ms, &link, err);
     int64_t id = 0;
 
     if (status != HF_OK)
@@ -332,18 +333,18 @@ hf_status hfi_ma_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, in
         }
         nanosleep(&pause, NULL);
     }
-    hfi_ma_close(link);
+    maria_close(link);
     return status;
 }
 
-void hfi_ma_interrupt(struct sq_link *link, int64_t deadline_ms)
+void maria_interrupt(struct sql_link *link, int64_t deadline_ms)
 {
-    struct sq_link *other;
+    struct sql_link *other;
     int64_t id = 0;
 
-    if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (sql_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
     if (look(other, link->since, deadline_ms, &id, NULL) == HF_OK && id == link->server_id)
         kill_it(other, "QUERY", id, deadline_ms);
-    hfi_sq_give(other);
+    sql_give(other);
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session of MariaDB and MySQL: their tables, and which one a URL means. */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "engine/sql/hold_table.h"
 
 static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err);
 
-static const struct hfi_engine tables[2][2] = SQ_HOLD_TABLES(
+static const struct hfi_engine tables[2][2] = SQL_HOLD_TABLES(
     "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
 
-const struct hfi_engine *hfi_ma_hold_table(const struct hfi_url *url)
+const struct hfi_engine *maria_hold_table(const struct hfi_url *url)
 {
-    enum sq_mode mode;
+    enum sql_mode mode;
 
-    if (!hfi_sq_conf_mode(url, &mode) || mode == SQ_MODE_LEASE)
+    if (!sql_conf_mode(url, &mode) || mode == SQL_MODE_LEASE)
         return NULL;
-    return &tables[mode == SQ_MODE_SESSION][hfi_sq_conf_tokens(url)];
+    return &tables[mode == SQL_MODE_SESSION][sql_conf_tokens(url)];
 }
 
 static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err)
 {
-    return hfi_sq_open(&hfi_ma_driver, hfi_ma_hold_table(url), url, host, ret_conn, err);
+    return sql_store_open(&maria_driver, maria_hold_table(url), url, host, ret_conn, err);
 }

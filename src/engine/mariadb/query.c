@@ -4,9 +4,9 @@
  * say what they wait for; we poll.
  *
  * A statement that is cut off may still be executed: then the link is closed at once and the outcome is
- * SQ_MAYBE.
+ * SQL_MAYBE.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int hfi_ma_poll(MYSQL *mysql, int status, int fd, int64_t until_ms)
+int maria_poll(MYSQL *mysql, int status, int fd, int64_t until_ms)
 {
     struct pollfd fds[2] = { { .fd = mysql_get_socket(mysql) }, { .fd = fd, .events = POLLIN } };
     int got = 0;
@@ -58,25 +58,25 @@ static bool is_number(enum enum_field_types type)
            type == MYSQL_TYPE_NEWDECIMAL || type == MYSQL_TYPE_YEAR;
 }
 
-static void set_value(struct sq_value *value, const MYSQL_FIELD *field, const char *from,
+static void set_value(struct sql_value *value, const MYSQL_FIELD *field, const char *from,
                       size_t len, char **data)
 {
-    *value = sq_null();
+    *value = sql_null();
     if (!from)
         return;
     memcpy(*data, from, len);
     (*data)[len] = 0;
-    value->type = field->charsetnr == 63 ? SQ_BYTES : SQ_TEXT;
+    value->type = field->charsetnr == 63 ? SQL_BYTES : SQL_TEXT;
     value->bytes = *data;
     value->len = len;
     if (is_number(field->type)) {
-        value->type = SQ_INT;
+        value->type = SQL_INT;
         value->number = strtoll(*data, NULL, 10);
     }
     *data += len + 1;
 }
 
-bool hfi_ma_rows(MYSQL_RES *result, struct sq_rows *ret_rows)
+bool maria_rows(MYSQL_RES *result, struct sql_rows *ret_rows)
 {
     unsigned columns = mysql_num_fields(result);
     MYSQL_FIELD *fields = mysql_fetch_fields(result);
@@ -92,8 +92,8 @@ bool hfi_ma_rows(MYSQL_RES *result, struct sq_rows *ret_rows)
         for (unsigned i = 0; i < columns; i++)
             bytes += lens[i] + 1;
     }
-    hfi_sq_rows_free(ret_rows);
-    if (!hfi_sq_rows_make(ret_rows, count, columns, bytes, &data))
+    sql_rows_free(ret_rows);
+    if (!sql_rows_make(ret_rows, count, columns, bytes, &data))
         return false;
     mysql_data_seek(result, 0);
     while ((row = mysql_fetch_row(result))) {
@@ -106,10 +106,10 @@ bool hfi_ma_rows(MYSQL_RES *result, struct sq_rows *ret_rows)
 }
 
 /* All results, so that the link is free for the next statement; the last one that has columns stays. */
-static enum sq_outcome read_results(struct sq_link *link, int64_t deadline_ms,
-                                    struct sq_rows *ret_rows, struct sq_trouble *trouble)
+static enum sql_outcome read_results(struct sql_link *link, int64_t deadline_ms,
+                                     struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
     MYSQL *mysql = &native->mysql;
     bool memory = true;
 
@@ -118,63 +118,63 @@ static enum sq_outcome read_results(struct sq_link *link, int64_t deadline_ms,
         int status, more;
 
         for (status = mysql_store_result_start(&result, mysql); status;) {
-            status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+            status = maria_poll(mysql, status, -1, deadline_ms);
             if (!status)
-                return hfi_ma_late(link, trouble);
+                return maria_late(link, trouble);
             status = mysql_store_result_cont(&result, mysql, status);
         }
         if (result) {
-            memory = hfi_ma_rows(result, ret_rows) && memory;
+            memory = maria_rows(result, ret_rows) && memory;
             mysql_free_result(result);
         } else if (mysql_errno(mysql)) {
-            return hfi_ma_trouble(link, true, trouble);
+            return maria_trouble(link, true, trouble);
         }
         if (!mysql_more_results(mysql))
             break;
         for (status = mysql_next_result_start(&more, mysql); status;) {
-            status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+            status = maria_poll(mysql, status, -1, deadline_ms);
             if (!status)
-                return hfi_ma_late(link, trouble);
+                return maria_late(link, trouble);
             status = mysql_next_result_cont(&more, mysql, status);
         }
         if (more > 0)
-            return hfi_ma_trouble(link, true, trouble);
+            return maria_trouble(link, true, trouble);
         if (more < 0)
             break;
     }
     if (memory)
-        return SQ_DONE;
-    hfi_ma_cut(link); /* it was done, but what it said is lost */
+        return SQL_DONE;
+    maria_cut(link); /* it was done, but what it said is lost */
     hfi_error_memory(&trouble->error);
     trouble->status = HF_NO_MEMORY;
-    return SQ_MAYBE;
+    return SQL_MAYBE;
 }
 
-enum sq_outcome hfi_ma_run(struct sq_link *link, const char *sql, size_t len, int64_t deadline_ms,
-                           struct sq_rows *ret_rows, struct sq_trouble *trouble)
+enum sql_outcome maria_run(struct sql_link *link, const char *sql, size_t len, int64_t deadline_ms,
+                           struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
     MYSQL *mysql = &native->mysql;
-    enum sq_outcome outcome;
+    enum sql_outcome outcome;
     int status, failed;
 
-    *trouble = (struct sq_trouble){ .status = HF_OK };
-    *ret_rows = (struct sq_rows){ 0 };
+    *trouble = (struct sql_trouble){ .status = HF_OK };
+    *ret_rows = (struct sql_rows){ 0 };
     for (status = mysql_real_query_start(&failed, mysql, sql, len); status;) {
-        status = hfi_ma_poll(mysql, status, -1, deadline_ms);
+        status = maria_poll(mysql, status, -1, deadline_ms);
         if (!status)
-            return hfi_ma_late(link, trouble);
+            return maria_late(link, trouble);
         status = mysql_real_query_cont(&failed, mysql, status);
     }
-    outcome = failed ? hfi_ma_trouble(link, true, trouble)
+    outcome = failed ? maria_trouble(link, true, trouble)
                      : read_results(link, deadline_ms, ret_rows, trouble);
-    if (outcome != SQ_DONE)
-        hfi_sq_rows_free(ret_rows);
+    if (outcome != SQL_DONE)
+        sql_rows_free(ret_rows);
     return outcome;
 }
 
-enum sq_outcome hfi_ma_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                            struct sq_rows *ret_rows, struct sq_trouble *trouble)
+enum sql_outcome maria_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                            struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    return hfi_ma_run(link, sql, strlen(sql), deadline_ms, ret_rows, trouble);
+    return maria_run(link, sql, strlen(sql), deadline_ms, ret_rows, trouble);
 }

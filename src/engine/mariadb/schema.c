@@ -5,9 +5,9 @@
  * last: who finds it finds all.
  *
  * Procedures of an older version are replaced, so that all clients, also those of the older version, call the same ones: their
- * parameters and answers are the same (MA_VERSION). A row of its own says what they do (MA_ROUTINES).
+ * parameters and answers are the same (MARIA_VERSION). A row of its own says what they do (MARIA_ROUTINES).
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -42,27 +42,27 @@ static bool emit_filled(struct hfi_conn *conn, const char *text,
     return ok;
 }
 
-bool hfi_ma_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
 {
-    for (size_t i = 0; hfi_ma_schema_text[i]; i++)
-        if (!emit_filled(conn, hfi_ma_schema_text[i], emit, arg))
+    for (size_t i = 0; maria_schema_text[i]; i++)
+        if (!emit_filled(conn, maria_schema_text[i], emit, arg))
             return false;
     return true;
 }
 
 /* Is it all there, in tables that have transactions? And is SYSDATE() a clock? (--sysdate-is-now freezes it while a
  * statement waits for a lock; then a window would begin too early.) */
-hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
-                       hf_error *err)
+hf_status maria_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
+                      hf_error *err)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows;
+    struct sql_trouble trouble;
+    struct sql_rows rows;
     const char *prefix = link->conn->conf.prefix;
-    enum sq_outcome outcome;
+    enum sql_outcome outcome;
     hf_status status = HF_OK;
     char sql[1280];
 
-    *ret_found = SQ_FOUND_NONE;
+    *ret_found = SQL_FOUND_NONE;
     snprintf(sql, sizeof sql,
              "SELECT number, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "
              "DATABASE()"
@@ -72,28 +72,28 @@ hf_status hfi_ma_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found 
              " COALESCE((SELECT number FROM `%smeta` WHERE item = 'routines'), 1) + 0"
              " FROM `%smeta` WHERE item = 'schema'",
              prefix, prefix, prefix, prefix, prefix, prefix, prefix, prefix);
-    outcome = hfi_ma_text(link, sql, deadline_ms, &rows, &trouble);
-    if (outcome == SQ_REFUSED && trouble.no_table)
+    outcome = maria_text(link, sql, deadline_ms, &rows, &trouble);
+    if (outcome == SQL_REFUSED && trouble.no_table)
         return HF_OK;
-    if (outcome != SQ_DONE)
+    if (outcome != SQL_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
-    if (!hfi_sq_fits(&rows, "iiii", 0, 1))
-        return hfi_sq_odd(link, "are the tables there", &rows, err);
+    if (!sql_fits(&rows, "iiii", 0, 1))
+        return sql_odd(link, "are the tables there", &rows, err);
     if (rows.count == 0)
         ; /* somebody is about to make it, or was */
-    else if (hfi_sq_int(&rows, 0, 0) != MA_VERSION)
+    else if (sql_int(&rows, 0, 0) != MARIA_VERSION)
         status = hfi_error_set(
             err, HF_VERSION, 0,
             "the tables are of version %lld, we need %d (another prefix= keeps them apart)",
-            (long long)hfi_sq_int(&rows, 0, 0), MA_VERSION);
-    else if (hfi_sq_int(&rows, 0, 1) > 0)
+            (long long)sql_int(&rows, 0, 0), MARIA_VERSION);
+    else if (sql_int(&rows, 0, 1) > 0)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "a table of ours is not InnoDB: it has no transactions");
-    else if (hfi_sq_int(&rows, 0, 2) == 2)
+    else if (sql_int(&rows, 0, 2) == 2)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the server runs with sysdate-is-now: SYSDATE() is no clock");
     else
-        *ret_found = hfi_sq_int(&rows, 0, 3) < MA_ROUTINES ? SQ_FOUND_OLD : SQ_FOUND_ALL;
-    hfi_sq_rows_free(&rows);
+        *ret_found = sql_int(&rows, 0, 3) < MARIA_ROUTINES ? SQL_FOUND_OLD : SQL_FOUND_ALL;
+    sql_rows_free(&rows);
     return status;
 }

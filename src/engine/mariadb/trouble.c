@@ -2,9 +2,9 @@
 /*
  * What the server's errors mean. An error of the server normally says that nothing was changed: our
  * procedures roll back. Not so one that may come after a commit (the statement was killed, the server is being
- * stopped, a commit failed half way): those are SQ_MAYBE, and the link is closed, which ends its transaction.
+ * stopped, a commit failed half way): those are SQL_MAYBE, and the link is closed, which ends its transaction.
  */
-#include "engine/mariadb/ma.h"
+#include "engine/mariadb/internal.h"
 
 #include "util/error.h"
 
@@ -92,7 +92,7 @@ static hf_status status_of(enum kind kind)
 }
 
 /* The library says "Can't connect to server on 'host' (111)": which address, and what 111 is. */
-static void say_unreachable(const struct ma_conf *conf, unsigned number, const char *text,
+static void say_unreachable(const struct maria_conf *conf, unsigned number, const char *text,
                             hf_error *err)
 {
     const char *brackets = strrchr(text, '(');
@@ -107,17 +107,17 @@ static void say_unreachable(const struct ma_conf *conf, unsigned number, const c
                       error > 0 ? strerror(error) : text);
 }
 
-enum sq_outcome hfi_ma_trouble(struct sq_link *link, bool sent, struct sq_trouble *trouble)
+enum sql_outcome maria_trouble(struct sql_link *link, bool sent, struct sql_trouble *trouble)
 {
-    struct ma_link *native = link->native;
+    struct maria_link *native = link->native;
     unsigned number = mysql_errno(&native->mysql);
     bool library = number >= CR_MIN_ERROR && number < 3000;
     enum kind kind = kind_of(number);
 
     if (number == CR_OUT_OF_MEMORY) {
-        hfi_ma_cut(link);
-        hfi_ma_no_memory(trouble);
-        return sent ? SQ_MAYBE : SQ_UNSENT;
+        maria_cut(link);
+        maria_no_memory(trouble);
+        return sent ? SQL_MAYBE : SQL_UNSENT;
     }
     trouble->status = status_of(kind);
     trouble->again = kind == K_AGAIN;
@@ -128,22 +128,22 @@ enum sq_outcome hfi_ma_trouble(struct sq_link *link, bool sent, struct sq_troubl
     if (number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR)
         say_unreachable(link->conn->native, number, mysql_error(&native->mysql), &trouble->error);
     if (!library && kind != K_MAYBE)
-        return SQ_REFUSED;
-    hfi_ma_cut(link);
-    return sent ? SQ_MAYBE : SQ_UNSENT;
+        return SQL_REFUSED;
+    maria_cut(link);
+    return sent ? SQL_MAYBE : SQL_UNSENT;
 }
 
-enum sq_outcome hfi_ma_late(struct sq_link *link, struct sq_trouble *trouble)
+enum sql_outcome maria_late(struct sql_link *link, struct sql_trouble *trouble)
 {
-    hfi_ma_cut(link);
+    maria_cut(link);
     trouble->status = HF_UNAVAILABLE;
     hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "no answer in time");
-    return SQ_MAYBE;
+    return SQL_MAYBE;
 }
 
-enum sq_outcome hfi_ma_no_memory(struct sq_trouble *trouble)
+enum sql_outcome maria_no_memory(struct sql_trouble *trouble)
 {
-    *trouble = (struct sq_trouble){ .status = HF_NO_MEMORY };
+    *trouble = (struct sql_trouble){ .status = HF_NO_MEMORY };
     hfi_error_memory(&trouble->error);
-    return SQ_REFUSED;
+    return SQL_REFUSED;
 }

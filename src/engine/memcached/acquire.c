@@ -19,7 +19,7 @@
  * the same owner, so whichever is executed is ours. An add that was cut off may be executed late, when the server
  * comes to read what is left of the old connection. By then nobody may want it: see ghost.c.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -33,12 +33,14 @@
 #define CONFIRMS_MAX   3 /* on a line that is always slow it ends there */
 #define FINDS_MAX      8 /* somebody changes it all the time: not our business */
 
-static void ask(struct mc_hold *hold);
-static void look(struct mc_hold *hold);
-static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms);
-static void give_back(struct mc_hold *hold, uint64_t cas);
-static void asked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
+static void ask(struct memcached_hold *hold);
+static void look(struct memcached_hold *hold);
+static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms);
+static void give_back(struct memcached_hold *hold, uint64_t cas);
+static void asked(struct memcached_call *call, enum memcached_outcome outcome,
+                  const struct memcached_reply *reply);
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply);
 
 /* ---- beginning and ending ------------------------------------------------------------------ */
 
@@ -50,22 +52,22 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-void hfi_mc_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_claim *claim = op->claim;
     const char *label = claim->label ? claim->label : conn->host->label;
-    struct mc_hold *hold;
-    struct mc_call *call;
+    struct memcached_hold *hold;
+    struct memcached_call *call;
 
     if (claim->mode != HFI_MODE_MUTEX) {
-        hfi_mc_finish(conn, op, HF_UNSUPPORTED, NULL);
+        memcached_finish(conn, op, HF_UNSUPPORTED, NULL);
         return;
     }
     hold = hfi_calloc(1, sizeof *hold);
-    call = hold ? hfi_mc_call_new(conn, 'l', &claim->name, NULL) : NULL;
+    call = hold ? memcached_call_new(conn, 'l', &claim->name, NULL) : NULL;
     if (!call) {
         hfi_free(hold);
-        hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     hold->claim = claim;
@@ -79,7 +81,7 @@ void hfi_mc_acquire(struct hfi_conn *conn, struct hfi_op *op)
     hold->detached = claim->flags & HFI_CLAIM_DETACHED;
     hold->label_len = (uint32_t)strnlen(label, HF_LABEL_MAX);
     memcpy(hold->label, label, hold->label_len);
-    hfi_mc_hold_link(&conn->waits, hold);
+    memcached_hold_link(&conn->waits, hold);
     claim->engine[0] = hold;
     call->data = hold;
     call->hold = hold;
@@ -88,27 +90,29 @@ void hfi_mc_acquire(struct hfi_conn *conn, struct hfi_op *op)
 }
 
 /* Over. What core will release (it is held, or may be) keeps its hold until then. */
-static void end(struct hfi_conn *conn, struct mc_hold *hold, hf_status status, const hf_error *err)
+static void end(struct hfi_conn *conn, struct memcached_hold *hold, hf_status status,
+                const hf_error *err)
 {
-    hfi_mc_hold_unlink(&conn->waits, hold);
-    hfi_mc_finish(conn, hold->op, status, err);
+    memcached_hold_unlink(&conn->waits, hold);
+    memcached_finish(conn, hold->op, status, err);
     hold->op = NULL;
     hold->call = NULL;
-    hold->state = MC_HELD;
+    hold->state = MEMCACHED_HELD;
     if (status == HF_OK || status == HF_UNKNOWN) {
-        hfi_mc_hold_link(&conn->held, hold);
+        memcached_hold_link(&conn->held, hold);
         return;
     }
     if (hold->unsure)
-        hfi_mc_ghost_add(conn, &hold->claim->name, hold->claim->owner);
+        memcached_ghost_add(conn, &hold->claim->name, hold->claim->owner);
     hold->claim->engine[0] = NULL;
     hfi_free(hold);
 }
 
 /* The server has stored it, by an add or by a renewal. */
-static void stored(struct mc_call *call, struct mc_hold *hold, const struct hfi_mc_reply *reply)
+static void stored(struct memcached_call *call, struct memcached_hold *hold,
+                   const struct memcached_reply *reply)
 {
-    int64_t delay_ms = hfi_mc_settles_in_ms(call);
+    int64_t delay_ms = memcached_settles_in_ms(call);
     struct hfi_claim *claim = hold->claim;
 
     hold->ours = true;
@@ -130,56 +134,57 @@ static void stored(struct mc_call *call, struct mc_hold *hold, const struct hfi_
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void ask(struct mc_hold *hold)
+static void ask(struct memcached_hold *hold)
 {
-    hold->state = MC_ASKING;
+    hold->state = MEMCACHED_ASKING;
     if (hold->stop == HF_OK)
         hold->beat_ms = HFI_NEVER;
     hold->call->give_up_ms = hold->give_up_ms;
-    hfi_mc_call_go(hold->call, MC_ADD, asked);
+    memcached_call_go(hold->call, MEMCACHED_ADD, asked);
 }
 
-static void look(struct mc_hold *hold)
+static void look(struct memcached_hold *hold)
 {
-    hold->state = MC_LOOKING;
+    hold->state = MEMCACHED_LOOKING;
     if (hold->stop == HF_OK)
         hold->beat_ms = HFI_NEVER;
     hold->call->give_up_ms = hold->give_up_ms;
-    hfi_mc_call_go(hold->call, MC_GET, looked);
+    memcached_call_go(hold->call, MEMCACHED_GET, looked);
 }
 
 /* By the number that has just come. If it comes to nothing, a look tells why. */
-static void confirmed(struct mc_call *call, enum mc_outcome outcome,
-                      const struct hfi_mc_reply *reply)
+static void confirmed(struct memcached_call *call, enum memcached_outcome outcome,
+                      const struct memcached_reply *reply)
 {
-    struct mc_hold *hold = call->data;
+    struct memcached_hold *hold = call->data;
 
     if (!hold)
         return;
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD)
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD)
         stored(call, hold, reply);
     else
         look(hold);
 }
 
-static void confirm(struct mc_hold *hold, uint64_t cas, int64_t delay_ms)
+static void confirm(struct memcached_hold *hold, uint64_t cas, int64_t delay_ms)
 {
-    hold->state = MC_CONFIRMING;
+    hold->state = MEMCACHED_CONFIRMING;
     hold->call->cas = cas;
     if (delay_ms > 0)
-        hfi_mc_call_later(hold->call, delay_ms, confirmed);
+        memcached_call_later(hold->call, delay_ms, confirmed);
     else
-        hfi_mc_call_go(hold->call, MC_SWAP, confirmed);
+        memcached_call_go(hold->call, MEMCACHED_SWAP, confirmed);
 }
 
-static void given_back(struct mc_call *call, enum mc_outcome outcome,
-                       const struct hfi_mc_reply *reply)
+static void given_back(struct memcached_call *call, enum memcached_outcome outcome,
+                       const struct memcached_reply *reply)
 {
-    struct mc_hold *hold = call->data;
+    struct memcached_hold *hold = call->data;
 
     if (!hold)
         return;
-    if (outcome == MC_ANSWERED && (reply->kind == HFI_MC_HD || reply->kind == HFI_MC_NF)) {
+    if (outcome == MEMCACHED_ANSWERED &&
+        (reply->kind == MEMCACHED_HD || reply->kind == MEMCACHED_NF)) {
         hold->ours = false;
         end(call->conn, hold, hold->stop, NULL);
     } else {
@@ -188,21 +193,21 @@ static void given_back(struct mc_call *call, enum mc_outcome outcome,
 }
 
 /* It is ours, but nobody waits for it any more, and it was not confirmed. */
-static void give_back(struct mc_hold *hold, uint64_t cas)
+static void give_back(struct memcached_hold *hold, uint64_t cas)
 {
-    hold->state = MC_CONFIRMING;
+    hold->state = MEMCACHED_CONFIRMING;
     hold->call->cas = cas;
-    hfi_mc_call_go(hold->call, MC_DELETE, given_back);
+    memcached_call_go(hold->call, MEMCACHED_DELETE, given_back);
 }
 
 /* Half of the pause, and a random share of the other half; the next is twice as long, up to poll. */
-static void rest(struct hfi_conn *conn, struct mc_hold *hold)
+static void rest(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     int64_t pause_ms = hold->pause_ms < conn->conf->poll_ms ? hold->pause_ms : conn->conf->poll_ms;
 
     hold->call->busy = true; /* kept for the next look */
     hold->pause_ms = 2 * pause_ms;
-    hold->state = MC_RESTING;
+    hold->state = MEMCACHED_RESTING;
     hold->beat_ms = hfi_now_ms() + pause_ms / 2 +
                     (int64_t)(hfi_random_u64() % (uint64_t)(pause_ms - pause_ms / 2 + 1));
     if (hold->beat_ms < conn->beat_ms)
@@ -210,14 +215,14 @@ static void rest(struct hfi_conn *conn, struct mc_hold *hold)
 }
 
 /* No answer, or none that says anything. A waiter goes on; who is stopped, or does not wait, ends. */
-static void no_answer(struct hfi_conn *conn, struct mc_hold *hold, enum mc_outcome outcome,
-                      const struct hfi_mc_reply *reply)
+static void no_answer(struct hfi_conn *conn, struct memcached_hold *hold,
+                      enum memcached_outcome outcome, const struct memcached_reply *reply)
 {
     hf_status status;
     hf_error err;
 
-    status = hfi_mc_trouble(conn, outcome, hold->unsure, reply, &err);
-    if ((hold->unsure && outcome != MC_ANSWERED) || hold->ours)
+    status = memcached_trouble(conn, outcome, hold->unsure, reply, &err);
+    if ((hold->unsure && outcome != MEMCACHED_ANSWERED) || hold->ours)
         status = HF_UNKNOWN;
     if (hold->stop != HF_OK && status != HF_UNKNOWN)
         end(conn, hold, hold->stop, NULL);
@@ -225,30 +230,31 @@ static void no_answer(struct hfi_conn *conn, struct mc_hold *hold, enum mc_outco
         end(conn, hold, status, &err);
 }
 
-static void asked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void asked(struct memcached_call *call, enum memcached_outcome outcome,
+                  const struct memcached_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
-    struct mc_hold *hold = call->data;
+    struct memcached_hold *hold = call->data;
 
     if (!hold)
         return; /* nobody waits for it any more */
-    if (outcome == MC_MAYBE)
+    if (outcome == MEMCACHED_MAYBE)
         hold->unsure = true;
-    if (outcome == MC_MAYBE && hold->stop == HF_OK)
+    if (outcome == MEMCACHED_MAYBE && hold->stop == HF_OK)
         look(hold);
-    else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD)
+    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD)
         stored(call, hold, reply);
-    else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NS && hold->stop != HF_OK &&
+    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NS && hold->stop != HF_OK &&
              !hold->unsure)
         end(conn, hold, hold->stop, NULL);
-    else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NS)
+    else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NS)
         look(hold);
     else
         no_answer(conn, hold, outcome, reply);
 }
 
 /* It is somebody else's. */
-static void busy(struct hfi_conn *conn, struct mc_hold *hold)
+static void busy(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
         end(conn, hold, hold->stop, NULL);
@@ -260,7 +266,7 @@ static void busy(struct hfi_conn *conn, struct mc_hold *hold)
 
 /* It is nobody's. Who does not wait has been told that it is there: it was busy. But an add that was
  * cut off told him nothing; and what could not be confirmed was his, and has ended. */
-static void vacant(struct hfi_conn *conn, struct mc_hold *hold)
+static void vacant(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (hold->stop != HF_OK)
         end(conn, hold, hold->stop, NULL);
@@ -271,7 +277,8 @@ static void vacant(struct hfi_conn *conn, struct mc_hold *hold)
 }
 
 /* Ours: an add that was cut off, or what could not be confirmed yet. */
-static void found(struct mc_call *call, struct mc_hold *hold, const struct hfi_mc_reply *reply)
+static void found(struct memcached_call *call, struct memcached_hold *hold,
+                  const struct memcached_reply *reply)
 {
     hold->ours = true;
     if (reply->has_cas && call->tries++ < FINDS_MAX)
@@ -280,23 +287,25 @@ static void found(struct mc_call *call, struct mc_hold *hold, const struct hfi_m
         end(call->conn, hold, HF_UNKNOWN, NULL);
 }
 
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
-    struct mc_hold *hold = call->data;
-    struct hfi_mc_record record;
+    struct memcached_hold *hold = call->data;
+    struct memcached_record record;
     hf_error err;
 
     if (!hold)
         return;
-    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
+    if (outcome != MEMCACHED_ANSWERED ||
+        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
         no_answer(conn, hold, outcome, reply);
         return;
     }
     hold->ours = false;
-    if (reply->kind == HFI_MC_EN)
+    if (reply->kind == MEMCACHED_EN)
         vacant(conn, hold);
-    else if (hfi_mc_read(reply, &hold->claim->name, &record, &err) != HF_OK)
+    else if (memcached_read(reply, &hold->claim->name, &record, &err) != HF_OK)
         end(conn, hold, HF_MISMATCH, &err);
     else if (memcmp(record.owner, hold->claim->owner, HFI_OWNER_LEN) == 0)
         found(call, hold, reply);
@@ -308,15 +317,15 @@ static void looked(struct mc_call *call, enum mc_outcome outcome, const struct h
 
 /* The answer has not come in time. Whatever it will be, core gives back by owner id what there is:
  * on this connection that is executed after the add, and on the next one ghost.c looks out. */
-static void let_go(struct hfi_conn *conn, struct mc_hold *hold)
+static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
 {
-    struct mc_call *call = hold->call;
+    struct memcached_call *call = hold->call;
     hf_error err;
 
-    if (hfi_mc_unsend(conn, call)) {
-        hfi_mc_call_free(call); /* it was cut off, and must not leave again */
+    if (memcached_unsend(conn, call)) {
+        memcached_call_free(call); /* it was cut off, and must not leave again */
     } else {
-        hold->unsure = hold->unsure || hold->state == MC_ASKING;
+        hold->unsure = hold->unsure || hold->state == MEMCACHED_ASKING;
         call->dropped = true;
         call->data = NULL;
         call->hold = NULL;
@@ -325,14 +334,14 @@ static void let_go(struct hfi_conn *conn, struct mc_hold *hold)
     end(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
 }
 
-void hfi_mc_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct mc_hold *hold, *next;
+    struct memcached_hold *hold, *next;
 
     conn->beat_ms = HFI_NEVER;
     for (hold = conn->waits; hold; hold = next) {
         next = hold->next;
-        if (hold->beat_ms <= now_ms && hold->state == MC_RESTING)
+        if (hold->beat_ms <= now_ms && hold->state == MEMCACHED_RESTING)
             look(hold);
         else if (hold->beat_ms <= now_ms)
             let_go(conn, hold);
@@ -341,27 +350,27 @@ void hfi_mc_waits_tick(struct hfi_conn *conn, int64_t now_ms)
     }
 }
 
-void hfi_mc_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void memcached_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct mc_hold *hold = hfi_mc_hold_of(op->claim);
-    struct mc_call *call;
+    struct memcached_hold *hold = memcached_hold_of(op->claim);
+    struct memcached_call *call;
 
     if (!hold || hold->op != op || hold->stop != HF_OK)
         return; /* it is over, or ends already */
     hold->stop = status;
     call = hold->call;
-    if (hold->state == MC_CONFIRMING && hfi_mc_unsend(conn, call)) {
+    if (hold->state == MEMCACHED_CONFIRMING && memcached_unsend(conn, call)) {
         call->from_ms = 0;
         give_back(hold, call->cas);
-    } else if (hold->state == MC_RESTING || hfi_mc_unsend(conn, call)) {
+    } else if (hold->state == MEMCACHED_RESTING || memcached_unsend(conn, call)) {
         hf_status said = hold->unsure || hold->ours ? HF_UNKNOWN : status;
 
         end(conn, hold, said, NULL);
-        hfi_mc_call_free(call);
+        memcached_call_free(call);
         return;
     }
     /* It is under way: its answer decides, if it comes soon. */
-    hold->beat_ms = hfi_now_ms() + MC_CANCEL_MS;
+    hold->beat_ms = hfi_now_ms() + MEMCACHED_CANCEL_MS;
     if (hold->beat_ms < conn->beat_ms)
         conn->beat_ms = hold->beat_ms;
 }

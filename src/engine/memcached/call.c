@@ -3,10 +3,10 @@
  * One command under way, and the one connection it goes through. A link that goes down is opened
  * again after a pause; what cannot be sent meanwhile is parked, in order, for as long as its caller
  * wants to wait. Nothing is sent twice from here: what a cut connection means is the caller's to
- * decide (MC_MAYBE). A command with a CAS number is not parked at all: on another connection the
+ * decide (MEMCACHED_MAYBE). A command with a CAS number is not parked at all: on another connection the
  * number means nothing.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -20,20 +20,20 @@
 
 #define POOL_MAX 256 /* calls kept for use again */
 
-static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe);
-static void park(struct hfi_conn *conn, struct mc_call *call);
+static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
+static void park(struct hfi_conn *conn, struct memcached_call *call);
 static void note_time(struct hfi_conn *conn, int64_t sent_ms);
-static void link_up(struct mc_link *link);
-static void link_down(struct mc_link *link, hf_status status, const char *why);
+static void link_up(struct memcached_link *link);
+static void link_down(struct memcached_link *link, hf_status status, const char *why);
 
-static const struct mc_link_owner owner = { .up = link_up, .down = link_down };
+static const struct memcached_link_owner owner = { .up = link_up, .down = link_down };
 
 /* ---- a call's life ------------------------------------------------------------------------ */
 
-struct mc_call *hfi_mc_call_new(struct hfi_conn *conn, char kind, const struct hfi_name *name,
-                                struct hfi_op *op)
+struct memcached_call *memcached_call_new(struct hfi_conn *conn, char kind,
+                                          const struct hfi_name *name, struct hfi_op *op)
 {
-    struct mc_call *call = conn->pool;
+    struct memcached_call *call = conn->pool;
 
     if (call) {
         conn->pool = call->next;
@@ -43,7 +43,7 @@ struct mc_call *hfi_mc_call_new(struct hfi_conn *conn, char kind, const struct h
     }
     if (!call) {
         if (op)
-            hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+            memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->next = NULL;
@@ -60,11 +60,11 @@ struct mc_call *hfi_mc_call_new(struct hfi_conn *conn, char kind, const struct h
     call->hold = NULL;
     call->sent.lines = false;
     call->sent.answered = answered;
-    hfi_mc_key(conn->conf->prefix, kind, name, &call->key);
+    memcached_key(conn->conf->prefix, kind, name, &call->key);
     return call;
 }
 
-void hfi_mc_call_free(struct mc_call *call)
+void memcached_call_free(struct memcached_call *call)
 {
     struct hfi_conn *conn = call->conn;
 
@@ -77,12 +77,13 @@ void hfi_mc_call_free(struct mc_call *call)
     conn->pool_count++;
 }
 
-static void end(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void end(struct memcached_call *call, enum memcached_outcome outcome,
+                const struct memcached_reply *reply)
 {
     call->busy = false;
     call->answer(call, outcome, reply);
     if (!call->busy)
-        hfi_mc_call_free(call);
+        memcached_call_free(call);
 }
 
 /* An answer that took long: the server may have been stopped, and its clock not have ticked yet. */
@@ -90,11 +91,11 @@ static void note_time(struct hfi_conn *conn, int64_t sent_ms)
 {
     int64_t now_ms = hfi_now_ms();
 
-    if (now_ms - sent_ms > MC_STALL_MS)
-        conn->settled_ms = now_ms + MC_SETTLE_MS;
+    if (now_ms - sent_ms > MEMCACHED_STALL_MS)
+        conn->settled_ms = now_ms + MEMCACHED_SETTLE_MS;
 }
 
-int64_t hfi_mc_settles_in_ms(const struct mc_call *call)
+int64_t memcached_settles_in_ms(const struct memcached_call *call)
 {
     const struct hfi_conn *conn = call->conn;
     int64_t left_ms = conn->settled_ms - hfi_now_ms();
@@ -104,19 +105,20 @@ int64_t hfi_mc_settles_in_ms(const struct mc_call *call)
     return left_ms > 0 ? left_ms : 0;
 }
 
-static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
+static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
 {
-    struct mc_call *call = (struct mc_call *)((char *)sent - offsetof(struct mc_call, sent));
+    struct memcached_call *call =
+        (struct memcached_call *)((char *)sent - offsetof(struct memcached_call, sent));
     struct hfi_conn *conn = call->conn;
 
     if (reply)
         note_time(conn, call->sent.sent_ms);
     /* What has done nothing, and can be done on any connection, waits for the next one. */
     if (!reply && !conn->closing && !call->dropped &&
-        (call->verb == MC_GET || (call->verb == MC_ADD && !maybe)))
+        (call->verb == MEMCACHED_GET || (call->verb == MEMCACHED_ADD && !maybe)))
         park(conn, call);
     else
-        end(call, reply ? MC_ANSWERED : maybe ? MC_MAYBE : MC_UNSENT, reply);
+        end(call, reply ? MEMCACHED_ANSWERED : maybe ? MEMCACHED_MAYBE : MEMCACHED_UNSENT, reply);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
@@ -126,14 +128,14 @@ static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, boo
  * for a date, a date by its own clock. That clock is read at the greeting and never set back, nor
  * forward: memcached counts it from its start.
  */
-static int64_t expiry(const struct mc_link *link, int64_t ttl_ms, int64_t *ret_granted_ms)
+static int64_t expiry(const struct memcached_link *link, int64_t ttl_ms, int64_t *ret_granted_ms)
 {
-    const struct mc_server *server = &link->server;
-    int64_t ttl_s = (ttl_ms + 999) / 1000 + MC_GUARD_MS / 1000 + MC_LATE_S;
+    const struct memcached_server *server = &link->server;
+    int64_t ttl_s = (ttl_ms + 999) / 1000 + MEMCACHED_GUARD_MS / 1000 + MEMCACHED_LATE_S;
     int64_t at_s;
 
-    *ret_granted_ms = (ttl_s - MC_LATE_S) * 1000;
-    if (ttl_s <= MC_RELATIVE_S)
+    *ret_granted_ms = (ttl_s - MEMCACHED_LATE_S) * 1000;
+    if (ttl_s <= MEMCACHED_RELATIVE_S)
         return ttl_s;
     at_s = (int64_t)server->time_s + 1 + (hfi_now_ms() - server->asked_ms + 999) / 1000 + ttl_s;
     if (at_s > INT32_MAX) { /* 2038: it knows no later date */
@@ -143,7 +145,8 @@ static int64_t expiry(const struct mc_link *link, int64_t ttl_ms, int64_t *ret_g
     return at_s;
 }
 
-static void record_of(const struct mc_hold *hold, int64_t ttl_ms, struct hfi_mc_record *ret_record)
+static void record_of(const struct memcached_hold *hold, int64_t ttl_ms,
+                      struct memcached_record *ret_record)
 {
     memcpy(ret_record->owner, hold->claim->owner, HFI_OWNER_LEN);
     ret_record->detached = hold->detached;
@@ -156,32 +159,32 @@ static void record_of(const struct mc_hold *hold, int64_t ttl_ms, struct hfi_mc_
 }
 
 /* "ms <key> <size> <how> T<when> c O<number>\r\n<value>\r\n" */
-static size_t write_set(struct mc_call *call, struct mc_link *link)
+static size_t write_set(struct memcached_call *call, struct memcached_link *link)
 {
-    char value[HFI_MC_RECORD_MAX], how[24] = "ME";
-    struct hfi_mc_record record;
+    char value[MEMCACHED_RECORD_MAX], how[24] = "ME";
+    struct memcached_record record;
     size_t head, body = 0, len;
     int64_t when = 0;
     char *to;
 
     if (call->hold) {
         record_of(call->hold, call->ttl_ms, &record);
-        head = hfi_mc_record_write(&record, value);
+        head = memcached_record_write(&record, value);
         when = expiry(link, call->ttl_ms, &call->granted_ms);
     } else {
-        head = hfi_mc_cell_head(&call->cell, value);
+        head = memcached_cell_head(&call->cell, value);
         body = call->cell.len;
         if (call->ttl_ms > 0)
             when = expiry(link, call->ttl_ms, &call->granted_ms);
     }
-    if (call->verb == MC_SWAP)
+    if (call->verb == MEMCACHED_SWAP)
         snprintf(how, sizeof how, "C%" PRIu64, call->cas);
-    to = hfi_mc_link_room(link, MC_HEAD_ROOM + head + body + 2);
+    to = memcached_link_room(link, MEMCACHED_HEAD_ROOM + head + body + 2);
     if (!to)
         return 0;
-    len = (size_t)snprintf(to, MC_HEAD_ROOM, "ms %.*s %zu %s T%" PRId64 " c O%" PRIu64 "\r\n",
-                           (int)call->key.len, call->key.text, head + body, how, when,
-                           call->sent.opaque);
+    len = (size_t)snprintf(to, MEMCACHED_HEAD_ROOM,
+                           "ms %.*s %zu %s T%" PRId64 " c O%" PRIu64 "\r\n", (int)call->key.len,
+                           call->key.text, head + body, how, when, call->sent.opaque);
     memcpy(to + len, value, head);
     len += head;
     if (body)
@@ -191,43 +194,44 @@ static size_t write_set(struct mc_call *call, struct mc_link *link)
     return len + 2;
 }
 
-static size_t write_short(const struct mc_call *call, struct mc_link *link)
+static size_t write_short(const struct memcached_call *call, struct memcached_link *link)
 {
-    char *to = hfi_mc_link_room(link, MC_HEAD_ROOM);
+    char *to = memcached_link_room(link, MEMCACHED_HEAD_ROOM);
 
     if (!to)
         return 0;
-    if (call->verb == MC_GET)
-        return (size_t)snprintf(to, MC_HEAD_ROOM, "mg %.*s v c t O%" PRIu64 "\r\n",
+    if (call->verb == MEMCACHED_GET)
+        return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "mg %.*s v c t O%" PRIu64 "\r\n",
                                 (int)call->key.len, call->key.text, call->sent.opaque);
-    return (size_t)snprintf(to, MC_HEAD_ROOM, "md %.*s C%" PRIu64 " O%" PRIu64 "\r\n",
+    return (size_t)snprintf(to, MEMCACHED_HEAD_ROOM, "md %.*s C%" PRIu64 " O%" PRIu64 "\r\n",
                             (int)call->key.len, call->key.text, call->cas, call->sent.opaque);
 }
 
-static void write_call(struct mc_call *call)
+static void write_call(struct memcached_call *call)
 {
-    struct mc_link *link = call->conn->link;
+    struct memcached_link *link = call->conn->link;
 
     call->sent.opaque = ++link->last_opaque;
-    hfi_mc_link_sent(link,
-                     call->verb == MC_ADD || call->verb == MC_SWAP ? write_set(call, link)
-                                                                   : write_short(call, link),
-                     &call->sent);
+    memcached_link_sent(link,
+                        call->verb == MEMCACHED_ADD || call->verb == MEMCACHED_SWAP
+                            ? write_set(call, link)
+                            : write_short(call, link),
+                        &call->sent);
 }
 
 /* ---- sending and parking ------------------------------------------------------------------------ */
 
 static bool is_up(const struct hfi_conn *conn)
 {
-    return conn->link && conn->link->state == MC_LINK_UP && conn->link->failed == HF_OK;
+    return conn->link && conn->link->state == MEMCACHED_LINK_UP && conn->link->failed == HF_OK;
 }
 
-bool hfi_mc_fresh(const struct hfi_conn *conn, const struct mc_hold *hold)
+bool memcached_fresh(const struct hfi_conn *conn, const struct memcached_hold *hold)
 {
     return hold && hold->epoch != 0 && hold->epoch == conn->epoch && is_up(conn);
 }
 
-static void park(struct hfi_conn *conn, struct mc_call *call)
+static void park(struct hfi_conn *conn, struct memcached_call *call)
 {
     int64_t end_ms = call->doomed ? 0 : call->from_ms ? call->from_ms : call->give_up_ms;
 
@@ -238,7 +242,8 @@ static void park(struct hfi_conn *conn, struct mc_call *call)
         conn->parked_ms = end_ms;
 }
 
-void hfi_mc_call_go(struct mc_call *call, enum mc_verb verb, mc_answer_fn *answer)
+void memcached_call_go(struct memcached_call *call, enum memcached_verb verb,
+                       memcached_answer_fn *answer)
 {
     struct hfi_conn *conn = call->conn;
 
@@ -249,14 +254,15 @@ void hfi_mc_call_go(struct mc_call *call, enum mc_verb verb, mc_answer_fn *answe
         write_call(call);
         return;
     }
-    call->doomed = verb == MC_SWAP || verb == MC_DELETE; /* told at the next turn */
+    call->doomed = verb == MEMCACHED_SWAP || verb == MEMCACHED_DELETE; /* told at the next turn */
     park(conn, call);
 }
 
-void hfi_mc_call_later(struct mc_call *call, int64_t delay_ms, mc_answer_fn *answer)
+void memcached_call_later(struct memcached_call *call, int64_t delay_ms,
+                          memcached_answer_fn *answer)
 {
     call->busy = true;
-    call->verb = MC_SWAP;
+    call->verb = MEMCACHED_SWAP;
     call->answer = answer;
     call->from_ms = hfi_now_ms() + (delay_ms > 0 ? delay_ms : 1);
     call->from_epoch = call->conn->epoch;
@@ -264,7 +270,7 @@ void hfi_mc_call_later(struct mc_call *call, int64_t delay_ms, mc_answer_fn *ans
 }
 
 /* One that was to wait: its time has come, or its connection is gone, and with it its number. */
-static bool is_due(const struct hfi_conn *conn, struct mc_call *call, int64_t now_ms)
+static bool is_due(const struct hfi_conn *conn, struct memcached_call *call, int64_t now_ms)
 {
     bool here = is_up(conn) && call->from_epoch == conn->epoch;
 
@@ -275,9 +281,9 @@ static bool is_due(const struct hfi_conn *conn, struct mc_call *call, int64_t no
     return true;
 }
 
-void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
+void memcached_unpark(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct mc_call *call = conn->parked, *next;
+    struct memcached_call *call = conn->parked, *next;
 
     conn->parked = NULL;
     conn->parked_end = &conn->parked;
@@ -290,7 +296,7 @@ void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
             park(conn, call);
         } else if (call->doomed || (call->give_up_ms <= now_ms && !waited)) {
             call->doomed = false;
-            end(call, MC_UNSENT, NULL);
+            end(call, MEMCACHED_UNSENT, NULL);
         } else if (is_up(conn)) {
             write_call(call);
         } else {
@@ -299,9 +305,9 @@ void hfi_mc_unpark(struct hfi_conn *conn, int64_t now_ms)
     }
 }
 
-bool hfi_mc_unsend(struct hfi_conn *conn, struct mc_call *call)
+bool memcached_unsend(struct hfi_conn *conn, struct memcached_call *call)
 {
-    struct mc_call **at = &conn->parked;
+    struct memcached_call **at = &conn->parked;
 
     while (*at && *at != call)
         at = &(*at)->next;
@@ -315,19 +321,19 @@ bool hfi_mc_unsend(struct hfi_conn *conn, struct mc_call *call)
 
 /* ---- the connection ------------------------------------------------------------------------------ */
 
-hf_status hfi_mc_net_open(struct hfi_conn *conn, hf_error *err)
+hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->host->open_deadline_ms;
     hf_status status;
 
-    conn->link = hfi_mc_link_new(conn->conf, conn->epoll_fd, &owner, conn);
+    conn->link = memcached_link_new(conn->conf, conn->epoll_fd, &owner, conn);
     if (!conn->link)
         return hfi_error_memory(err);
-    while (conn->link->state != MC_LINK_UP && hfi_now_ms() < until_ms &&
+    while (conn->link->state != MEMCACHED_LINK_UP && hfi_now_ms() < until_ms &&
            (conn->why.status == HF_OK ||
             (conn->why.status == HF_UNAVAILABLE && !conn->host->open_once)))
-        hfi_mc_drive(conn, until_ms);
-    if (conn->link->state == MC_LINK_UP)
+        memcached_drive(conn, until_ms);
+    if (conn->link->state == MEMCACHED_LINK_UP)
         return HF_OK;
 
     status =
@@ -336,23 +342,23 @@ hf_status hfi_mc_net_open(struct hfi_conn *conn, hf_error *err)
             : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time", conn->conf->shown);
     pthread_mutex_lock(&conn->lock);
     conn->closing = true;
-    hfi_mc_net_close(conn);
+    memcached_net_close(conn);
     pthread_mutex_unlock(&conn->lock);
     return status;
 }
 
-void hfi_mc_net_close(struct hfi_conn *conn)
+void memcached_net_close(struct hfi_conn *conn)
 {
-    hfi_mc_searches_done(conn);
+    memcached_searches_done(conn);
     if (conn->link)
-        hfi_mc_link_close(conn->link);
+        memcached_link_close(conn->link);
     while (conn->parked)
-        hfi_mc_unpark(conn, HFI_NEVER);
-    hfi_mc_link_free(conn->link);
+        memcached_unpark(conn, HFI_NEVER);
+    memcached_link_free(conn->link);
     conn->link = NULL;
 }
 
-static void link_up(struct mc_link *link)
+static void link_up(struct memcached_link *link)
 {
     struct hfi_conn *conn = link->data;
 
@@ -365,65 +371,66 @@ static void link_up(struct mc_link *link)
     conn->failures = 0;
     conn->why = (hf_error){ .status = HF_OK };
     note_time(conn, link->server.asked_ms);
-    hfi_mc_unpark(conn, hfi_now_ms());
+    memcached_unpark(conn, hfi_now_ms());
 }
 
-static void link_down(struct mc_link *link, hf_status status, const char *why)
+static void link_down(struct memcached_link *link, hf_status status, const char *why)
 {
     struct hfi_conn *conn = link->data;
 
     hfi_error_set(&conn->why, status, 0, "%s", why);
     conn->failures++;
     conn->open_ms =
-        hfi_now_ms() + hfi_mc_link_backoff_ms(conn->failures, (uint32_t)hfi_random_u64());
+        hfi_now_ms() + memcached_link_backoff_ms(conn->failures, (uint32_t)hfi_random_u64());
 }
 
-void hfi_mc_net_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_net_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    if (conn->link->state != MC_LINK_IDLE)
-        hfi_mc_link_tick(conn->link, now_ms);
+    if (conn->link->state != MEMCACHED_LINK_IDLE)
+        memcached_link_tick(conn->link, now_ms);
     else if (conn->open_ms <= now_ms)
-        hfi_mc_link_open(conn->link, now_ms);
+        memcached_link_open(conn->link, now_ms);
     if (conn->parked_ms <= now_ms)
-        hfi_mc_unpark(conn, now_ms);
+        memcached_unpark(conn, now_ms);
 }
 
-int64_t hfi_mc_net_next_ms(const struct hfi_conn *conn)
+int64_t memcached_net_next_ms(const struct hfi_conn *conn)
 {
     int64_t next_ms;
 
     if (!conn->link)
         return HFI_NEVER;
-    next_ms = conn->link->state == MC_LINK_IDLE ? conn->open_ms : hfi_mc_link_next_ms(conn->link);
+    next_ms = conn->link->state == MEMCACHED_LINK_IDLE ? conn->open_ms
+                                                       : memcached_link_next_ms(conn->link);
     return conn->parked_ms < next_ms ? conn->parked_ms : next_ms;
 }
 
 /* ---- answers --------------------------------------------------------------------------------------- */
 
-hf_status hfi_mc_trouble(const struct hfi_conn *conn, enum mc_outcome outcome, bool changed,
-                         const struct hfi_mc_reply *reply, hf_error *ret_err)
+hf_status memcached_trouble(const struct hfi_conn *conn, enum memcached_outcome outcome,
+                            bool changed, const struct memcached_reply *reply, hf_error *ret_err)
 {
     char said[96];
 
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_ERROR) {
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_ERROR) {
         hfi_quote_name(reply->text, reply->len, said, sizeof said);
         return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s", conn->conf->shown,
                              said);
     }
-    if (outcome == MC_ANSWERED)
+    if (outcome == MEMCACHED_ANSWERED)
         return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
                              conn->conf->shown);
-    if (outcome == MC_MAYBE && changed)
+    if (outcome == MEMCACHED_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
                              "%s: the connection broke before the answer came", conn->conf->shown);
     return hfi_error_set(ret_err, conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0,
                          "%s", conn->why.text[0] ? conn->why.text : "not connected");
 }
 
-hf_status hfi_mc_read(const struct hfi_mc_reply *reply, const struct hfi_name *name,
-                      struct hfi_mc_record *ret_record, hf_error *ret_err)
+hf_status memcached_read(const struct memcached_reply *reply, const struct hfi_name *name,
+                         struct memcached_record *ret_record, hf_error *ret_err)
 {
-    if (!hfi_mc_record_read(reply->text, reply->len, ret_record))
+    if (!memcached_record_read(reply->text, reply->len, ret_record))
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
                              "the name's key holds something that is no lease of Holdfast");
     if (ret_record->name_len != name->len || memcmp(ret_record->name, name->bytes, name->len) != 0)

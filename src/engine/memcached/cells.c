@@ -8,7 +8,7 @@
  * A ttl is the item's own. The server counts in seconds and may be late, so a cell may live longer than
  * was asked for. Nothing can be waited for.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -19,12 +19,12 @@
 #define TRIES_MAX 8
 
 /* The cell that a get has found. HF_OK; HF_NOT_FOUND; HF_MISMATCH. */
-static hf_status read_cell(const struct hfi_mc_reply *reply, const struct hfi_name *name,
-                           struct hfi_mc_cell *ret_cell, hf_error *ret_err)
+static hf_status read_cell(const struct memcached_reply *reply, const struct hfi_name *name,
+                           struct memcached_cell *ret_cell, hf_error *ret_err)
 {
-    if (reply->kind == HFI_MC_EN)
+    if (reply->kind == MEMCACHED_EN)
         return hfi_error_set(ret_err, HF_NOT_FOUND, 0, "no such cell");
-    if (!hfi_mc_cell_read(reply->text, reply->len, ret_cell))
+    if (!memcached_cell_read(reply->text, reply->len, ret_cell))
         return hfi_error_set(ret_err, HF_MISMATCH, 0,
                              "the name's key holds something that is no cell of Holdfast");
     if (ret_cell->name_len != name->len || memcmp(ret_cell->name, name->bytes, name->len) != 0)
@@ -33,27 +33,28 @@ static hf_status read_cell(const struct hfi_mc_reply *reply, const struct hfi_na
     return HF_OK;
 }
 
-static bool is_get_answer(enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static bool is_get_answer(enum memcached_outcome outcome, const struct memcached_reply *reply)
 {
-    return outcome == MC_ANSWERED && (reply->kind == HFI_MC_VA || reply->kind == HFI_MC_EN);
+    return outcome == MEMCACHED_ANSWERED &&
+           (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
 }
 
-static void trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
-                    const struct hfi_mc_reply *reply)
+static void trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+                    const struct memcached_reply *reply)
 {
     hf_error err;
-    hf_status status = hfi_mc_trouble(call->conn, outcome, changed, reply, &err);
+    hf_status status = memcached_trouble(call->conn, outcome, changed, reply, &err);
 
-    hfi_mc_finish(call->conn, call->op, status, &err);
+    memcached_finish(call->conn, call->op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------- */
 
-static void cell_read(struct mc_call *call, enum mc_outcome outcome,
-                      const struct hfi_mc_reply *reply)
+static void cell_read(struct memcached_call *call, enum memcached_outcome outcome,
+                      const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
-    struct hfi_mc_cell cell;
+    struct memcached_cell cell;
     hf_status status;
     hf_error err;
 
@@ -74,45 +75,47 @@ static void cell_read(struct mc_call *call, enum mc_outcome outcome,
         op->u.cell.ret_ttl_ms =
             reply->has_ttl && reply->ttl_s >= 0 ? hfi_told_ms(reply->ttl_s * 1000) : -1;
     }
-    hfi_mc_finish(call->conn, op, status, &err);
+    memcached_finish(call->conn, op, status, &err);
 }
 
-void hfi_mc_cell_read_op(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_cell_read_op(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct mc_call *call = hfi_mc_call_new(conn, 'c', &op->u.cell.name, op);
+    struct memcached_call *call = memcached_call_new(conn, 'c', &op->u.cell.name, op);
 
     if (call)
-        hfi_mc_call_go(call, MC_GET, cell_read);
+        memcached_call_go(call, MEMCACHED_GET, cell_read);
 }
 
 /* ---- swap --------------------------------------------------------------------------------------- */
 
-static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
-                        const struct hfi_mc_reply *reply);
+static void swap_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                        const struct memcached_reply *reply);
 
-static void cell_changed(struct mc_call *call, enum mc_outcome outcome,
-                         const struct hfi_mc_reply *reply)
+static void cell_changed(struct memcached_call *call, enum memcached_outcome outcome,
+                         const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
 
-    if (outcome != MC_ANSWERED) {
+    if (outcome != MEMCACHED_ANSWERED) {
         trouble(call, outcome, true, reply);
-    } else if (reply->kind == HFI_MC_HD) {
+    } else if (reply->kind == MEMCACHED_HD) {
         op->u.cell.ret_version = op->u.cell.bytes ? call->cell.version : 0;
-        hfi_mc_finish(call->conn, op, HF_OK, NULL);
-    } else if ((reply->kind == HFI_MC_EX || reply->kind == HFI_MC_NF || reply->kind == HFI_MC_NS) &&
+        memcached_finish(call->conn, op, HF_OK, NULL);
+    } else if ((reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_NF ||
+                reply->kind == MEMCACHED_NS) &&
                call->tries++ < TRIES_MAX) {
-        hfi_mc_call_go(call, MC_GET, swap_looked); /* somebody was faster: what is there now? */
+        memcached_call_go(call, MEMCACHED_GET,
+                          swap_looked); /* somebody was faster: what is there now? */
     } else {
         trouble(call, outcome, true, reply);
     }
 }
 
-static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
-                        const struct hfi_mc_reply *reply)
+static void swap_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                        const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
-    struct hfi_mc_cell cell = { 0 };
+    struct memcached_cell cell = { 0 };
     hf_status status;
     hf_error err;
 
@@ -122,27 +125,27 @@ static void swap_looked(struct mc_call *call, enum mc_outcome outcome,
     }
     status = read_cell(reply, &op->u.cell.name, &cell, &err);
     if (status == HF_MISMATCH) {
-        hfi_mc_finish(call->conn, op, status, &err);
+        memcached_finish(call->conn, op, status, &err);
         return;
     }
     if (cell.version != op->u.cell.version) { /* 0: there is none */
         op->u.cell.ret_version = cell.version;
-        hfi_mc_finish(call->conn, op, HF_BUSY, NULL);
+        memcached_finish(call->conn, op, HF_BUSY, NULL);
         return;
     }
     if (status == HF_NOT_FOUND && !op->u.cell.bytes) {
         op->u.cell.ret_version = 0;
-        hfi_mc_finish(call->conn, op, HF_OK, NULL);
+        memcached_finish(call->conn, op, HF_OK, NULL);
         return;
     }
     call->cas = reply->cas;
     if (status == HF_OK)
         call->cell.version = cell.version + 1;
-    hfi_mc_call_go(call,
-                   status == HF_NOT_FOUND ? MC_ADD
-                   : op->u.cell.bytes     ? MC_SWAP
-                                          : MC_DELETE,
-                   cell_changed);
+    memcached_call_go(call,
+                      status == HF_NOT_FOUND ? MEMCACHED_ADD
+                      : op->u.cell.bytes     ? MEMCACHED_SWAP
+                                             : MEMCACHED_DELETE,
+                      cell_changed);
 }
 
 static uint64_t first_version(void)
@@ -153,20 +156,20 @@ static uint64_t first_version(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-void hfi_mc_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_cell_swap_op(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct mc_call *call = hfi_mc_call_new(conn, 'c', &op->u.cell.name, op);
+    struct memcached_call *call = memcached_call_new(conn, 'c', &op->u.cell.name, op);
 
     if (!call)
         return;
-    call->cell = (struct hfi_mc_cell){ .version = first_version(),
-                                       .name = op->u.cell.name.bytes,
-                                       .name_len = op->u.cell.name.len,
-                                       .bytes = op->u.cell.bytes,
-                                       .len = op->u.cell.len };
+    call->cell = (struct memcached_cell){ .version = first_version(),
+                                          .name = op->u.cell.name.bytes,
+                                          .name_len = op->u.cell.name.len,
+                                          .bytes = op->u.cell.bytes,
+                                          .len = op->u.cell.len };
     call->ttl_ms = op->u.cell.ttl_ms;
     if (op->u.cell.version == 0 && op->u.cell.bytes)
-        hfi_mc_call_go(call, MC_ADD, cell_changed);
+        memcached_call_go(call, MEMCACHED_ADD, cell_changed);
     else
-        hfi_mc_call_go(call, MC_GET, swap_looked);
+        memcached_call_go(call, MEMCACHED_GET, swap_looked);
 }

@@ -27,34 +27,34 @@
 #define LIMIT_MIN_MS 10
 #define LIMIT_MAX_MS (INT64_C(10) * 60 * 1000)
 
-static hf_status parse(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_place(struct hfi_mc_conf *conf, const struct hfi_url *url, hf_error *err);
-static hf_status parse_login(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                             const char *to, hf_error *err);
-static hf_status parse_host(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                            const char *to, hf_error *err);
-static hf_status parse_socket(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                              hf_error *err);
-static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status take_prefix(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status parse(struct memcached_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status parse_place(struct memcached_conf *conf, const struct hfi_url *url, hf_error *err);
+static hf_status parse_login(struct memcached_conf *conf, const struct hfi_url *url,
+                             const char *from, const char *to, hf_error *err);
+static hf_status parse_host(struct memcached_conf *conf, const struct hfi_url *url,
+                            const char *from, const char *to, hf_error *err);
+static hf_status parse_socket(struct memcached_conf *conf, const struct hfi_url *url,
+                              const char *from, hf_error *err);
+static hf_status take_secret(struct memcached_conf *conf, struct hfi_url *url, hf_error *err);
+static hf_status take_prefix(struct memcached_conf *conf, struct hfi_url *url, hf_error *err);
 
-hf_status hfi_mc_conf_parse(struct hfi_url *url, struct hfi_mc_conf **ret_conf, hf_error *err)
+hf_status memcached_conf_parse(struct hfi_url *url, struct memcached_conf **ret_conf, hf_error *err)
 {
-    struct hfi_mc_conf *conf = hfi_calloc(1, sizeof *conf);
+    struct memcached_conf *conf = hfi_calloc(1, sizeof *conf);
     hf_status status;
 
     if (!conf)
         return hfi_error_memory(err);
     status = parse(conf, url, err);
     if (status != HF_OK) {
-        hfi_mc_conf_free(conf);
+        memcached_conf_free(conf);
         return status;
     }
     *ret_conf = conf;
     return HF_OK;
 }
 
-void hfi_mc_conf_free(struct hfi_mc_conf *conf)
+void memcached_conf_free(struct memcached_conf *conf)
 {
     if (!conf)
         return;
@@ -68,7 +68,7 @@ void hfi_mc_conf_free(struct hfi_mc_conf *conf)
     hfi_free(conf);
 }
 
-static hf_status parse(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse(struct memcached_conf *conf, struct hfi_url *url, hf_error *err)
 {
     hf_status status = parse_place(conf, url, err);
     size_t size;
@@ -124,7 +124,7 @@ static hf_status decode(const struct hfi_url *url, const char *from, const char 
     return HF_OK;
 }
 
-static hf_status parse_place(struct hfi_mc_conf *conf, const struct hfi_url *url, hf_error *err)
+static hf_status parse_place(struct memcached_conf *conf, const struct hfi_url *url, hf_error *err)
 {
     bool is_socket = strcmp(url->scheme, "memcached+unix") == 0;
     const char *from = url->rest + 2, *end, *at = NULL;
@@ -160,13 +160,13 @@ static hf_status parse_place(struct hfi_mc_conf *conf, const struct hfi_url *url
 static bool is_word(const char *text)
 {
     for (const char *c = text; *c; c++)
-        if (!hfi_mc_key_byte((unsigned char)*c))
+        if (!memcached_key_byte((unsigned char)*c))
             return false;
     return *text != 0 && strlen(text) <= SECRET_MAX;
 }
 
-static hf_status parse_login(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                             const char *to, hf_error *err)
+static hf_status parse_login(struct memcached_conf *conf, const struct hfi_url *url,
+                             const char *from, const char *to, hf_error *err)
 {
     const char *colon = memchr(from, ':', (size_t)(to - from));
     hf_status status = decode(url, from, colon ? colon : to, "the user", &conf->user, err);
@@ -200,7 +200,7 @@ static hf_status parse_port(const struct hfi_url *url, const char *from, const c
 {
     char digits[8] = { 0 };
     size_t len = (size_t)(to - from);
-    uint64_t port = HFI_MC_PORT;
+    uint64_t port = MEMCACHED_PORT;
 
     if (len > 0 && *from != ':')
         return wrong(url, from, "the host", "goes on after its ']'", err);
@@ -212,8 +212,8 @@ static hf_status parse_port(const struct hfi_url *url, const char *from, const c
     return HF_OK;
 }
 
-static hf_status parse_host(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                            const char *to, hf_error *err)
+static hf_status parse_host(struct memcached_conf *conf, const struct hfi_url *url,
+                            const char *from, const char *to, hf_error *err)
 {
     bool bracketed = from < to && *from == '[';
     const char *name = from + bracketed;
@@ -245,8 +245,8 @@ static hf_status parse_host(struct hfi_mc_conf *conf, const struct hfi_url *url,
     return HF_OK;
 }
 
-static hf_status parse_socket(struct hfi_mc_conf *conf, const struct hfi_url *url, const char *from,
-                              hf_error *err)
+static hf_status parse_socket(struct memcached_conf *conf, const struct hfi_url *url,
+                              const char *from, hf_error *err)
 {
     char shown[4 * PATH_MOST + 4];
     hf_status status = decode(url, from, from + strlen(from), "the path", &conf->path, err);
@@ -273,7 +273,7 @@ static hf_status wrong_param(const struct hfi_url *url, const char *key, hf_stat
     return hfi_error_set(err, status, 0, "store URL: parameter '%s' %s", key, why);
 }
 
-static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status take_secret(struct memcached_conf *conf, struct hfi_url *url, hf_error *err)
 {
     bool in_url = conf->password != NULL;
     hf_status status = hfi_secret_take(url, "password", &conf->password, err);
@@ -293,16 +293,16 @@ static hf_status take_secret(struct hfi_mc_conf *conf, struct hfi_url *url, hf_e
     return HF_OK;
 }
 
-static hf_status take_prefix(struct hfi_mc_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status take_prefix(struct memcached_conf *conf, struct hfi_url *url, hf_error *err)
 {
     const char *prefix = hfi_url_take(url, "prefix");
 
     if (!prefix)
         prefix = PREFIX;
     for (const char *c = prefix; *c; c++)
-        if (!hfi_mc_key_byte((unsigned char)*c))
+        if (!memcached_key_byte((unsigned char)*c))
             return wrong_param(url, "prefix", HF_CONFIG, "has a space or a control character", err);
-    if (strlen(prefix) > HFI_MC_PREFIX_MAX)
+    if (strlen(prefix) > MEMCACHED_PREFIX_MAX)
         return wrong_param(url, "prefix", HF_CONFIG, "has more than 100 bytes", err);
     conf->prefix = hfi_strdup(prefix);
     return conf->prefix ? HF_OK : hfi_error_memory(err);

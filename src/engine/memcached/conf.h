@@ -5,18 +5,18 @@
  *   memcached://[user:password@]host[:port][?prefix=...]
  *   memcached+unix://[user:password@]/path/to/socket
  */
-#ifndef HFI_MC_CONF_H
-#define HFI_MC_CONF_H
+#ifndef MEMCACHED_CONF_H
+#define MEMCACHED_CONF_H
 
 #include "holdfast/holdfast.h"
 
 #include <stdbool.h>
 
-#define HFI_MC_PORT 11211
+#define MEMCACHED_PORT 11211
 
 struct hfi_url;
 
-struct hfi_mc_conf {
+struct memcached_conf {
     char *host; /* without brackets; NULL: a Unix socket */
     char *path; /* of the Unix socket */
     uint16_t port;
@@ -30,7 +30,8 @@ struct hfi_mc_conf {
 };
 
 /* Takes every parameter it knows. HF_CONFIG names the part; HF_DENIED: a file cannot be read. */
-hf_status hfi_mc_conf_parse(struct hfi_url *url, struct hfi_mc_conf **ret_conf, hf_error *err);
-void hfi_mc_conf_free(struct hfi_mc_conf *conf); /* wipes the password; NULL is fine */
+hf_status memcached_conf_parse(struct hfi_url *url, struct memcached_conf **ret_conf,
+                               hf_error *err);
+void memcached_conf_free(struct memcached_conf *conf); /* wipes the password; NULL is fine */
 
 #endif

@@ -3,7 +3,7 @@
  * What this server means for the promises, on a connection of its own, on the caller's thread. A cache
  * is made to forget: most of what is said here is about when it does.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -29,8 +29,8 @@ struct facts {
 };
 
 struct ask {
-    struct mc_link *link;
-    struct mc_sent sent;
+    struct memcached_link *link;
+    struct memcached_sent sent;
     struct facts *facts;
     bool settings; /* the lines are of stats settings */
     bool over;
@@ -42,8 +42,9 @@ struct report {
     void *arg;
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *report, hf_level level,
-                                                      const char *topic, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void say(const struct report *report,
+                                                      hf_check_level level, const char *topic,
+                                                      const char *format, ...)
 {
     char text[HF_ERROR_TEXT_MAX];
     va_list args;
@@ -56,19 +57,19 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *repor
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void up(struct mc_link *link)
+static void up(struct memcached_link *link)
 {
     (void)link;
 }
 
-static void down(struct mc_link *link, hf_status status, const char *why)
+static void down(struct memcached_link *link, hf_status status, const char *why)
 {
     struct ask *ask = link->data;
 
     hfi_error_set(&ask->why, status, 0, "%s", why);
 }
 
-static const struct mc_link_owner owner = { .up = up, .down = down };
+static const struct memcached_link_owner owner = { .up = up, .down = down };
 
 static void take_stat(struct facts *facts, bool settings, const char *name, const char *value)
 {
@@ -105,15 +106,15 @@ static void take_stat(struct facts *facts, bool settings, const char *name, cons
             snprintf(words[i].at, 16, "%s", value);
 }
 
-static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
+static void answered(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
 {
     struct ask *ask = (struct ask *)((char *)sent - offsetof(struct ask, sent));
     char line[256], *space;
 
     (void)maybe;
-    if (!reply || reply->kind != HFI_MC_STAT) {
+    if (!reply || reply->kind != MEMCACHED_STAT) {
         ask->over = true;
-        if (reply && reply->kind != HFI_MC_END)
+        if (reply && reply->kind != MEMCACHED_END)
             hfi_error_set(&ask->why, HF_UNAVAILABLE, 0, "the server refuses to tell its stats");
         return;
     }
@@ -126,49 +127,49 @@ static void answered(struct mc_sent *sent, const struct hfi_mc_reply *reply, boo
 }
 
 /* Wait for the socket or for the link's next time limit, and let the link act. */
-static void turn(struct mc_link *link)
+static void turn(struct memcached_link *link)
 {
     struct epoll_event event;
-    int64_t now_ms = hfi_now_ms(), next_ms = hfi_mc_link_next_ms(link);
+    int64_t now_ms = hfi_now_ms(), next_ms = memcached_link_next_ms(link);
     int64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
 
     if (epoll_wait(link->epoll_fd, &event, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0) {
-        hfi_mc_link_read(link, false);
-        hfi_mc_link_take(link, hfi_now_ms());
+        memcached_link_read(link, false);
+        memcached_link_take(link, hfi_now_ms());
     }
-    hfi_mc_link_tick(link, hfi_now_ms());
+    memcached_link_tick(link, hfi_now_ms());
 }
 
 static void ask_stats(struct ask *ask, const char *command, bool settings)
 {
-    char *to = hfi_mc_link_room(ask->link, ASK_ROOM);
+    char *to = memcached_link_room(ask->link, ASK_ROOM);
     size_t len = to ? (size_t)snprintf(to, ASK_ROOM, "%s\r\n", command) : 0;
 
     ask->settings = settings;
     ask->over = false;
-    ask->sent = (struct mc_sent){ .lines = true, .answered = answered };
-    hfi_mc_link_sent(ask->link, len, &ask->sent);
-    hfi_mc_link_flush(ask->link);
+    ask->sent = (struct memcached_sent){ .lines = true, .answered = answered };
+    memcached_link_sent(ask->link, len, &ask->sent);
+    memcached_link_flush(ask->link);
     while (!ask->over)
         turn(ask->link);
 }
 
 /* All facts, and the version. The link's own time limits end every wait. */
-static hf_status learn(const struct hfi_mc_conf *conf, struct facts *ret_facts,
+static hf_status learn(const struct memcached_conf *conf, struct facts *ret_facts,
                        char ret_version[32], hf_error *err)
 {
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct ask ask = { .facts = ret_facts };
     hf_status status = HF_OK;
 
-    ask.link = epoll_fd < 0 ? NULL : hfi_mc_link_new(conf, epoll_fd, &owner, &ask);
+    ask.link = epoll_fd < 0 ? NULL : memcached_link_new(conf, epoll_fd, &owner, &ask);
     if (!ask.link) {
         if (epoll_fd >= 0)
             close(epoll_fd);
         return hfi_error_memory(err);
     }
-    hfi_mc_link_open(ask.link, hfi_now_ms());
-    while (ask.link->state != MC_LINK_UP && ask.why.status == HF_OK)
+    memcached_link_open(ask.link, hfi_now_ms());
+    while (ask.link->state != MEMCACHED_LINK_UP && ask.why.status == HF_OK)
         turn(ask.link);
     if (ask.why.status == HF_OK)
         ask_stats(&ask, "stats", false);
@@ -177,7 +178,7 @@ static hf_status learn(const struct hfi_mc_conf *conf, struct facts *ret_facts,
     memcpy(ret_version, ask.link->server.version, 32);
     if (ask.why.status != HF_OK)
         status = hfi_error_set(err, ask.why.status, 0, "%s", ask.why.text);
-    hfi_mc_link_free(ask.link);
+    memcached_link_free(ask.link);
     close(epoll_fd);
     return status;
 }
@@ -190,59 +191,60 @@ static void judge_memory(const struct report *report, const struct facts *facts)
     uint64_t percent = facts->limit_maxbytes ? facts->bytes * 100 / facts->limit_maxbytes : 0;
 
     if (may_evict)
-        say(report, facts->evictions ? HF_BAD : HF_WARNING, "eviction",
+        say(report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
             "forgets items, leases included, and lets somebody else in; a holder notices at its "
             "next "
             "renewal (a third of the ttl). Give locks a server of their own",
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");
     else
-        say(report, HF_WARNING, "eviction",
+        say(report, HF_CHECK_LEVEL_WARNING, "eviction",
             "off (-M): nothing is forgotten for want of memory. But when it is full, a renewal "
             "or another's attempt that finds no room makes memcached delete the lease under that "
             "name; the holder notices at its next renewal");
-    say(report, percent >= 80 ? HF_BAD : HF_FINE, "memory",
+    say(report, percent >= 80 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "memory",
         "%" PRIu64 " MB at most (-m), %" PRIu64 "%% in use", facts->limit_maxbytes >> 20, percent);
 }
 
 static void judge_life(const struct report *report, const struct facts *facts)
 {
-    say(report, HF_WARNING, "restart",
+    say(report, HF_CHECK_LEVEL_WARNING, "restart",
         "up for %" PRIu64 " s. A restart forgets all leases at once: others get in while holders "
         "still hold, until their next renewal. What reaches a server just before it is "
         "continued from a stop may end early",
         facts->uptime);
     if (facts->cmd_flush)
-        say(report, HF_BAD, "flush_all",
+        say(report, HF_CHECK_LEVEL_BAD, "flush_all",
             "%" PRIu64 " times since it started: each forgot all leases. Who flushes this cache "
             "must not share it with locks",
             facts->cmd_flush);
     else
-        say(report, HF_FINE, "flush_all", "never since it started (one would forget all leases)");
+        say(report, HF_CHECK_LEVEL_OK, "flush_all",
+            "never since it started (one would forget all leases)");
 }
 
 static void judge_rest(const struct report *report, const struct facts *facts)
 {
-    say(report, HF_WARNING, "tokens",
+    say(report, HF_CHECK_LEVEL_WARNING, "tokens",
         "none: nothing fences a holder that was paused. For locks that protect data use another "
         "engine; this one saves double work");
-    say(report, HF_WARNING, "waiting",
+    say(report, HF_CHECK_LEVEL_WARNING, "waiting",
         "by polling: no order among waiters, and nobody can list them");
     if (strcmp(facts->cas_enabled, "no") == 0)
-        say(report, HF_BAD, "cas",
+        say(report, HF_CHECK_LEVEL_BAD, "cas",
             "off (-C): nothing can be renewed or released. Start it without");
     if (strcmp(facts->lru_crawler, "no") == 0)
-        say(report, HF_WARNING, "ls", "the LRU crawler is off: names cannot be listed");
+        say(report, HF_CHECK_LEVEL_WARNING, "ls", "the LRU crawler is off: names cannot be listed");
     if (facts->rejected_connections)
-        say(report, HF_WARNING, "connections", "%" PRIu64 " were refused: -c is too small",
-            facts->rejected_connections);
+        say(report, HF_CHECK_LEVEL_WARNING, "connections",
+            "%" PRIu64 " were refused: -c is too small", facts->rejected_connections);
     else
-        say(report, HF_FINE, "connections",
+        say(report, HF_CHECK_LEVEL_OK, "connections",
             "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads", facts->curr_connections,
             facts->max_connections, facts->threads);
 }
 
-hf_status hfi_mc_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status memcached_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct report report = { .finding = finding, .arg = arg };
     struct facts facts = { 0 };
@@ -251,7 +253,7 @@ hf_status hfi_mc_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
 
     if (status != HF_OK)
         return status;
-    say(&report, HF_FINE, "server", "memcached %s at %s%s", version, conn->conf->shown,
+    say(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version, conn->conf->shown,
         conn->conf->user ? ", with a user" : "");
     judge_memory(&report, &facts);
     judge_life(&report, &facts);

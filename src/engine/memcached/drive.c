@@ -5,11 +5,11 @@
  *
  * There are two ways to sleep. While answers are under way on our one link, everything that can
  * happen soon happens there: a plain recv(2) on it is the sleep, the wake-up and the reading in one
- * system call, so an uncontended pair costs four in all. That sleep is sliced (MC_SLICE_MS), and
+ * system call, so an uncontended pair costs four in all. That sleep is sliced (MEMCACHED_SLICE_MS), and
  * now and then epoll is asked what other sockets have. Otherwise we wait for a timer, in
  * epoll_wait(2).
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/clock.h"
 
@@ -21,10 +21,11 @@
 #define EVENTS_MAX 8
 #define LOOK_MS    20 /* how long other sockets may go without a look while one is busy */
 
-static int poll_links(struct hfi_conn *conn, int timeout_ms, struct mc_link *ready[EVENTS_MAX]);
-static void work(struct hfi_conn *conn, struct mc_link *const ready[], int count);
+static int poll_links(struct hfi_conn *conn, int timeout_ms,
+                      struct memcached_link *ready[EVENTS_MAX]);
+static void work(struct hfi_conn *conn, struct memcached_link *const ready[], int count);
 
-int hfi_mc_fd(struct hfi_conn *conn)
+int memcached_fd(struct hfi_conn *conn)
 {
     return conn->epoll_fd;
 }
@@ -32,8 +33,8 @@ int hfi_mc_fd(struct hfi_conn *conn)
 /* When something must be done although nothing comes. With the lock. */
 static int64_t next_ms(const struct hfi_conn *conn)
 {
-    int64_t next = hfi_mc_net_next_ms(conn);
-    int64_t searches_ms = hfi_mc_searches_next_ms(conn);
+    int64_t next = memcached_net_next_ms(conn);
+    int64_t searches_ms = memcached_searches_next_ms(conn);
 
     if (conn->beat_ms < next)
         next = conn->beat_ms;
@@ -51,7 +52,7 @@ static int until(int64_t due_ms, int64_t now_ms)
     return due_ms - now_ms > INT_MAX ? INT_MAX : (int)(due_ms - now_ms);
 }
 
-int hfi_mc_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+int memcached_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     int timeout_ms;
 
@@ -62,29 +63,30 @@ int hfi_mc_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
     return timeout_ms;
 }
 
-void hfi_mc_process(struct hfi_conn *conn, int64_t now_ms)
+void memcached_process(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct mc_link *ready[EVENTS_MAX];
+    struct memcached_link *ready[EVENTS_MAX];
 
     (void)now_ms;
     work(conn, ready, poll_links(conn, 0, ready));
 }
 
-void hfi_mc_drive(struct hfi_conn *conn, int64_t until_ms)
+void memcached_drive(struct hfi_conn *conn, int64_t until_ms)
 {
-    struct mc_link *ready[EVENTS_MAX + 1], *busy;
+    struct memcached_link *ready[EVENTS_MAX + 1], *busy;
     int64_t now_ms = hfi_now_ms(), due_ms;
     bool look, heard = false;
     int count = 0;
 
     pthread_mutex_lock(&conn->lock);
-    busy = conn->link->state == MC_LINK_UP && conn->link->in_flight && !conn->searches ? conn->link
-                                                                                       : NULL;
+    busy = conn->link->state == MEMCACHED_LINK_UP && conn->link->in_flight && !conn->searches
+               ? conn->link
+               : NULL;
     due_ms = next_ms(conn);
     if (until_ms < due_ms)
         due_ms = until_ms;
     /* A slice is longer than the time to the next timer: then epoll, which can be exact. */
-    if (busy && due_ms - now_ms < MC_SLICE_MS)
+    if (busy && due_ms - now_ms < MEMCACHED_SLICE_MS)
         busy = NULL;
     look = !busy || now_ms - conn->looked_ms >= LOOK_MS;
     if (look)
@@ -102,28 +104,29 @@ void hfi_mc_drive(struct hfi_conn *conn, int64_t until_ms)
             heard = heard || ready[i] == busy;
     }
     if (busy && !heard) {
-        hfi_mc_link_read(busy, true);
+        memcached_link_read(busy, true);
         ready[count++] = busy;
     }
     work(conn, ready, count);
 }
 
 /* Wait for sockets, and read from those that have something. Without the lock. */
-static int poll_links(struct hfi_conn *conn, int timeout_ms, struct mc_link *ready[EVENTS_MAX])
+static int poll_links(struct hfi_conn *conn, int timeout_ms,
+                      struct memcached_link *ready[EVENTS_MAX])
 {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(conn->epoll_fd, events, EVENTS_MAX, timeout_ms), used = 0;
     uint64_t kicks;
 
     for (int i = 0; i < count; i++) {
-        struct mc_link *link = events[i].data.ptr;
+        struct memcached_link *link = events[i].data.ptr;
 
         if (!link) {
             if (read(conn->kick_fd, &kicks, sizeof kicks) < 0)
                 kicks = 0; /* it was read before: nothing is lost */
             continue;
         }
-        hfi_mc_link_read(link, false);
+        memcached_link_read(link, false);
         ready[used++] = link;
     }
     return used;
@@ -131,7 +134,7 @@ static int poll_links(struct hfi_conn *conn, int timeout_ms, struct mc_link *rea
 
 /* Act on what was read and on what is due; finish what is done. What others submit meanwhile, woken
  * by what we finish, leaves with our own in one write at the end. */
-static void work(struct hfi_conn *conn, struct mc_link *const ready[], int count)
+static void work(struct hfi_conn *conn, struct memcached_link *const ready[], int count)
 {
     int64_t now_ms = hfi_now_ms();
 
@@ -139,24 +142,24 @@ static void work(struct hfi_conn *conn, struct mc_link *const ready[], int count
     conn->napping = false;
     conn->corked++;
     for (int i = 0; i < count; i++)
-        hfi_mc_link_take(ready[i], now_ms);
-    hfi_mc_net_tick(conn, now_ms);
+        memcached_link_take(ready[i], now_ms);
+    memcached_net_tick(conn, now_ms);
     if (conn->beat_ms <= now_ms)
-        hfi_mc_waits_tick(conn, now_ms);
+        memcached_waits_tick(conn, now_ms);
     if (conn->ghost_ms <= now_ms)
-        hfi_mc_ghosts_tick(conn, now_ms);
+        memcached_ghosts_tick(conn, now_ms);
     if (conn->searches)
-        hfi_mc_searches_tick(conn, now_ms);
+        memcached_searches_tick(conn, now_ms);
     /* One alone needs no cork: whoever it wakes writes for himself. */
-    if ((conn->done && conn->done->engine[MC_OP_NEXT]) || conn->doubt) {
-        hfi_mc_leave(conn);
+    if ((conn->done && conn->done->engine[MEMCACHED_OP_NEXT]) || conn->doubt) {
+        memcached_leave(conn);
         pthread_mutex_lock(&conn->lock);
     }
     conn->corked--;
-    hfi_mc_leave(conn);
+    memcached_leave(conn);
 }
 
-void hfi_mc_cork(struct hfi_conn *conn, bool on)
+void memcached_cork(struct hfi_conn *conn, bool on)
 {
     pthread_mutex_lock(&conn->lock);
     if (on) {
@@ -165,10 +168,10 @@ void hfi_mc_cork(struct hfi_conn *conn, bool on)
         return;
     }
     conn->corked--;
-    hfi_mc_leave(conn);
+    memcached_leave(conn);
 }
 
-void hfi_mc_kick(struct hfi_conn *conn)
+void memcached_kick(struct hfi_conn *conn)
 {
     uint64_t one = 1;
 
@@ -176,13 +179,13 @@ void hfi_mc_kick(struct hfi_conn *conn)
         return; /* it is readable already */
 }
 
-bool hfi_mc_hurry(struct hfi_conn *conn)
+bool memcached_hurry(struct hfi_conn *conn)
 {
     int64_t due_ms = next_ms(conn);
 
     if (conn->napping && due_ms < conn->nap_until_ms) {
         conn->nap_until_ms = due_ms; /* one kick is enough */
-        hfi_mc_kick(conn);
+        memcached_kick(conn);
     }
     if (due_ms >= conn->told_ms)
         return false;

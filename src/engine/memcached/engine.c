@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memcached engine: its table, opening and closing, and what comes in from core. See mc.h for
+ * The memcached engine: its table, opening and closing, and what comes in from core. See internal.h for
  * the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -20,8 +20,8 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static hf_status mc_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status memcached_open(struct hfi_url *url, struct hfi_host *host,
+                                struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -29,13 +29,13 @@ static hf_status mc_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (!conn)
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
-    status = hfi_mc_conf_parse(url, &conn->conf, err);
+    status = memcached_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
-        status = hfi_mc_net_open(conn, err);
+        status = memcached_net_open(conn, err);
     if (status != HF_OK) {
         destroy(conn);
         return status;
@@ -65,36 +65,36 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct mc_call *call;
-    struct mc_hold *hold;
+    struct memcached_call *call;
+    struct memcached_hold *hold;
 
     while ((call = conn->pool)) {
         conn->pool = call->next;
         hfi_free(call);
     }
     while ((hold = conn->held)) {
-        hfi_mc_hold_unlink(&conn->held, hold);
+        memcached_hold_unlink(&conn->held, hold);
         hfi_free(hold);
     }
-    hfi_mc_ghosts_done(conn);
+    memcached_ghosts_done(conn);
     if (conn->epoll_fd >= 0)
         close(conn->epoll_fd);
     if (conn->kick_fd >= 0)
         close(conn->kick_fd);
-    hfi_mc_conf_free(conn->conf);
+    memcached_conf_free(conn->conf);
     hfi_free(conn);
 }
 
-static void mc_close(struct hfi_conn *conn)
+static void memcached_close(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
     conn->closing = true;
-    hfi_mc_net_close(conn);
+    memcached_net_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
 }
 
-static const char *mc_location(struct hfi_conn *conn)
+static const char *memcached_location(struct hfi_conn *conn)
 {
     return conn->conf->location;
 }
@@ -105,47 +105,48 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_mc_acquire(conn, op);
+        memcached_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_mc_release(conn, op);
+        memcached_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_mc_renew(conn, op);
+        memcached_renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        hfi_mc_adopt(conn, op);
+        memcached_adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        hfi_mc_inspect(conn, op);
+        memcached_inspect(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        hfi_mc_cell_read_op(conn, op);
+        memcached_cell_read_op(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_mc_cell_swap_op(conn, op);
+        memcached_cell_swap_op(conn, op);
         return;
     default: /* BREAK: by token, and there are none */
         break;
     }
-    hfi_mc_finish(conn, op, HF_UNSUPPORTED, NULL);
+    memcached_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
 
-static void mc_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void memcached_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     pthread_mutex_lock(&conn->lock);
     submit(conn, op);
-    hfi_mc_leave(conn);
+    memcached_leave(conn);
 }
 
-static void mc_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void memcached_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
-    hfi_mc_cancel(conn, op, status);
-    hfi_mc_leave(conn);
+    memcached_cancel(conn, op, status);
+    memcached_leave(conn);
 }
 
-void hfi_mc_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void memcached_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
+                      const hf_error *err)
 {
     if (status != HF_OK) {
         if (err && err->text[0])
@@ -153,13 +154,13 @@ void hfi_mc_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, c
         else
             hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     }
-    op->engine[MC_OP_NEXT] = NULL;
-    op->engine[MC_OP_STATUS] = (void *)(intptr_t)status;
+    op->engine[MEMCACHED_OP_NEXT] = NULL;
+    op->engine[MEMCACHED_OP_STATUS] = (void *)(intptr_t)status;
     *conn->done_end = op;
-    conn->done_end = (struct hfi_op **)&op->engine[MC_OP_NEXT];
+    conn->done_end = (struct hfi_op **)&op->engine[MEMCACHED_OP_NEXT];
 }
 
-void hfi_mc_leave(struct hfi_conn *conn)
+void memcached_leave(struct hfi_conn *conn)
 {
     struct hfi_op *op = conn->done, *next;
     struct hfi_host *host = conn->host;
@@ -170,10 +171,10 @@ void hfi_mc_leave(struct hfi_conn *conn)
     conn->doubt = false;
     if (!conn->corked) {
         if (conn->link)
-            hfi_mc_link_flush(conn->link);
-        hfi_mc_searches_flush(conn);
+            memcached_link_flush(conn->link);
+        memcached_searches_flush(conn);
     }
-    wake = hfi_mc_hurry(conn);
+    wake = memcached_hurry(conn);
     pthread_mutex_unlock(&conn->lock);
 
     if (wake)
@@ -181,12 +182,12 @@ void hfi_mc_leave(struct hfi_conn *conn)
     if (doubt && host->doubt)
         host->doubt(host, "the server was restarted: it has forgotten all leases");
     for (; op; op = next) {
-        next = op->engine[MC_OP_NEXT];
-        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[MC_OP_STATUS]);
+        next = op->engine[MEMCACHED_OP_NEXT];
+        hfi_op_finish(op, (hf_status)(intptr_t)op->engine[MEMCACHED_OP_STATUS]);
     }
 }
 
-void hfi_mc_hold_link(struct mc_hold **list, struct mc_hold *hold)
+void memcached_hold_link(struct memcached_hold **list, struct memcached_hold *hold)
 {
     hold->prev = NULL;
     hold->next = *list;
@@ -195,7 +196,7 @@ void hfi_mc_hold_link(struct mc_hold **list, struct mc_hold *hold)
     *list = hold;
 }
 
-void hfi_mc_hold_unlink(struct mc_hold **list, struct mc_hold *hold)
+void memcached_hold_unlink(struct memcached_hold **list, struct memcached_hold *hold)
 {
     if (hold->next)
         hold->next->prev = hold->prev;
@@ -210,13 +211,13 @@ void hfi_mc_hold_unlink(struct mc_hold **list, struct mc_hold *hold)
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_EVENT,
-    .default_ttl_ms = MC_TTL_MS,
-    .min_ttl_ms = MC_MIN_TTL_MS,
-    .guard_ms = MC_GUARD_MS,
+    .default_ttl_ms = MEMCACHED_TTL_MS,
+    .min_ttl_ms = MEMCACHED_MIN_TTL_MS,
+    .guard_ms = MEMCACHED_GUARD_MS,
     .info = { .name = "memcached",
               .schemes = "memcached memcached+unix",
               .available = 1,
-              .tokens = HF_TOKENS_NONE,
+              .tokens = HF_TOKEN_STRENGTH_NONE,
               .on_crash = "freed after the ttl",
               .on_pause = "freed after the ttl; nothing fences: there are no tokens",
               .on_clock_jump =
@@ -230,18 +231,18 @@ static const struct hfi_engine engine = {
               .wakeup = "a jittered poll: there is nothing to wait on",
               .caps =
                   HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
-    .open = mc_open,
-    .close = mc_close,
-    .location = mc_location,
-    .submit = mc_submit,
-    .cancel = mc_cancel,
-    .fd = hfi_mc_fd,
-    .timeout_ms = hfi_mc_timeout_ms,
-    .process = hfi_mc_process,
-    .turn = hfi_mc_drive,
-    .kick = hfi_mc_kick,
-    .cork = hfi_mc_cork,
-    .doctor = hfi_mc_doctor,
+    .open = memcached_open,
+    .close = memcached_close,
+    .location = memcached_location,
+    .submit = memcached_submit,
+    .cancel = memcached_engine_cancel,
+    .fd = memcached_fd,
+    .timeout_ms = memcached_timeout_ms,
+    .process = memcached_process,
+    .turn = memcached_drive,
+    .kick = memcached_kick,
+    .cork = memcached_cork,
+    .doctor = memcached_doctor,
 };
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

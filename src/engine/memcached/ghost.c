@@ -9,9 +9,9 @@
  *
  * memcached has nothing that could refuse it (a tombstone under the key would keep everybody out as
  * well). What bounds it is its ttl, which begins when it is executed. And as long as this process
- * has the store open we look for it, less and less often, for MC_GHOST_MS, and delete it by its CAS.
+ * has the store open we look for it, less and less often, for MEMCACHED_GHOST_MS, and delete it by its CAS.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -22,26 +22,27 @@
 #define PAUSE_FIRST_MS 50
 #define PAUSE_LAST_MS  2000
 
-struct mc_ghost {
-    struct mc_ghost *next;
+struct memcached_ghost {
+    struct memcached_ghost *next;
     struct hfi_name name; /* its bytes are our own, behind this */
     unsigned char owner[HFI_OWNER_LEN];
     int64_t until_ms, look_ms, pause_ms;
     bool asking;
 };
 
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply);
 
-static void due(struct hfi_conn *conn, const struct mc_ghost *ghost)
+static void due(struct hfi_conn *conn, const struct memcached_ghost *ghost)
 {
     if (!ghost->asking && ghost->look_ms < conn->ghost_ms)
         conn->ghost_ms = ghost->look_ms;
 }
 
-void hfi_mc_ghost_add(struct hfi_conn *conn, const struct hfi_name *name,
-                      const unsigned char owner[HFI_OWNER_LEN])
+void memcached_ghost_add(struct hfi_conn *conn, const struct hfi_name *name,
+                         const unsigned char owner[HFI_OWNER_LEN])
 {
-    struct mc_ghost *ghost = conn->closing ? NULL : hfi_malloc(sizeof *ghost + name->len);
+    struct memcached_ghost *ghost = conn->closing ? NULL : hfi_malloc(sizeof *ghost + name->len);
     int64_t now_ms = hfi_now_ms();
 
     if (!ghost)
@@ -49,7 +50,7 @@ void hfi_mc_ghost_add(struct hfi_conn *conn, const struct hfi_name *name,
     ghost->name = *name;
     ghost->name.bytes = memcpy(ghost + 1, name->bytes, name->len);
     memcpy(ghost->owner, owner, HFI_OWNER_LEN);
-    ghost->until_ms = now_ms + MC_GHOST_MS;
+    ghost->until_ms = now_ms + MEMCACHED_GHOST_MS;
     ghost->look_ms = now_ms;
     ghost->pause_ms = PAUSE_FIRST_MS;
     ghost->asking = false;
@@ -58,9 +59,9 @@ void hfi_mc_ghost_add(struct hfi_conn *conn, const struct hfi_name *name,
     due(conn, ghost);
 }
 
-void hfi_mc_ghosts_done(struct hfi_conn *conn)
+void memcached_ghosts_done(struct hfi_conn *conn)
 {
-    struct mc_ghost *ghost;
+    struct memcached_ghost *ghost;
 
     while ((ghost = conn->ghosts)) {
         conn->ghosts = ghost->next;
@@ -68,20 +69,20 @@ void hfi_mc_ghosts_done(struct hfi_conn *conn)
     }
 }
 
-static void begin(struct hfi_conn *conn, struct mc_ghost *ghost)
+static void begin(struct hfi_conn *conn, struct memcached_ghost *ghost)
 {
-    struct mc_call *call = hfi_mc_call_new(conn, 'l', &ghost->name, NULL);
+    struct memcached_call *call = memcached_call_new(conn, 'l', &ghost->name, NULL);
 
     if (!call)
         return; /* at its next turn */
     call->data = ghost;
     ghost->asking = true;
-    hfi_mc_call_go(call, MC_GET, looked);
+    memcached_call_go(call, MEMCACHED_GET, looked);
 }
 
-void hfi_mc_ghosts_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_ghosts_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct mc_ghost **at = &conn->ghosts, *ghost;
+    struct memcached_ghost **at = &conn->ghosts, *ghost;
 
     conn->ghost_ms = HFI_NEVER;
     while ((ghost = *at)) {
@@ -101,7 +102,7 @@ void hfi_mc_ghosts_tick(struct hfi_conn *conn, int64_t now_ms)
     }
 }
 
-static void rest(struct hfi_conn *conn, struct mc_ghost *ghost)
+static void rest(struct hfi_conn *conn, struct memcached_ghost *ghost)
 {
     ghost->asking = false;
     due(conn, ghost);
@@ -109,24 +110,26 @@ static void rest(struct hfi_conn *conn, struct mc_ghost *ghost)
 
 /* Deleted, or it is not known, or it is another's: look again in any case, there may be more than
  * one late copy. */
-static void deleted(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void deleted(struct memcached_call *call, enum memcached_outcome outcome,
+                    const struct memcached_reply *reply)
 {
     (void)outcome;
     (void)reply;
     rest(call->conn, call->data);
 }
 
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply)
 {
-    struct mc_ghost *ghost = call->data;
-    struct hfi_mc_record record;
+    struct memcached_ghost *ghost = call->data;
+    struct memcached_record record;
     hf_error err;
 
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_VA && reply->has_cas &&
-        hfi_mc_read(reply, &ghost->name, &record, &err) == HF_OK &&
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_VA && reply->has_cas &&
+        memcached_read(reply, &ghost->name, &record, &err) == HF_OK &&
         memcmp(record.owner, ghost->owner, HFI_OWNER_LEN) == 0) {
         call->cas = reply->cas;
-        hfi_mc_call_go(call, MC_DELETE, deleted);
+        memcached_call_go(call, MEMCACHED_DELETE, deleted);
         return;
     }
     rest(call->conn, ghost);

@@ -13,7 +13,7 @@
  * between a get and a delete. The number may be another one although the lease is ours: an earlier
  * renewal of which the answer was lost, or one by another holder of the same handle.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -22,123 +22,126 @@
 
 #define TRIES_MAX 5 /* so often the number may change under us before we stop trying */
 
-struct mc_hold *hfi_mc_hold_of(const struct hfi_claim *claim)
+struct memcached_hold *memcached_hold_of(const struct hfi_claim *claim)
 {
     return claim->engine[0];
 }
 
 /* Is this what a get finds if the lease is there and ours? */
-static bool is_ours(const struct hfi_mc_reply *reply, const struct hfi_claim *claim,
-                    struct hfi_mc_record *ret_record)
+static bool is_ours(const struct memcached_reply *reply, const struct hfi_claim *claim,
+                    struct memcached_record *ret_record)
 {
     hf_error err;
 
-    return reply->kind == HFI_MC_VA && reply->has_cas &&
-           hfi_mc_read(reply, &claim->name, ret_record, &err) == HF_OK &&
+    return reply->kind == MEMCACHED_VA && reply->has_cas &&
+           memcached_read(reply, &claim->name, ret_record, &err) == HF_OK &&
            memcmp(ret_record->owner, claim->owner, HFI_OWNER_LEN) == 0;
 }
 
-static bool is_get_answer(enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static bool is_get_answer(enum memcached_outcome outcome, const struct memcached_reply *reply)
 {
-    return outcome == MC_ANSWERED && (reply->kind == HFI_MC_VA || reply->kind == HFI_MC_EN);
+    return outcome == MEMCACHED_ANSWERED &&
+           (reply->kind == MEMCACHED_VA || reply->kind == MEMCACHED_EN);
 }
 
 /* Stored, but by a clock that may have been late: the same again, when it is right. */
-static bool again(struct mc_call *call, const struct hfi_mc_reply *reply, mc_answer_fn *answer)
+static bool again(struct memcached_call *call, const struct memcached_reply *reply,
+                  memcached_answer_fn *answer)
 {
-    int64_t delay_ms = hfi_mc_settles_in_ms(call);
+    int64_t delay_ms = memcached_settles_in_ms(call);
 
     if (delay_ms < 0 || !reply->has_cas || call->tries++ >= TRIES_MAX)
         return false;
     call->cas = reply->cas;
-    hfi_mc_call_later(call, delay_ms, answer);
+    memcached_call_later(call, delay_ms, answer);
     return true;
 }
 
-static void drop(struct hfi_conn *conn, struct mc_hold *hold)
+static void drop(struct hfi_conn *conn, struct memcached_hold *hold)
 {
     if (!hold)
         return;
-    hfi_mc_hold_unlink(&conn->held, hold);
+    memcached_hold_unlink(&conn->held, hold);
     hold->claim->engine[0] = NULL;
     hfi_free(hold);
 }
 
 /* ---- release -------------------------------------------------------------------------------- */
 
-static void release_deleted(struct mc_call *call, enum mc_outcome outcome,
-                            const struct hfi_mc_reply *reply);
-static void release_looked(struct mc_call *call, enum mc_outcome outcome,
-                           const struct hfi_mc_reply *reply);
+static void release_deleted(struct memcached_call *call, enum memcached_outcome outcome,
+                            const struct memcached_reply *reply);
+static void release_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                           const struct memcached_reply *reply);
 
 /* HF_OK, HF_LOST: it is over, and the claim is core's alone again. An add of it that was cut off may
  * still come, and then nobody wants it. */
-static void release_end(struct mc_call *call, hf_status status, const hf_error *err)
+static void release_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct hfi_claim *claim = call->op->claim;
-    struct mc_hold *hold = hfi_mc_hold_of(claim);
+    struct memcached_hold *hold = memcached_hold_of(claim);
 
     if (status == HF_OK || status == HF_LOST) {
         if (hold && hold->unsure)
-            hfi_mc_ghost_add(conn, &claim->name, claim->owner);
+            memcached_ghost_add(conn, &claim->name, claim->owner);
         drop(conn, hold);
     }
-    hfi_mc_finish(conn, call->op, status, err);
+    memcached_finish(conn, call->op, status, err);
 }
 
 /* Of who was cut off it is not known whether it was us who deleted it: that it is gone is what was
  * asked for. */
-static void release_gone(struct mc_call *call)
+static void release_gone(struct memcached_call *call)
 {
     release_end(call, call->was_sent ? HF_OK : HF_LOST, NULL);
 }
 
-void hfi_mc_release(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    const struct mc_hold *hold = hfi_mc_hold_of(op->claim);
-    struct mc_call *call = hfi_mc_call_new(conn, 'l', &op->claim->name, op);
+    const struct memcached_hold *hold = memcached_hold_of(op->claim);
+    struct memcached_call *call = memcached_call_new(conn, 'l', &op->claim->name, op);
 
     if (!call)
         return;
-    if (hfi_mc_fresh(conn, hold)) {
+    if (memcached_fresh(conn, hold)) {
         call->cas = hold->cas;
-        hfi_mc_call_go(call, MC_DELETE, release_deleted);
+        memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
     } else {
-        hfi_mc_call_go(call, MC_GET, release_looked);
+        memcached_call_go(call, MEMCACHED_GET, release_looked);
     }
 }
 
-static void release_trouble(struct mc_call *call, enum mc_outcome outcome,
-                            const struct hfi_mc_reply *reply)
+static void release_trouble(struct memcached_call *call, enum memcached_outcome outcome,
+                            const struct memcached_reply *reply)
 {
     hf_error err;
-    hf_status status = hfi_mc_trouble(call->conn, outcome, call->was_sent, reply, &err);
+    hf_status status = memcached_trouble(call->conn, outcome, call->was_sent, reply, &err);
 
     release_end(call, call->was_sent ? HF_UNKNOWN : status, &err);
 }
 
-static void release_deleted(struct mc_call *call, enum mc_outcome outcome,
-                            const struct hfi_mc_reply *reply)
+static void release_deleted(struct memcached_call *call, enum memcached_outcome outcome,
+                            const struct memcached_reply *reply)
 {
-    if (outcome == MC_MAYBE)
+    if (outcome == MEMCACHED_MAYBE)
         call->was_sent = true;
-    if (outcome != MC_ANSWERED)
-        hfi_mc_call_go(call, MC_GET, release_looked); /* or gives up: its time may be over */
-    else if (reply->kind == HFI_MC_HD)
+    if (outcome != MEMCACHED_ANSWERED)
+        memcached_call_go(call, MEMCACHED_GET,
+                          release_looked); /* or gives up: its time may be over */
+    else if (reply->kind == MEMCACHED_HD)
         release_end(call, HF_OK, NULL);
-    else if (reply->kind == HFI_MC_NF)
+    else if (reply->kind == MEMCACHED_NF)
         release_gone(call);
-    else if (reply->kind == HFI_MC_EX && call->tries++ < TRIES_MAX)
-        hfi_mc_call_go(call, MC_GET, release_looked);
+    else if (reply->kind == MEMCACHED_EX && call->tries++ < TRIES_MAX)
+        memcached_call_go(call, MEMCACHED_GET, release_looked);
     else
         release_trouble(call, outcome, reply);
 }
 
-static void release_looked(struct mc_call *call, enum mc_outcome outcome,
-                           const struct hfi_mc_reply *reply)
+static void release_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                           const struct memcached_reply *reply)
 {
-    struct hfi_mc_record record;
+    struct memcached_record record;
 
     if (!is_get_answer(outcome, reply)) {
         release_trouble(call, outcome, reply);
@@ -146,27 +149,27 @@ static void release_looked(struct mc_call *call, enum mc_outcome outcome,
         release_gone(call);
     } else {
         call->cas = reply->cas;
-        hfi_mc_call_go(call, MC_DELETE, release_deleted);
+        memcached_call_go(call, MEMCACHED_DELETE, release_deleted);
     }
 }
 
 /* ---- renew ------------------------------------------------------------------------------------- */
 
-static void renew_swapped(struct mc_call *call, enum mc_outcome outcome,
-                          const struct hfi_mc_reply *reply);
-static void renew_looked(struct mc_call *call, enum mc_outcome outcome,
-                         const struct hfi_mc_reply *reply);
+static void renew_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+                          const struct memcached_reply *reply);
+static void renew_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                         const struct memcached_reply *reply);
 
 static void renew_count(struct hfi_conn *conn, struct hfi_op *op, int change)
 {
-    intptr_t left = (intptr_t)op->engine[MC_OP_LEFT] + change;
+    intptr_t left = (intptr_t)op->engine[MEMCACHED_OP_LEFT] + change;
 
-    op->engine[MC_OP_LEFT] = (void *)left;
+    op->engine[MEMCACHED_OP_LEFT] = (void *)left;
     if (left == 0)
-        hfi_mc_finish(conn, op, HF_OK, NULL);
+        memcached_finish(conn, op, HF_OK, NULL);
 }
 
-static void renew_end(struct mc_call *call, hf_status status)
+static void renew_end(struct memcached_call *call, hf_status status)
 {
     struct hfi_renewal *item = call->data;
 
@@ -174,13 +177,14 @@ static void renew_end(struct mc_call *call, hf_status status)
     renew_count(call->conn, call->op, -1);
 }
 
-void hfi_mc_renew(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     renew_count(conn, op, 1); /* ours: it is not finished before all are under way */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
-        const struct mc_hold *hold = hfi_mc_hold_of(item->claim);
-        struct mc_call *call = hold ? hfi_mc_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
+        const struct memcached_hold *hold = memcached_hold_of(item->claim);
+        struct memcached_call *call =
+            hold ? memcached_call_new(conn, 'l', &item->claim->name, NULL) : NULL;
 
         item->status = hold ? HF_NO_MEMORY : HF_LOST;
         if (!call)
@@ -191,27 +195,27 @@ void hfi_mc_renew(struct hfi_conn *conn, struct hfi_op *op)
         call->hold = hold;
         call->ttl_ms = item->ttl_ms;
         call->cas = hold->cas;
-        if (hfi_mc_fresh(conn, hold))
-            hfi_mc_call_go(call, MC_SWAP, renew_swapped);
+        if (memcached_fresh(conn, hold))
+            memcached_call_go(call, MEMCACHED_SWAP, renew_swapped);
         else
-            hfi_mc_call_go(call, MC_GET, renew_looked);
+            memcached_call_go(call, MEMCACHED_GET, renew_looked);
     }
     renew_count(conn, op, -1);
 }
 
-static void renew_trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
-                          const struct hfi_mc_reply *reply)
+static void renew_trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+                          const struct memcached_reply *reply)
 {
     hf_error err;
 
-    renew_end(call, hfi_mc_trouble(call->conn, outcome, changed, reply, &err));
+    renew_end(call, memcached_trouble(call->conn, outcome, changed, reply, &err));
 }
 
 /* It is there, for the ttl that we asked for; or once more, if that took too long to be believed. */
-static void renewed(struct mc_call *call, const struct hfi_mc_reply *reply)
+static void renewed(struct memcached_call *call, const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
-    struct mc_hold *hold = hfi_mc_hold_of(item->claim);
+    struct memcached_hold *hold = memcached_hold_of(item->claim);
 
     hold->cas = reply->cas;
     hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
@@ -230,97 +234,99 @@ static void renewed(struct mc_call *call, const struct hfi_mc_reply *reply)
  * SERVER_ERROR: there was no memory for the new value, and then memcached deletes the old one too
  * (1.6, -M). The get tells, so that a lease that is gone is LOST now and not at its end.
  */
-static void renew_swapped(struct mc_call *call, enum mc_outcome outcome,
-                          const struct hfi_mc_reply *reply)
+static void renew_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+                          const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
-    struct mc_hold *hold = hfi_mc_hold_of(item->claim);
+    struct memcached_hold *hold = memcached_hold_of(item->claim);
 
     if (!hold) {
         renew_end(call, HF_LOST); /* released meanwhile */
         return;
     }
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD) {
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD) {
         renewed(call, reply);
         return;
     }
     hold->epoch = 0;
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NF)
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NF)
         renew_end(call, HF_LOST);
-    else if (outcome == MC_ANSWERED && (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
+    else if (outcome == MEMCACHED_ANSWERED &&
+             (reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_ERROR) &&
              call->tries++ < TRIES_MAX)
-        hfi_mc_call_go(call, MC_GET, renew_looked);
+        memcached_call_go(call, MEMCACHED_GET, renew_looked);
     else
         renew_trouble(call, outcome, true, reply);
 }
 
-static void renew_looked(struct mc_call *call, enum mc_outcome outcome,
-                         const struct hfi_mc_reply *reply)
+static void renew_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                         const struct memcached_reply *reply)
 {
     const struct hfi_renewal *item = call->data;
-    struct hfi_mc_record record;
+    struct memcached_record record;
 
     if (!is_get_answer(outcome, reply)) {
         renew_trouble(call, outcome, false, reply);
-    } else if (!hfi_mc_hold_of(item->claim) || !is_ours(reply, item->claim, &record)) {
+    } else if (!memcached_hold_of(item->claim) || !is_ours(reply, item->claim, &record)) {
         renew_end(call, HF_LOST);
     } else {
         call->cas = reply->cas;
-        hfi_mc_call_go(call, MC_SWAP, renew_swapped);
+        memcached_call_go(call, MEMCACHED_SWAP, renew_swapped);
     }
 }
 
 /* ---- adopt ---------------------------------------------------------------------------------------- */
 
-static void adopt_looked(struct mc_call *call, enum mc_outcome outcome,
-                         const struct hfi_mc_reply *reply);
+static void adopt_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                         const struct memcached_reply *reply);
 
-static void adopt_end(struct mc_call *call, hf_status status, const hf_error *err)
+static void adopt_end(struct memcached_call *call, hf_status status, const hf_error *err)
 {
     if (status != HF_OK)
-        drop(call->conn, hfi_mc_hold_of(call->op->claim));
-    hfi_mc_finish(call->conn, call->op, status, err);
+        drop(call->conn, memcached_hold_of(call->op->claim));
+    memcached_finish(call->conn, call->op, status, err);
 }
 
-static void adopt_trouble(struct mc_call *call, enum mc_outcome outcome, bool changed,
-                          const struct hfi_mc_reply *reply)
+static void adopt_trouble(struct memcached_call *call, enum memcached_outcome outcome, bool changed,
+                          const struct memcached_reply *reply)
 {
     hf_error err;
 
-    adopt_end(call, hfi_mc_trouble(call->conn, outcome, changed, reply, &err), &err);
+    adopt_end(call, memcached_trouble(call->conn, outcome, changed, reply, &err), &err);
 }
 
-void hfi_mc_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct mc_hold *hold = hfi_calloc(1, sizeof *hold);
-    struct mc_call *call;
+    struct memcached_hold *hold = hfi_calloc(1, sizeof *hold);
+    struct memcached_call *call;
 
     if (!hold) {
-        hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
-    call = hfi_mc_call_new(conn, 'l', &op->claim->name, op);
+    call = memcached_call_new(conn, 'l', &op->claim->name, op);
     if (!call) {
         hfi_free(hold);
         return;
     }
     hold->claim = op->claim;
-    hold->state = MC_HELD;
+    hold->state = MEMCACHED_HELD;
     op->claim->engine[0] = hold;
-    hfi_mc_hold_link(&conn->held, hold);
+    memcached_hold_link(&conn->held, hold);
     call->hold = hold;
-    hfi_mc_call_go(call, MC_GET, adopt_looked);
+    memcached_call_go(call, MEMCACHED_GET, adopt_looked);
 }
 
-static void adopt_swapped(struct mc_call *call, enum mc_outcome outcome,
-                          const struct hfi_mc_reply *reply)
+static void adopt_swapped(struct memcached_call *call, enum memcached_outcome outcome,
+                          const struct memcached_reply *reply)
 {
     struct hfi_claim *claim = call->op->claim;
-    struct mc_hold *hold = hfi_mc_hold_of(claim);
+    struct memcached_hold *hold = memcached_hold_of(claim);
 
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD && again(call, reply, adopt_swapped))
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD &&
+        again(call, reply, adopt_swapped))
         return;
-    if (outcome == MC_ANSWERED && reply->kind == HFI_MC_HD) {
+    if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_HD) {
         hold->cas = reply->cas;
         hold->epoch = reply->has_cas && reply->cas ? call->conn->epoch : 0;
         claim->mode = HFI_MODE_MUTEX;
@@ -330,24 +336,24 @@ static void adopt_swapped(struct mc_call *call, enum mc_outcome outcome,
         claim->granted_ttl_ms = call->granted_ms;
         claim->sent_ms = call->sent.sent_ms;
         adopt_end(call, HF_OK, NULL);
-    } else if (outcome == MC_ANSWERED && reply->kind == HFI_MC_NF) {
+    } else if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_NF) {
         adopt_end(call, HF_NOT_FOUND, NULL);
-    } else if (outcome == MC_ANSWERED &&
-               (reply->kind == HFI_MC_EX || reply->kind == HFI_MC_ERROR) &&
+    } else if (outcome == MEMCACHED_ANSWERED &&
+               (reply->kind == MEMCACHED_EX || reply->kind == MEMCACHED_ERROR) &&
                call->tries++ < TRIES_MAX) {
-        hfi_mc_call_go(call, MC_GET, adopt_looked);
+        memcached_call_go(call, MEMCACHED_GET, adopt_looked);
     } else {
         adopt_trouble(call, outcome, true, reply);
     }
 }
 
 /* The record's label, age and ttl go on; who adopts it is not who asked for it. */
-static void adopt_looked(struct mc_call *call, enum mc_outcome outcome,
-                         const struct hfi_mc_reply *reply)
+static void adopt_looked(struct memcached_call *call, enum memcached_outcome outcome,
+                         const struct memcached_reply *reply)
 {
     struct hfi_claim *claim = call->op->claim;
-    struct mc_hold *hold = hfi_mc_hold_of(claim);
-    struct hfi_mc_record record;
+    struct memcached_hold *hold = memcached_hold_of(claim);
+    struct memcached_record record;
 
     if (!is_get_answer(outcome, reply)) {
         adopt_trouble(call, outcome, false, reply);
@@ -366,5 +372,5 @@ static void adopt_looked(struct mc_call *call, enum mc_outcome outcome,
         claim->ttl_ms = record.ttl_ms;
     call->ttl_ms = hold->ttl_ms;
     call->cas = reply->cas;
-    hfi_mc_call_go(call, MC_SWAP, adopt_swapped);
+    memcached_call_go(call, MEMCACHED_SWAP, adopt_swapped);
 }

@@ -17,20 +17,20 @@
 
 /* What has not happened, in each state on the way up. */
 static const char *const not_yet[] = {
-    [MC_LINK_RESOLVING] = "its name not resolved",
-    [MC_LINK_CONNECTING] = "not connected",
-    [MC_LINK_GREETING] = "no answer to the greeting",
+    [MEMCACHED_LINK_RESOLVING] = "its name not resolved",
+    [MEMCACHED_LINK_CONNECTING] = "not connected",
+    [MEMCACHED_LINK_GREETING] = "no answer to the greeting",
 };
 
-static void go_down(struct mc_link *link);
-static void end(struct mc_link *link);
-static int64_t op_until_ms(const struct mc_link *link);
+static void go_down(struct memcached_link *link);
+static void end(struct memcached_link *link);
+static int64_t op_until_ms(const struct memcached_link *link);
 
-struct mc_link *hfi_mc_link_new(const struct hfi_mc_conf *conf, int epoll_fd,
-                                const struct mc_link_owner *owner, void *data)
+struct memcached_link *memcached_link_new(const struct memcached_conf *conf, int epoll_fd,
+                                          const struct memcached_link_owner *owner, void *data)
 {
-    struct mc_link *link = hfi_calloc(1, sizeof *link);
-    char *in = hfi_malloc(MC_INPUT);
+    struct memcached_link *link = hfi_calloc(1, sizeof *link);
+    char *in = hfi_malloc(MEMCACHED_INPUT);
 
     if (!link || !in) {
         hfi_free(link);
@@ -47,11 +47,11 @@ struct mc_link *hfi_mc_link_new(const struct hfi_mc_conf *conf, int epoll_fd,
     return link;
 }
 
-void hfi_mc_link_free(struct mc_link *link)
+void memcached_link_free(struct memcached_link *link)
 {
     if (!link)
         return;
-    hfi_mc_link_close(link);
+    memcached_link_close(link);
     hfi_lookup_drop(link->lookup);
     hfi_free(link->in);
     hfi_free(link);
@@ -59,23 +59,23 @@ void hfi_mc_link_free(struct mc_link *link)
 
 /* ---- open and down --------------------------------------------------------------------- */
 
-void hfi_mc_link_open(struct mc_link *link, int64_t now_ms)
+void memcached_link_open(struct memcached_link *link, int64_t now_ms)
 {
-    if (link->state != MC_LINK_IDLE)
+    if (link->state != MEMCACHED_LINK_IDLE)
         return;
     link->failed = HF_OK;
     link->open_until_ms = hfi_after_ms(now_ms, link->conf->connect_ms);
-    link->state = MC_LINK_RESOLVING;
-    hfi_mc_link_connect(link, now_ms);
+    link->state = MEMCACHED_LINK_RESOLVING;
+    memcached_link_connect(link, now_ms);
 }
 
-void hfi_mc_link_close(struct mc_link *link)
+void memcached_link_close(struct memcached_link *link)
 {
-    if (link->state != MC_LINK_IDLE)
+    if (link->state != MEMCACHED_LINK_IDLE)
         end(link);
 }
 
-void hfi_mc_link_fail(struct mc_link *link, hf_status status, const char *format, ...)
+void memcached_link_fail(struct memcached_link *link, hf_status status, const char *format, ...)
 {
     char what[200];
     va_list args;
@@ -94,7 +94,7 @@ void hfi_mc_link_fail(struct mc_link *link, hf_status status, const char *format
 }
 
 /* It has failed: tell all. The owner may open it again from within `down`, so that is the last. */
-static void go_down(struct mc_link *link)
+static void go_down(struct memcached_link *link)
 {
     hf_status status = link->failed;
     char why[sizeof link->why];
@@ -108,12 +108,12 @@ static void go_down(struct mc_link *link)
  * To IDLE, and answer what was in flight. A command of which send(2) never took a byte will never
  * be executed; of all others we cannot know.
  */
-static void end(struct mc_link *link)
+static void end(struct memcached_link *link)
 {
-    struct mc_sent *sent = link->oldest;
+    struct memcached_sent *sent = link->oldest;
     uint64_t gone = link->gone;
 
-    hfi_mc_link_disconnect(link);
+    memcached_link_disconnect(link);
     hfi_buffer_done(&link->out);
     hfi_buffer_done(&link->got);
     link->queued = link->gone = 0;
@@ -123,17 +123,17 @@ static void end(struct mc_link *link)
     link->oldest = link->newest = NULL;
     link->in_flight = 0;
     link->failed = HF_OK;
-    link->state = MC_LINK_IDLE;
+    link->state = MEMCACHED_LINK_IDLE;
 
     while (sent) {
-        struct mc_sent *next = sent->next;
+        struct memcached_sent *next = sent->next;
 
         sent->answered(sent, NULL, sent->at < gone);
         sent = next;
     }
 }
 
-int64_t hfi_mc_link_backoff_ms(unsigned failures, uint32_t random)
+int64_t memcached_link_backoff_ms(unsigned failures, uint32_t random)
 {
     int64_t most = BACKOFF_FIRST_MS;
 
@@ -148,59 +148,59 @@ int64_t hfi_mc_link_backoff_ms(unsigned failures, uint32_t random)
 
 /* ---- acting ------------------------------------------------------------------------------ */
 
-void hfi_mc_link_take(struct mc_link *link, int64_t now_ms)
+void memcached_link_take(struct memcached_link *link, int64_t now_ms)
 {
     if (link->failed == HF_OK) {
-        if (link->state == MC_LINK_RESOLVING || link->state == MC_LINK_CONNECTING)
-            hfi_mc_link_connect_take(link, now_ms);
-        else if (link->state != MC_LINK_IDLE)
-            hfi_mc_link_take_input(link, now_ms);
+        if (link->state == MEMCACHED_LINK_RESOLVING || link->state == MEMCACHED_LINK_CONNECTING)
+            memcached_link_connect_take(link, now_ms);
+        else if (link->state != MEMCACHED_LINK_IDLE)
+            memcached_link_take_input(link, now_ms);
     }
     if (link->failed == HF_OK && link->out.len)
-        hfi_mc_link_flush(link);
+        memcached_link_flush(link);
     if (link->failed != HF_OK)
         go_down(link);
 }
 
 /* Is there something to read that we have not read yet? */
-static bool has_news(const struct mc_link *link)
+static bool has_news(const struct memcached_link *link)
 {
     char byte;
 
     return link->in_len > 0 || recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-void hfi_mc_link_tick(struct mc_link *link, int64_t now_ms)
+void memcached_link_tick(struct memcached_link *link, int64_t now_ms)
 {
     int64_t until_ms = op_until_ms(link);
 
-    if (link->failed == HF_OK && link->state == MC_LINK_UP) {
+    if (link->failed == HF_OK && link->state == MEMCACHED_LINK_UP) {
         /* If this process was stopped for a while, the reply may be here already: let it be read. */
         if (now_ms >= until_ms &&
             (now_ms >= hfi_after_ms(until_ms, link->conf->op_ms) || !has_news(link)))
-            hfi_mc_link_fail(link, HF_UNAVAILABLE, "no reply within %lld ms",
-                             (long long)link->conf->op_ms);
-    } else if (link->failed == HF_OK && link->state != MC_LINK_IDLE) {
+            memcached_link_fail(link, HF_UNAVAILABLE, "no reply within %lld ms",
+                                (long long)link->conf->op_ms);
+    } else if (link->failed == HF_OK && link->state != MEMCACHED_LINK_IDLE) {
         if (now_ms >= link->open_until_ms)
-            hfi_mc_link_fail(link, HF_UNAVAILABLE, "%s within %lld ms", not_yet[link->state],
-                             (long long)link->conf->connect_ms);
+            memcached_link_fail(link, HF_UNAVAILABLE, "%s within %lld ms", not_yet[link->state],
+                                (long long)link->conf->connect_ms);
         else
-            hfi_mc_link_connect_tick(link, now_ms);
+            memcached_link_connect_tick(link, now_ms);
     }
     if (link->failed != HF_OK)
         go_down(link);
 }
 
-int64_t hfi_mc_link_next_ms(const struct mc_link *link)
+int64_t memcached_link_next_ms(const struct memcached_link *link)
 {
     if (link->failed != HF_OK)
         return 0;
     switch (link->state) {
-    case MC_LINK_IDLE:
+    case MEMCACHED_LINK_IDLE:
         return HFI_NEVER;
-    case MC_LINK_CONNECTING:
+    case MEMCACHED_LINK_CONNECTING:
         return link->attempt_until_ms;
-    case MC_LINK_UP:
+    case MEMCACHED_LINK_UP:
         return op_until_ms(link);
     default:
         return link->open_until_ms;
@@ -208,7 +208,7 @@ int64_t hfi_mc_link_next_ms(const struct mc_link *link)
 }
 
 /* Until when the oldest command must have been answered; of many lines each has its own time. */
-static int64_t op_until_ms(const struct mc_link *link)
+static int64_t op_until_ms(const struct memcached_link *link)
 {
     int64_t from_ms;
 
@@ -220,7 +220,7 @@ static int64_t op_until_ms(const struct mc_link *link)
     return hfi_after_ms(from_ms, link->conf->op_ms);
 }
 
-void hfi_mc_link_watch(struct mc_link *link, uint32_t events)
+void memcached_link_watch(struct memcached_link *link, uint32_t events)
 {
     struct epoll_event event = { .events = events, .data.ptr = link };
 
@@ -228,7 +228,7 @@ void hfi_mc_link_watch(struct mc_link *link, uint32_t events)
         return;
     if (epoll_ctl(link->epoll_fd, link->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event) !=
         0)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
+        memcached_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
     else
         link->events = events;
 }

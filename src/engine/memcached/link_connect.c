@@ -20,14 +20,14 @@
 
 #define KEEPALIVE_S 15 /* idle, and then between probes */
 
-static void look_up(struct mc_link *link, int64_t now_ms);
-static void look_up_take(struct mc_link *link, int64_t now_ms);
-static void try_next(struct mc_link *link, int64_t now_ms);
-static void fail_connect(struct mc_link *link, int error);
-static void connected(struct mc_link *link);
-static void close_socket(struct mc_link *link);
+static void look_up(struct memcached_link *link, int64_t now_ms);
+static void look_up_take(struct memcached_link *link, int64_t now_ms);
+static void try_next(struct memcached_link *link, int64_t now_ms);
+static void fail_connect(struct memcached_link *link, int error);
+static void connected(struct memcached_link *link);
+static void close_socket(struct memcached_link *link);
 
-static void place_unix(struct mc_link *link)
+static void place_unix(struct memcached_link *link)
 {
     struct sockaddr_un *to = (struct sockaddr_un *)&link->places.at[0].address;
 
@@ -38,9 +38,9 @@ static void place_unix(struct mc_link *link)
     link->places.count = 1;
 }
 
-void hfi_mc_link_connect(struct mc_link *link, int64_t now_ms)
+void memcached_link_connect(struct memcached_link *link, int64_t now_ms)
 {
-    const struct hfi_mc_conf *conf = link->conf;
+    const struct memcached_conf *conf = link->conf;
 
     link->place = 0;
     if (conf->path)
@@ -52,13 +52,13 @@ void hfi_mc_link_connect(struct mc_link *link, int64_t now_ms)
     try_next(link, now_ms);
 }
 
-void hfi_mc_link_connect_take(struct mc_link *link, int64_t now_ms)
+void memcached_link_connect_take(struct memcached_link *link, int64_t now_ms)
 {
     struct pollfd ready = { .fd = link->fd, .events = POLLOUT };
     int error = 0;
     socklen_t len = sizeof error;
 
-    if (link->state == MC_LINK_RESOLVING) {
+    if (link->state == MEMCACHED_LINK_RESOLVING) {
         look_up_take(link, now_ms);
         return;
     }
@@ -76,16 +76,16 @@ void hfi_mc_link_connect_take(struct mc_link *link, int64_t now_ms)
     }
 }
 
-void hfi_mc_link_connect_tick(struct mc_link *link, int64_t now_ms)
+void memcached_link_connect_tick(struct memcached_link *link, int64_t now_ms)
 {
-    if (link->state != MC_LINK_CONNECTING || now_ms < link->attempt_until_ms)
+    if (link->state != MEMCACHED_LINK_CONNECTING || now_ms < link->attempt_until_ms)
         return;
     close_socket(link);
     try_next(link, now_ms);
 }
 
 /* Also when half connected, or not at all. */
-void hfi_mc_link_disconnect(struct mc_link *link)
+void memcached_link_disconnect(struct memcached_link *link)
 {
     if (link->lookup)
         (void)epoll_ctl(link->epoll_fd, EPOLL_CTL_DEL, hfi_lookup_fd(link->lookup), NULL);
@@ -95,24 +95,24 @@ void hfi_mc_link_disconnect(struct mc_link *link)
 /* ---- names --------------------------------------------------------------------------------- */
 
 /* A lookup that an attempt before this one gave up waiting for is still good. */
-static void look_up(struct mc_link *link, int64_t now_ms)
+static void look_up(struct memcached_link *link, int64_t now_ms)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = link };
 
     if (!link->lookup)
         link->lookup = hfi_lookup_new(link->conf->host, link->conf->port);
     if (!link->lookup) {
-        hfi_mc_link_fail(link, HF_NO_MEMORY, "no memory or thread to look up its name");
+        memcached_link_fail(link, HF_NO_MEMORY, "no memory or thread to look up its name");
         return;
     }
     if (epoll_ctl(link->epoll_fd, EPOLL_CTL_ADD, hfi_lookup_fd(link->lookup), &event) != 0) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
+        memcached_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
         return;
     }
     look_up_take(link, now_ms);
 }
 
-static void look_up_take(struct mc_link *link, int64_t now_ms)
+static void look_up_take(struct memcached_link *link, int64_t now_ms)
 {
     const char *wrong = NULL;
 
@@ -122,7 +122,7 @@ static void look_up_take(struct mc_link *link, int64_t now_ms)
     hfi_lookup_drop(link->lookup);
     link->lookup = NULL;
     if (wrong)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "%s", wrong);
+        memcached_link_fail(link, HF_UNAVAILABLE, "%s", wrong);
     else
         try_next(link, now_ms);
 }
@@ -130,7 +130,7 @@ static void look_up_take(struct mc_link *link, int64_t now_ms)
 /* ---- sockets ------------------------------------------------------------------------------- */
 
 /* 0: connected; EINPROGRESS; or what went wrong. */
-static int try_one(struct mc_link *link, const struct hfi_place *place)
+static int try_one(struct memcached_link *link, const struct hfi_place *place)
 {
     link->fd = hfi_fd_note(
         socket(place->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -141,7 +141,7 @@ static int try_one(struct mc_link *link, const struct hfi_place *place)
     return errno == EINTR ? EINPROGRESS : errno;
 }
 
-static void try_next(struct mc_link *link, int64_t now_ms)
+static void try_next(struct memcached_link *link, int64_t now_ms)
 {
     int error = ETIMEDOUT;
 
@@ -151,9 +151,9 @@ static void try_next(struct mc_link *link, int64_t now_ms)
 
         error = try_one(link, &link->places.at[link->place++]);
         if (error == EINPROGRESS) {
-            link->state = MC_LINK_CONNECTING;
+            link->state = MEMCACHED_LINK_CONNECTING;
             link->attempt_until_ms = now_ms + (left_ms > 0 ? left_ms / turns : 0);
-            hfi_mc_link_watch(link, EPOLLIN | EPOLLOUT);
+            memcached_link_watch(link, EPOLLIN | EPOLLOUT);
             return;
         }
         if (error == 0) {
@@ -165,22 +165,22 @@ static void try_next(struct mc_link *link, int64_t now_ms)
     fail_connect(link, error);
 }
 
-static void fail_connect(struct mc_link *link, int error)
+static void fail_connect(struct memcached_link *link, int error)
 {
     bool denied = link->conf->path && (error == EACCES || error == EPERM);
 
-    hfi_mc_link_fail(link, denied ? HF_DENIED : HF_UNAVAILABLE, "%s",
-                     error == EAGAIN ? "its queue of connections is full" : strerror(error));
+    memcached_link_fail(link, denied ? HF_DENIED : HF_UNAVAILABLE, "%s",
+                        error == EAGAIN ? "its queue of connections is full" : strerror(error));
 }
 
 /*
- * A blocking socket from here on, with a time limit for recv(2): see hfi_mc_link_read(). No waiting
+ * A blocking socket from here on, with a time limit for recv(2): see memcached_link_read(). No waiting
  * for more bytes to fill a packet. A peer that is gone is found by keepalive, or when it does not
  * acknowledge what we sent.
  */
-static bool settle(struct mc_link *link)
+static bool settle(struct memcached_link *link)
 {
-    struct timeval slice = { .tv_usec = MC_SLICE_MS * 1000 };
+    struct timeval slice = { .tv_usec = MEMCACHED_SLICE_MS * 1000 };
     int on = 1, idle_s = KEEPALIVE_S, fd = link->fd, flags = fcntl(fd, F_GETFL);
     unsigned user_timeout = (unsigned)(2 * link->conf->op_ms);
 
@@ -199,21 +199,21 @@ static bool settle(struct mc_link *link)
     return true;
 }
 
-static void connected(struct mc_link *link)
+static void connected(struct memcached_link *link)
 {
     if (!settle(link)) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "%s", strerror(errno));
+        memcached_link_fail(link, HF_UNAVAILABLE, "%s", strerror(errno));
         return;
     }
-    hfi_mc_link_watch(link, EPOLLIN);
+    memcached_link_watch(link, EPOLLIN);
     atomic_store_explicit(&link->read_fd, link->fd, memory_order_release);
-    hfi_mc_link_greet(link);
-    hfi_mc_link_flush(link);
+    memcached_link_greet(link);
+    memcached_link_flush(link);
 }
 
 /* The descriptor is taken out of epoll by name: after a fork the child has it too, and closing ours
  * would leave it registered. */
-static void close_socket(struct mc_link *link)
+static void close_socket(struct memcached_link *link)
 {
     atomic_store_explicit(&link->read_fd, -1, memory_order_release);
     if (link->fd < 0)

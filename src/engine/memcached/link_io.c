@@ -22,29 +22,29 @@
 
 enum step { STEP_AUTH, STEP_VERSION, STEP_MN, STEP_STATS };
 
-static void take_replies(struct mc_link *link);
-static void dispatch(struct mc_link *link, const struct hfi_mc_reply *reply);
-static void greeted(struct mc_link *link, const struct hfi_mc_reply *reply);
+static void take_replies(struct memcached_link *link);
+static void dispatch(struct memcached_link *link, const struct memcached_reply *reply);
+static void greeted(struct memcached_link *link, const struct memcached_reply *reply);
 
 /* ---- output ------------------------------------------------------------------------------- */
 
-char *hfi_mc_link_room(struct mc_link *link, size_t size)
+char *memcached_link_room(struct memcached_link *link, size_t size)
 {
     char *to = link->failed == HF_OK ? hfi_buffer_reserve(&link->out, size) : NULL;
 
     if (!to && link->out.len + size > HFI_BUFFER_MAX)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE,
-                         "the server does not read: %zu bytes wait to be sent", link->out.len);
+        memcached_link_fail(link, HF_UNAVAILABLE,
+                            "the server does not read: %zu bytes wait to be sent", link->out.len);
     else if (!to)
-        hfi_mc_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
+        memcached_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
     return to;
 }
 
 /* On a link that has failed but is not down yet it stands behind those that were sent before, and
  * is answered after them: answers come in the order of the commands. */
-void hfi_mc_link_sent(struct mc_link *link, size_t len, struct mc_sent *sent)
+void memcached_link_sent(struct memcached_link *link, size_t len, struct memcached_sent *sent)
 {
-    if (link->state != MC_LINK_UP) {
+    if (link->state != MEMCACHED_LINK_UP) {
         sent->answered(sent, NULL, false);
         return;
     }
@@ -64,7 +64,7 @@ void hfi_mc_link_sent(struct mc_link *link, size_t len, struct mc_sent *sent)
 }
 
 /* One send(2) for all that waits. What the socket does not take waits for EPOLLOUT. */
-void hfi_mc_link_flush(struct mc_link *link)
+void memcached_link_flush(struct memcached_link *link)
 {
     ssize_t sent;
 
@@ -75,28 +75,28 @@ void hfi_mc_link_flush(struct mc_link *link)
                     MSG_DONTWAIT | MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "send: %s", strerror(errno));
+        memcached_link_fail(link, HF_UNAVAILABLE, "send: %s", strerror(errno));
         return;
     }
     if (sent > 0) {
         link->gone += (uint64_t)sent;
         hfi_buffer_eat(&link->out, (size_t)sent);
     }
-    hfi_mc_link_watch(link, link->out.len ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    memcached_link_watch(link, link->out.len ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 /* ---- input --------------------------------------------------------------------------------- */
 
 /* The socket is a blocking one with a time limit, so that a wait needs no other system call; whoever
  * must not wait says so each time. */
-void hfi_mc_link_read(struct mc_link *link, bool wait)
+void memcached_link_read(struct memcached_link *link, bool wait)
 {
     int fd = atomic_load_explicit(&link->read_fd, memory_order_acquire);
     ssize_t got;
 
     if (fd < 0 || link->in_len > 0)
         return;
-    got = recv(fd, link->in, MC_INPUT, wait ? 0 : MSG_DONTWAIT);
+    got = recv(fd, link->in, MEMCACHED_INPUT, wait ? 0 : MSG_DONTWAIT);
     if (got > 0)
         link->in_len = (size_t)got;
     else if (got == 0)
@@ -105,7 +105,7 @@ void hfi_mc_link_read(struct mc_link *link, bool wait)
         link->in_error = errno;
 }
 
-void hfi_mc_link_take_input(struct mc_link *link, int64_t now_ms)
+void memcached_link_take_input(struct memcached_link *link, int64_t now_ms)
 {
     if (link->in_len > 0) {
         link->heard_ms = now_ms;
@@ -115,25 +115,25 @@ void hfi_mc_link_take_input(struct mc_link *link, int64_t now_ms)
     if (link->failed != HF_OK)
         return;
     if (link->in_error)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "%s", strerror(link->in_error));
+        memcached_link_fail(link, HF_UNAVAILABLE, "%s", strerror(link->in_error));
     else if (link->in_end)
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "the server closed the connection%s",
-                         link->state == MC_LINK_GREETING ? " during the greeting" : "");
+        memcached_link_fail(link, HF_UNAVAILABLE, "the server closed the connection%s",
+                            link->state == MEMCACHED_LINK_GREETING ? " during the greeting" : "");
 }
 
 /* All whole replies of `bytes`; how many bytes they have. */
-static size_t take_from(struct mc_link *link, const char *bytes, size_t len)
+static size_t take_from(struct memcached_link *link, const char *bytes, size_t len)
 {
     size_t used = 0;
 
     while (used < len && link->failed == HF_OK) {
-        struct hfi_mc_reply reply;
+        struct memcached_reply reply;
         size_t one = 0;
-        enum hfi_mc_result result = hfi_mc_parse(bytes + used, len - used, &reply, &one);
+        enum memcached_result result = memcached_parse(bytes + used, len - used, &reply, &one);
 
-        if (result == HFI_MC_BAD)
-            hfi_mc_link_fail(link, HF_UNAVAILABLE, "what came is not a reply of memcached");
-        if (result != HFI_MC_DONE)
+        if (result == MEMCACHED_BAD)
+            memcached_link_fail(link, HF_UNAVAILABLE, "what came is not a reply of memcached");
+        if (result != MEMCACHED_DONE)
             break;
         used += one;
         dispatch(link, &reply);
@@ -142,7 +142,7 @@ static size_t take_from(struct mc_link *link, const char *bytes, size_t len)
 }
 
 /* Replies usually come whole, and are parsed where they were read; the rest is kept. */
-static void take_replies(struct mc_link *link)
+static void take_replies(struct memcached_link *link)
 {
     size_t used = 0;
     char *to;
@@ -153,7 +153,7 @@ static void take_replies(struct mc_link *link)
         return;
     to = hfi_buffer_reserve(&link->got, link->in_len - used);
     if (!to) {
-        hfi_mc_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
+        memcached_link_fail(link, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
         return;
     }
     memcpy(to, link->in + used, link->in_len - used);
@@ -165,40 +165,40 @@ static void take_replies(struct mc_link *link)
     }
 }
 
-static bool is_line(const struct hfi_mc_reply *reply)
+static bool is_line(const struct memcached_reply *reply)
 {
-    return reply->kind == HFI_MC_STAT || reply->kind == HFI_MC_DUMPED;
+    return reply->kind == MEMCACHED_STAT || reply->kind == MEMCACHED_DUMPED;
 }
 
-static void dispatch(struct mc_link *link, const struct hfi_mc_reply *reply)
+static void dispatch(struct memcached_link *link, const struct memcached_reply *reply)
 {
-    struct mc_sent *sent = link->oldest;
+    struct memcached_sent *sent = link->oldest;
 
-    if (link->state == MC_LINK_GREETING) {
+    if (link->state == MEMCACHED_LINK_GREETING) {
         greeted(link, reply);
         return;
     }
     if (!sent) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "a reply came that nobody had asked for");
+        memcached_link_fail(link, HF_UNAVAILABLE, "a reply came that nobody had asked for");
         return;
     }
     /* What was not understood as we meant it may have been read as several commands: nobody knows
      * which reply is whose from here on. */
-    if (reply->kind == HFI_MC_REFUSED && !sent->lines) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "the server did not understand a command: %.*s",
-                         (int)(reply->len < 80 ? reply->len : 80), reply->text);
+    if (reply->kind == MEMCACHED_REFUSED && !sent->lines) {
+        memcached_link_fail(link, HF_UNAVAILABLE, "the server did not understand a command: %.*s",
+                            (int)(reply->len < 80 ? reply->len : 80), reply->text);
         return;
     }
-    if (sent->opaque && reply->kind != HFI_MC_ERROR &&
+    if (sent->opaque && reply->kind != MEMCACHED_ERROR &&
         (!reply->has_opaque || reply->opaque != sent->opaque)) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "the reply to another command came");
+        memcached_link_fail(link, HF_UNAVAILABLE, "the reply to another command came");
         return;
     }
     if (is_line(reply)) {
         if (sent->lines)
             sent->answered(sent, reply, true);
         else
-            hfi_mc_link_fail(link, HF_UNAVAILABLE, "a line came that nobody had asked for");
+            memcached_link_fail(link, HF_UNAVAILABLE, "a line came that nobody had asked for");
         return;
     }
     link->oldest = sent->next;
@@ -210,19 +210,19 @@ static void dispatch(struct mc_link *link, const struct hfi_mc_reply *reply)
 
 /* ---- the greeting ---------------------------------------------------------------------------- */
 
-void hfi_mc_link_greet(struct mc_link *link)
+void memcached_link_greet(struct memcached_link *link)
 {
-    const struct hfi_mc_conf *conf = link->conf;
+    const struct memcached_conf *conf = link->conf;
     size_t room = 128, len = 0;
     char *to;
 
-    link->state = MC_LINK_GREETING;
+    link->state = MEMCACHED_LINK_GREETING;
     link->step = conf->user ? STEP_AUTH : STEP_VERSION;
     link->saw_uptime = link->saw_time = false;
-    link->server = (struct mc_server){ .asked_ms = hfi_now_ms() };
+    link->server = (struct memcached_server){ .asked_ms = hfi_now_ms() };
     if (conf->user)
         room += strlen(conf->user) + strlen(conf->password);
-    to = hfi_mc_link_room(link, room);
+    to = memcached_link_room(link, room);
     if (!to)
         return;
     if (conf->user)
@@ -234,7 +234,7 @@ void hfi_mc_link_greet(struct mc_link *link)
     link->queued += len;
 }
 
-static void take_version(struct mc_link *link, const struct hfi_mc_reply *reply)
+static void take_version(struct memcached_link *link, const struct memcached_reply *reply)
 {
     char text[sizeof link->server.version];
     unsigned long major, minor;
@@ -245,21 +245,21 @@ static void take_version(struct mc_link *link, const struct hfi_mc_reply *reply)
     major = strtoul(text, &end, 10);
     minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
     if (major < 1 || (major == 1 && minor < 6))
-        hfi_mc_link_fail(link, HF_VERSION,
-                         "memcached %s is too old: locks need the meta commands of 1.6 or newer",
-                         link->server.version);
+        memcached_link_fail(link, HF_VERSION,
+                            "memcached %s is too old: locks need the meta commands of 1.6 or newer",
+                            link->server.version);
 }
 
-static bool stat_is(const struct hfi_mc_reply *reply, const char *name, uint64_t *ret_value)
+static bool stat_is(const struct memcached_reply *reply, const char *name, uint64_t *ret_value)
 {
     size_t len = strlen(name);
 
     return reply->len > len + 1 && memcmp(reply->text, name, len) == 0 && reply->text[len] == ' ' &&
-           hfi_mc_number(reply->text + len + 1, reply->len - len - 1, INT32_MAX * UINT64_C(1000),
-                         ret_value);
+           memcached_number(reply->text + len + 1, reply->len - len - 1, INT32_MAX * UINT64_C(1000),
+                            ret_value);
 }
 
-static void take_stat(struct mc_link *link, const struct hfi_mc_reply *reply)
+static void take_stat(struct memcached_link *link, const struct memcached_reply *reply)
 {
     if (stat_is(reply, "uptime", &link->uptime_s))
         link->saw_uptime = true;
@@ -269,43 +269,45 @@ static void take_stat(struct mc_link *link, const struct hfi_mc_reply *reply)
         (void)stat_is(reply, "pid", &link->server.pid);
 }
 
-static void refused(struct mc_link *link, const struct hfi_mc_reply *reply)
+static void refused(struct memcached_link *link, const struct memcached_reply *reply)
 {
     bool login = link->step == STEP_AUTH ||
                  (reply->len >= 15 && memcmp(reply->text, "unauthenticated", 15) == 0);
 
     if (login)
-        hfi_mc_link_fail(link, HF_DENIED, "%s",
-                         link->conf->user ? "wrong user or password" : "a user is required");
+        memcached_link_fail(link, HF_DENIED, "%s",
+                            link->conf->user ? "wrong user or password" : "a user is required");
     else if (link->step == STEP_MN)
-        hfi_mc_link_fail(link, HF_VERSION, "memcached %s has no meta commands: 1.6 or newer has",
-                         link->server.version);
+        memcached_link_fail(link, HF_VERSION, "memcached %s has no meta commands: 1.6 or newer has",
+                            link->server.version);
     else
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "the greeting was refused: %.*s",
-                         (int)(reply->len < 80 ? reply->len : 80), reply->text);
+        memcached_link_fail(link, HF_UNAVAILABLE, "the greeting was refused: %.*s",
+                            (int)(reply->len < 80 ? reply->len : 80), reply->text);
 }
 
-static void greeted(struct mc_link *link, const struct hfi_mc_reply *reply)
+static void greeted(struct memcached_link *link, const struct memcached_reply *reply)
 {
-    static const enum hfi_mc_kind want[] = { HFI_MC_STORED, HFI_MC_VERSION, HFI_MC_MN, HFI_MC_END };
+    static const enum memcached_kind want[] = { MEMCACHED_STORED, MEMCACHED_VERSION, MEMCACHED_MN,
+                                                MEMCACHED_END };
 
-    if (reply->kind == HFI_MC_REFUSED || reply->kind == HFI_MC_ERROR) {
+    if (reply->kind == MEMCACHED_REFUSED || reply->kind == MEMCACHED_ERROR) {
         refused(link, reply);
         return;
     }
-    if (link->step == STEP_MN && reply->kind == HFI_MC_EN) {
-        hfi_mc_link_fail(link, HF_VERSION,
-                         "memcached %s speaks an early form of the meta commands: a newer 1.6 is "
-                         "needed",
-                         link->server.version);
+    if (link->step == STEP_MN && reply->kind == MEMCACHED_EN) {
+        memcached_link_fail(
+            link, HF_VERSION,
+            "memcached %s speaks an early form of the meta commands: a newer 1.6 is "
+            "needed",
+            link->server.version);
         return;
     }
-    if (link->step == STEP_STATS && reply->kind == HFI_MC_STAT) {
+    if (link->step == STEP_STATS && reply->kind == MEMCACHED_STAT) {
         take_stat(link, reply);
         return;
     }
     if (reply->kind != want[link->step]) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "its greeting is not memcached's");
+        memcached_link_fail(link, HF_UNAVAILABLE, "its greeting is not memcached's");
         return;
     }
     if (link->step == STEP_VERSION)
@@ -315,10 +317,10 @@ static void greeted(struct mc_link *link, const struct hfi_mc_reply *reply)
         return;
     }
     if (!link->saw_uptime || !link->saw_time) {
-        hfi_mc_link_fail(link, HF_UNAVAILABLE, "its stats have no uptime and time");
+        memcached_link_fail(link, HF_UNAVAILABLE, "its stats have no uptime and time");
         return;
     }
     link->server.start_s = link->server.time_s - link->uptime_s;
-    link->state = MC_LINK_UP;
+    link->state = MEMCACHED_LINK_UP;
     link->owner->up(link);
 }

@@ -6,7 +6,7 @@
  * that the server has, also what is not ours, so it has a connection of its own: commands behind it
  * would have to wait. The server does one dump at a time, and who comes second asks again.
  */
-#include "engine/memcached/mc.h"
+#include "engine/memcached/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -26,38 +26,39 @@ static const char dump_command[] = "lru_crawler metadump hash\r\n";
 enum stage { DUMPING, READING, OVER };
 
 /* One inspect of a pattern under way. */
-struct mc_search {
-    struct mc_search *next;
+struct memcached_search {
+    struct memcached_search *next;
     struct hfi_conn *conn;
     struct hfi_op *op;
     enum stage stage;
-    struct mc_link *link; /* of the dump */
-    struct mc_sent sent;
+    struct memcached_link *link; /* of the dump */
+    struct memcached_sent sent;
     bool asked;
     int64_t ask_ms, until_ms; /* when to ask for the dump; and until when */
-    struct hfi_mc_key *keys;
+    struct memcached_key *keys;
     size_t count, room, read; /* keys[read] is read next */
     size_t asking;
     hf_status status; /* the first that went wrong */
     hf_error err;
 };
 
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply);
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply);
 static void search(struct hfi_conn *conn, struct hfi_op *op);
 
-void hfi_mc_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void memcached_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
-    struct mc_call *call;
+    struct memcached_call *call;
 
     if (op->u.inspect.glob) {
         search(conn, op);
         return;
     }
     hfi_hash128(name.bytes, name.len, name.hash);
-    call = hfi_mc_call_new(conn, 'l', &name, op);
+    call = memcached_call_new(conn, 'l', &name, op);
     if (call)
-        hfi_mc_call_go(call, MC_GET, looked);
+        memcached_call_go(call, MEMCACHED_GET, looked);
 }
 
 /* ---- one name -------------------------------------------------------------------------------- */
@@ -73,21 +74,21 @@ static int64_t age_ms(int64_t since_ms)
 }
 
 /* What is surely left: the server was told more than was asked for. */
-static int64_t left_ms(const struct hfi_mc_reply *reply)
+static int64_t left_ms(const struct memcached_reply *reply)
 {
-    int64_t left = (reply->ttl_s - MC_LATE_S) * 1000 - MC_GUARD_MS;
+    int64_t left = (reply->ttl_s - MEMCACHED_LATE_S) * 1000 - MEMCACHED_GUARD_MS;
 
     if (!reply->has_ttl || reply->ttl_s < 0)
         return -1;
     return left > 0 ? left : 0;
 }
 
-static bool emit(struct hfi_sink *sink, const struct hfi_mc_record *record,
-                 const struct hfi_mc_reply *reply)
+static bool emit(struct hfi_sink *sink, const struct memcached_record *record,
+                 const struct memcached_reply *reply)
 {
     hf_entry entry = { .name = record->name,
                        .name_len = record->name_len,
-                       .kind = HF_MUTEX,
+                       .kind = HF_KIND_MUTEX,
                        .capacity = 1,
                        .taken = 1 };
     char label[HF_LABEL_MAX + 1] = { 0 };
@@ -101,50 +102,52 @@ static bool emit(struct hfi_sink *sink, const struct hfi_mc_record *record,
     return sink->entry(sink, &entry) && sink->holder(sink, &holder);
 }
 
-static void looked(struct mc_call *call, enum mc_outcome outcome, const struct hfi_mc_reply *reply)
+static void looked(struct memcached_call *call, enum memcached_outcome outcome,
+                   const struct memcached_reply *reply)
 {
     struct hfi_op *op = call->op;
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
-    struct hfi_mc_record record;
+    struct memcached_record record;
     hf_status status;
     hf_error err;
 
-    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
-        status = hfi_mc_trouble(call->conn, outcome, false, reply, &err);
-        hfi_mc_finish(call->conn, op, status, &err);
+    if (outcome != MEMCACHED_ANSWERED ||
+        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
+        status = memcached_trouble(call->conn, outcome, false, reply, &err);
+        memcached_finish(call->conn, op, status, &err);
         return;
     }
-    if (reply->kind == HFI_MC_EN) {
-        hfi_mc_finish(call->conn, op, HF_OK, NULL); /* nobody's: no entry */
+    if (reply->kind == MEMCACHED_EN) {
+        memcached_finish(call->conn, op, HF_OK, NULL); /* nobody's: no entry */
         return;
     }
-    status = hfi_mc_read(reply, &name, &record, &err);
+    status = memcached_read(reply, &name, &record, &err);
     if (status != HF_OK)
-        hfi_mc_finish(call->conn, op, status, &err);
+        memcached_finish(call->conn, op, status, &err);
     else
-        hfi_mc_finish(call->conn, op,
-                      emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
+        memcached_finish(call->conn, op,
+                         emit(op->u.inspect.sink, &record, reply) ? HF_OK : HF_NO_MEMORY, NULL);
 }
 
 /* ---- a pattern: the dump ------------------------------------------------------------------------ */
 
-static void dump_up(struct mc_link *link);
-static void dump_down(struct mc_link *link, hf_status status, const char *why);
-static void dumped(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe);
-static void go_on(struct mc_search *search);
+static void dump_up(struct memcached_link *link);
+static void dump_down(struct memcached_link *link, hf_status status, const char *why);
+static void dumped(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe);
+static void go_on(struct memcached_search *search);
 
-static const struct mc_link_owner dump_owner = { .up = dump_up, .down = dump_down };
+static const struct memcached_link_owner dump_owner = { .up = dump_up, .down = dump_down };
 
 static void search(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct mc_search *search = hfi_calloc(1, sizeof *search);
+    struct memcached_search *search = hfi_calloc(1, sizeof *search);
     int64_t now_ms = hfi_now_ms();
 
     if (search)
-        search->link = hfi_mc_link_new(conn->conf, conn->epoll_fd, &dump_owner, search);
+        search->link = memcached_link_new(conn->conf, conn->epoll_fd, &dump_owner, search);
     if (!search || !search->link) {
         hfi_free(search);
-        hfi_mc_finish(conn, op, HF_NO_MEMORY, NULL);
+        memcached_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->conn = conn;
@@ -155,7 +158,7 @@ static void search(struct hfi_conn *conn, struct hfi_op *op)
     conn->searches = search;
 }
 
-static void fail(struct mc_search *search, hf_status status, const char *why)
+static void fail(struct memcached_search *search, hf_status status, const char *why)
 {
     if (search->status == HF_OK)
         search->status = hfi_error_set(&search->err, status, 0, "%s", why);
@@ -165,25 +168,25 @@ static void fail(struct mc_search *search, hf_status status, const char *why)
     go_on(search);
 }
 
-static void dump_down(struct mc_link *link, hf_status status, const char *why)
+static void dump_down(struct memcached_link *link, hf_status status, const char *why)
 {
-    struct mc_search *search = link->data;
+    struct memcached_search *search = link->data;
 
     if (search->stage == DUMPING)
         fail(search, status, why);
 }
 
-static void dump_up(struct mc_link *link)
+static void dump_up(struct memcached_link *link)
 {
-    struct mc_search *search = link->data;
-    char *to = hfi_mc_link_room(link, sizeof dump_command);
+    struct memcached_search *search = link->data;
+    char *to = memcached_link_room(link, sizeof dump_command);
 
     if (to)
         memcpy(to, dump_command, sizeof dump_command - 1);
     search->asked = true;
     search->sent.lines = true;
     search->sent.answered = dumped;
-    hfi_mc_link_sent(link, to ? sizeof dump_command - 1 : 0, &search->sent);
+    memcached_link_sent(link, to ? sizeof dump_command - 1 : 0, &search->sent);
 }
 
 static int hex(char c)
@@ -192,7 +195,7 @@ static int hex(char c)
 }
 
 /* "key=hf%3Al%3Ajob exp=..." into the key; false: it is too long, or not encoded as it should be. */
-static bool dumped_key(const struct hfi_mc_reply *reply, struct hfi_mc_key *ret_key)
+static bool dumped_key(const struct memcached_reply *reply, struct memcached_key *ret_key)
 {
     const char *at = reply->text + 4, *end = reply->text + reply->len;
 
@@ -206,7 +209,7 @@ static bool dumped_key(const struct hfi_mc_reply *reply, struct hfi_mc_key *ret_
             byte = (char)(hex(at[1]) * 16 + hex(at[2]));
             at += 2;
         }
-        if (ret_key->len == HFI_MC_KEY_MAX || !hfi_mc_key_byte((unsigned char)byte))
+        if (ret_key->len == MEMCACHED_KEY_MAX || !memcached_key_byte((unsigned char)byte))
             return false;
         ret_key->text[ret_key->len++] = byte;
     }
@@ -214,7 +217,7 @@ static bool dumped_key(const struct hfi_mc_reply *reply, struct hfi_mc_key *ret_
 }
 
 /* A lease of ours whose name matches, or, where the key is a hash, may match? */
-static bool is_wanted(const struct mc_search *search, const struct hfi_mc_key *key)
+static bool is_wanted(const struct memcached_search *search, const struct memcached_key *key)
 {
     const char *prefix = search->conn->conf->prefix;
     size_t len = strlen(prefix);
@@ -228,11 +231,11 @@ static bool is_wanted(const struct mc_search *search, const struct hfi_mc_key *k
                           (const unsigned char *)key->text + len + 2, key->len - len - 2);
 }
 
-static bool keep(struct mc_search *search, const struct hfi_mc_key *key)
+static bool keep(struct memcached_search *search, const struct memcached_key *key)
 {
     if (search->count == search->room) {
         size_t room = search->room ? 2 * search->room : 64;
-        struct hfi_mc_key *keys = hfi_realloc(search->keys, room * sizeof *keys);
+        struct memcached_key *keys = hfi_realloc(search->keys, room * sizeof *keys);
 
         if (!keys)
             return false;
@@ -243,25 +246,25 @@ static bool keep(struct mc_search *search, const struct hfi_mc_key *key)
     return true;
 }
 
-static void dumped(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool maybe)
+static void dumped(struct memcached_sent *sent, const struct memcached_reply *reply, bool maybe)
 {
-    struct mc_search *search =
-        (struct mc_search *)((char *)sent - offsetof(struct mc_search, sent));
-    struct hfi_mc_key key;
+    struct memcached_search *search =
+        (struct memcached_search *)((char *)sent - offsetof(struct memcached_search, sent));
+    struct memcached_key key;
 
     (void)maybe;
     if (!reply || search->stage != DUMPING)
         return; /* `down` says why */
     switch (reply->kind) {
-    case HFI_MC_DUMPED:
+    case MEMCACHED_DUMPED:
         if (dumped_key(reply, &key) && is_wanted(search, &key) && !keep(search, &key))
             fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
         return;
-    case HFI_MC_END:
+    case MEMCACHED_END:
         search->stage = READING;
         go_on(search);
         return;
-    case HFI_MC_BUSY:
+    case MEMCACHED_BUSY:
         search->asked = false;
         search->ask_ms = hfi_now_ms() + BUSY_MS;
         return;
@@ -274,23 +277,24 @@ static void dumped(struct mc_sent *sent, const struct hfi_mc_reply *reply, bool 
 
 /* ---- a pattern: the records ----------------------------------------------------------------------- */
 
-static void record_read(struct mc_call *call, enum mc_outcome outcome,
-                        const struct hfi_mc_reply *reply)
+static void record_read(struct memcached_call *call, enum memcached_outcome outcome,
+                        const struct memcached_reply *reply)
 {
-    struct mc_search *search = call->data;
+    struct memcached_search *search = call->data;
     struct hfi_op *op = search->op;
-    struct hfi_mc_record record;
+    struct memcached_record record;
     hf_error err;
 
     search->asking--;
-    if (outcome != MC_ANSWERED || (reply->kind != HFI_MC_VA && reply->kind != HFI_MC_EN)) {
-        hf_status status = hfi_mc_trouble(call->conn, outcome, false, reply, &err);
+    if (outcome != MEMCACHED_ANSWERED ||
+        (reply->kind != MEMCACHED_VA && reply->kind != MEMCACHED_EN)) {
+        hf_status status = memcached_trouble(call->conn, outcome, false, reply, &err);
 
         fail(search, status, err.text);
         return;
     }
-    if (search->status == HF_OK && reply->kind == HFI_MC_VA &&
-        hfi_mc_record_read(reply->text, reply->len, &record) &&
+    if (search->status == HF_OK && reply->kind == MEMCACHED_VA &&
+        memcached_record_read(reply->text, reply->len, &record) &&
         hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, record.name, record.name_len) &&
         !emit(op->u.inspect.sink, &record, reply)) {
         fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
@@ -300,12 +304,12 @@ static void record_read(struct mc_call *call, enum mc_outcome outcome,
 }
 
 /* The next ones; or, when all have been read, the end: the driver frees it. */
-static void go_on(struct mc_search *search)
+static void go_on(struct memcached_search *search)
 {
     static const struct hfi_name none = { .bytes = (const unsigned char *)"", .len = 0 };
 
     while (search->stage == READING && search->read < search->count && search->asking < ASK_MAX) {
-        struct mc_call *call = hfi_mc_call_new(search->conn, 'l', &none, NULL);
+        struct memcached_call *call = memcached_call_new(search->conn, 'l', &none, NULL);
 
         if (!call) {
             fail(search, HF_NO_MEMORY, hf_status_text(HF_NO_MEMORY));
@@ -314,45 +318,45 @@ static void go_on(struct mc_search *search)
         call->key = search->keys[search->read++];
         call->data = search;
         search->asking++;
-        hfi_mc_call_go(call, MC_GET, record_read);
+        memcached_call_go(call, MEMCACHED_GET, record_read);
     }
     if (search->stage == READING && search->asking == 0) {
         search->stage = OVER;
-        hfi_mc_finish(search->conn, search->op, search->status, &search->err);
+        memcached_finish(search->conn, search->op, search->status, &search->err);
     }
 }
 
 /* ---- time ------------------------------------------------------------------------------------------- */
 
-static void free_search(struct mc_search *search)
+static void free_search(struct memcached_search *search)
 {
-    hfi_mc_link_free(search->link);
+    memcached_link_free(search->link);
     hfi_free(search->keys);
     hfi_free(search);
 }
 
-static void tick(struct mc_search *search, int64_t now_ms)
+static void tick(struct memcached_search *search, int64_t now_ms)
 {
-    struct mc_link *link = search->link;
+    struct memcached_link *link = search->link;
 
     if (search->stage != DUMPING || (!search->asked && now_ms >= search->until_ms)) {
         if (search->stage == DUMPING)
             fail(search, HF_UNAVAILABLE, "the server's LRU crawler is busy with others' dumps");
-        hfi_mc_link_close(link);
+        memcached_link_close(link);
         return;
     }
-    if (link->state == MC_LINK_IDLE)
-        hfi_mc_link_open(link, now_ms); /* once: if it goes down, that is the end */
+    if (link->state == MEMCACHED_LINK_IDLE)
+        memcached_link_open(link, now_ms); /* once: if it goes down, that is the end */
     else
-        hfi_mc_link_tick(link, now_ms);
-    if (search->stage == DUMPING && link->state == MC_LINK_UP && !search->asked &&
+        memcached_link_tick(link, now_ms);
+    if (search->stage == DUMPING && link->state == MEMCACHED_LINK_UP && !search->asked &&
         search->ask_ms <= now_ms)
         dump_up(link);
 }
 
-void hfi_mc_searches_tick(struct hfi_conn *conn, int64_t now_ms)
+void memcached_searches_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct mc_search **at = &conn->searches, *search;
+    struct memcached_search **at = &conn->searches, *search;
 
     while ((search = *at)) {
         if (search->stage != OVER)
@@ -366,17 +370,18 @@ void hfi_mc_searches_tick(struct hfi_conn *conn, int64_t now_ms)
     }
 }
 
-int64_t hfi_mc_searches_next_ms(const struct hfi_conn *conn)
+int64_t memcached_searches_next_ms(const struct hfi_conn *conn)
 {
     int64_t next = HFI_NEVER;
 
-    for (const struct mc_search *search = conn->searches; search; search = search->next) {
-        int64_t at_ms = hfi_mc_link_next_ms(search->link);
+    for (const struct memcached_search *search = conn->searches; search; search = search->next) {
+        int64_t at_ms = memcached_link_next_ms(search->link);
 
         if (search->stage == OVER)
             at_ms = 0;
         else if (search->stage == DUMPING && !search->asked &&
-                 (search->link->state == MC_LINK_IDLE || search->link->state == MC_LINK_UP) &&
+                 (search->link->state == MEMCACHED_LINK_IDLE ||
+                  search->link->state == MEMCACHED_LINK_UP) &&
                  search->ask_ms < at_ms)
             at_ms = search->ask_ms;
         next = at_ms < next ? at_ms : next;
@@ -384,15 +389,15 @@ int64_t hfi_mc_searches_next_ms(const struct hfi_conn *conn)
     return next;
 }
 
-void hfi_mc_searches_flush(struct hfi_conn *conn)
+void memcached_searches_flush(struct hfi_conn *conn)
 {
-    for (struct mc_search *search = conn->searches; search; search = search->next)
-        hfi_mc_link_flush(search->link);
+    for (struct memcached_search *search = conn->searches; search; search = search->next)
+        memcached_link_flush(search->link);
 }
 
-void hfi_mc_searches_done(struct hfi_conn *conn)
+void memcached_searches_done(struct hfi_conn *conn)
 {
-    struct mc_search *search;
+    struct memcached_search *search;
 
     while ((search = conn->searches)) {
         conn->searches = search->next;

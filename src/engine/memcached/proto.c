@@ -13,69 +13,70 @@ struct word {
  * may; else nothing may. */
 static const struct form {
     const char *word;
-    enum hfi_mc_kind kind;
+    enum memcached_kind kind;
     bool flags, rest;
 } forms[] = {
-    { "HD", HFI_MC_HD, true, false },
-    { "VA", HFI_MC_VA, true, false },
-    { "EN", HFI_MC_EN, true, false },
-    { "NS", HFI_MC_NS, true, false },
-    { "EX", HFI_MC_EX, true, false },
-    { "NF", HFI_MC_NF, true, false },
-    { "MN", HFI_MC_MN, false, false },
-    { "SERVER_ERROR", HFI_MC_ERROR, false, true },
-    { "CLIENT_ERROR", HFI_MC_REFUSED, false, true },
-    { "ERROR", HFI_MC_REFUSED, false, true },
-    { "STORED", HFI_MC_STORED, false, false },
-    { "VERSION", HFI_MC_VERSION, false, true },
-    { "STAT", HFI_MC_STAT, false, true },
-    { "END", HFI_MC_END, false, false },
-    { "BUSY", HFI_MC_BUSY, false, true },
+    { "HD", MEMCACHED_HD, true, false },
+    { "VA", MEMCACHED_VA, true, false },
+    { "EN", MEMCACHED_EN, true, false },
+    { "NS", MEMCACHED_NS, true, false },
+    { "EX", MEMCACHED_EX, true, false },
+    { "NF", MEMCACHED_NF, true, false },
+    { "MN", MEMCACHED_MN, false, false },
+    { "SERVER_ERROR", MEMCACHED_ERROR, false, true },
+    { "CLIENT_ERROR", MEMCACHED_REFUSED, false, true },
+    { "ERROR", MEMCACHED_REFUSED, false, true },
+    { "STORED", MEMCACHED_STORED, false, false },
+    { "VERSION", MEMCACHED_VERSION, false, true },
+    { "STAT", MEMCACHED_STAT, false, true },
+    { "END", MEMCACHED_END, false, false },
+    { "BUSY", MEMCACHED_BUSY, false, true },
 };
 #define FORM_COUNT (sizeof forms / sizeof *forms)
 
 static const struct form *find_form(struct word word);
 static struct word next_word(const char **at, const char *end);
-static bool take_flags(const char *at, const char *end, struct hfi_mc_reply *reply);
-static enum hfi_mc_result take_value(const char *bytes, size_t len, const char *at, const char *end,
-                                     struct hfi_mc_reply *reply, size_t *ret_used);
+static bool take_flags(const char *at, const char *end, struct memcached_reply *reply);
+static enum memcached_result take_value(const char *bytes, size_t len, const char *at,
+                                        const char *end, struct memcached_reply *reply,
+                                        size_t *ret_used);
 
-enum hfi_mc_result hfi_mc_parse(const char *bytes, size_t len, struct hfi_mc_reply *ret_reply,
-                                size_t *ret_used)
+enum memcached_result memcached_parse(const char *bytes, size_t len,
+                                      struct memcached_reply *ret_reply, size_t *ret_used)
 {
-    const char *newline = memchr(bytes, '\n', len < HFI_MC_LINE_MAX ? len : HFI_MC_LINE_MAX);
+    const char *newline = memchr(bytes, '\n', len < MEMCACHED_LINE_MAX ? len : MEMCACHED_LINE_MAX);
     const char *end, *at = bytes;
     const struct form *form;
 
     if (!newline)
-        return len < HFI_MC_LINE_MAX ? HFI_MC_MORE : HFI_MC_BAD;
-    *ret_reply = (struct hfi_mc_reply){ .kind = HFI_MC_DUMPED };
+        return len < MEMCACHED_LINE_MAX ? MEMCACHED_MORE : MEMCACHED_BAD;
+    *ret_reply = (struct memcached_reply){ .kind = MEMCACHED_DUMPED };
     *ret_used = (size_t)(newline - bytes) + 1;
 
     /* The lines of a dump are the only ones that end without a carriage return. */
     if (newline - bytes > 4 && memcmp(bytes, "key=", 4) == 0) {
         ret_reply->text = bytes;
         ret_reply->len = (size_t)(newline - bytes) - (newline[-1] == '\r');
-        return HFI_MC_DONE;
+        return MEMCACHED_DONE;
     }
     if (newline == bytes || newline[-1] != '\r')
-        return HFI_MC_BAD;
+        return MEMCACHED_BAD;
     end = newline - 1;
     form = find_form(next_word(&at, end));
     if (!form)
-        return HFI_MC_BAD;
+        return MEMCACHED_BAD;
     ret_reply->kind = form->kind;
-    if (form->kind == HFI_MC_VA)
+    if (form->kind == MEMCACHED_VA)
         return take_value(bytes, len, at, end, ret_reply, ret_used);
     if (form->flags)
-        return take_flags(at, end, ret_reply) ? HFI_MC_DONE : HFI_MC_BAD;
+        return take_flags(at, end, ret_reply) ? MEMCACHED_DONE : MEMCACHED_BAD;
     if (at < end && !form->rest)
-        return HFI_MC_BAD;
+        return MEMCACHED_BAD;
     if (at < end)
         at++; /* the space */
     ret_reply->text = at;
     ret_reply->len = (size_t)(end - at);
-    return HFI_MC_DONE;
+    return MEMCACHED_DONE;
 }
 
 static const struct form *find_form(struct word word)
@@ -96,7 +97,7 @@ static struct word next_word(const char **at, const char *end)
     return (struct word){ .text = from, .len = (size_t)(*at - from) };
 }
 
-bool hfi_mc_number(const char *text, size_t len, uint64_t max, uint64_t *ret_value)
+bool memcached_number(const char *text, size_t len, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
@@ -114,33 +115,33 @@ bool hfi_mc_number(const char *text, size_t len, uint64_t max, uint64_t *ret_val
 }
 
 /* One flag that we may have asked for. Others are not ours, and their values of no interest. */
-static bool take_flag(struct word word, struct hfi_mc_reply *reply)
+static bool take_flag(struct word word, struct memcached_reply *reply)
 {
     uint64_t ttl_s = 0;
 
     switch (word.text[0]) {
     case 'c':
         reply->has_cas = true;
-        return hfi_mc_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->cas);
+        return memcached_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->cas);
     case 't':
         reply->has_ttl = true;
         reply->ttl_s = -1;
         if (word.len == 3 && memcmp(word.text, "t-1", 3) == 0)
             return true;
-        if (!hfi_mc_number(word.text + 1, word.len - 1, INT32_MAX, &ttl_s))
+        if (!memcached_number(word.text + 1, word.len - 1, INT32_MAX, &ttl_s))
             return false;
         reply->ttl_s = (int64_t)ttl_s;
         return true;
     case 'O':
         reply->has_opaque = true;
-        return hfi_mc_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->opaque);
+        return memcached_number(word.text + 1, word.len - 1, UINT64_MAX, &reply->opaque);
     default:
         return (word.text[0] >= 'a' && word.text[0] <= 'z') ||
                (word.text[0] >= 'A' && word.text[0] <= 'Z');
     }
 }
 
-static bool take_flags(const char *at, const char *end, struct hfi_mc_reply *reply)
+static bool take_flags(const char *at, const char *end, struct memcached_reply *reply)
 {
     while (at < end) {
         struct word word;
@@ -156,25 +157,27 @@ static bool take_flags(const char *at, const char *end, struct hfi_mc_reply *rep
 }
 
 /* "VA <size> <flags>\r\n<bytes>\r\n" */
-static enum hfi_mc_result take_value(const char *bytes, size_t len, const char *at, const char *end,
-                                     struct hfi_mc_reply *reply, size_t *ret_used)
+static enum memcached_result take_value(const char *bytes, size_t len, const char *at,
+                                        const char *end, struct memcached_reply *reply,
+                                        size_t *ret_used)
 {
     size_t line = *ret_used;
     struct word word;
     uint64_t size;
 
     if (at == end)
-        return HFI_MC_BAD;
+        return MEMCACHED_BAD;
     at++;
     word = next_word(&at, end);
-    if (!hfi_mc_number(word.text, word.len, HFI_MC_VALUE_MAX, &size) || !take_flags(at, end, reply))
-        return HFI_MC_BAD;
+    if (!memcached_number(word.text, word.len, MEMCACHED_VALUE_MAX, &size) ||
+        !take_flags(at, end, reply))
+        return MEMCACHED_BAD;
     if (len - line < size + 2)
-        return HFI_MC_MORE;
+        return MEMCACHED_MORE;
     if (memcmp(bytes + line + size, "\r\n", 2) != 0)
-        return HFI_MC_BAD;
+        return MEMCACHED_BAD;
     reply->text = bytes + line;
     reply->len = (size_t)size;
     *ret_used = line + (size_t)size + 2;
-    return HFI_MC_DONE;
+    return MEMCACHED_DONE;
 }

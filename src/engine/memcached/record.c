@@ -12,23 +12,23 @@
 #define LEASE_MAGIC "holdfast1"
 #define CELL_MAGIC  "holdfastc1"
 
-bool hfi_mc_key_byte(unsigned char byte)
+bool memcached_key_byte(unsigned char byte)
 {
     return byte > ' ' && byte != 0x7f;
 }
 
 static bool fits(size_t prefix_len, const struct hfi_name *name)
 {
-    if (prefix_len + 2 + name->len > HFI_MC_KEY_MAX)
+    if (prefix_len + 2 + name->len > MEMCACHED_KEY_MAX)
         return false;
     for (uint32_t i = 0; i < name->len; i++)
-        if (!hfi_mc_key_byte(name->bytes[i]))
+        if (!memcached_key_byte(name->bytes[i]))
             return false;
     return true;
 }
 
-void hfi_mc_key(const char *prefix, char kind, const struct hfi_name *name,
-                struct hfi_mc_key *ret_key)
+void memcached_key(const char *prefix, char kind, const struct hfi_name *name,
+                   struct memcached_key *ret_key)
 {
     size_t len = strlen(prefix);
     char hex[33];
@@ -47,13 +47,14 @@ void hfi_mc_key(const char *prefix, char kind, const struct hfi_name *name,
     ret_key->len = (unsigned)(len + 2 + 32);
 }
 
-size_t hfi_mc_record_write(const struct hfi_mc_record *record, char ret_text[HFI_MC_RECORD_MAX])
+size_t memcached_record_write(const struct memcached_record *record,
+                              char ret_text[MEMCACHED_RECORD_MAX])
 {
     char owner[2 * HFI_OWNER_LEN + 1];
     size_t len;
 
     hfi_hex(record->owner, HFI_OWNER_LEN, owner);
-    len = (size_t)snprintf(ret_text, HFI_MC_HEAD_MAX,
+    len = (size_t)snprintf(ret_text, MEMCACHED_HEAD_MAX,
                            LEASE_MAGIC " %s %c %" PRId64 " %" PRId64 " %" PRIu32 " %" PRIu32 "\n",
                            owner, record->detached ? 'd' : '-', record->ttl_ms, record->since_ms,
                            record->name_len, record->label_len);
@@ -70,7 +71,7 @@ struct line {
 
 static bool begin_line(const char *text, size_t len, const char *magic, struct line *ret_line)
 {
-    const char *newline = memchr(text, '\n', len < HFI_MC_HEAD_MAX ? len : HFI_MC_HEAD_MAX);
+    const char *newline = memchr(text, '\n', len < MEMCACHED_HEAD_MAX ? len : MEMCACHED_HEAD_MAX);
     size_t magic_len = strlen(magic);
 
     if (!newline || (size_t)(newline - text) < magic_len || memcmp(text, magic, magic_len) != 0)
@@ -96,10 +97,10 @@ static bool take_number(struct line *line, uint64_t max, uint64_t *ret_value)
     size_t len = 0;
     const char *word = take_word(line, &len);
 
-    return word && hfi_mc_number(word, len, max, ret_value);
+    return word && memcached_number(word, len, max, ret_value);
 }
 
-bool hfi_mc_record_read(const char *text, size_t len, struct hfi_mc_record *ret_record)
+bool memcached_record_read(const char *text, size_t len, struct memcached_record *ret_record)
 {
     uint64_t ttl_ms, since_ms, name_len, label_len;
     const char *owner, *flag;
@@ -114,8 +115,8 @@ bool hfi_mc_record_read(const char *text, size_t len, struct hfi_mc_record *ret_
     flag = take_word(&line, &word_len);
     if (!flag || word_len != 1 || (*flag != '-' && *flag != 'd'))
         return false;
-    if (!take_number(&line, HF_MS_MAX, &ttl_ms) || !take_number(&line, INT64_MAX, &since_ms) ||
-        !take_number(&line, HF_NAME_MAX, &name_len) ||
+    if (!take_number(&line, HF_DURATION_MAX_MS, &ttl_ms) ||
+        !take_number(&line, INT64_MAX, &since_ms) || !take_number(&line, HF_NAME_MAX, &name_len) ||
         !take_number(&line, HF_LABEL_MAX, &label_len) || line.at != line.end || name_len == 0 ||
         len - (size_t)(line.end + 1 - text) != name_len + label_len)
         return false;
@@ -129,18 +130,18 @@ bool hfi_mc_record_read(const char *text, size_t len, struct hfi_mc_record *ret_
     return true;
 }
 
-size_t hfi_mc_cell_head(const struct hfi_mc_cell *cell,
-                        char ret_text[HFI_MC_HEAD_MAX + HF_NAME_MAX])
+size_t memcached_cell_head(const struct memcached_cell *cell,
+                           char ret_text[MEMCACHED_HEAD_MAX + HF_NAME_MAX])
 {
     size_t len =
-        (size_t)snprintf(ret_text, HFI_MC_HEAD_MAX, CELL_MAGIC " %" PRIu64 " %" PRIu32 "\n",
+        (size_t)snprintf(ret_text, MEMCACHED_HEAD_MAX, CELL_MAGIC " %" PRIu64 " %" PRIu32 "\n",
                          cell->version, cell->name_len);
 
     memcpy(ret_text + len, cell->name, cell->name_len);
     return len + cell->name_len;
 }
 
-bool hfi_mc_cell_read(const char *text, size_t len, struct hfi_mc_cell *ret_cell)
+bool memcached_cell_read(const char *text, size_t len, struct memcached_cell *ret_cell)
 {
     uint64_t name_len;
     struct line line;

@@ -12,27 +12,27 @@
  *
  * A cell's key has "c:" or "C:"; its value is "holdfastc1 <version> <name len>\n", the name, the bytes.
  */
-#ifndef HFI_MC_RECORD_H
-#define HFI_MC_RECORD_H
+#ifndef MEMCACHED_RECORD_H
+#define MEMCACHED_RECORD_H
 
 #include "engine/engine.h"
 
-#define HFI_MC_KEY_MAX    250
-#define HFI_MC_PREFIX_MAX 100
-#define HFI_MC_HEAD_MAX   160 /* the first line of a value */
-#define HFI_MC_RECORD_MAX (HFI_MC_HEAD_MAX + HF_NAME_MAX + HF_LABEL_MAX)
+#define MEMCACHED_KEY_MAX    250
+#define MEMCACHED_PREFIX_MAX 100
+#define MEMCACHED_HEAD_MAX   160 /* the first line of a value */
+#define MEMCACHED_RECORD_MAX (MEMCACHED_HEAD_MAX + HF_NAME_MAX + HF_LABEL_MAX)
 
-struct hfi_mc_key {
+struct memcached_key {
     unsigned len;
-    char text[HFI_MC_KEY_MAX];
+    char text[MEMCACHED_KEY_MAX];
 };
 
-/* `kind`: 'l' or 'c'. `prefix` has at most HFI_MC_PREFIX_MAX bytes, all fit for a key. */
-void hfi_mc_key(const char *prefix, char kind, const struct hfi_name *name,
-                struct hfi_mc_key *ret_key);
-bool hfi_mc_key_byte(unsigned char byte); /* can it be in a key? */
+/* `kind`: 'l' or 'c'. `prefix` has at most MEMCACHED_PREFIX_MAX bytes, all fit for a key. */
+void memcached_key(const char *prefix, char kind, const struct hfi_name *name,
+                   struct memcached_key *ret_key);
+bool memcached_key_byte(unsigned char byte); /* can it be in a key? */
 
-struct hfi_mc_record {
+struct memcached_record {
     unsigned char owner[HFI_OWNER_LEN];
     bool detached;
     int64_t ttl_ms, since_ms;
@@ -43,11 +43,12 @@ struct hfi_mc_record {
 };
 
 /* Its length. */
-size_t hfi_mc_record_write(const struct hfi_mc_record *record, char ret_text[HFI_MC_RECORD_MAX]);
+size_t memcached_record_write(const struct memcached_record *record,
+                              char ret_text[MEMCACHED_RECORD_MAX]);
 /* false: it is not one of ours. Points into `text`. */
-bool hfi_mc_record_read(const char *text, size_t len, struct hfi_mc_record *ret_record);
+bool memcached_record_read(const char *text, size_t len, struct memcached_record *ret_record);
 
-struct hfi_mc_cell {
+struct memcached_cell {
     uint64_t version;
     const unsigned char *name;
     uint32_t name_len;
@@ -56,8 +57,8 @@ struct hfi_mc_cell {
 };
 
 /* The first line and the name, before the bytes; its length. */
-size_t hfi_mc_cell_head(const struct hfi_mc_cell *cell,
-                        char ret_text[HFI_MC_HEAD_MAX + HF_NAME_MAX]);
-bool hfi_mc_cell_read(const char *text, size_t len, struct hfi_mc_cell *ret_cell);
+size_t memcached_cell_head(const struct memcached_cell *cell,
+                           char ret_text[MEMCACHED_HEAD_MAX + HF_NAME_MAX]);
+bool memcached_cell_read(const char *text, size_t len, struct memcached_cell *ret_cell);
 
 #endif

@@ -8,7 +8,7 @@
  *   L <owner> <token>                          broken
  *   C <name of a cell, in hex>                 the cell has changed
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -21,24 +21,24 @@
 #include <string.h>
 #include <unistd.h>
 
-hf_status hfi_pg_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_bell,
-                           hf_error *err)
+hf_status postgres_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
+                             hf_error *err)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows = { 0 };
+    struct sql_trouble trouble;
+    struct sql_rows rows = { 0 };
     char sql[192];
-    hf_status status = hfi_pg_open(conn, deadline_ms, ret_bell, err);
+    hf_status status = postgres_open(conn, deadline_ms, ret_bell, err);
 
     if (status != HF_OK)
         return status;
     snprintf(sql, sizeof sql, "SELECT pg_advisory_lock_shared(%lld)::text; LISTEN \"%s%lld\"",
              (long long)conn->client, conn->conf.prefix, (long long)conn->client);
-    if (hfi_pg_text(*ret_bell, sql, deadline_ms, &rows, &trouble) != SQ_DONE) {
+    if (postgres_text(*ret_bell, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
-        hfi_pg_close(*ret_bell);
+        postgres_close(*ret_bell);
         return trouble.status;
     }
-    hfi_sq_rows_free(&rows);
+    sql_rows_free(&rows);
     return HF_OK;
 }
 
@@ -56,7 +56,7 @@ static bool take_number(const char **at, uint64_t max, uint64_t *ret_number)
 }
 
 /* "G owner token tokens window" or "L owner token" */
-static bool parse_claim(const char *text, struct sq_message *ret_message)
+static bool parse_claim(const char *text, struct sql_message *ret_message)
 {
     const char *at = text + 2 + 2 * (size_t)HFI_OWNER_LEN;
     uint64_t tokens, window_ms;
@@ -65,46 +65,46 @@ static bool parse_claim(const char *text, struct sq_message *ret_message)
         !hfi_unhex(text + 2, 2 * (size_t)HFI_OWNER_LEN, ret_message->owner, HFI_OWNER_LEN) ||
         !take_number(&at, HFI_TOKEN_LIMIT, &ret_message->token))
         return false;
-    ret_message->kind = SQ_BELL_LOST;
+    ret_message->kind = SQL_BELL_LOST;
     if (text[0] == 'L')
         return *at == 0;
-    ret_message->kind = SQ_BELL_GRANT;
-    if (!take_number(&at, UINT32_MAX, &tokens) || !take_number(&at, HF_MS_MAX, &window_ms))
+    ret_message->kind = SQL_BELL_GRANT;
+    if (!take_number(&at, UINT32_MAX, &tokens) || !take_number(&at, HF_DURATION_MAX_MS, &window_ms))
         return false;
     ret_message->tokens = (uint32_t)tokens;
     ret_message->window_ms = (int64_t)window_ms;
     return *at == 0;
 }
 
-static bool parse(const char *text, struct sq_message *ret_message)
+static bool parse(const char *text, struct sql_message *ret_message)
 {
     unsigned char name[HF_NAME_MAX];
     size_t len = strlen(text);
     uint64_t hash[2];
-    struct sq_message m = { .kind = SQ_BELL_QUIET };
+    struct sql_message m = { .kind = SQL_BELL_QUIET };
 
     if (text[0] == 'G' || text[0] == 'L') {
         if (!parse_claim(text, &m))
             return false;
     } else if (strncmp(text, "C ", 2) == 0 && len % 2 == 0 && len / 2 - 1 <= sizeof name &&
                hfi_unhex(text + 2, len - 2, name, len / 2 - 1)) {
-        m.kind = SQ_BELL_CELL;
+        m.kind = SQL_BELL_CELL;
         hfi_hash128(name, len / 2 - 1, hash);
         m.cell = hash[0];
     }
     *ret_message = m;
-    return m.kind != SQ_BELL_QUIET;
+    return m.kind != SQL_BELL_QUIET;
 }
 
-hf_status hfi_pg_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
-                           struct sq_message *ret_message, hf_error *err)
+hf_status postgres_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
+                             struct sql_message *ret_message, hf_error *err)
 {
     PGconn *pg = bell->native;
     uint64_t count;
     PGnotify *notify;
     bool got;
 
-    *ret_message = (struct sq_message){ .kind = SQ_BELL_QUIET };
+    *ret_message = (struct sql_message){ .kind = SQL_BELL_QUIET };
     for (;;) {
         while ((notify = PQnotifies(pg))) {
             got = parse(notify->extra, ret_message);
@@ -112,7 +112,7 @@ hf_status hfi_pg_bell_wait(struct sq_link *bell, int kick, int64_t until_ms,
             if (got)
                 return HF_OK;
         }
-        if (!hfi_pg_poll(pg, false, kick, until_ms))
+        if (!postgres_poll(pg, false, kick, until_ms))
             return HF_OK;
         if (read(kick, &count, sizeof count) == sizeof count)
             return HF_OK;

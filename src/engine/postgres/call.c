@@ -3,7 +3,7 @@
  * Statements. A call is SELECT * FROM a function of ours, prepared once for each link, with parameters and
  * answer in binary. Everything else is text.
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -15,32 +15,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARAMS_MAX       13
-#define PG_STATEMENT_MAX 4096
+#define PARAMS_MAX             13
+#define POSTGRES_STATEMENT_MAX 4096
 
 /* Types of the parameters, a letter each: i int8, b bytea; I and B: an array, of groups that come n times. */
 static const struct {
     const char *name, *types;
     const char *sql; /* NULL: the function of that name */
-} calls[SQ_CALLS] = {
-    [SQ_ACQUIRE] = { "acquire", "bbiiiiiiiiiib", NULL },
-    [SQ_RELEASE] = { "release", "bb", NULL },
-    [SQ_RENEW] = { "renew", "BBI", NULL },
-    [SQ_CANCEL] = { "cancel", "bb", NULL },
-    [SQ_BEAT] = { "beat", "iiBB", NULL },
-    [SQ_POKE] = { "poke", "b", NULL },
-    [SQ_ADOPT] = { "adopt", "bbii", NULL },
-    [SQ_BREAK] = { "break", "bi", NULL },
-    [SQ_NOTE] = { "note", "BBII", NULL },
-    [SQ_LOOK] = { "look", "b", NULL },
-    [SQ_SWEEP] = { "sweep", "i", NULL },
-    [SQ_CELL_READ] = { "cell_read", "b", NULL },
-    [SQ_CELL_SWAP] = { "cell_swap", "bibi", NULL },
-    [SQ_CELL_LOOK] = { "cell_look", "iiBI", NULL },
-    [SQ_TIME] = { "time", "", NULL },
-    [SQ_TOKEN] = { "token", "bi", NULL },
-    [SQ_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
-    [SQ_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },
+} calls[SQL_CALLS] = {
+    [SQL_ACQUIRE] = { "acquire", "bbiiiiiiiiiib", NULL },
+    [SQL_RELEASE] = { "release", "bb", NULL },
+    [SQL_RENEW] = { "renew", "BBI", NULL },
+    [SQL_CANCEL] = { "cancel", "bb", NULL },
+    [SQL_BEAT] = { "beat", "iiBB", NULL },
+    [SQL_POKE] = { "poke", "b", NULL },
+    [SQL_ADOPT] = { "adopt", "bbii", NULL },
+    [SQL_BREAK] = { "break", "bi", NULL },
+    [SQL_NOTE] = { "note", "BBII", NULL },
+    [SQL_LOOK] = { "look", "b", NULL },
+    [SQL_SWEEP] = { "sweep", "i", NULL },
+    [SQL_CELL_READ] = { "cell_read", "b", NULL },
+    [SQL_CELL_SWAP] = { "cell_swap", "bibi", NULL },
+    [SQL_CELL_LOOK] = { "cell_look", "iiBI", NULL },
+    [SQL_TIME] = { "time", "", NULL },
+    [SQL_TOKEN] = { "token", "bi", NULL },
+    [SQL_LOCK_TRY] = { "lock_try", "i", "SELECT pg_try_advisory_lock($1)::int::int8" },
+    [SQL_LOCK_FREE] = { "lock_free", "i", "SELECT pg_advisory_unlock($1)::int::int8" },
 };
 
 /*
@@ -70,10 +70,10 @@ static const struct {
     " SELECT * FROM fast UNION ALL SELECT f.* FROM (SELECT 1 WHERE NOT EXISTS"                  \
     " (SELECT 1 FROM fast)) g, LATERAL %s("
 
-static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool sent,
-                              struct sq_rows *ret_rows, struct sq_trouble *trouble);
-static enum sq_outcome lost(struct sq_link *link, bool sent, const char *words,
-                            struct sq_trouble *trouble);
+static enum sql_outcome finish(struct sql_link *link, int64_t deadline_ms, bool sent,
+                               struct sql_rows *ret_rows, struct sql_trouble *trouble);
+static enum sql_outcome lost(struct sql_link *link, bool sent, const char *words,
+                             struct sql_trouble *trouble);
 
 /* ---- parameters -------------------------------------------------------------------------------------- */
 
@@ -93,13 +93,13 @@ static void put32(char **at, uint32_t value)
     *at += 4;
 }
 
-static void put_value(char **at, const struct sq_value *value)
+static void put_value(char **at, const struct sql_value *value)
 {
     uint64_t number = htobe64((uint64_t)value->number);
 
-    if (value->type == SQ_NULL) {
+    if (value->type == SQL_NULL) {
         put32(at, UINT32_MAX);
-    } else if (value->type == SQ_INT) {
+    } else if (value->type == SQL_INT) {
         put32(at, 8);
         memcpy(*at, &number, 8);
         *at += 8;
@@ -111,20 +111,20 @@ static void put_value(char **at, const struct sq_value *value)
 }
 
 /* Every `stride`-th of `from`, as PostgreSQL has arrays in binary. */
-static bool pack_array(struct packed *p, const struct sq_value *from, uint32_t count,
+static bool pack_array(struct packed *p, const struct sql_value *from, uint32_t count,
                        uint32_t stride, bool numbers)
 {
     size_t size = 20;
     char *at;
 
     for (uint32_t i = 0; i < count; i++)
-        size += 12 + (from[i * stride].type == SQ_INT ? 0 : from[i * stride].len);
+        size += 12 + (from[i * stride].type == SQL_INT ? 0 : from[i * stride].len);
     at = p->arrays[p->count] = hfi_malloc(size);
     if (!at)
         return false;
     put32(&at, count ? 1 : 0); /* dimensions */
     put32(&at, 0);
-    put32(&at, numbers ? PG_INT8 : PG_BYTEA);
+    put32(&at, numbers ? POSTGRES_INT8 : POSTGRES_BYTEA);
     if (count) {
         put32(&at, count);
         put32(&at, 1); /* indices begin with it */
@@ -133,27 +133,28 @@ static bool pack_array(struct packed *p, const struct sq_value *from, uint32_t c
         put_value(&at, &from[i * stride]);
     p->values[p->count] = p->arrays[p->count];
     p->lengths[p->count] = (int)(at - p->arrays[p->count]);
-    p->types[p->count] = numbers ? PG_INT8S : PG_BYTEAS;
+    p->types[p->count] = numbers ? POSTGRES_INT8S : POSTGRES_BYTEAS;
     p->formats[p->count++] = 1;
     return true;
 }
 
-static void pack_one(struct packed *p, const struct sq_value *value, bool number)
+static void pack_one(struct packed *p, const struct sql_value *value, bool number)
 {
-    p->types[p->count] = number ? PG_INT8 : PG_BYTEA;
+    p->types[p->count] = number ? POSTGRES_INT8 : POSTGRES_BYTEA;
     p->formats[p->count] = 1;
-    if (value->type == SQ_INT) {
+    if (value->type == SQL_INT) {
         p->numbers[p->count] = (int64_t)htobe64((uint64_t)value->number);
         p->values[p->count] = (const char *)&p->numbers[p->count];
         p->lengths[p->count] = 8;
-    } else if (value->type != SQ_NULL) {
+    } else if (value->type != SQL_NULL) {
         p->values[p->count] = value->len ? value->bytes : "";
         p->lengths[p->count] = (int)value->len;
     }
     p->count++;
 }
 
-static bool pack(enum sq_call call, const struct sq_value *params, uint32_t count, struct packed *p)
+static bool pack(enum sql_call call, const struct sql_value *params, uint32_t count,
+                 struct packed *p)
 {
     const char *types = calls[call].types;
     uint32_t singles = (uint32_t)strcspn(types, "IB");
@@ -177,22 +178,22 @@ static void unpack(struct packed *p)
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-static bool prepare(struct sq_link *link, enum sq_call call, const struct packed *p,
-                    int64_t deadline_ms, enum sq_outcome *ret_outcome, struct sq_trouble *trouble)
+static bool prepare(struct sql_link *link, enum sql_call call, const struct packed *p,
+                    int64_t deadline_ms, enum sql_outcome *ret_outcome, struct sql_trouble *trouble)
 {
-    char name[PG_NAME_MAX], names[PG_NAME_MAX], sql[PG_STATEMENT_MAX], what[32];
-    bool fast = call == SQ_ACQUIRE || call == SQ_RELEASE;
-    struct sq_rows rows = { 0 };
+    char name[POSTGRES_NAME_MAX], names[POSTGRES_NAME_MAX], sql[POSTGRES_STATEMENT_MAX], what[32];
+    bool fast = call == SQL_ACQUIRE || call == SQL_RELEASE;
+    struct sql_rows rows = { 0 };
     int len;
 
     if (link->prepared >> call & 1)
         return true;
     snprintf(what, sizeof what, "%s_1", calls[call].name);
-    hfi_pg_name(link->conn, what, name, sizeof name);
-    hfi_pg_name(link->conn, "names", names, sizeof names);
-    if (call == SQ_ACQUIRE)
+    postgres_name(link->conn, what, name, sizeof name);
+    postgres_name(link->conn, "names", names, sizeof names);
+    if (call == SQL_ACQUIRE)
         len = snprintf(sql, sizeof sql, ACQUIRE_HEAD, names, name);
-    else if (call == SQ_RELEASE)
+    else if (call == SQL_RELEASE)
         len = snprintf(sql, sizeof sql, RELEASE_HEAD, names, name);
     else
         len = snprintf(sql, sizeof sql, "SELECT * FROM %s(", name);
@@ -204,24 +205,24 @@ static bool prepare(struct sq_link *link, enum sq_call call, const struct packed
         *ret_outcome = lost(link, false, PQerrorMessage(link->native), trouble);
     else
         *ret_outcome = finish(link, deadline_ms, false, &rows, trouble);
-    hfi_sq_rows_free(&rows);
-    if (*ret_outcome != SQ_DONE)
+    sql_rows_free(&rows);
+    if (*ret_outcome != SQL_DONE)
         return false;
     link->prepared |= UINT64_C(1) << call;
     return true;
 }
 
-enum sq_outcome hfi_pg_call(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
-                            struct sq_trouble *trouble)
+enum sql_outcome postgres_call(struct sql_link *link, enum sql_call call,
+                               const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                               struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    enum sq_outcome outcome = SQ_DONE;
+    enum sql_outcome outcome = SQL_DONE;
     struct packed p;
 
     if (!pack(call, params, count, &p)) {
         unpack(&p);
         trouble->status = hfi_error_memory(&trouble->error);
-        return SQ_REFUSED;
+        return SQL_REFUSED;
     }
     if (prepare(link, call, &p, deadline_ms, &outcome, trouble)) {
         if (PQsendQueryPrepared(link->native, calls[call].name, p.count, p.values, p.lengths,
@@ -234,10 +235,10 @@ enum sq_outcome hfi_pg_call(struct sq_link *link, enum sq_call call, const struc
     return outcome;
 }
 
-enum sq_outcome hfi_pg_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                            struct sq_rows *ret_rows, struct sq_trouble *trouble)
+enum sql_outcome postgres_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                               struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
-    *trouble = (struct sq_trouble){ .status = HF_OK };
+    *trouble = (struct sql_trouble){ .status = HF_OK };
     if (link->dead || !PQsendQuery(link->native, sql))
         return lost(link, false, PQerrorMessage(link->native), trouble);
     return finish(link, deadline_ms, true, ret_rows, trouble);
@@ -246,17 +247,17 @@ enum sq_outcome hfi_pg_text(struct sq_link *link, const char *sql, int64_t deadl
 /* ---- what errors mean ----------------------------------------------------------------------------------- */
 
 /* The link is of no use any more. */
-static enum sq_outcome lost(struct sq_link *link, bool sent, const char *words,
-                            struct sq_trouble *trouble)
+static enum sql_outcome lost(struct sql_link *link, bool sent, const char *words,
+                             struct sql_trouble *trouble)
 {
     char text[HF_ERROR_TEXT_MAX];
 
     link->dead = true;
-    hfi_pg_words(link->conn, words, text, sizeof text);
+    postgres_words(link->conn, words, text, sizeof text);
     trouble->status = HF_UNAVAILABLE;
     hfi_error_set(&trouble->error, HF_UNAVAILABLE, 0, "%s",
                   *text ? text : "the connection is lost");
-    return sent ? SQ_MAYBE : SQ_UNSENT;
+    return sent ? SQL_MAYBE : SQL_UNSENT;
 }
 
 static bool is(const char *state, const char *begin)
@@ -264,7 +265,7 @@ static bool is(const char *state, const char *begin)
     return strncmp(state, begin, strlen(begin)) == 0;
 }
 
-static hf_status meaning(const char *state, struct sq_trouble *trouble)
+static hf_status meaning(const char *state, struct sql_trouble *trouble)
 {
     if (is(state, "40001") || is(state, "40P01") || is(state, "55P03")) {
         trouble->again = true;
@@ -286,8 +287,8 @@ static hf_status meaning(const char *state, struct sq_trouble *trouble)
     return HF_INTERNAL;
 }
 
-static enum sq_outcome refused(struct sq_link *link, const PGresult *result, bool sent,
-                               struct sq_trouble *trouble)
+static enum sql_outcome refused(struct sql_link *link, const PGresult *result, bool sent,
+                                struct sql_trouble *trouble)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
@@ -297,7 +298,7 @@ static enum sq_outcome refused(struct sq_link *link, const PGresult *result, boo
     if (!state || (severity && strcmp(severity, "ERROR") != 0))
         return lost(link, sent, primary ? primary : PQresultErrorMessage(result), trouble);
     trouble->status = meaning(state, trouble);
-    hfi_pg_words(link->conn, primary, text, sizeof text);
+    postgres_words(link->conn, primary, text, sizeof text);
     if (is(state, "26000") || is(state, "42P05"))
         snprintf(text, sizeof text,
                  "statements are lost between transactions: a pooler in transaction mode?");
@@ -305,13 +306,13 @@ static enum sq_outcome refused(struct sq_link *link, const PGresult *result, boo
                   state);
     if (is(state, "25006") || is(state, "26000") || is(state, "42P05"))
         link->dead = true; /* the next one may be to another server */
-    return SQ_REFUSED;
+    return SQL_REFUSED;
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
 
 /* NULL: it is none. */
-static struct sq_value number(const char *bytes, int len, bool binary)
+static struct sql_value number(const char *bytes, int len, bool binary)
 {
     uint64_t value = 0;
     char *end;
@@ -319,33 +320,33 @@ static struct sq_value number(const char *bytes, int len, bool binary)
     if (!binary) {
         int64_t told = strtoll(bytes, &end, 10);
 
-        return end > bytes && !*end ? sq_int(told) : sq_null();
+        return end > bytes && !*end ? sql_int_of(told) : sql_null();
     }
     for (int i = 0; i < len; i++)
         value = value << 8 | (unsigned char)bytes[i];
     if (len == 4)
-        return sq_int((int32_t)(uint32_t)value);
+        return sql_int_of((int32_t)(uint32_t)value);
     if (len == 2)
-        return sq_int((int16_t)(uint16_t)value);
-    return len == 8 ? sq_int((int64_t)value) : sq_null();
+        return sql_int_of((int16_t)(uint16_t)value);
+    return len == 8 ? sql_int_of((int64_t)value) : sql_null();
 }
 
 /* One value; bytes go to *data. */
-static struct sq_value value_of(const PGresult *result, int row, int column, char **data)
+static struct sql_value value_of(const PGresult *result, int row, int column, char **data)
 {
     const char *bytes = PQgetvalue(result, row, column);
     int len = PQgetlength(result, row, column);
     bool binary = PQfformat(result, column) == 1;
     Oid type = PQftype(result, column);
-    struct sq_value value = { .type = SQ_TEXT, .bytes = *data, .len = (size_t)len };
+    struct sql_value value = { .type = SQL_TEXT, .bytes = *data, .len = (size_t)len };
 
     if (PQgetisnull(result, row, column))
-        return sq_null();
-    if (type == PG_INT8 || type == PG_INT4 || type == PG_INT2)
+        return sql_null();
+    if (type == POSTGRES_INT8 || type == POSTGRES_INT4 || type == POSTGRES_INT2)
         return number(bytes, len, binary);
-    if (type == PG_BYTEA)
-        value.type = SQ_BYTES;
-    if (type == PG_BYTEA && !binary) { /* \x0011 */
+    if (type == POSTGRES_BYTEA)
+        value.type = SQL_BYTES;
+    if (type == POSTGRES_BYTEA && !binary) { /* \x0011 */
         value.len = len >= 2 ? (size_t)(len - 2) / 2 : 0;
         if (!hfi_unhex(bytes + 2, 2 * value.len, *data, value.len))
             value.len = 0;
@@ -356,7 +357,7 @@ static struct sq_value value_of(const PGresult *result, int row, int column, cha
     return value;
 }
 
-static bool copy(const PGresult *result, struct sq_rows *ret_rows)
+static bool copy(const PGresult *result, struct sql_rows *ret_rows)
 {
     int rows = PQntuples(result), columns = PQnfields(result);
     size_t size = 0;
@@ -365,7 +366,7 @@ static bool copy(const PGresult *result, struct sq_rows *ret_rows)
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
             size += (size_t)PQgetlength(result, i, j);
-    if (!hfi_sq_rows_make(ret_rows, (uint32_t)rows, (uint32_t)columns, size, &data))
+    if (!sql_rows_make(ret_rows, (uint32_t)rows, (uint32_t)columns, size, &data))
         return false;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
@@ -375,13 +376,13 @@ static bool copy(const PGresult *result, struct sq_rows *ret_rows)
 }
 
 /* Send what is left, and wait for one result. false: the link or the time is over. */
-static bool next_result(struct sq_link *link, int64_t deadline_ms, PGresult **ret_result)
+static bool next_result(struct sql_link *link, int64_t deadline_ms, PGresult **ret_result)
 {
     PGconn *pg = link->native;
     int left = PQflush(pg);
 
     while (left > 0 || PQisBusy(pg)) {
-        if (left < 0 || !hfi_pg_poll(pg, left > 0, -1, deadline_ms))
+        if (left < 0 || !postgres_poll(pg, left > 0, -1, deadline_ms))
             return false;
         if (!PQconsumeInput(pg))
             return false;
@@ -395,11 +396,11 @@ static bool next_result(struct sq_link *link, int64_t deadline_ms, PGresult **re
 }
 
 /* All results, up to the end of the statement. The last one with rows is the answer. */
-static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool sent,
-                              struct sq_rows *ret_rows, struct sq_trouble *trouble)
+static enum sql_outcome finish(struct sql_link *link, int64_t deadline_ms, bool sent,
+                               struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
     PGconn *pg = link->native;
-    enum sq_outcome outcome = SQ_DONE;
+    enum sql_outcome outcome = SQL_DONE;
     PGresult *result;
 
     for (;;) {
@@ -408,28 +409,28 @@ static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool se
         if (!next_result(link, deadline_ms, &result)) {
             bool late = PQstatus(pg) == CONNECTION_OK;
 
-            hfi_sq_rows_free(ret_rows);
+            sql_rows_free(ret_rows);
             return lost(link, sent, late ? "the server does not answer" : PQerrorMessage(pg),
                         trouble);
         }
         if (!result)
             break;
         status = PQresultStatus(result);
-        if (status == PGRES_TUPLES_OK && outcome == SQ_DONE) {
-            hfi_sq_rows_free(ret_rows);
+        if (status == PGRES_TUPLES_OK && outcome == SQL_DONE) {
+            sql_rows_free(ret_rows);
             if (!copy(result, ret_rows)) {
                 (void)lost(link, sent, "", trouble); /* done, but nobody knows what was said */
                 trouble->status = hfi_error_memory(&trouble->error);
                 PQclear(result);
-                return sent ? SQ_MAYBE : SQ_UNSENT;
+                return sent ? SQL_MAYBE : SQL_UNSENT;
             }
-        } else if (status == PGRES_FATAL_ERROR && outcome == SQ_DONE) {
+        } else if (status == PGRES_FATAL_ERROR && outcome == SQL_DONE) {
             outcome = refused(link, result, sent, trouble);
         }
         PQclear(result);
     }
-    if (outcome != SQ_DONE)
-        hfi_sq_rows_free(ret_rows);
+    if (outcome != SQL_DONE)
+        sql_rows_free(ret_rows);
     link->in_txn =
         PQtransactionStatus(pg) == PQTRANS_INTRANS || PQtransactionStatus(pg) == PQTRANS_INERROR;
     return outcome;
@@ -437,16 +438,16 @@ static enum sq_outcome finish(struct sq_link *link, int64_t deadline_ms, bool se
 
 /* ---- text ------------------------------------------------------------------------------------------------- */
 
-bool hfi_pg_literal(const struct sq_value *value, char *ret_text, size_t room)
+bool postgres_literal(const struct sql_value *value, char *ret_text, size_t room)
 {
     const char *bytes = value->bytes;
     size_t used = 0;
 
-    if (value->type == SQ_NULL)
+    if (value->type == SQL_NULL)
         return (size_t)snprintf(ret_text, room, "NULL") < room;
-    if (value->type == SQ_INT)
+    if (value->type == SQL_INT)
         return (size_t)snprintf(ret_text, room, "%lld", (long long)value->number) < room;
-    if (value->type == SQ_BYTES) {
+    if (value->type == SQL_BYTES) {
         if (2 * value->len + sizeof "'\\x'::bytea" > room)
             return false;
         memcpy(ret_text, "'\\x", 3);
@@ -469,20 +470,20 @@ bool hfi_pg_literal(const struct sq_value *value, char *ret_text, size_t room)
 
 /* PQcancel() waits as long as it takes; a statement on another link has a deadline. The number of a session may be
  * another's by now: with the time of its start it is not. */
-void hfi_pg_interrupt(struct sq_link *link, int64_t deadline_ms)
+void postgres_interrupt(struct sql_link *link, int64_t deadline_ms)
 {
-    struct sq_trouble trouble;
-    struct sq_rows rows = { 0 };
-    struct sq_link *other;
+    struct sql_trouble trouble;
+    struct sql_rows rows = { 0 };
+    struct sql_link *other;
     char sql[256];
 
-    if (hfi_sq_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (sql_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
         return;
     snprintf(sql, sizeof sql,
              "SELECT pg_cancel_backend(pid) FROM pg_stat_get_activity(%lld)"
              " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
              (long long)link->server_id, (long long)link->since);
-    (void)hfi_pg_text(other, sql, deadline_ms, &rows, &trouble);
-    hfi_sq_rows_free(&rows);
-    hfi_sq_give(other);
+    (void)postgres_text(other, sql, deadline_ms, &rows, &trouble);
+    sql_rows_free(&rows);
+    sql_give(other);
 }

@@ -7,7 +7,7 @@
  * Several hosts are tried by us, one after the other: libpq's asynchronous connecting has no time limit for
  * each of them.
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "core/secret.h"
 #include "util/alloc.h"
@@ -18,14 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static hf_status set(struct pg_conf *conf, const char *key, const char *value, hf_error *err)
+static hf_status set(struct postgres_conf *conf, const char *key, const char *value, hf_error *err)
 {
     char *copy;
     unsigned i = 0;
 
     while (i < conf->count && strcmp(conf->keys[i], key) != 0)
         i++;
-    if (i == PG_KEYWORDS_MAX)
+    if (i == POSTGRES_KEYWORDS_MAX)
         return hfi_error_set(err, HF_CONFIG, 0, "store URL: too many parameters");
     copy = hfi_strdup(value);
     if (copy && i == conf->count) {
@@ -43,7 +43,7 @@ static hf_status set(struct pg_conf *conf, const char *key, const char *value, h
     return HF_OK;
 }
 
-static const char *get(const struct pg_conf *conf, const char *key)
+static const char *get(const struct postgres_conf *conf, const char *key)
 {
     for (unsigned i = 0; i < conf->count; i++)
         if (strcmp(conf->keys[i], key) == 0)
@@ -52,7 +52,7 @@ static const char *get(const struct pg_conf *conf, const char *key)
 }
 
 /* scheme://user:password@host,host/database, by libpq. */
-static hf_status parse_place(struct pg_conf *conf, const struct hfi_url *url, hf_error *err)
+static hf_status parse_place(struct postgres_conf *conf, const struct hfi_url *url, hf_error *err)
 {
     size_t size = strlen(url->rest) + sizeof "postgresql:";
     char *text = hfi_malloc(size);
@@ -94,7 +94,7 @@ static bool is_keyword(const char *key)
 }
 
 /* What is left of the parameters is libpq's, or nobody's. */
-static hf_status parse_params(struct pg_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status parse_params(struct postgres_conf *conf, struct hfi_url *url, hf_error *err)
 {
     hf_status status = HF_OK;
 
@@ -122,8 +122,9 @@ static hf_status split(const char *list, char **places, unsigned *count, hf_erro
     for (const char *at = list; at; n++) {
         const char *end = at + strcspn(at, ",");
 
-        if (n == PG_HOSTS_MAX)
-            return hfi_error_set(err, HF_CONFIG, 0, "store URL: more than %d hosts", PG_HOSTS_MAX);
+        if (n == POSTGRES_HOSTS_MAX)
+            return hfi_error_set(err, HF_CONFIG, 0, "store URL: more than %d hosts",
+                                 POSTGRES_HOSTS_MAX);
         places[n] = hfi_strndup(at, (size_t)(end - at));
         if (!places[n])
             return hfi_error_memory(err);
@@ -133,7 +134,7 @@ static hf_status split(const char *list, char **places, unsigned *count, hf_erro
     return HF_OK;
 }
 
-static hf_status split_hosts(struct pg_conf *conf, hf_error *err)
+static hf_status split_hosts(struct postgres_conf *conf, hf_error *err)
 {
     const char *host = get(conf, "host"), *hostaddr = get(conf, "hostaddr"),
                *port = get(conf, "port");
@@ -164,7 +165,7 @@ static hf_status split_hosts(struct pg_conf *conf, hf_error *err)
 }
 
 /* What a lock needs, unless the URL says otherwise: a vanished host is noticed, and a standby left. */
-static hf_status set_defaults(struct pg_conf *conf, hf_error *err)
+static hf_status set_defaults(struct postgres_conf *conf, hf_error *err)
 {
     static const char *const table[][2] = { { "fallback_application_name", "holdfast" },
                                             { "keepalives_idle", "15" },
@@ -182,7 +183,8 @@ static hf_status set_defaults(struct pg_conf *conf, hf_error *err)
     return status;
 }
 
-static hf_status make_location(struct hfi_conn *conn, const struct pg_conf *conf, hf_error *err)
+static hf_status make_location(struct hfi_conn *conn, const struct postgres_conf *conf,
+                               hf_error *err)
 {
     const char *host = get(conf, "host"), *port = get(conf, "port"), *db = get(conf, "dbname");
     char shown[512];
@@ -200,7 +202,7 @@ static hf_status make_location(struct hfi_conn *conn, const struct pg_conf *conf
     return HF_OK;
 }
 
-static hf_status take_secret(struct pg_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status take_secret(struct postgres_conf *conf, struct hfi_url *url, hf_error *err)
 {
     const char *given = get(conf, "password");
     char *secret = given ? hfi_strdup(given) : NULL;
@@ -215,9 +217,9 @@ static hf_status take_secret(struct pg_conf *conf, struct hfi_url *url, hf_error
     return status;
 }
 
-hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
+hf_status postgres_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
 {
-    struct pg_conf *conf = hfi_calloc(1, sizeof *conf);
+    struct postgres_conf *conf = hfi_calloc(1, sizeof *conf);
     const char *seconds;
     uint64_t value;
     hf_status status;
@@ -238,15 +240,15 @@ hf_status hfi_pg_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err
         status = set_defaults(conf, err);
     seconds = get(conf, "connect_timeout"); /* libpq's own, in seconds; 0: as long as it takes */
     if (status == HF_OK && seconds && !hfi_parse_u64(seconds, 0, 600, &value))
-        conn->conf.connect_ms = value ? (int64_t)value * 1000 : HF_MS_MAX;
+        conn->conf.connect_ms = value ? (int64_t)value * 1000 : HF_DURATION_MAX_MS;
     if (status == HF_OK)
         status = make_location(conn, conf, err);
     return status;
 }
 
-void hfi_pg_free_conf(struct hfi_conn *conn)
+void postgres_free_conf(struct hfi_conn *conn)
 {
-    struct pg_conf *conf = conn->native;
+    struct postgres_conf *conf = conn->native;
 
     if (!conf)
         return;
@@ -256,7 +258,7 @@ void hfi_pg_free_conf(struct hfi_conn *conn)
         hfi_free(conf->values[i]);
         hfi_free(conf->keys[i]);
     }
-    for (unsigned i = 0; i < PG_HOSTS_MAX; i++) {
+    for (unsigned i = 0; i < POSTGRES_HOSTS_MAX; i++) {
         hfi_free(conf->host[i]);
         hfi_free(conf->hostaddr[i]);
         hfi_free(conf->port[i]);
@@ -265,7 +267,7 @@ void hfi_pg_free_conf(struct hfi_conn *conn)
     conn->native = NULL;
 }
 
-void hfi_pg_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size)
+void postgres_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size)
 {
     const char *secret = get(conn->native, "password");
     const char *at = text ? text : "";

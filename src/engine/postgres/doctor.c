@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the server's settings mean for the promises of a lock. */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "util/error.h"
 
@@ -13,7 +13,7 @@ struct report {
     void *arg;
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[512];
@@ -38,53 +38,57 @@ static const char question[] =
     " current_setting('max_connections')::int8 - (SELECT count(*) FROM pg_stat_get_activity(NULL)),"
     " pg_backend_pid()::int8";
 
-static const char *text(const struct sq_rows *rows, int column, char *buf, size_t size)
+static const char *text(const struct sql_rows *rows, int column, char *buf, size_t size)
 {
-    const struct sq_value *value = sq_at(rows, 0, (uint32_t)column);
+    const struct sql_value *value = sql_at(rows, 0, (uint32_t)column);
 
     snprintf(buf, size, "%.*s", (int)value->len, value->len ? (const char *)value->bytes : "");
     return buf;
 }
 
-static bool is(const struct sq_rows *rows, int column, const char *word)
+static bool is(const struct sql_rows *rows, int column, const char *word)
 {
     char buf[64];
 
     return strcmp(text(rows, column, buf, sizeof buf), word) == 0;
 }
 
-static void check_disk(const struct report *r, const struct sq_rows *rows)
+static void check_disk(const struct report *r, const struct sql_rows *rows)
 {
     if (is(rows, FSYNC, "off"))
-        say(r, HF_BAD, "fsync",
+        say(r, HF_CHECK_LEVEL_BAD, "fsync",
             "off: after a power cut the database may be damaged, and tokens may come again");
     else if (is(rows, PAGES, "off"))
-        say(r, HF_WARNING, "full_page_writes", "off: safe only where the disk writes whole pages");
+        say(r, HF_CHECK_LEVEL_WARNING, "full_page_writes",
+            "off: safe only where the disk writes whole pages");
     else
-        say(r, HF_FINE, "fsync", "on");
+        say(r, HF_CHECK_LEVEL_OK, "fsync", "on");
     if (is(rows, COMMIT, "off"))
-        say(r, HF_WARNING, "synchronous_commit",
+        say(r, HF_CHECK_LEVEL_WARNING, "synchronous_commit",
             "off: a crash of the server forgets the last grants, and their tokens");
     else
-        say(r, HF_FINE, "synchronous_commit", "a grant is on the disk before anybody hears of it");
+        say(r, HF_CHECK_LEVEL_OK, "synchronous_commit",
+            "a grant is on the disk before anybody hears of it");
 }
 
-static void check_standbys(const struct report *r, const struct sq_rows *rows)
+static void check_standbys(const struct report *r, const struct sql_rows *rows)
 {
-    long long count = hfi_sq_int(rows, 0, STANDBYS), sync = hfi_sq_int(rows, 0, SYNC);
+    long long count = sql_int(rows, 0, STANDBYS), sync = sql_int(rows, 0, SYNC);
 
     if (count == 0)
-        say(r, HF_FINE, "replication", "no standby: locks wait for this server if it goes away");
+        say(r, HF_CHECK_LEVEL_OK, "replication",
+            "no standby: locks wait for this server if it goes away");
     else if (sync == 0)
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "%lld standby(s), none synchronous: one that takes over may lack the last grants, and "
             "two may hold one lock",
             count);
     else if (is(rows, COMMIT, "off") || is(rows, COMMIT, "local"))
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "%lld synchronous standby(s), but synchronous_commit does not wait for them", sync);
     else
-        say(r, HF_FINE, "replication", "%lld of %lld standby(s) have every grant", sync, count);
+        say(r, HF_CHECK_LEVEL_OK, "replication", "%lld of %lld standby(s) have every grant", sync,
+            count);
 }
 
 /* Is it certain that the server is the one that was meant, before it gets a password? */
@@ -110,44 +114,45 @@ static bool is_certain(PGconn *pg)
 static void check_password(const struct report *r, PGconn *pg)
 {
     if (!PQconnectionUsedPassword(pg))
-        say(r, HF_FINE, "password", "the server did not ask for one");
+        say(r, HF_CHECK_LEVEL_OK, "password", "the server did not ask for one");
     else if (is_certain(pg))
-        say(r, HF_FINE, "password",
+        say(r, HF_CHECK_LEVEL_OK, "password",
             "it goes to this server alone, or only as the answer to a challenge");
     else
-        say(r, HF_WARNING, "password",
+        say(r, HF_CHECK_LEVEL_WARNING, "password",
             "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
 }
 
-hf_status hfi_pg_doctor(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
-                        void *arg, hf_error *err)
+hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                          void *arg, hf_error *err)
 {
     const struct report r = { finding, arg };
-    struct sq_trouble trouble = { .status = HF_OK };
-    struct sq_rows rows = { 0 };
+    struct sql_trouble trouble = { .status = HF_OK };
+    struct sql_rows rows = { 0 };
     char version[64];
-    hf_status status = hfi_sq_text(link, question, deadline_ms, &rows, &trouble);
+    hf_status status = sql_text(link, question, deadline_ms, &rows, &trouble);
 
-    if (status == HF_OK && !hfi_sq_fits(&rows, shape, 1, 1))
-        status = hfi_sq_odd(link, "settings", &rows, &trouble.error);
+    if (status == HF_OK && !sql_fits(&rows, shape, 1, 1))
+        status = sql_odd(link, "settings", &rows, &trouble.error);
     if (status != HF_OK) {
-        hfi_sq_rows_free(&rows);
+        sql_rows_free(&rows);
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     }
-    say(&r, HF_FINE, "server", "PostgreSQL %s", text(&rows, VERSION, version, sizeof version));
+    say(&r, HF_CHECK_LEVEL_OK, "server", "PostgreSQL %s",
+        text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
     check_password(&r, link->native);
-    if (PQbackendPID(link->native) != (int)hfi_sq_int(&rows, 0, BACKEND))
-        say(&r, HF_WARNING, "pooler",
+    if (PQbackendPID(link->native) != (int)sql_int(&rows, 0, BACKEND))
+        say(&r, HF_CHECK_LEVEL_WARNING, "pooler",
             "something stands between us and the server: it must pool whole sessions, not "
             "transactions");
     else
-        say(&r, HF_FINE, "pooler", "none: the connection is the server's own");
-    say(&r, hfi_sq_int(&rows, 0, LEFT) < 20 ? HF_WARNING : HF_FINE, "connections",
-        "%lld more can be made; a process takes up to %u, and one to listen",
-        (long long)hfi_sq_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
-    hfi_sq_rows_free(&rows);
+        say(&r, HF_CHECK_LEVEL_OK, "pooler", "none: the connection is the server's own");
+    say(&r, sql_int(&rows, 0, LEFT) < 20 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+        "connections", "%lld more can be made; a process takes up to %u, and one to listen",
+        (long long)sql_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
+    sql_rows_free(&rows);
     return HF_OK;
 }

@@ -8,7 +8,7 @@
  * An advisory lock has a 64-bit number and belongs to the database and the session. pg_advisory_unlock() of one
  * that is not held is a warning and false, so it may be used to make sure.
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "engine/sql/hold.h"
 #include "util/error.h"
@@ -17,33 +17,34 @@
 #include <stdio.h>
 
 /* By way of pg_settings: an older server does not know all of them. */
-#define PREPARE                                                                            \
-    "SELECT set_config(s.name, v.value, false) FROM (VALUES"                               \
-    " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"        \
-    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),"    \
-    " ('client_connection_check_interval', '2000'),"                                       \
-    " ('tcp_keepalives_idle', '" SQ_ALIVE_TEXT_IDLE "'),"                                  \
-    " ('tcp_keepalives_interval', '" SQ_ALIVE_TEXT_INTERVAL "'),"                          \
-    " ('tcp_keepalives_count', '" SQ_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '40000'))" \
+#define PREPARE                                                                             \
+    "SELECT set_config(s.name, v.value, false) FROM (VALUES"                                \
+    " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"         \
+    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),"     \
+    " ('client_connection_check_interval', '2000'),"                                        \
+    " ('tcp_keepalives_idle', '" SQL_ALIVE_TEXT_IDLE "'),"                                  \
+    " ('tcp_keepalives_interval', '" SQL_ALIVE_TEXT_INTERVAL "'),"                          \
+    " ('tcp_keepalives_count', '" SQL_ALIVE_TEXT_COUNT "'), ('tcp_user_timeout', '40000'))" \
     " AS v(name, value) JOIN pg_settings s ON s.name = v.name"
 
-static void key(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM])
+static void key(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM])
 {
     /* The smallest number cannot be written as a literal: its digits alone are too large. */
-    snprintf(ret_key, SQ_KEY_ROOM, "'%" PRId64 "'::int8", (int64_t)hash[0]);
+    snprintf(ret_key, SQL_KEY_ROOM, "'%" PRId64 "'::int8", (int64_t)hash[0]);
 }
 
 static void table(const char *schema, const char *prefix, const char *name,
-                  char ret_table[SQ_TABLE_ROOM])
+                  char ret_table[SQL_TABLE_ROOM])
 {
-    snprintf(ret_table, SQ_TABLE_ROOM, "\"%s\".\"%s%s\"", schema, prefix, name);
+    snprintf(ret_table, SQL_TABLE_ROOM, "\"%s\".\"%s%s\"", schema, prefix, name);
 }
 
 /*
  * A pooler gives a session of the server to whoever has something to do, and says a number of its own for the
  * session that it pretends to be.
  */
-static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadline_ms, hf_error *err)
+static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
+                        hf_error *err)
 {
     (void)mode;
     (void)deadline_ms;
@@ -56,12 +57,12 @@ static hf_status verify(struct sq_link *link, enum sq_mode mode, int64_t deadlin
         "pooler=session");
 }
 
-const struct sq_hold_words hfi_pg_hold = {
+const struct sql_hold_words postgres_hold = {
     .limits =
         "SELECT name, reset_val || coalesce(unit, '') FROM pg_settings WHERE name IN"
         " ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'statement_timeout',"
         " 'transaction_timeout', 'lock_timeout') AND boot_val <> reset_val",
-    .keepalive = "SELECT " SQ_ALIVE_TEXT_IDLE, /* set for each session */
+    .keepalive = "SELECT " SQL_ALIVE_TEXT_IDLE, /* set for each session */
     .prepare = PREPARE,
     .names = "lock_names",
     .rows = "lock_rows",

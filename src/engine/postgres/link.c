@@ -3,7 +3,7 @@
  * One connection: made, made ready, closed. Nothing here blocks longer than its deadline, but for looking
  * up host names, which libpq does by itself.
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -18,9 +18,9 @@
 
 #define GREET_TRIES 10
 
-static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+static hf_status greet(struct sql_link *link, int64_t deadline_ms, hf_error *err);
 
-bool hfi_pg_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
+bool postgres_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
 {
     struct pollfd at[2] = { { .fd = PQsocket(pg), .events = write ? POLLIN | POLLOUT : POLLIN },
                             { .fd = fd, .events = POLLIN } };
@@ -72,9 +72,9 @@ static void be_quiet(void *arg, const PGresult *result)
     (void)result;
 }
 
-static PGconn *start(const struct pg_conf *conf, unsigned host)
+static PGconn *start(const struct postgres_conf *conf, unsigned host)
 {
-    const char *keys[PG_KEYWORDS_MAX + 4], *values[PG_KEYWORDS_MAX + 4];
+    const char *keys[POSTGRES_KEYWORDS_MAX + 4], *values[POSTGRES_KEYWORDS_MAX + 4];
     const char *const own[][2] = { { "host", conf->host[host] },
                                    { "hostaddr", conf->hostaddr[host] },
                                    { "port", conf->port[host] } };
@@ -109,14 +109,14 @@ static hf_status connect_one(struct hfi_conn *conn, unsigned host, int64_t deadl
     PQsetNoticeReceiver(pg, be_quiet, NULL);
     while (PQstatus(pg) != CONNECTION_BAD && want != PGRES_POLLING_OK &&
            want != PGRES_POLLING_FAILED) {
-        if (!hfi_pg_poll(pg, want == PGRES_POLLING_WRITING, -1, deadline_ms)) {
+        if (!postgres_poll(pg, want == PGRES_POLLING_WRITING, -1, deadline_ms)) {
             status = hfi_error_set(err, HF_UNAVAILABLE, 0, "the server does not answer");
             break;
         }
         want = PQconnectPoll(pg);
     }
     if (status == HF_OK && want != PGRES_POLLING_OK) {
-        hfi_pg_words(conn, PQerrorMessage(pg), words, sizeof words);
+        postgres_words(conn, PQerrorMessage(pg), words, sizeof words);
         status = hfi_error_set(err, judge(words), 0, "%s", words);
     }
     if (status != HF_OK) {
@@ -131,7 +131,7 @@ static hf_status connect_one(struct hfi_conn *conn, unsigned host, int64_t deadl
 static hf_status connect_any(struct hfi_conn *conn, int64_t deadline_ms, PGconn **ret_pg,
                              hf_error *err)
 {
-    struct pg_conf *conf = conn->native;
+    struct postgres_conf *conf = conn->native;
     unsigned first = atomic_load(&conf->last);
     hf_status status = HF_UNAVAILABLE;
 
@@ -149,10 +149,10 @@ static hf_status connect_any(struct hfi_conn *conn, int64_t deadline_ms, PGconn 
     return status;
 }
 
-hf_status hfi_pg_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                      hf_error *err)
+hf_status postgres_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                        hf_error *err)
 {
-    struct sq_link *link = hfi_calloc(1, sizeof *link);
+    struct sql_link *link = hfi_calloc(1, sizeof *link);
     PGconn *pg = NULL;
     hf_status status;
 
@@ -166,7 +166,7 @@ hf_status hfi_pg_open(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
         status = greet(link, deadline_ms, err);
     }
     if (status != HF_OK) {
-        hfi_pg_close(link);
+        postgres_close(link);
         return status;
     }
     *ret_link = link;
@@ -192,18 +192,18 @@ static const char session[] =
 /* Another server, or the same after a restart: it may lack the last commits. */
 static void meet(struct hfi_conn *conn, int64_t born)
 {
-    struct pg_conf *conf = conn->native;
+    struct postgres_conf *conf = conn->native;
     int64_t before = atomic_exchange(&conf->born, born);
 
-    if (before != 0 && before != born && conn->conf.mode == SQ_MODE_LEASE && conn->host->doubt)
+    if (before != 0 && before != born && conn->conf.mode == SQL_MODE_LEASE && conn->host->doubt)
         conn->host->doubt(conn->host, "the server is another one now, or was restarted");
 }
 
-static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+static hf_status greet(struct sql_link *link, int64_t deadline_ms, hf_error *err)
 {
-    struct sq_rows rows = { 0 };
-    struct sq_trouble trouble = { .status = HF_OK };
-    enum sq_outcome outcome = SQ_REFUSED;
+    struct sql_rows rows = { 0 };
+    struct sql_trouble trouble = { .status = HF_OK };
+    enum sql_outcome outcome = SQL_REFUSED;
     hf_status status = HF_OK;
 
     if (PQserverVersion(link->native) < 140000)
@@ -211,26 +211,26 @@ static hf_status greet(struct sq_link *link, int64_t deadline_ms, hf_error *err)
                              "the server is PostgreSQL %d: 14 is the oldest that we know",
                              PQserverVersion(link->native) / 10000);
     /* A role's statement_timeout of a few ms may hit the very statement that lifts it. */
-    for (int i = 0; i < GREET_TRIES && outcome == SQ_REFUSED && !link->dead; i++)
-        outcome = hfi_pg_text(link, session, deadline_ms, &rows, &trouble);
-    if (outcome != SQ_DONE)
+    for (int i = 0; i < GREET_TRIES && outcome == SQL_REFUSED && !link->dead; i++)
+        outcome = postgres_text(link, session, deadline_ms, &rows, &trouble);
+    if (outcome != SQL_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
-    if (!hfi_sq_fits(&rows, "itlt", 1, 1))
-        return hfi_sq_odd(link, "greeting", &rows, err);
-    link->server_id = hfi_sq_int(&rows, 0, 0);
-    link->since = hfi_sq_int(&rows, 0, 1);
-    if (hfi_sq_letter(&rows, 0, 2) == 't')
+    if (!sql_fits(&rows, "itlt", 1, 1))
+        return sql_odd(link, "greeting", &rows, err);
+    link->server_id = sql_int(&rows, 0, 0);
+    link->since = sql_int(&rows, 0, 1);
+    if (sql_letter(&rows, 0, 2) == 't')
         status = hfi_error_set(err, HF_UNAVAILABLE, 0,
                                "the server is a standby, on which nothing can be locked");
     if (status == HF_OK)
-        meet(link->conn, hfi_sq_int(&rows, 0, 3));
-    hfi_sq_rows_free(&rows);
+        meet(link->conn, sql_int(&rows, 0, 3));
+    sql_rows_free(&rows);
     return status;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
 
-void hfi_pg_close(struct sq_link *link)
+void postgres_close(struct sql_link *link)
 {
     if (link->native)
         PQfinish(link->native);
@@ -238,7 +238,7 @@ void hfi_pg_close(struct sq_link *link)
 }
 
 /* In a forked child. libpq's memory stays: freeing it would say goodbye to the server. */
-void hfi_pg_abandon(struct sq_link *link)
+void postgres_abandon(struct sql_link *link)
 {
     int fd = link->native ? PQsocket(link->native) : -1;
 
@@ -246,13 +246,13 @@ void hfi_pg_abandon(struct sq_link *link)
         close(fd);
 }
 
-int hfi_pg_fd(struct sq_link *link)
+int postgres_fd(struct sql_link *link)
 {
     return PQsocket(link->native);
 }
 
 /* An idle link has nothing to say but that its server goes away. */
-bool hfi_pg_alive(struct sq_link *link)
+bool postgres_alive(struct sql_link *link)
 {
     PGconn *pg = link->native;
     struct pollfd at = { .fd = PQsocket(pg), .events = POLLIN };

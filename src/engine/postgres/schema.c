@@ -7,7 +7,7 @@
  * Functions of an older version are replaced, so that all clients, also those of the older version, call the same
  * ones: their parameters and answers are the same. The last function carries the version as its comment.
  */
-#include "engine/postgres/pg.h"
+#include "engine/postgres/internal.h"
 
 #include "engine/postgres/schema_text.h"
 #include "util/alloc.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void hfi_pg_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size)
+void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name, size_t size)
 {
     snprintf(ret_name, size, "\"%s\".\"%s%s\"", conn->conf.schema, conn->conf.prefix, what);
 }
@@ -26,7 +26,7 @@ void hfi_pg_name(const struct hfi_conn *conn, const char *what, char *ret_name, 
 /* The text with our names in it; `size` is known to be enough. */
 static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
 {
-    char what[64], name[PG_NAME_MAX];
+    char what[64], name[POSTGRES_NAME_MAX];
     size_t len;
 
     while (*text) {
@@ -45,9 +45,9 @@ static void fill_in(const struct hfi_conn *conn, const char *text, char *to)
         else if (strcmp(what, "schema") == 0)
             snprintf(name, sizeof name, "\"%s\"", conn->conf.schema);
         else if (strcmp(what, "version") == 0)
-            snprintf(name, sizeof name, "%d", PG_VERSION);
+            snprintf(name, sizeof name, "%d", POSTGRES_VERSION);
         else
-            hfi_pg_name(conn, what, name, sizeof name);
+            postgres_name(conn, what, name, sizeof name);
         len = strlen(name);
         memcpy(to, name, len);
         to += len;
@@ -60,20 +60,20 @@ static size_t room_for(const char *text)
     size_t size = strlen(text) + 1;
 
     for (; *text; text++)
-        size += *text == '@' ? PG_NAME_MAX : 0;
+        size += *text == '@' ? POSTGRES_NAME_MAX : 0;
     return size;
 }
 
-bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
+bool postgres_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg)
 {
     bool ok = true;
 
-    for (size_t i = 0; hfi_pg_schema_text[i] && ok; i++) {
-        char *sql = hfi_malloc(room_for(hfi_pg_schema_text[i]));
+    for (size_t i = 0; postgres_schema_text[i] && ok; i++) {
+        char *sql = hfi_malloc(room_for(postgres_schema_text[i]));
 
         if (!sql)
             return false;
-        fill_in(conn, hfi_pg_schema_text[i], sql);
+        fill_in(conn, postgres_schema_text[i], sql);
         ok = emit(arg, sql);
         hfi_free(sql);
     }
@@ -82,42 +82,42 @@ bool hfi_pg_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sq
 
 /* The comment of the last function that is made tells the version of all of them. Tables, and what goes with them if one is
  * dropped, may have been taken away since. */
-hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
-                       hf_error *err)
+hf_status postgres_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
+                         hf_error *err)
 {
     static const char *const tables[] = { "names",     "holders",    "waiters",
                                           "clients",   "cells",      "watchers",
                                           "lock_rows", "lock_names", "lock_waits" };
-    struct sq_rows rows = { 0 };
-    struct sq_trouble trouble = { .status = HF_OK };
-    char name[PG_NAME_MAX], sql[13 * (PG_NAME_MAX + 64)];
+    struct sql_rows rows = { 0 };
+    struct sql_trouble trouble = { .status = HF_OK };
+    char name[POSTGRES_NAME_MAX], sql[13 * (POSTGRES_NAME_MAX + 64)];
     int len;
     hf_status status;
 
-    hfi_pg_name(link->conn, "names", name, sizeof name);
+    postgres_name(link->conn, "names", name, sizeof name);
     len = snprintf(sql, sizeof sql, "SELECT CASE WHEN to_regclass('%s') IS NULL THEN 'N'", name);
-    hfi_pg_name(link->conn, "token_1", name, sizeof name);
+    postgres_name(link->conn, "token_1", name, sizeof name);
     len += snprintf(sql + len, sizeof sql - (size_t)len,
                     " WHEN substring(obj_description(to_regprocedure('%s(bytea,int8)'), 'pg_proc')"
                     " from '^version ([0-9]{1,9})$')::int >= %d",
-                    name, PG_VERSION);
-    hfi_pg_name(link->conn, "turn_1", name, sizeof name);
+                    name, POSTGRES_VERSION);
+    postgres_name(link->conn, "turn_1", name, sizeof name);
     len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regproc('%s') IS NOT NULL", name);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        hfi_pg_name(link->conn, tables[i], name, sizeof name);
+        postgres_name(link->conn, tables[i], name, sizeof name);
         len += snprintf(sql + len, sizeof sql - (size_t)len, " AND to_regclass('%s') IS NOT NULL",
                         name);
     }
     snprintf(sql + len, sizeof sql - (size_t)len, " THEN 'A' ELSE 'O' END");
-    status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
+    status = sql_text(link, sql, deadline_ms, &rows, &trouble);
     if (status != HF_OK)
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    if (!hfi_sq_fits(&rows, "l", 1, 1))
-        return hfi_sq_odd(link, "are the tables there", &rows, err);
-    *ret_found = hfi_sq_letter(&rows, 0, 0) == 'A'   ? SQ_FOUND_ALL
-                 : hfi_sq_letter(&rows, 0, 0) == 'O' ? SQ_FOUND_OLD
-                                                     : SQ_FOUND_NONE;
-    hfi_sq_rows_free(&rows);
+    if (!sql_fits(&rows, "l", 1, 1))
+        return sql_odd(link, "are the tables there", &rows, err);
+    *ret_found = sql_letter(&rows, 0, 0) == 'A'   ? SQL_FOUND_ALL
+                 : sql_letter(&rows, 0, 0) == 'O' ? SQL_FOUND_OLD
+                                                  : SQL_FOUND_NONE;
+    sql_rows_free(&rows);
     return HF_OK;
 }
 
@@ -125,13 +125,13 @@ hf_status hfi_pg_probe(struct sq_link *link, int64_t deadline_ms, enum sq_found 
  * A connection of ours that was lost, and may still be at work on the server: end it, and wait until it is
  * gone. Its number may be another's by now, so the moment at which it began must be the same.
  */
-hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                     hf_error *err)
+hf_status postgres_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
+                       hf_error *err)
 {
-    struct sq_trouble trouble = { .status = HF_OK };
-    struct sq_link *link;
+    struct sql_trouble trouble = { .status = HF_OK };
+    struct sql_link *link;
     char sql[384];
-    hf_status status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
+    hf_status status = sql_take_raw(conn, deadline_ms, &link, err);
 
     if (status != HF_OK)
         return status;
@@ -140,17 +140,17 @@ hf_status hfi_pg_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, in
              " WHERE (extract(epoch FROM backend_start) * 1000000)::int8 = %lld",
              (long long)server_id, (long long)since);
     for (bool there = true; status == HF_OK && there;) {
-        struct sq_rows rows = { 0 };
+        struct sql_rows rows = { 0 };
 
-        status = hfi_sq_text(link, sql, deadline_ms, &rows, &trouble);
+        status = sql_text(link, sql, deadline_ms, &rows, &trouble);
         there = rows.count > 0;
-        hfi_sq_rows_free(&rows);
+        sql_rows_free(&rows);
         if (status == HF_OK && there && hfi_now_ms() >= deadline_ms)
             status = trouble.status =
                 hfi_error_set(&trouble.error, HF_UNAVAILABLE, 0, "a lost connection does not end");
     }
     if (status != HF_OK)
         hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
-    hfi_sq_give(link);
+    sql_give(link);
     return status;
 }

@@ -4,7 +4,7 @@
  * there, in one command with others, and hears what became of it if a message was lost. The same
  * tick lets those ask again who rest.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -15,22 +15,22 @@
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 
-void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                   int64_t sent_ms)
+void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+                  int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *last = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-    int64_t beat_ms = hfi_rd_window_ms(wait->claim->ttl_ms) / 3;
+    int64_t beat_ms = redis_window_ms(wait->claim->ttl_ms) / 3;
 
     if (!next || !last || last->integer < 0) {
-        hfi_rd_odd(conn, wait);
+        redis_odd(conn, wait);
         return;
     }
-    if (beat_ms < RD_BEAT_MIN_MS)
-        beat_ms = RD_BEAT_MIN_MS;
+    if (beat_ms < REDIS_BEAT_MIN_MS)
+        beat_ms = REDIS_BEAT_MIN_MS;
     if (next->integer > 0 && next->integer < beat_ms - EARLY_MS)
         beat_ms = next->integer + EARLY_MS;
-    wait->state = RD_WAIT_QUEUED;
+    wait->state = REDIS_WAIT_QUEUED;
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
     wait->beat_ms = hfi_now_ms() + beat_ms;
@@ -38,24 +38,24 @@ void hfi_rd_queued(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi
         conn->beat_ms = wait->beat_ms;
 }
 
-void hfi_rd_waits_hurry(struct hfi_conn *conn)
+void redis_waits_hurry(struct hfi_conn *conn)
 {
-    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == RD_WAIT_QUEUED || wait->state == RD_WAIT_RESTING)
+    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->state == REDIS_WAIT_QUEUED || wait->state == REDIS_WAIT_RESTING)
             wait->beat_ms = 0;
     conn->beat_ms = 0;
 }
 
-void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redis_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_wait *wait, *next;
+    struct redis_wait *wait, *next;
 
     if (conn->beat_ms > now_ms)
         return;
     conn->beat_ms = HFI_NEVER;
     for (wait = conn->waits; wait; wait = next) {
         next = wait->next;
-        if (wait->beat_ms <= now_ms && wait->state == RD_WAIT_RESTING)
+        if (wait->beat_ms <= now_ms && wait->state == REDIS_WAIT_RESTING)
             conn->way->acquire(conn, wait);
     }
     beat_all(conn, now_ms);
@@ -67,33 +67,33 @@ void hfi_rd_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 /* One heartbeat of several waiters: who they were, for they may end before the answer. */
 struct beat {
     size_t count;
-    unsigned char owners[RD_BATCH][HFI_OWNER_LEN];
-    uint64_t attempts[RD_BATCH];
+    unsigned char owners[REDIS_BATCH][HFI_OWNER_LEN];
+    uint64_t attempts[REDIS_BATCH];
 };
 
-static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err);
+static void beaten(struct redis_call *call, enum redis_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err);
 
 /* Is it due, or will it be soon enough to go with those that are? */
-static bool beats_now(const struct rd_wait *wait, int64_t now_ms)
+static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
 {
-    return wait->state == RD_WAIT_QUEUED &&
+    return wait->state == REDIS_WAIT_QUEUED &&
            (wait->beat_ms <= now_ms ||
-            (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= RD_BEAT_MIN_MS));
+            (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= REDIS_BEAT_MIN_MS));
 }
 
-static void beat_later(struct hfi_conn *conn, struct rd_wait *wait)
+static void beat_later(struct hfi_conn *conn, struct redis_wait *wait)
 {
-    wait->beat_ms = hfi_now_ms() + RD_BEAT_MIN_MS;
+    wait->beat_ms = hfi_now_ms() + REDIS_BEAT_MIN_MS;
     if (wait->beat_ms < conn->beat_ms)
         conn->beat_ms = wait->beat_ms;
 }
 
-static void send_beat(struct hfi_conn *conn, struct rd_wait *const batch[], uint32_t count)
+static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], uint32_t count)
 {
     struct beat *beat = hfi_malloc(sizeof *beat);
-    struct rd_call *call =
-        beat ? hfi_rd_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
+    struct redis_call *call =
+        beat ? redis_call_new(conn, &hfi_script_beat, 3 * count, beaten, NULL) : NULL;
 
     if (!call) {
         hfi_free(beat);
@@ -105,24 +105,24 @@ static void send_beat(struct hfi_conn *conn, struct rd_wait *const batch[], uint
     call->again = true;
     beat->count = count;
     for (uint32_t i = 0; i < count; i++)
-        hfi_rd_add_keys(call, &batch[i]->claim->name, true);
+        redis_add_keys(call, &batch[i]->claim->name, true);
     for (uint32_t i = 0; i < count; i++) {
         memcpy(beat->owners[i], batch[i]->claim->owner, HFI_OWNER_LEN);
         beat->attempts[i] = batch[i]->attempt;
-        hfi_rd_add_owner(call, batch[i]->claim->owner);
-        hfi_command_add_number(&call->command, hfi_rd_window_ms(batch[i]->claim->ttl_ms));
+        redis_add_owner(call, batch[i]->claim->owner);
+        hfi_command_add_number(&call->command, redis_window_ms(batch[i]->claim->ttl_ms));
     }
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* Of this waiter, and of those behind it that may go in one command: in a cluster, those of its
  * slot that are not far. */
-static void beat_from(struct hfi_conn *conn, struct rd_wait *from, int64_t now_ms)
+static void beat_from(struct hfi_conn *conn, struct redis_wait *from, int64_t now_ms)
 {
-    struct rd_wait *batch[RD_BATCH], *wait = from;
+    struct redis_wait *batch[REDIS_BATCH], *wait = from;
     uint32_t count = 0, far = 0;
 
-    for (; wait && count < RD_BATCH && far < RD_BATCH; wait = wait->next) {
+    for (; wait && count < REDIS_BATCH && far < REDIS_BATCH; wait = wait->next) {
         if (wait->slot != from->slot)
             far++;
         if (!beats_now(wait, now_ms) || wait->slot != from->slot)
@@ -135,11 +135,11 @@ static void beat_from(struct hfi_conn *conn, struct rd_wait *from, int64_t now_m
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_wait *wait = conn->waits;
+    struct redis_wait *wait = conn->waits;
     bool due = false;
 
     for (; wait && !due; wait = wait->next)
-        due = wait->state == RD_WAIT_QUEUED && wait->beat_ms <= now_ms;
+        due = wait->state == REDIS_WAIT_QUEUED && wait->beat_ms <= now_ms;
     if (!due)
         return;
     for (wait = conn->waits; wait; wait = wait->next)
@@ -151,9 +151,9 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
  * The server cannot, or will not, look at this name (another type of key, another version, no rights). That may
  * pass, as long as our place is ours; after the window it is not, and the call that waits is told why, as an acquire would be.
  */
-static void beat_failed(struct hfi_conn *conn, struct rd_wait *wait, const hf_error *err)
+static void beat_failed(struct hfi_conn *conn, struct redis_wait *wait, const hf_error *err)
 {
-    int64_t window_ms = hfi_rd_window_ms(wait->claim->ttl_ms);
+    int64_t window_ms = redis_window_ms(wait->claim->ttl_ms);
 
     if (err->status == HF_UNAVAILABLE || err->status == HF_FULL ||
         hfi_now_ms() <= wait->heard_ms + window_ms) {
@@ -165,8 +165,8 @@ static void beat_failed(struct hfi_conn *conn, struct rd_wait *wait, const hf_er
 }
 
 /* What the server says to one waiter's heartbeat. */
-static void beaten_one(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                       int64_t sent_ms)
+static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
+                       const struct hfi_reply *reply, int64_t sent_ms)
 {
     hf_error err;
 
@@ -175,38 +175,38 @@ static void beaten_one(struct hfi_conn *conn, struct rd_wait *wait, const struct
         beat_failed(conn, wait, &err);
         return;
     }
-    switch (hfi_rd_letter(reply)) {
+    switch (redis_letter(reply)) {
     case 'Q':
-        hfi_rd_queued(conn, wait, reply, sent_ms);
+        redis_queued(conn, wait, reply, sent_ms);
         return;
     case 'G': /* its message was lost; this was a renewal, too */
-        if (!hfi_rd_take_grant(conn, wait, reply, sent_ms))
-            hfi_rd_odd(conn, wait);
+        if (!redis_take_grant(conn, wait, reply, sent_ms))
+            redis_odd(conn, wait);
         return;
     case 'N': /* the server has forgotten us, or given us up: begin again, at the end */
         conn->way->acquire(conn, wait);
         return;
     default:
-        hfi_rd_odd(conn, wait);
+        redis_odd(conn, wait);
         return;
     }
 }
 
 /* One of those that the heartbeat was for, if it still waits as it did then. */
-static struct rd_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
+static struct redis_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
 {
-    struct hfi_claim *claim = hfi_rd_claim_find(conn, beat->owners[i]);
-    struct rd_wait *wait = claim ? claim->engine[RD_CLAIM_WAIT] : NULL;
+    struct hfi_claim *claim = redis_claim_find(conn, beat->owners[i]);
+    struct redis_wait *wait = claim ? claim->engine[REDIS_CLAIM_WAIT] : NULL;
 
-    return wait && wait->state == RD_WAIT_QUEUED && wait->attempt == beat->attempts[i] ? wait
-                                                                                       : NULL;
+    return wait && wait->state == REDIS_WAIT_QUEUED && wait->attempt == beat->attempts[i] ? wait
+                                                                                          : NULL;
 }
 
 /* The rights to one key are missing: the server has not begun with any of them. In halves, until it is
  * one that is refused. */
 static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
 {
-    struct rd_wait *batch[RD_BATCH];
+    struct redis_wait *batch[REDIS_BATCH];
     uint32_t count = 0;
 
     for (size_t i = 0; i < beat->count; i++)
@@ -218,14 +218,14 @@ static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
         send_beat(conn, batch + count / 2, count - count / 2);
 }
 
-static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err)
+static void beaten(struct redis_call *call, enum redis_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct beat *beat = call->data;
-    struct rd_wait *wait;
+    struct redis_wait *wait;
 
-    if (outcome == RD_REFUSED && err->status == HF_DENIED && beat->count > 1) {
+    if (outcome == REDIS_REFUSED && err->status == HF_DENIED && beat->count > 1) {
         beat_halves(conn, beat);
         hfi_free(beat);
         return;
@@ -233,9 +233,9 @@ static void beaten(struct rd_call *call, enum rd_outcome outcome, const struct h
     for (size_t i = 0; i < beat->count; i++) {
         if (!(wait = still_there(conn, beat, i)))
             continue;
-        if (outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
+        if (outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
             beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
-        else if (outcome == RD_REFUSED)
+        else if (outcome == REDIS_REFUSED)
             beat_failed(conn, wait, err);
         else
             beat_later(conn, wait);

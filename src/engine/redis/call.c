@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One command under way: built here, sent by net_send.c, answered exactly once. */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -11,10 +11,10 @@
 
 #define POOL_MAX 256 /* calls kept for use again */
 
-struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *script,
-                                uint32_t key_count, rd_answer_fn *answer, struct hfi_op *op)
+struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                  uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op)
 {
-    struct rd_call *call = conn->pool;
+    struct redis_call *call = conn->pool;
 
     if (call) {
         conn->pool = call->next;
@@ -22,13 +22,13 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     } else {
         call = hfi_malloc(sizeof *call);
     }
-    if (!call && (answer == hfi_rd_cancelled || (op && op->kind == HFI_OP_RELEASE))) {
+    if (!call && (answer == redis_cancelled || (op && op->kind == HFI_OP_RELEASE))) {
         call = conn->reserve;
         conn->reserve = NULL;
     }
     if (!call) {
         if (op)
-            hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+            redis_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     call->next = NULL;
@@ -43,7 +43,7 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     call->theirs = false;
     call->hops = call->tries = 0;
     call->retry_ms = 0;
-    call->node = RD_NODE_ANY;
+    call->node = REDIS_NODE_ANY;
     call->sent_to = NULL;
     if (script)
         hfi_command_init_script(&call->command, script, key_count);
@@ -52,7 +52,7 @@ struct rd_call *hfi_rd_call_new(struct hfi_conn *conn, const struct hfi_script *
     return call;
 }
 
-void hfi_rd_call_free(struct rd_call *call)
+void redis_call_free(struct redis_call *call)
 {
     struct hfi_conn *conn = call->conn;
 
@@ -70,34 +70,34 @@ void hfi_rd_call_free(struct rd_call *call)
     conn->pool_count++;
 }
 
-void hfi_rd_call_send(struct rd_call *call)
+void redis_call_send(struct redis_call *call)
 {
     hf_error err;
 
     if (call->command.failed) {
         hfi_error_memory(&err);
-        hfi_rd_call_end(call, RD_UNSENT, &err);
+        redis_call_end(call, REDIS_UNSENT, &err);
         return;
     }
     if (call->give_up_ms == 0)
         call->give_up_ms = hfi_now_ms() + call->conn->conf->op_ms;
-    hfi_rd_net_send(call->conn, call);
+    redis_net_send(call->conn, call);
 }
 
-void hfi_rd_call_end(struct rd_call *call, enum rd_outcome outcome, const hf_error *err)
+void redis_call_end(struct redis_call *call, enum redis_outcome outcome, const hf_error *err)
 {
-    if (outcome != RD_ANSWERED && call->was_sent)
+    if (outcome != REDIS_ANSWERED && call->was_sent)
         outcome =
-            RD_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
+            REDIS_MAYBE; /* an earlier copy may have been executed, whatever became of this one */
     call->answer(call, outcome, NULL, err);
-    hfi_rd_call_free(call);
+    redis_call_free(call);
 }
 
 /* ---- replicas ---------------------------------------------------------------------- */
 
-struct rd_call *hfi_rd_wait_call(struct hfi_conn *conn, rd_answer_fn *answer)
+struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answer)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, answer, NULL);
+    struct redis_call *call = redis_call_new(conn, NULL, 0, answer, NULL);
 
     if (!call)
         return NULL;
@@ -108,10 +108,10 @@ struct rd_call *hfi_rd_wait_call(struct hfi_conn *conn, rd_answer_fn *answer)
     return call;
 }
 
-bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
-                        const struct hfi_reply *reply, hf_error *ret_err)
+bool redis_wait_enough(const struct hfi_conn *conn, enum redis_outcome outcome,
+                       const struct hfi_reply *reply, hf_error *ret_err)
 {
-    if (outcome != RD_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
+    if (outcome != REDIS_ANSWERED || reply->type != HFI_REPLY_INTEGER) {
         hfi_error_set(ret_err, HF_UNAVAILABLE, 0, "sync: it is not known which replicas have it");
         return false;
     }
@@ -127,7 +127,7 @@ bool hfi_rd_wait_enough(const struct hfi_conn *conn, enum rd_outcome outcome,
 /* "P{T}" into ret_key; returns its length. The name's braces are escaped, so that the tag is the
  * whole name and every key of a name is in one slot. */
 static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
-                       char ret_key[RD_KEY_MAX])
+                       char ret_key[REDIS_KEY_MAX])
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t len = strlen(conn->conf->prefix);
@@ -149,22 +149,22 @@ static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
     return len;
 }
 
-uint32_t hfi_rd_name_slot(const struct hfi_conn *conn, const struct hfi_name *name)
+uint32_t redis_name_slot(const struct hfi_conn *conn, const struct hfi_name *name)
 {
-    char key[RD_KEY_MAX];
+    char key[REDIS_KEY_MAX];
 
     return hfi_key_slot(key, name_key(conn, name, key));
 }
 
-static void set_slot(struct rd_call *call, const char *key, size_t len)
+static void set_slot(struct redis_call *call, const char *key, size_t len)
 {
     if (call->conn->slots)
         call->command.slot = hfi_key_slot(key, len);
 }
 
-void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all)
+void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all)
 {
-    char key[RD_KEY_MAX];
+    char key[REDIS_KEY_MAX];
     size_t len = name_key(call->conn, name, key);
 
     set_slot(call, key, len);
@@ -178,8 +178,8 @@ void hfi_rd_add_keys(struct rd_call *call, const struct hfi_name *name, bool all
     hfi_command_add(&call->command, key, len + 2);
 }
 
-size_t hfi_rd_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
-                       char ret_key[RD_KEY_MAX])
+size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                      char ret_key[REDIS_KEY_MAX])
 {
     size_t len = name_key(conn, name, ret_key);
 
@@ -187,16 +187,16 @@ size_t hfi_rd_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
     return len + 2;
 }
 
-void hfi_rd_add_cell_key(struct rd_call *call, const struct hfi_name *name)
+void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name)
 {
-    char key[RD_KEY_MAX];
-    size_t len = hfi_rd_cell_key(call->conn, name, key);
+    char key[REDIS_KEY_MAX];
+    size_t len = redis_cell_key(call->conn, name, key);
 
     set_slot(call, key, len);
     hfi_command_add(&call->command, key, len);
 }
 
-void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner)
+void redis_add_owner(struct redis_call *call, const unsigned char *owner)
 {
     char hex[2 * HFI_OWNER_LEN + 1];
 
@@ -206,14 +206,14 @@ void hfi_rd_add_owner(struct rd_call *call, const unsigned char *owner)
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-hf_status hfi_rd_status(enum rd_outcome outcome, const hf_error *err)
+hf_status redis_status(enum redis_outcome outcome, const hf_error *err)
 {
-    if (outcome == RD_MAYBE)
+    if (outcome == REDIS_MAYBE)
         return HF_UNKNOWN;
     return err && err->status != HF_OK ? err->status : HF_UNAVAILABLE;
 }
 
-char hfi_rd_letter(const struct hfi_reply *reply)
+char redis_letter(const struct hfi_reply *reply)
 {
     const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
 
@@ -222,7 +222,7 @@ char hfi_rd_letter(const struct hfi_reply *reply)
 
 /* Was it lost before? If an earlier copy of the release may have been executed, nobody can tell that from its being
  * given back. Core asks once more, and that answer settles it. */
-void hfi_rd_finish_gone(struct rd_call *call)
+void redis_finish_gone(struct redis_call *call)
 {
     hf_error err;
 
@@ -230,16 +230,16 @@ void hfi_rd_finish_gone(struct rd_call *call)
                   "the connection broke, and the lease is not there any more: it was released, or "
                   "lost before");
     if (call->was_sent)
-        hfi_rd_finish(call->conn, call->op, HF_UNKNOWN, &err);
+        redis_finish(call->conn, call->op, HF_UNKNOWN, &err);
     else
-        hfi_rd_finish(call->conn, call->op, HF_LOST, NULL);
+        redis_finish(call->conn, call->op, HF_LOST, NULL);
 }
 
-void hfi_rd_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply)
+void redis_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply)
 {
     hf_error err;
 
     (void)reply;
     hfi_error_set(&err, HF_CORRUPT, 0, "the server gave an answer that none of our scripts gives");
-    hfi_rd_finish(conn, op, HF_CORRUPT, &err);
+    redis_finish(conn, op, HF_CORRUPT, &err);
 }

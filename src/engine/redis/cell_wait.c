@@ -19,7 +19,7 @@
  * Versions of a name only grow, so a message with a later one than ours is proof of a change. Any other
  * message (it was deleted, or one that comes late) is a reason to read.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -34,31 +34,31 @@
 
 enum channel_state { CHANNEL_OFF, CHANNEL_ASKED, CHANNEL_ON };
 
-struct rd_channel {
-    struct rd_channel *next; /* in conn->channels */
+struct redis_channel {
+    struct redis_channel *next; /* in conn->channels */
     struct hfi_conn *conn;
-    struct rd_cell_wait *waits;
+    struct redis_cell_wait *waits;
     struct hfi_sent sent; /* ASKED: its SUBSCRIBE */
     enum channel_state state;
     size_t len;
-    char name[RD_KEY_MAX];
+    char name[REDIS_KEY_MAX];
 };
 
-struct rd_cell_wait {
-    struct rd_cell_wait *next; /* of its channel */
-    struct rd_channel *channel;
+struct redis_cell_wait {
+    struct redis_cell_wait *next; /* of its channel */
+    struct redis_channel *channel;
     struct hfi_op *op;
-    struct rd_call *call; /* READING */
-    bool again;           /* READING: a message came meanwhile */
-    int64_t look_ms;      /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
+    struct redis_call *call; /* READING */
+    bool again;              /* READING: a message came meanwhile */
+    int64_t look_ms;         /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
 };
 
 static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void look(struct rd_cell_wait *wait);
+static void look(struct redis_cell_wait *wait);
 
 /* ---- channels ---------------------------------------------------------------------------- */
 
-static void subscribe(struct rd_channel *channel)
+static void subscribe(struct redis_channel *channel)
 {
     if (channel->state != CHANNEL_OFF || !channel->conn->inbox_up)
         return;
@@ -68,10 +68,10 @@ static void subscribe(struct rd_channel *channel)
 }
 
 /* Nobody waits on it any more: it goes, unless the link still has its address. */
-static void drop_unused(struct rd_channel *channel)
+static void drop_unused(struct redis_channel *channel)
 {
     struct hfi_conn *conn = channel->conn;
-    struct rd_channel **at = &conn->channels;
+    struct redis_channel **at = &conn->channels;
 
     if (channel->waits || channel->state == CHANNEL_ASKED)
         return;
@@ -83,9 +83,9 @@ static void drop_unused(struct rd_channel *channel)
     hfi_free(channel);
 }
 
-static struct rd_channel *channel_of(struct hfi_conn *conn, const char *name, size_t len)
+static struct redis_channel *channel_of(struct hfi_conn *conn, const char *name, size_t len)
 {
-    struct rd_channel *channel = conn->channels;
+    struct redis_channel *channel = conn->channels;
 
     while (channel && (channel->len != len || memcmp(channel->name, name, len) != 0))
         channel = channel->next;
@@ -94,11 +94,11 @@ static struct rd_channel *channel_of(struct hfi_conn *conn, const char *name, si
 
 /* ---- beginning and ending ------------------------------------------------------------------ */
 
-static void end(struct rd_cell_wait *wait, hf_status status, const hf_error *err)
+static void end(struct redis_cell_wait *wait, hf_status status, const hf_error *err)
 {
-    struct rd_channel *channel = wait->channel;
+    struct redis_channel *channel = wait->channel;
     struct hfi_conn *conn = channel->conn;
-    struct rd_cell_wait **at = &channel->waits;
+    struct redis_cell_wait **at = &channel->waits;
 
     while (*at != wait)
         at = &(*at)->next;
@@ -106,25 +106,25 @@ static void end(struct rd_cell_wait *wait, hf_status status, const hf_error *err
     if (wait->call) {
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->again = false;
-        if (hfi_rd_net_unsend(conn, wait->call))
-            hfi_rd_call_free(wait->call);
+        if (redis_net_unsend(conn, wait->call))
+            redis_call_free(wait->call);
     }
-    hfi_rd_finish(conn, wait->op, status, err);
+    redis_finish(conn, wait->op, status, err);
     hfi_free(wait);
 }
 
-static void change(struct rd_cell_wait *wait, uint64_t version)
+static void change(struct redis_cell_wait *wait, uint64_t version)
 {
     wait->op->u.cell.ret_version = version;
     end(wait, HF_OK, NULL);
 }
 
-void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_cell_wait *wait = hfi_calloc(1, sizeof *wait);
-    char name[RD_KEY_MAX];
-    size_t len = hfi_rd_cell_key(conn, &op->u.cell.name, name);
-    struct rd_channel *channel = channel_of(conn, name, len);
+    struct redis_cell_wait *wait = hfi_calloc(1, sizeof *wait);
+    char name[REDIS_KEY_MAX];
+    size_t len = redis_cell_key(conn, &op->u.cell.name, name);
+    struct redis_channel *channel = channel_of(conn, name, len);
 
     if (wait && !channel && (channel = hfi_calloc(1, sizeof *channel))) {
         channel->conn = conn;
@@ -135,7 +135,7 @@ void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     }
     if (!wait || !channel) {
         hfi_free(wait);
-        hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+        redis_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->channel = channel;
@@ -143,17 +143,17 @@ void hfi_rd_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
     wait->look_ms = HFI_NEVER;
     wait->next = channel->waits;
     channel->waits = wait;
-    op->engine[RD_OP_WAIT] = wait;
+    op->engine[REDIS_OP_WAIT] = wait;
     if (channel->state == CHANNEL_ON)
         look(wait);
     else
         subscribe(channel); /* if there is no line now, when there is */
 }
 
-void hfi_rd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct rd_cell_wait *wait = op->engine[RD_OP_WAIT];
-    struct rd_channel *channel;
+    struct redis_cell_wait *wait = op->engine[REDIS_OP_WAIT];
+    struct redis_channel *channel;
 
     (void)conn;
     if (!wait)
@@ -165,7 +165,7 @@ void hfi_rd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status stat
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void rest(struct rd_cell_wait *wait, int64_t pause_ms)
+static void rest(struct redis_cell_wait *wait, int64_t pause_ms)
 {
     struct hfi_conn *conn = wait->channel->conn;
 
@@ -175,7 +175,7 @@ static void rest(struct rd_cell_wait *wait, int64_t pause_ms)
 }
 
 /* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
-static void unchanged(struct rd_cell_wait *wait, int64_t left_ms)
+static void unchanged(struct redis_cell_wait *wait, int64_t left_ms)
 {
     int64_t pause_ms = LOOK_MS / 2 + (int64_t)(hfi_random_u64() % LOOK_MS);
 
@@ -185,14 +185,14 @@ static void unchanged(struct rd_cell_wait *wait, int64_t left_ms)
         rest(wait, left_ms >= 0 && left_ms < pause_ms ? left_ms + 1 : pause_ms);
 }
 
-static void answered(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                     const hf_error *err)
+static void answered(struct redis_call *call, enum redis_outcome outcome,
+                     const struct hfi_reply *reply, const hf_error *err)
 {
-    struct rd_cell_wait *wait = call->data;
+    struct redis_cell_wait *wait = call->data;
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
-    struct rd_channel *channel;
-    char letter = hfi_rd_letter(reply);
+    struct redis_channel *channel;
+    char letter = redis_letter(reply);
     hf_status status;
     uint64_t now;
 
@@ -202,10 +202,10 @@ static void answered(struct rd_call *call, enum rd_outcome outcome, const struct
     channel = wait->channel;
     now = letter == 'C' && version ? (uint64_t)version->integer : 0;
     /* What could not be sent may be the next time: so look() never ends the wait that it is for. */
-    status = outcome == RD_REFUSED ? hfi_rd_status(outcome, err) : HF_UNAVAILABLE;
-    if (outcome != RD_ANSWERED && status == HF_UNAVAILABLE)
+    status = outcome == REDIS_REFUSED ? redis_status(outcome, err) : HF_UNAVAILABLE;
+    if (outcome != REDIS_ANSWERED && status == HF_UNAVAILABLE)
         rest(wait, RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS));
-    else if (outcome != RD_ANSWERED)
+    else if (outcome != REDIS_ANSWERED)
         end(wait, status, err);
     else if (letter != 'N' && (letter != 'C' || !version || !left || version->integer <= 0))
         end(wait, HF_CORRUPT,
@@ -217,10 +217,10 @@ static void answered(struct rd_call *call, enum rd_outcome outcome, const struct
     drop_unused(channel);
 }
 
-static void look(struct rd_cell_wait *wait)
+static void look(struct redis_cell_wait *wait)
 {
     struct hfi_conn *conn = wait->channel->conn;
-    struct rd_call *call;
+    struct redis_call *call;
 
     if (wait->call) {
         wait->again = true; /* what is under way may have been read before */
@@ -228,7 +228,7 @@ static void look(struct rd_cell_wait *wait)
     }
     wait->again = false;
     wait->look_ms = HFI_NEVER;
-    call = hfi_rd_call_new(conn, &hfi_script_cell_read, 1, answered, NULL);
+    call = redis_call_new(conn, &hfi_script_cell_read, 1, answered, NULL);
     if (!call) {
         rest(wait, RETRY_MS);
         return;
@@ -237,18 +237,18 @@ static void look(struct rd_cell_wait *wait)
     call->data = wait;
     call->again = true;
     call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
-    hfi_rd_add_cell_key(call, &wait->op->u.cell.name);
+    redis_add_cell_key(call, &wait->op->u.cell.name);
     hfi_command_add_number(&call->command, 1); /* without the bytes */
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
-void hfi_rd_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redis_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     if (conn->look_ms > now_ms)
         return;
     conn->look_ms = HFI_NEVER;
-    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
-        for (struct rd_cell_wait *wait = channel->waits; wait; wait = wait->next) {
+    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
+        for (struct redis_cell_wait *wait = channel->waits; wait; wait = wait->next) {
             if (wait->look_ms <= now_ms)
                 look(wait);
             if (wait->look_ms < conn->look_ms)
@@ -260,9 +260,9 @@ void hfi_rd_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 
 static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct rd_channel *channel =
-        (struct rd_channel *)((char *)sent - offsetof(struct rd_channel, sent));
-    struct rd_cell_wait *wait, *next;
+    struct redis_channel *channel =
+        (struct redis_channel *)((char *)sent - offsetof(struct redis_channel, sent));
+    struct redis_cell_wait *wait, *next;
     hf_error err = { .status = HF_OK };
 
     (void)maybe;
@@ -282,15 +282,15 @@ static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, boo
 }
 
 /* The line is there, again perhaps: what was published meanwhile, nobody heard. */
-void hfi_rd_channels_up(struct hfi_conn *conn)
+void redis_channels_up(struct hfi_conn *conn)
 {
-    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
+    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
         subscribe(channel);
 }
 
-void hfi_rd_channels_down(struct hfi_conn *conn)
+void redis_channels_down(struct hfi_conn *conn)
 {
-    for (struct rd_channel *channel = conn->channels; channel; channel = channel->next)
+    for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
         if (channel->state == CHANNEL_ON)
             channel->state = CHANNEL_OFF; /* one that is ASKED is told by its answer */
 }
@@ -308,12 +308,12 @@ static uint64_t told(const char *payload, size_t len)
     return version;
 }
 
-void hfi_rd_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
-                            const char *payload, size_t len)
+void redis_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+                           const char *payload, size_t len)
 {
-    struct rd_channel *channel = channel_of(conn, name, name_len);
+    struct redis_channel *channel = channel_of(conn, name, name_len);
     uint64_t version = told(payload, len);
-    struct rd_cell_wait *wait, *next;
+    struct redis_cell_wait *wait, *next;
 
     if (!channel)
         return;

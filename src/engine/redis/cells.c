@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cells: bytes and a version, read and compare-and-swap; and the server's clock. */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -9,81 +9,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void cell_read(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                      const hf_error *err)
+static void cell_read(struct redis_call *call, enum redis_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *bytes = hfi_reply_at(reply, 2, HFI_REPLY_TEXT);
     const struct hfi_reply *left = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
     struct hfi_op *op = call->op;
 
-    if (outcome != RD_ANSWERED) {
-        hfi_rd_finish(call->conn, op,
-                      outcome == RD_MAYBE ? HF_UNAVAILABLE : hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        redis_finish(call->conn, op,
+                     outcome == REDIS_MAYBE ? HF_UNAVAILABLE : redis_status(outcome, err), err);
         return;
     }
-    if (hfi_rd_letter(reply) == 'N') {
-        hfi_rd_finish(call->conn, op, HF_NOT_FOUND, NULL);
+    if (redis_letter(reply) == 'N') {
+        redis_finish(call->conn, op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (hfi_rd_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
-        hfi_rd_finish_odd(call->conn, op, reply);
+    if (redis_letter(reply) != 'C' || !version || !bytes || !left || version->integer <= 0) {
+        redis_finish_odd(call->conn, op, reply);
         return;
     }
     op->u.cell.ret_bytes = hfi_malloc(bytes->len ? bytes->len : 1);
     if (!op->u.cell.ret_bytes) {
-        hfi_rd_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        redis_finish(call->conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(op->u.cell.ret_bytes, bytes->text, bytes->len);
     op->u.cell.ret_len = bytes->len;
     op->u.cell.ret_version = (uint64_t)version->integer;
     op->u.cell.ret_ttl_ms = left->integer < 0 ? -1 : hfi_told_ms(left->integer);
-    hfi_rd_finish(call->conn, op, HF_OK, NULL);
+    redis_finish(call->conn, op, HF_OK, NULL);
 }
 
-void hfi_rd_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_cell_read, 1, cell_read, op);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_cell_read, 1, cell_read, op);
 
     if (!call)
         return;
     call->again = true;
-    hfi_rd_add_cell_key(call, &op->u.cell.name);
-    hfi_rd_call_send(call);
+    redis_add_cell_key(call, &op->u.cell.name);
+    redis_call_send(call);
 }
 
-static void cell_swapped(struct rd_call *call, enum rd_outcome outcome,
+static void cell_swapped(struct redis_call *call, enum redis_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *version = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
-    if (outcome != RD_ANSWERED) {
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
         return;
     }
     if ((letter != 'C' && letter != 'V') || !version || version->integer < 0) {
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
         return;
     }
     call->op->u.cell.ret_version = (uint64_t)version->integer;
-    hfi_rd_finish(call->conn, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
+    redis_finish(call->conn, call->op, letter == 'C' ? HF_OK : HF_BUSY, NULL);
 }
 
-void hfi_rd_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_cell_swap, 1, cell_swapped, op);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_cell_swap, 1, cell_swapped, op);
 
     if (!call)
         return;
-    hfi_rd_add_cell_key(call, &op->u.cell.name);
+    redis_add_cell_key(call, &op->u.cell.name);
     hfi_command_add_number(&call->command, (int64_t)op->u.cell.version);
     if (op->u.cell.bytes) /* without: delete */
         hfi_command_add(&call->command, op->u.cell.bytes, op->u.cell.len);
     if (op->u.cell.bytes && op->u.cell.ttl_ms > 0)
         hfi_command_add_number(&call->command, op->u.cell.ttl_ms);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
@@ -99,36 +99,36 @@ static bool number_of(const struct hfi_reply *text, int64_t *ret_number)
     return errno == 0 && end == text->text + text->len;
 }
 
-static void time_told(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                      const hf_error *err)
+static void time_told(struct redis_call *call, enum redis_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
 {
     int64_t seconds, us;
 
-    if (outcome != RD_ANSWERED) {
-        hfi_rd_finish(call->conn, call->op,
-                      outcome == RD_MAYBE ? HF_UNAVAILABLE : hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        redis_finish(call->conn, call->op,
+                     outcome == REDIS_MAYBE ? HF_UNAVAILABLE : redis_status(outcome, err), err);
         return;
     }
     if (!number_of(hfi_reply_at(reply, 0, HFI_REPLY_TEXT), &seconds) ||
         !number_of(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &us) || us >= 1000000 ||
         seconds >= HFI_TOLD_S_MAX) {
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
         return;
     }
     call->op->u.time.ret_us = seconds * 1000000 + us;
-    hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+    redis_finish(call->conn, call->op, HF_OK, NULL);
 }
 
 /* In a cluster there are as many clocks as servers: it is asked of the one that has the name. */
-void hfi_rd_time(struct hfi_conn *conn, struct hfi_op *op)
+void redis_time(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, time_told, op);
+    struct redis_call *call = redis_call_new(conn, NULL, 0, time_told, op);
 
     if (!call)
         return;
     call->again = true;
     if (conn->slots)
-        call->command.slot = hfi_rd_name_slot(conn, &op->u.time.name);
+        call->command.slot = redis_name_slot(conn, &op->u.time.name);
     hfi_command_add_text(&call->command, "TIME");
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }

@@ -11,7 +11,7 @@
  *   TRYAGAIN   not executed: some keys of the name are here and some there; a moment later
  *   CLUSTERDOWN, LOADING, READONLY   a moment later, for as long as the caller wants to wait
  *
- * A command is redirected at most RD_HOPS_MAX times. While a slot is on its way, Redis refuses
+ * A command is redirected at most REDIS_HOPS_MAX times. While a slot is on its way, Redis refuses
  * commands on several keys of which one does not exist, and a name without waiters has no queue: so
  * acquire and release of such a name wait (TRYAGAIN) until the slot has arrived. Renewals,
  * which touch one key, go on.
@@ -23,7 +23,7 @@
  * Messages of PUBLISH reach every node: the inbox is subscribed at any one that has slots.
  */
 #include "engine/redis/address.h"
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -39,31 +39,31 @@
 #define KEEP_MS        30000 /* a server without slots is kept so long: an ASK may lead there again */
 #define HOPS_AT_ONCE   2     /* further redirections come after a pause */
 
-struct rd_cluster {
+struct redis_cluster {
     struct hfi_conn *conn;
     struct hfi_sent sent;
-    struct rd_node *asked; /* for the map; NULL: nobody */
-    struct rd_node *hint;  /* whom to ask next: it knows best */
-    bool known;            /* there is a map */
-    bool look_at_inbox;    /* is it at a server of the map? */
-    int64_t asked_ms;      /* when we asked last */
-    int64_t refresh_ms;    /* when to ask again; HFI_NEVER */
-    unsigned failures;     /* maps in a row that were of no use, or had a server that is down */
-    hf_error why;          /* of the last such */
-    uint16_t fresh[SLOTS]; /* the map that is being read */
+    struct redis_node *asked; /* for the map; NULL: nobody */
+    struct redis_node *hint;  /* whom to ask next: it knows best */
+    bool known;               /* there is a map */
+    bool look_at_inbox;       /* is it at a server of the map? */
+    int64_t asked_ms;         /* when we asked last */
+    int64_t refresh_ms;       /* when to ask again; HFI_NEVER */
+    unsigned failures;        /* maps in a row that were of no use, or had a server that is down */
+    hf_error why;             /* of the last such */
+    uint16_t fresh[SLOTS];    /* the map that is being read */
 };
 
 static bool add_seeds(struct hfi_conn *conn);
-static struct rd_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
-                                   uint16_t port);
-static struct rd_node *any_up(const struct hfi_conn *conn);
+static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
+                                      uint16_t port);
+static struct redis_node *any_up(const struct hfi_conn *conn);
 static void refresh(struct hfi_conn *conn, int64_t pause_ms);
 static void refresh_after_failure(struct hfi_conn *conn);
 static void ask(struct hfi_conn *conn, int64_t now_ms);
 static void slots_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void move_inbox(struct hfi_conn *conn, bool must);
 
-static bool is_up(const struct rd_node *node)
+static bool is_up(const struct redis_node *node)
 {
     return node->link && hfi_link_state(node->link) == HFI_LINK_UP;
 }
@@ -79,7 +79,7 @@ static hf_status cluster_open(struct hfi_conn *conn, hf_error *err)
     conn->cluster->conn = conn;
     conn->cluster->refresh_ms = HFI_NEVER;
     memset(conn->slots, 0xff, SLOTS * sizeof *conn->slots);
-    if (!add_seeds(conn) || !hfi_rd_inbox_aim(conn, &conn->conf->addresses[0]))
+    if (!add_seeds(conn) || !redis_inbox_aim(conn, &conn->conf->addresses[0]))
         return hfi_error_memory(err);
     return HF_OK;
 }
@@ -112,11 +112,11 @@ static const hf_error *cluster_why(const struct hfi_conn *conn, bool hopeless)
     if (is_hard(&conn->cluster->why))
         return &conn->cluster->why;
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        const struct rd_node *node = conn->nodes[i];
+        const struct redis_node *node = conn->nodes[i];
 
         if (!node->link)
             continue;
-        if (hopeless && !hfi_rd_is_final(conn, &node->why))
+        if (hopeless && !redis_is_final(conn, &node->why))
             return NULL;
         if (node->why.status != HF_OK && (!why || is_hard(&node->why)))
             why = &node->why;
@@ -128,7 +128,7 @@ static const hf_error *cluster_why(const struct hfi_conn *conn, bool hopeless)
 
 /* ---- nodes -------------------------------------------------------------------------- */
 
-static struct rd_node *find(struct hfi_conn *conn, const char *host, size_t len, uint16_t port)
+static struct redis_node *find(struct hfi_conn *conn, const char *host, size_t len, uint16_t port)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (conn->nodes[i]->link && hfi_address_is(conn->nodes[i]->address, host, len, port))
@@ -140,7 +140,7 @@ static bool add_seeds(struct hfi_conn *conn)
 {
     for (size_t i = 0; i < conn->conf->address_count; i++) {
         const struct hfi_address *seed = &conn->conf->addresses[i];
-        struct rd_node *node = find_or_add(conn, seed->host, strlen(seed->host), seed->port);
+        struct redis_node *node = find_or_add(conn, seed->host, strlen(seed->host), seed->port);
 
         if (!node)
             return false;
@@ -150,10 +150,10 @@ static bool add_seeds(struct hfi_conn *conn)
 }
 
 /* NULL: out of memory, too many, or no host at all. */
-static struct rd_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
-                                   uint16_t port)
+static struct redis_node *find_or_add(struct hfi_conn *conn, const char *host, size_t len,
+                                      uint16_t port)
 {
-    struct rd_node *node = find(conn, host, len, port);
+    struct redis_node *node = find(conn, host, len, port);
     struct hfi_address *address;
     uint32_t index;
 
@@ -164,9 +164,9 @@ static struct rd_node *find_or_add(struct hfi_conn *conn, const char *host, size
     address = hfi_address_new(host, len, port);
     if (!address)
         return NULL;
-    index = hfi_rd_node_add(conn, address);
+    index = redis_node_add(conn, address);
     hfi_address_free(address);
-    if (index == RD_NODE_ANY)
+    if (index == REDIS_NODE_ANY)
         return NULL;
     node = conn->nodes[index];
     node->wanted = false; /* until somebody sends something there */
@@ -176,12 +176,12 @@ static struct rd_node *find_or_add(struct hfi_conn *conn, const char *host, size
 }
 
 /* Not always the same one: the first may be the one that knows least. */
-static struct rd_node *any_up(const struct hfi_conn *conn)
+static struct redis_node *any_up(const struct hfi_conn *conn)
 {
     uint32_t from = conn->node_count ? (uint32_t)hfi_random_u64() % conn->node_count : 0;
 
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct rd_node *node = conn->nodes[(from + i) % conn->node_count];
+        struct redis_node *node = conn->nodes[(from + i) % conn->node_count];
 
         if (is_up(node) && !node->shun)
             return node;
@@ -189,19 +189,19 @@ static struct rd_node *any_up(const struct hfi_conn *conn)
     return NULL;
 }
 
-uint32_t hfi_rd_cluster_next(const struct hfi_conn *conn, uint32_t from)
+uint32_t redis_cluster_next(const struct hfi_conn *conn, uint32_t from)
 {
     for (; from < conn->node_count; from++)
         if (conn->nodes[from]->link && conn->nodes[from]->serves)
             return from;
-    return RD_NODE_ANY;
+    return REDIS_NODE_ANY;
 }
 
 /* A server that has left the map, and that nobody waits for. By the driver. */
 static void drop_gone(struct hfi_conn *conn, int64_t now_ms)
 {
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct rd_node *node = conn->nodes[i];
+        struct redis_node *node = conn->nodes[i];
 
         if (!node->link || !node->gone || !conn->cluster->known || node->keep_ms > now_ms)
             continue;
@@ -211,11 +211,11 @@ static void drop_gone(struct hfi_conn *conn, int64_t now_ms)
         }
         if (conn->cluster->hint == node)
             conn->cluster->hint = NULL;
-        hfi_rd_node_drop(node);
+        redis_node_drop(node);
     }
 }
 
-static void cluster_up(struct rd_node *node)
+static void cluster_up(struct redis_node *node)
 {
     struct hfi_conn *conn = node->conn;
 
@@ -223,7 +223,7 @@ static void cluster_up(struct rd_node *node)
         refresh(conn, 0);
 }
 
-static void cluster_down(struct rd_node *node)
+static void cluster_down(struct redis_node *node)
 {
     if (node->serves || !node->conn->cluster->known)
         refresh_after_failure(node->conn);
@@ -231,38 +231,38 @@ static void cluster_down(struct rd_node *node)
 
 /* ---- routes -------------------------------------------------------------------------- */
 
-struct rd_node *hfi_rd_cluster_route(struct hfi_conn *conn, const struct rd_call *call)
+struct redis_node *redis_cluster_route(struct hfi_conn *conn, const struct redis_call *call)
 {
     uint32_t slot = call->command.slot, index = call->node;
 
     if (conn->node_count == 0)
         return NULL; /* being closed */
-    if (index == RD_NODE_ANY && slot == HFI_SLOT_ANY)
+    if (index == REDIS_NODE_ANY && slot == HFI_SLOT_ANY)
         return any_up(conn);
-    if (index == RD_NODE_ANY)
-        index = conn->slots[slot] == NO_NODE ? RD_NODE_ANY : conn->slots[slot];
-    if (index == RD_NODE_ANY || !conn->nodes[index]->link) {
+    if (index == REDIS_NODE_ANY)
+        index = conn->slots[slot] == NO_NODE ? REDIS_NODE_ANY : conn->slots[slot];
+    if (index == REDIS_NODE_ANY || !conn->nodes[index]->link) {
         refresh(conn, 0);
         return NULL;
     }
     return conn->nodes[index];
 }
 
-static void end_lost(struct rd_call *call, const struct rd_node *node)
+static void end_lost(struct redis_call *call, const struct redis_node *node)
 {
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "redirected %u times, and at last to %s", call->hops - 1,
                   node->address->shown);
-    hfi_rd_call_end(call, RD_REFUSED, &err);
+    redis_call_end(call, REDIS_REFUSED, &err);
 }
 
 /* Where the server says. false: that is nowhere. */
-static bool follow(struct rd_call *call, const struct hfi_reply *reply, bool asking)
+static bool follow(struct redis_call *call, const struct hfi_reply *reply, bool asking)
 {
     struct hfi_conn *conn = call->conn;
     struct hfi_redirect to;
-    struct rd_node *node;
+    struct redis_node *node;
     const char *here;
 
     if (!hfi_redirect_parse(reply, &to) || !call->sent_to)
@@ -279,17 +279,17 @@ static bool follow(struct rd_call *call, const struct hfi_reply *reply, bool ask
         call->node = node->index;
         node->keep_ms = hfi_now_ms() + KEEP_MS;
     } else {
-        call->node = RD_NODE_ANY;
+        call->node = REDIS_NODE_ANY;
         conn->slots[to.slot] = (uint16_t)node->index;
         node->gone = false;
         conn->cluster->hint = node;
         refresh(conn, 0);
     }
-    if (call->hops > RD_HOPS_MAX)
+    if (call->hops > REDIS_HOPS_MAX)
         end_lost(call, node);
     else if (call->hops <= HOPS_AT_ONCE)
-        hfi_rd_net_send(conn, call);
-    else if (!hfi_rd_net_later(call, reply))
+        redis_net_send(conn, call);
+    else if (!redis_net_later(call, reply))
         end_lost(call, node);
     return true;
 }
@@ -305,7 +305,7 @@ static bool stopped_halfway(const struct hfi_reply *reply)
     return false;
 }
 
-static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
+static bool cluster_refused(struct redis_call *call, const struct hfi_reply *reply)
 {
     static const char *const passing[] = { "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN",
                                            "READONLY" };
@@ -328,8 +328,8 @@ static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
         refresh(call->conn, 0);
     call->asking = false;
     if (call->command.slot != HFI_SLOT_ANY)
-        call->node = RD_NODE_ANY;
-    return hfi_rd_net_later(call, reply);
+        call->node = REDIS_NODE_ANY;
+    return redis_net_later(call, reply);
 }
 
 /* ---- the map --------------------------------------------------------------------------- */
@@ -337,7 +337,7 @@ static bool cluster_refused(struct rd_call *call, const struct hfi_reply *reply)
 /* Ask for it, no earlier than in `pause_ms`. */
 static void refresh(struct hfi_conn *conn, int64_t pause_ms)
 {
-    struct rd_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = conn->cluster;
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
     if (at_ms < cluster->asked_ms + REFRESH_MIN_MS)
@@ -354,8 +354,8 @@ static void refresh_after_failure(struct hfi_conn *conn)
 
 static void ask(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_cluster *cluster = conn->cluster;
-    struct rd_node *node = cluster->hint && is_up(cluster->hint) ? cluster->hint : any_up(conn);
+    struct redis_cluster *cluster = conn->cluster;
+    struct redis_node *node = cluster->hint && is_up(cluster->hint) ? cluster->hint : any_up(conn);
     struct hfi_command command;
 
     cluster->refresh_ms = HFI_NEVER;
@@ -377,7 +377,7 @@ static void ask(struct hfi_conn *conn, int64_t now_ms)
 }
 
 /* One range of slots: first, last, its master, its replicas. false: it has another form. */
-static bool take_range(struct hfi_conn *conn, const struct rd_node *from,
+static bool take_range(struct hfi_conn *conn, const struct redis_node *from,
                        const struct hfi_reply *range)
 {
     const struct hfi_reply *first = hfi_reply_at(range, 0, HFI_REPLY_INTEGER);
@@ -386,7 +386,7 @@ static bool take_range(struct hfi_conn *conn, const struct rd_node *from,
     const struct hfi_reply *host = hfi_reply_at(master, 0, HFI_REPLY_TEXT);
     const struct hfi_reply *port = hfi_reply_at(master, 1, HFI_REPLY_INTEGER);
     bool here = !host || host->len == 0 || (host->len == 1 && host->text[0] == '?');
-    struct rd_node *node;
+    struct redis_node *node;
 
     if (!first || !last || first->integer < 0 || last->integer >= SLOTS || !port ||
         port->integer <= 0 || port->integer > UINT16_MAX)
@@ -401,7 +401,7 @@ static bool take_range(struct hfi_conn *conn, const struct rd_node *from,
     return true;
 }
 
-static bool read_map(struct hfi_conn *conn, const struct rd_node *from,
+static bool read_map(struct hfi_conn *conn, const struct redis_node *from,
                      const struct hfi_reply *reply)
 {
     bool ok = reply->type == HFI_REPLY_LIST && reply->count > 0;
@@ -428,14 +428,14 @@ static bool is_whole(const struct hfi_conn *conn)
 
 static void use_map(struct hfi_conn *conn)
 {
-    struct rd_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = conn->cluster;
 
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        struct rd_node *node = conn->nodes[i];
+        struct redis_node *node = conn->nodes[i];
 
         if (node->serves && !node->in_map) {
-            hfi_rd_doubt(conn); /* its place was taken: what it had not passed on is lost */
-            hfi_rd_waits_hurry(conn);
+            redis_doubt(conn); /* its place was taken: what it had not passed on is lost */
+            redis_waits_hurry(conn);
         }
         if (!node->in_map && !node->gone)
             node->keep_ms = hfi_now_ms() + KEEP_MS;
@@ -450,15 +450,15 @@ static void use_map(struct hfi_conn *conn)
         cluster->failures = 0;
     else
         refresh_after_failure(conn);
-    hfi_rd_net_unpark(conn, hfi_now_ms());
+    redis_net_unpark(conn, hfi_now_ms());
 }
 
 static void slots_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct rd_cluster *cluster =
-        (struct rd_cluster *)((char *)sent - offsetof(struct rd_cluster, sent));
+    struct redis_cluster *cluster =
+        (struct redis_cluster *)((char *)sent - offsetof(struct redis_cluster, sent));
     struct hfi_conn *conn = cluster->conn;
-    const struct rd_node *from = cluster->asked;
+    const struct redis_node *from = cluster->asked;
 
     (void)maybe;
     cluster->asked = NULL;
@@ -494,17 +494,17 @@ static bool inbox_serves(const struct hfi_conn *conn)
 /* Before it is opened again, and when its server has left the cluster and hears nothing any more. */
 static void move_inbox(struct hfi_conn *conn, bool must)
 {
-    const struct rd_node *node = any_up(conn);
+    const struct redis_node *node = any_up(conn);
 
     if (!node || (must && !node->serves))
         return;
     if (!hfi_address_same(node->address, conn->inbox.address))
-        (void)hfi_rd_inbox_aim(conn, node->address);
+        (void)redis_inbox_aim(conn, node->address);
 }
 
 static void cluster_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_cluster *cluster = conn->cluster;
+    struct redis_cluster *cluster = conn->cluster;
 
     if (cluster->refresh_ms <= now_ms && !cluster->asked)
         ask(conn, now_ms);
@@ -531,7 +531,7 @@ static int64_t cluster_next_ms(const struct hfi_conn *conn)
     return next_ms;
 }
 
-const struct rd_topology hfi_rd_cluster = {
+const struct redis_topology redis_cluster = {
     .open = cluster_open,
     .close = cluster_close,
     .ready = cluster_ready,

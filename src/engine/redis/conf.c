@@ -280,7 +280,7 @@ static hf_status parse_ways(struct hfi_redis_conf *conf, struct hfi_url *url, hf
         return hfi_conf_wrong_param(url, "wire", HF_CONFIG, "must be native, plain or redisson",
                                     err);
 
-    status = hfi_url_take_duration(url, "repair_expiry", LIMIT_MIN_MS, HF_MS_MAX,
+    status = hfi_url_take_duration(url, "repair_expiry", LIMIT_MIN_MS, HF_DURATION_MAX_MS,
                                    &conf->repair_expiry_ms, err);
     if (status == HF_OK && conf->repair_expiry_ms && conf->wire != HFI_WIRE_PLAIN)
         status = hfi_conf_wrong_param(url, "repair_expiry", HF_CONFIG,

@@ -6,7 +6,7 @@
  * Adding is a plain INCRBY, without a script: one round trip, and as cheap as Redis can do it. What may
  * have been done is never sent again.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "prim/counter.h"
 
@@ -16,10 +16,10 @@
 
 #define NUMBER_MAX 20 /* "-9223372036854775808" */
 
-static void mismatch(struct rd_call *call)
+static void mismatch(struct redis_call *call)
 {
-    hfi_rd_finish(call->conn, call->op, HF_MISMATCH,
-                  &(hf_error){ .text = "the key is a string that is no number" });
+    redis_finish(call->conn, call->op, HF_MISMATCH,
+                 &(hf_error){ .text = "the key is a string that is no number" });
 }
 
 /* A number as Redis writes it. false: it is none. (INCRBY is as strict.) */
@@ -36,71 +36,71 @@ static bool parse(const struct hfi_reply *text, int64_t *ret_value)
     return errno == 0 && end == text->text + text->len;
 }
 
-static void not_answered(struct rd_call *call, enum rd_outcome outcome, const hf_error *err)
+static void not_answered(struct redis_call *call, enum redis_outcome outcome, const hf_error *err)
 {
-    hf_status status = hfi_rd_status(outcome, err);
+    hf_status status = redis_status(outcome, err);
 
     if (status == HF_UNKNOWN && call->op->u.counter->verb == HFI_COUNTER_GET)
         status = HF_UNAVAILABLE;
-    hfi_rd_finish(call->conn, call->op, status, err);
+    redis_finish(call->conn, call->op, status, err);
 }
 
-static void added(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                  const hf_error *err)
+static void added(struct redis_call *call, enum redis_outcome outcome,
+                  const struct hfi_reply *reply, const hf_error *err)
 {
-    if (outcome != RD_ANSWERED) {
+    if (outcome != REDIS_ANSWERED) {
         not_answered(call, outcome, err);
     } else if (reply->type != HFI_REPLY_INTEGER) {
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
     } else {
         call->op->u.counter->ret_value = reply->integer;
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     }
 }
 
-static void got(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+static void got(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
     struct hfi_counter_op *counter = call->op->u.counter;
 
     counter->ret_value = 0;
-    if (outcome != RD_ANSWERED)
+    if (outcome != REDIS_ANSWERED)
         not_answered(call, outcome, err);
     else if (reply->type == HFI_REPLY_NIL ||
              (reply->type == HFI_REPLY_TEXT && parse(reply, &counter->ret_value)))
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (reply->type == HFI_REPLY_TEXT)
         mismatch(call);
     else
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
 }
 
-static void was_set(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void was_set(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *now = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
-    if (outcome != RD_ANSWERED)
+    if (outcome != REDIS_ANSWERED)
         not_answered(call, outcome, err);
     else if (letter == 'C')
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'V' && now && parse(now, &call->op->u.counter->ret_value))
-        hfi_rd_finish(call->conn, call->op, HF_CHANGED, NULL);
+        redis_finish(call->conn, call->op, HF_CHANGED, NULL);
     else if (letter == 'M' || (letter == 'V' && now))
         mismatch(call);
     else
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
 }
 
 static void send_set(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_counter_set, 1, was_set, op);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_counter_set, 1, was_set, op);
     const struct hfi_counter_op *counter = op->u.counter;
 
     if (!call)
         return;
-    hfi_rd_add_cell_key(call, &counter->name);
+    redis_add_cell_key(call, &counter->name);
     if (counter->verb == HFI_COUNTER_DELETE)
         hfi_command_add_text(&call->command, "");
     else
@@ -109,26 +109,26 @@ static void send_set(struct hfi_conn *conn, struct hfi_op *op)
         hfi_command_add_number(&call->command, counter->expected);
     else
         hfi_command_add_text(&call->command, "");
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 static void send_plain(struct hfi_conn *conn, struct hfi_op *op, const char *verb,
-                       rd_answer_fn *answer)
+                       redis_answer_fn *answer)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, answer, op);
+    struct redis_call *call = redis_call_new(conn, NULL, 0, answer, op);
     const struct hfi_counter_op *counter = op->u.counter;
 
     if (!call)
         return;
     call->again = counter->verb == HFI_COUNTER_GET;
     hfi_command_add_text(&call->command, verb);
-    hfi_rd_add_cell_key(call, &counter->name);
+    redis_add_cell_key(call, &counter->name);
     if (counter->verb == HFI_COUNTER_ADD)
         hfi_command_add_number(&call->command, counter->value);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
-void hfi_rd_counter(struct hfi_conn *conn, struct hfi_op *op)
+void redis_counter(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->u.counter->verb) {
     case HFI_COUNTER_ADD:

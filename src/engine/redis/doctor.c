@@ -6,7 +6,7 @@
  */
 #include "engine/redis/doctor.h"
 
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -22,7 +22,7 @@ static void check_sentinels(struct hfi_report *r);
 static void check_cluster(struct hfi_report *r);
 static void check_server(const struct hfi_report *r, const struct hfi_address *address);
 
-hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct hfi_report r = { finding, arg, conn->conf, NULL };
 
@@ -35,14 +35,14 @@ hf_status hfi_rd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
         check_server(&r, &conn->conf->addresses[0]);
 
     if (conn->conf->wire != HFI_WIRE_NATIVE)
-        hfi_report(&r, HF_WARNING, "wire",
+        hfi_report(&r, HF_CHECK_LEVEL_WARNING, "wire",
                    "%s: locks shared with other libraries have no tokens and no order of waiting",
                    conn->conf->wire == HFI_WIRE_PLAIN ? "plain" : "redisson");
     return HF_OK;
 }
 
-void hfi_report(const struct hfi_report *r, hf_level level, const char *topic, const char *format,
-                ...)
+void hfi_report(const struct hfi_report *r, hf_check_level level, const char *topic,
+                const char *format, ...)
 {
     char text[512];
     int used = 0;
@@ -62,7 +62,7 @@ static void check_server(const struct hfi_report *r, const struct hfi_address *a
     hf_error err;
 
     if (hfi_ask_open(r->conf, address, false, &ask, &err) != HF_OK) {
-        hfi_report(r, HF_BAD, "connection", "%s", err.text);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "connection", "%s", err.text);
         return;
     }
     hfi_doctor_server(r, ask, address);
@@ -92,14 +92,14 @@ static bool ask_sentinel(const struct hfi_report *r, const struct hfi_address *a
     char *text;
 
     if (hfi_ask_open(r->conf, address, true, &ask, &err) != HF_OK) {
-        hfi_report(r, HF_WARNING, "sentinel", "%s", err.text);
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "sentinel", "%s", err.text);
         return false;
     }
     text = hfi_ask(ask,
                    (const char *[]){ "SENTINEL", "GET-MASTER-ADDR-BY-NAME", r->conf->master, NULL },
                    &err);
     if (!text || !*text)
-        hfi_report(r, HF_WARNING, "sentinel", "%s: %s", address->shown,
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "sentinel", "%s: %s", address->shown,
                    text ? "does not know this master" : err.text);
     else
         snprintf(told, HOST_ROOM, "%s", text);
@@ -124,14 +124,16 @@ static void check_sentinels(struct hfi_report *r)
         agreed += strcmp(master, told) == 0;
     }
     if (!answered) {
-        hfi_report(r, HF_BAD, "sentinel", "none of them names the master '%s'", r->conf->master);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "sentinel", "none of them names the master '%s'",
+                   r->conf->master);
         return;
     }
     if (agreed < answered)
-        hfi_report(r, HF_BAD, "sentinel",
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "sentinel",
                    "they name different masters: a failover is under way, or the network is cut");
-    hfi_report(r, r->conf->address_count < SENTINELS_FEW ? HF_WARNING : HF_FINE, "sentinel",
-               "%zu of %zu answer%s", answered, r->conf->address_count,
+    hfi_report(r,
+               r->conf->address_count < SENTINELS_FEW ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+               "sentinel", "%zu of %zu answer%s", answered, r->conf->address_count,
                r->conf->address_count < SENTINELS_FEW
                    ? "; with fewer than three in the URL we may not find the master after a failure"
                    : "");
@@ -178,7 +180,8 @@ static void check_masters(struct hfi_report *r, const struct hfi_address *asked,
             snprintf(host, sizeof host, "%s", asked->host);
         check_told(r, host, port);
     }
-    hfi_report(r, masters < 3 ? HF_WARNING : HF_FINE, "cluster", "%u masters%s", masters,
+    hfi_report(r, masters < 3 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
+               "%u masters%s", masters,
                masters < 3 ? ": with fewer than three there is no majority that replaces one" : "");
 }
 
@@ -191,25 +194,27 @@ static void check_cluster(struct hfi_report *r)
 
     for (i = 0; i < r->conf->address_count && !ask; i++)
         if (hfi_ask_open(r->conf, &r->conf->addresses[i], false, &ask, &err) != HF_OK)
-            hfi_report(r, HF_WARNING, "cluster", "%s", err.text);
+            hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "%s", err.text);
     if (!ask) {
-        hfi_report(r, HF_BAD, "cluster", "none of the nodes in the URL answers");
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "cluster", "none of the nodes in the URL answers");
         return;
     }
     info = hfi_ask(ask, (const char *[]){ "CLUSTER", "INFO", NULL }, &err);
     if (!info)
-        hfi_report(r, HF_WARNING, "cluster", "its state: not allowed to know (%s)", err.text);
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "its state: not allowed to know (%s)",
+                   err.text);
     else if (strcmp(hfi_info(info, "cluster_state", value, sizeof value), "ok") != 0)
-        hfi_report(r, HF_BAD, "cluster", "its state is '%s': names of some slots cannot be locked",
-                   value);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "cluster",
+                   "its state is '%s': names of some slots cannot be locked", value);
     else
-        hfi_report(r, HF_FINE, "cluster", "its state is ok, all slots have a master");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "cluster", "its state is ok, all slots have a master");
     hfi_free(info);
 
     nodes = hfi_ask(ask, (const char *[]){ "CLUSTER", "NODES", NULL }, &err);
     hfi_ask_close(ask);
     if (!nodes) {
-        hfi_report(r, HF_WARNING, "cluster", "its nodes: not allowed to know (%s)", err.text);
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "its nodes: not allowed to know (%s)",
+                   err.text);
         check_server(r, &r->conf->addresses[i - 1]);
         return;
     }

@@ -13,8 +13,9 @@ struct hfi_report {
     const char *where; /* which server, where there are several; NULL */
 };
 
-__attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *r, hf_level level,
-                                                      const char *topic, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *r,
+                                                      hf_check_level level, const char *topic,
+                                                      const char *format, ...);
 
 /* Everything about the server at the other end. */
 void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,

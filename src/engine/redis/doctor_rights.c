@@ -32,10 +32,11 @@ void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask)
 
         if (strncmp(err->text, "MOVED", 5) !=
             0) /* else another node of the cluster has those keys */
-            hfi_report(r, HF_BAD, "rights", "%s: %s", whole ? "EVALSHA" : "EVAL", err->text);
+            hfi_report(r, HF_CHECK_LEVEL_BAD, "rights", "%s: %s", whole ? "EVALSHA" : "EVAL",
+                       err->text);
     }
     if (!scan && scan_err.status == HF_DENIED)
-        hfi_report(r, HF_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look");
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look");
     hfi_free(whole);
     hfi_free(sha);
     hfi_free(scan);
@@ -73,10 +74,10 @@ static void judge(const struct hfi_report *r, char *refused)
         if (*c == '\n')
             *c = ' ';
     if (!*refused)
-        hfi_report(r, HF_FINE, "rights", "all that locks need");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "rights", "all that locks need");
     else if (is_spare(refused))
         hfi_report(
-            r, HF_WARNING, "rights",
+            r, HF_CHECK_LEVEL_WARNING, "rights",
             "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
             "PUBSUB a waiter that died keeps the name idle for up to 10 seconds; without "
             "DEL neither cells can be deleted nor a queue whose name was lost; without GET, SET "
@@ -84,7 +85,7 @@ static void judge(const struct hfi_report *r, char *refused)
             refused);
     else
         hfi_report(
-            r, HF_BAD, "rights",
+            r, HF_CHECK_LEVEL_BAD, "rights",
             "this user may not do all that locks need; refused: %s (see holdfast-engines(7))",
             refused);
 }

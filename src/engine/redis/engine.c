@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The redis engine: its table, opening and closing, and what comes in from core. See rd.h
+ * The redis engine: its table, opening and closing, and what comes in from core. See internal.h
  * for the parts. Event-driven: submit() sends, the driver reads and finishes.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -22,25 +22,25 @@ static void destroy(struct hfi_conn *conn);
 
 static void flush(struct hfi_pump *pump)
 {
-    hfi_rd_net_flush((struct hfi_conn *)pump);
+    redis_net_flush((struct hfi_conn *)pump);
 }
 
 static void tick(struct hfi_pump *pump, int64_t now_ms)
 {
     struct hfi_conn *conn = (struct hfi_conn *)pump;
 
-    hfi_rd_net_tick(conn, now_ms);
-    hfi_rd_waits_tick(conn, now_ms);
-    hfi_rd_cell_waits_tick(conn, now_ms);
+    redis_net_tick(conn, now_ms);
+    redis_waits_tick(conn, now_ms);
+    redis_cell_waits_tick(conn, now_ms);
     if (conn->note_ms <= now_ms)
-        hfi_rd_notes_send(conn);
+        redis_notes_send(conn);
 }
 
 /* When something must be done although nothing comes. */
 static int64_t next_ms(struct hfi_pump *pump)
 {
     struct hfi_conn *conn = (struct hfi_conn *)pump;
-    int64_t next = hfi_rd_net_next_ms(conn);
+    int64_t next = redis_net_next_ms(conn);
 
     next = conn->beat_ms < next ? conn->beat_ms : next;
     next = conn->look_ms < next ? conn->look_ms : next;
@@ -52,7 +52,7 @@ static struct hfi_link *busy(struct hfi_pump *pump, bool *ret_listens)
     struct hfi_conn *conn = (struct hfi_conn *)pump;
 
     *ret_listens = conn->beat_ms != HFI_NEVER || conn->channels;
-    return hfi_rd_net_busy(conn);
+    return redis_net_busy(conn);
 }
 
 static const struct hfi_pump_owner work = {
@@ -61,8 +61,8 @@ static const struct hfi_pump_owner work = {
 
 /* ---- open and close --------------------------------------------------------------- */
 
-static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status redis_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                            hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -81,7 +81,7 @@ static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
-        status = hfi_rd_net_open(conn, err);
+        status = redis_net_open(conn, err);
     if (status != HF_OK) {
         destroy(conn);
         return status;
@@ -92,15 +92,15 @@ static hf_status rd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
 
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
-    unsigned char id[RD_INBOX_ID_LEN / 2];
-    char hex[RD_INBOX_ID_LEN + 1];
+    unsigned char id[REDIS_INBOX_ID_LEN / 2];
+    char hex[REDIS_INBOX_ID_LEN + 1];
 
     conn->location = conn->conf->location;
     conn->parked_end = &conn->parked;
     conn->beat_ms = conn->look_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
-    conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &hfi_rd_plain
-                : conn->conf->wire == HFI_WIRE_REDISSON ? &hfi_rd_redisson
-                                                        : &hfi_rd_native;
+    conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
+                : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
+                                                        : &redis_native;
     conn->reserve = hfi_malloc(sizeof *conn->reserve);
     if (!conn->reserve)
         return hfi_error_memory(err);
@@ -113,7 +113,7 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct rd_call *call;
+    struct redis_call *call;
 
     hfi_free(conn->reserve);
     while ((call = conn->pool)) {
@@ -125,16 +125,16 @@ static void destroy(struct hfi_conn *conn)
     hfi_free(conn);
 }
 
-static void rd_close(struct hfi_conn *conn)
+static void redis_close(struct hfi_conn *conn)
 {
     hfi_pump_enter(&conn->pump);
     conn->closing = true;
-    hfi_rd_net_close(conn);
+    redis_net_close(conn);
     pthread_mutex_unlock(&conn->pump.lock);
     destroy(conn);
 }
 
-static const char *rd_location(struct hfi_conn *conn)
+static const char *redis_location(struct hfi_conn *conn)
 {
     return conn->location;
 }
@@ -145,10 +145,10 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_rd_acquire(conn, op);
+        redis_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_rd_claim_remove(conn, op->claim);
+        redis_claim_remove(conn, op->claim);
         conn->way->release(conn, op);
         return;
     case HFI_OP_RENEW:
@@ -164,54 +164,54 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
         conn->way->brk(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        hfi_rd_cell_read(conn, op);
+        redis_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_rd_cell_swap(conn, op);
+        redis_cell_swap(conn, op);
         return;
     case HFI_OP_CELL_WAIT:
-        hfi_rd_cell_wait(conn, op);
+        redis_cell_wait(conn, op);
         return;
     case HFI_OP_TIME:
-        hfi_rd_time(conn, op);
+        redis_time(conn, op);
         return;
     case HFI_OP_COUNTER:
-        hfi_rd_counter(conn, op);
+        redis_counter(conn, op);
         return;
     case HFI_OP_LIMIT:
-        hfi_rd_limit(conn, op);
+        redis_limit(conn, op);
         return;
     case HFI_OP_SCRIPT:
-        hfi_rd_script(conn, op);
+        redis_script(conn, op);
         return;
     }
-    hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
+    redis_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
 
-static void rd_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void redis_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     hfi_pump_enter(&conn->pump);
     submit(conn, op);
     hfi_pump_leave(&conn->pump);
 }
 
-static void rd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     hfi_pump_enter(&conn->pump);
     if (op->kind == HFI_OP_CELL_WAIT)
-        hfi_rd_cell_cancel(conn, op, status);
+        redis_cell_cancel(conn, op, status);
     else
-        hfi_rd_cancel(conn, op, status);
+        redis_cancel(conn, op, status);
     hfi_pump_leave(&conn->pump);
 }
 
-void hfi_rd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    op->engine[RD_OP_WAIT] = NULL;
+    op->engine[REDIS_OP_WAIT] = NULL;
     hfi_pump_finish(&conn->pump, op, status, err);
 }
 
-void hfi_rd_doubt(struct hfi_conn *conn)
+void redis_doubt(struct hfi_conn *conn)
 {
     conn->pump.doubt = "the server, or its data, is another one now";
 }
@@ -223,106 +223,108 @@ static struct hfi_claim **bucket(struct hfi_conn *conn, const unsigned char *own
     uint32_t key;
 
     memcpy(&key, owner, sizeof key); /* owners are random */
-    return &conn->claims[key % RD_BUCKETS];
+    return &conn->claims[key % REDIS_BUCKETS];
 }
 
 static uintptr_t flags(const struct hfi_claim *claim)
 {
-    return (uintptr_t)claim->engine[RD_CLAIM_FLAGS];
+    return (uintptr_t)claim->engine[REDIS_CLAIM_FLAGS];
 }
 
-void hfi_rd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
+void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     struct hfi_claim **at = bucket(conn, claim->owner);
 
-    if (flags(claim) & RD_FLAG_LISTED)
+    if (flags(claim) & REDIS_FLAG_LISTED)
         return;
-    claim->engine[RD_CLAIM_NEXT] = *at;
+    claim->engine[REDIS_CLAIM_NEXT] = *at;
     *at = claim;
-    claim->engine[RD_CLAIM_FLAGS] = (void *)(flags(claim) | RD_FLAG_LISTED);
+    claim->engine[REDIS_CLAIM_FLAGS] = (void *)(flags(claim) | REDIS_FLAG_LISTED);
 }
 
 static void forget_note(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct hfi_claim *before = NULL, *next = claim->engine[RD_CLAIM_NOTED];
+    struct hfi_claim *before = NULL, *next = claim->engine[REDIS_CLAIM_NOTED];
 
     if (!next)
         return;
     if (next == claim)
         next = NULL; /* it is the last */
-    for (struct hfi_claim *one = conn->noted; one != claim; one = one->engine[RD_CLAIM_NOTED])
+    for (struct hfi_claim *one = conn->noted; one != claim; one = one->engine[REDIS_CLAIM_NOTED])
         before = one;
     if (before)
-        before->engine[RD_CLAIM_NOTED] = next ? next : before; /* never NULL: it is in the list */
+        before->engine[REDIS_CLAIM_NOTED] =
+            next ? next : before; /* never NULL: it is in the list */
     else
         conn->noted = next;
-    claim->engine[RD_CLAIM_NOTED] = NULL;
+    claim->engine[REDIS_CLAIM_NOTED] = NULL;
 }
 
-void hfi_rd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     struct hfi_claim **at = bucket(conn, claim->owner);
 
-    if (!(flags(claim) & RD_FLAG_LISTED))
+    if (!(flags(claim) & REDIS_FLAG_LISTED))
         return;
     forget_note(conn, claim);
     while (*at != claim) {
         struct hfi_claim *one = *at;
-        at = (struct hfi_claim **)&one->engine[RD_CLAIM_NEXT];
+        at = (struct hfi_claim **)&one->engine[REDIS_CLAIM_NEXT];
     }
-    *at = claim->engine[RD_CLAIM_NEXT];
-    claim->engine[RD_CLAIM_FLAGS] = (void *)(flags(claim) & ~(uintptr_t)RD_FLAG_LISTED);
+    *at = claim->engine[REDIS_CLAIM_NEXT];
+    claim->engine[REDIS_CLAIM_FLAGS] = (void *)(flags(claim) & ~(uintptr_t)REDIS_FLAG_LISTED);
 }
 
-struct hfi_claim *hfi_rd_claim_find(struct hfi_conn *conn, const unsigned char *owner)
+struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner)
 {
     struct hfi_claim *claim = *bucket(conn, owner);
 
     while (claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0)
-        claim = claim->engine[RD_CLAIM_NEXT];
+        claim = claim->engine[REDIS_CLAIM_NEXT];
     return claim;
 }
 
 /* ---- driving --------------------------------------------------------------------------------- */
 
-static int rd_fd(struct hfi_conn *conn)
+static int redis_fd(struct hfi_conn *conn)
 {
     return conn->pump.epoll_fd;
 }
 
-static int rd_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+static int redis_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     return hfi_pump_timeout_ms(&conn->pump, now_ms);
 }
 
-static void rd_process(struct hfi_conn *conn, int64_t now_ms)
+static void redis_process(struct hfi_conn *conn, int64_t now_ms)
 {
     (void)now_ms;
     hfi_pump_process(&conn->pump);
 }
 
-static void rd_turn(struct hfi_conn *conn, int64_t until_ms)
+static void redis_turn(struct hfi_conn *conn, int64_t until_ms)
 {
     hfi_pump_turn(&conn->pump, until_ms);
 }
 
-static void rd_kick(struct hfi_conn *conn)
+static void redis_kick(struct hfi_conn *conn)
 {
     hfi_pump_kick(&conn->pump);
 }
 
-static void rd_cork(struct hfi_conn *conn, bool on)
+static void redis_cork(struct hfi_conn *conn, bool on)
 {
     hfi_pump_cork(&conn->pump, on);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-#define CALLS                                                                                   \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = RD_TTL_MS, .min_ttl_ms = 1000, \
-    .open = rd_open, .close = rd_close, .location = rd_location, .submit = rd_submit,           \
-    .cancel = rd_cancel, .fd = rd_fd, .timeout_ms = rd_timeout_ms, .process = rd_process,       \
-    .turn = rd_turn, .kick = rd_kick, .cork = rd_cork, .doctor = hfi_rd_doctor
+#define CALLS                                                                                      \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, \
+    .open = redis_open, .close = redis_close, .location = redis_location, .submit = redis_submit,  \
+    .cancel = redis_engine_cancel, .fd = redis_fd, .timeout_ms = redis_timeout_ms,                 \
+    .process = redis_process, .turn = redis_turn, .kick = redis_kick, .cork = redis_cork,          \
+    .doctor = redis_doctor
 
 #define SCHEMES \
     "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"
@@ -342,7 +344,7 @@ static void rd_cork(struct hfi_conn *conn, bool on)
 
 static const struct hfi_engine plain = {
     CALLS,
-    .info = { PROMISES, FOREIGN, .name = "redis-plain", .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, FOREIGN, .name = "redis-plain", .tokens = HF_TOKEN_STRENGTH_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "a jittered poll, and the holder's expiry",
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
@@ -350,7 +352,7 @@ static const struct hfi_engine plain = {
 
 static const struct hfi_engine redisson = {
     CALLS,
-    .info = { PROMISES, FOREIGN, .name = "redis-redisson", .tokens = HF_TOKENS_NONE,
+    .info = { PROMISES, FOREIGN, .name = "redis-redisson", .tokens = HF_TOKEN_STRENGTH_NONE,
               .fairness = "none: who asks first after a release",
               .wakeup = "the unlock message, and a jittered poll",
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
@@ -369,17 +371,17 @@ static const struct hfi_engine *variant(const struct hfi_url *url, const struct 
     return native;
 }
 
-static const struct hfi_engine *rd_variant(const struct hfi_url *url);
+static const struct hfi_engine *redis_variant(const struct hfi_url *url);
 
 static const struct hfi_engine native = {
     CALLS,
-    .variant = rd_variant,
-    .passed = hfi_rd_passed,
+    .variant = redis_variant,
+    .passed = redis_passed,
     .native = HFI_NATIVE_COUNTER | HFI_NATIVE_LIMIT,
-    .kill_script = hfi_rd_script_kill,
-    .manage = hfi_rd_manage,
-    .info = { PROMISES, .name = "redis", .tokens = HF_TOKENS_WHILE_DURABLE, .fairness = "FIFO",
-              .on_pause = "freed after the ttl; the token fences",
+    .kill_script = redis_script_kill,
+    .manage = redis_manage,
+    .info = { PROMISES, .name = "redis", .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
+              .fairness = "FIFO", .on_pause = "freed after the ttl; the token fences",
               .on_clock_jump =
                   "forward: leases end early, the token fences; back: a dead holder keeps its "
                   "name for a ttl more",
@@ -391,7 +393,7 @@ static const struct hfi_engine native = {
                       HF_CAP_SCRIPTS },
 };
 
-static const struct hfi_engine *rd_variant(const struct hfi_url *url)
+static const struct hfi_engine *redis_variant(const struct hfi_url *url)
 {
     return variant(url, &native);
 }

@@ -17,7 +17,7 @@
  * there are no tombstones: a copy that is executed very late, after we gave up, holds the name
  * for one ttl.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -32,27 +32,27 @@
 #define CHANNEL_MAX (HF_NAME_MAX + 32)
 #define CANCEL_MS   1000 /* how long who wants to leave waits for a line that is down */
 
-static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                  const hf_error *err);
+static void asked(struct redis_call *call, enum redis_outcome outcome,
+                  const struct hfi_reply *reply, const hf_error *err);
 
 static bool is_redisson(const struct hfi_conn *conn)
 {
     return conn->conf->wire == HFI_WIRE_REDISSON;
 }
 
-static void add_key(struct rd_call *call, const struct hfi_name *name)
+static void add_key(struct redis_call *call, const struct hfi_name *name)
 {
     if (call->conn->slots)
         call->command.slot = hfi_key_slot(name->bytes, name->len);
     hfi_command_add(&call->command, name->bytes, name->len);
 }
 
-static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
+static void add_owner(struct redis_call *call, const struct hfi_claim *claim)
 {
     char hex[2 * HFI_OWNER_LEN + 1], field[FIELD_LEN + 1];
 
     if (!is_redisson(call->conn)) {
-        hfi_rd_add_owner(call, claim->owner);
+        redis_add_owner(call, claim->owner);
         return;
     }
     hfi_hex(claim->owner, HFI_OWNER_LEN, hex);
@@ -61,7 +61,7 @@ static void add_owner(struct rd_call *call, const struct hfi_claim *claim)
     hfi_command_add(&call->command, field, FIELD_LEN);
 }
 
-static void add_renewal(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+static void add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
 {
     add_owner(call, claim);
     hfi_command_add_number(&call->command, ttl_ms);
@@ -86,7 +86,7 @@ static size_t channel_of(const struct hfi_name *name, char ret_channel[CHANNEL_M
 
 /* ---- unlock messages ------------------------------------------------------------------- */
 
-static bool same_name(const struct rd_wait *a, const struct rd_wait *b)
+static bool same_name(const struct redis_wait *a, const struct redis_wait *b)
 {
     return a->claim->name.len == b->claim->name.len &&
            memcmp(a->claim->name.bytes, b->claim->name.bytes, a->claim->name.len) == 0;
@@ -99,7 +99,7 @@ static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, boo
     hfi_free(sent);
 }
 
-static void listen_for(struct hfi_conn *conn, struct rd_wait *wait)
+static void listen_for(struct hfi_conn *conn, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
     struct hfi_sent *sent;
@@ -114,14 +114,14 @@ static void listen_for(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_link_subscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel), sent);
 }
 
-static void stop_listening(struct hfi_conn *conn, struct rd_wait *wait)
+static void stop_listening(struct hfi_conn *conn, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
 
     if (!wait->listens)
         return;
     wait->listens = false;
-    for (const struct rd_wait *other = conn->waits; other; other = other->next)
+    for (const struct redis_wait *other = conn->waits; other; other = other->next)
         if (other != wait && other->listens && same_name(other, wait))
             return;
     hfi_link_unsubscribe(conn->inbox.link, channel, channel_of(&wait->claim->name, channel));
@@ -132,10 +132,10 @@ static void stop_listening(struct hfi_conn *conn, struct rd_wait *wait)
 static void heard(struct hfi_conn *conn, const char *channel, size_t len)
 {
     char own[CHANNEL_MAX];
-    struct rd_wait *first = NULL;
+    struct redis_wait *first = NULL;
 
-    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == RD_WAIT_RESTING && channel_of(&wait->claim->name, own) == len &&
+    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->state == REDIS_WAIT_RESTING && channel_of(&wait->claim->name, own) == len &&
             memcmp(own, channel, len) == 0)
             first = wait; /* the list has the newest first */
     if (first)
@@ -144,23 +144,24 @@ static void heard(struct hfi_conn *conn, const char *channel, size_t len)
 
 /* ---- acquiring ---------------------------------------------------------------------------- */
 
-static void end(struct hfi_conn *conn, struct rd_wait *wait, hf_status status, const hf_error *err)
+static void end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+                const hf_error *err)
 {
     stop_listening(conn, wait);
-    hfi_rd_wait_end(conn, wait, status, err);
+    redis_wait_end(conn, wait, status, err);
 }
 
-static void ask(struct hfi_conn *conn, struct rd_wait *wait)
+static void ask(struct hfi_conn *conn, struct redis_wait *wait)
 {
     const struct hfi_script *script =
         is_redisson(conn) ? &hfi_script_redisson_acquire : &hfi_script_plain_acquire;
-    struct rd_call *call = hfi_rd_call_new(conn, script, 1, asked, NULL);
+    struct redis_call *call = redis_call_new(conn, script, 1, asked, NULL);
 
     if (!call) {
         end(conn, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
     }
-    wait->state = RD_WAIT_ASKING;
+    wait->state = REDIS_WAIT_ASKING;
     wait->beat_ms = HFI_NEVER;
     wait->call = call;
     call->data = wait;
@@ -173,11 +174,11 @@ static void ask(struct hfi_conn *conn, struct rd_wait *wait)
     hfi_command_add_number(&call->command, wait->claim->ttl_ms);
     if (!is_redisson(conn))
         hfi_command_add_number(&call->command, conn->conf->repair_expiry_ms);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* Until the holder's time is over, if that is known, but no longer than the pause. */
-static void rest(struct hfi_conn *conn, struct rd_wait *wait, int64_t left_ms)
+static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms)
 {
     int64_t pause_ms = conn->conf->poll_ms;
 
@@ -185,16 +186,16 @@ static void rest(struct hfi_conn *conn, struct rd_wait *wait, int64_t left_ms)
     if (left_ms > 0 && left_ms + 1 < pause_ms)
         pause_ms = left_ms + 1;
     listen_for(conn, wait);
-    wait->state = RD_WAIT_RESTING;
+    wait->state = REDIS_WAIT_RESTING;
     wait->beat_ms = hfi_now_ms() + pause_ms;
     if (wait->beat_ms < conn->beat_ms)
         conn->beat_ms = wait->beat_ms;
 }
 
-static void not_now(struct hfi_conn *conn, struct rd_wait *wait, enum rd_outcome outcome,
+static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum redis_outcome outcome,
                     const hf_error *err)
 {
-    hf_status status = hfi_rd_status(outcome, err);
+    hf_status status = redis_status(outcome, err);
 
     if (wait->stop != HF_OK && status != HF_UNKNOWN)
         end(conn, wait, wait->stop, NULL);
@@ -204,17 +205,17 @@ static void not_now(struct hfi_conn *conn, struct rd_wait *wait, enum rd_outcome
         end(conn, wait, status, err);
 }
 
-static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                  const hf_error *err)
+static void asked(struct redis_call *call, enum redis_outcome outcome,
+                  const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
-    struct rd_wait *wait = call->data;
+    struct redis_wait *wait = call->data;
     const struct hfi_reply *time = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
-    if (outcome != RD_ANSWERED) {
+    if (outcome != REDIS_ANSWERED) {
         not_now(conn, wait, outcome, err);
     } else if (letter == 'G' && time && time->integer > 0) {
         wait->claim->token = 0;
@@ -238,22 +239,22 @@ static void asked(struct rd_call *call, enum rd_outcome outcome, const struct hf
     }
 }
 
-static void cancel(struct hfi_conn *conn, struct rd_wait *wait)
+static void cancel(struct hfi_conn *conn, struct redis_wait *wait)
 {
-    struct rd_call *call = wait->call;
+    struct redis_call *call = wait->call;
     bool maybe;
 
     if (!call) {
         end(conn, wait, wait->stop, NULL);
         return;
     }
-    if (!hfi_rd_net_unsend(conn, call)) {
+    if (!redis_net_unsend(conn, call)) {
         /* It is under way: its answer decides. If the line breaks it is not parked for ever. */
         call->give_up_ms = hfi_now_ms() + CANCEL_MS;
         return;
     }
     maybe = call->was_sent;
-    hfi_rd_call_free(call);
+    redis_call_free(call);
     wait->call = NULL;
     wait->unsure = wait->unsure || maybe;
     end(conn, wait, maybe ? HF_UNKNOWN : wait->stop, NULL);
@@ -261,26 +262,26 @@ static void cancel(struct hfi_conn *conn, struct rd_wait *wait)
 
 /* ---- holding ------------------------------------------------------------------------------- */
 
-static void released(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                     const hf_error *err)
+static void released(struct redis_call *call, enum redis_outcome outcome,
+                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
-    if (outcome != RD_ANSWERED)
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED)
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
     else if (letter == 'R')
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
-        hfi_rd_finish_gone(call);
+        redis_finish_gone(call);
     else
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
 }
 
 static void release(struct hfi_conn *conn, struct hfi_op *op)
 {
     const struct hfi_script *script =
         is_redisson(conn) ? &hfi_script_redisson_release : &hfi_script_plain_release;
-    struct rd_call *call = hfi_rd_call_new(conn, script, 1, released, op);
+    struct redis_call *call = redis_call_new(conn, script, 1, released, op);
     char channel[CHANNEL_MAX];
 
     if (!call)
@@ -290,27 +291,27 @@ static void release(struct hfi_conn *conn, struct hfi_op *op)
     add_owner(call, op->claim);
     if (is_redisson(conn))
         hfi_command_add(&call->command, channel, channel_of(&op->claim->name, channel));
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 static void renew(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_rd_renew_by(conn, op,
-                    is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
+    redis_renew_by(conn, op,
+                   is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew);
 }
 
-static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void adopted(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
     struct hfi_claim *claim = call->op->claim;
 
-    if (outcome != RD_ANSWERED) {
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
     } else if (!answer) {
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
     } else if (answer->integer != 1) {
-        hfi_rd_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
+        redis_finish(call->conn, call->op, HF_NOT_FOUND, NULL);
     } else {
         claim->mode = HFI_MODE_MUTEX;
         claim->capacity = claim->permits = 1;
@@ -318,31 +319,31 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
         claim->tokens = 1;
         claim->granted_ttl_ms = claim->ttl_ms;
         claim->sent_ms = call->sent.sent_ms;
-        hfi_rd_claim_add(call->conn, claim);
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_claim_add(call->conn, claim);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     }
 }
 
 /* A value says nothing of the ttl that it was made with: without one, the default. */
 static void adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(
+    struct redis_call *call = redis_call_new(
         conn, is_redisson(conn) ? &hfi_script_redisson_renew : &hfi_script_plain_renew, 1, adopted,
         op);
 
     if (!call)
         return;
     if (op->claim->ttl_ms == 0)
-        op->claim->ttl_ms = RD_TTL_MS;
+        op->claim->ttl_ms = REDIS_TTL_MS;
     add_key(call, &op->claim->name);
     add_owner(call, op->claim);
     hfi_command_add_number(&call->command, op->claim->ttl_ms);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 static void refuse(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_rd_finish(conn, op, HF_UNSUPPORTED, NULL);
+    redis_finish(conn, op, HF_UNSUPPORTED, NULL);
 }
 
 #define FOREIGN                                                                           \
@@ -350,5 +351,5 @@ static void refuse(struct hfi_conn *conn, struct hfi_op *op)
     .adopt = adopt, .brk = refuse, .inspect = refuse, .add_key = add_key,                 \
     .add_renewal = add_renewal
 
-const struct rd_way hfi_rd_plain = { FOREIGN };
-const struct rd_way hfi_rd_redisson = { FOREIGN };
+const struct redis_way redis_plain = { FOREIGN };
+const struct redis_way redis_redisson = { FOREIGN };

@@ -13,7 +13,7 @@
  * under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
  * put it in line again; heartbeats do not tell the difference.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -22,9 +22,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void confirm(struct hfi_conn *conn, struct rd_wait *wait);
+static void confirm(struct hfi_conn *conn, struct redis_wait *wait);
 
-static void grant(struct hfi_conn *conn, struct rd_wait *wait, uint64_t token, uint32_t tokens,
+static void grant(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
                   int64_t ttl_ms, int64_t from_ms)
 {
     struct hfi_claim *claim = wait->claim;
@@ -37,11 +37,11 @@ static void grant(struct hfi_conn *conn, struct rd_wait *wait, uint64_t token, u
         (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
         confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
     else
-        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+        redis_wait_end(conn, wait, HF_OK, NULL);
 }
 
-bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct hfi_reply *reply,
-                       int64_t from_ms)
+bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+                      int64_t from_ms)
 {
     const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
@@ -56,13 +56,13 @@ bool hfi_rd_take_grant(struct hfi_conn *conn, struct rd_wait *wait, const struct
     return true;
 }
 
-void hfi_rd_odd(struct hfi_conn *conn, struct rd_wait *wait)
+void redis_odd(struct hfi_conn *conn, struct redis_wait *wait)
 {
     hf_error err;
 
     hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
     wait->unsure = true;
-    hfi_rd_wait_end(conn, wait, HF_UNKNOWN, &err);
+    redis_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -82,21 +82,21 @@ static bool number(const char **at, uint64_t max, uint64_t *ret_value)
 
 /* "G <owner> <attempt> <token> <tokens> <window ms>" or "L <owner> <token>". Anything else is not
  * ours, and a message can come late: for a claim that has gone on, it means nothing. */
-void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
+void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
 {
     unsigned char owner[HFI_OWNER_LEN];
     const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
     uint64_t attempt, token, tokens, window;
     struct hfi_claim *claim;
-    struct rd_wait *wait;
+    struct redis_wait *wait;
 
     if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
         !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
         return;
-    claim = hfi_rd_claim_find(conn, owner);
+    claim = redis_claim_find(conn, owner);
     if (!claim)
         return;
-    wait = claim->engine[RD_CLAIM_WAIT];
+    wait = claim->engine[REDIS_CLAIM_WAIT];
     if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
         token >= claim->token && token < claim->token + claim->tokens) {
         hfi_pump_lost(&conn->pump, claim, "it was broken");
@@ -104,10 +104,10 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
     }
     if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
         !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
-        !number(&at, HF_MS_MAX, &window) || attempt != wait->attempt || token <= wait->past ||
-        tokens == 0 || tokens > claim->tokens_wanted)
+        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt ||
+        token <= wait->past || tokens == 0 || tokens > claim->tokens_wanted)
         return;
-    if (!wait->call && wait->state == RD_WAIT_QUEUED &&
+    if (!wait->call && wait->state == REDIS_WAIT_QUEUED &&
         hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
         wait->beat_ms = conn->beat_ms =
             0; /* too old to be of use: a heartbeat renews it, if it is there */
@@ -117,7 +117,7 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
         /* It overtook the answer to our acquire, and may be the work of its first copy: what we
          * count from is the send of that. Or it crosses with our cancel, whose answer will say
          * the same: that one decides. */
-        if (wait->state != RD_WAIT_ASKING)
+        if (wait->state != REDIS_WAIT_ASKING)
             return;
         if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
             return; /* too old as well: the answer to the copy that is under way decides */
@@ -125,10 +125,10 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
         wait->call->again = false; /* or a copy of it could come after the release */
-        if (hfi_rd_net_unsend(conn, wait->call))
-            hfi_rd_call_free(wait->call);
+        if (redis_net_unsend(conn, wait->call))
+            redis_call_free(wait->call);
         wait->call = NULL;
-    } else if (wait->state != RD_WAIT_QUEUED) {
+    } else if (wait->state != REDIS_WAIT_QUEUED) {
         return;
     }
     grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
@@ -141,91 +141,91 @@ void hfi_rd_message(struct hfi_conn *conn, const char *payload, size_t len)
  * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
  * if too few replicas have it, it is given back.
  */
-static void rolled_back(struct rd_call *call, enum rd_outcome outcome,
+static void rolled_back(struct redis_call *call, enum redis_outcome outcome,
                         const struct hfi_reply *reply, const hf_error *err)
 {
     (void)reply;
     (void)err;
-    hfi_rd_wait_end(
-        call->conn, call->data, outcome == RD_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+    redis_wait_end(
+        call->conn, call->data, outcome == REDIS_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
         &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
 }
 
-static void roll_back(struct hfi_conn *conn, struct rd_wait *wait)
+static void roll_back(struct hfi_conn *conn, struct redis_wait *wait)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_release, 3, rolled_back, NULL);
 
     if (!call) {
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
     call->data = wait;
     call->again = true;
-    hfi_rd_add_keys(call, &wait->claim->name, true);
-    hfi_rd_add_owner(call, wait->claim->owner);
-    hfi_command_add_number(&call->command, wait->unsure ? RD_TOMBSTONE_MS : 0);
-    hfi_rd_call_send(call);
+    redis_add_keys(call, &wait->claim->name, true);
+    redis_add_owner(call, wait->claim->owner);
+    hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
+    redis_call_send(call);
 }
 
-static void end_confirm(struct hfi_conn *conn, struct rd_wait *wait, bool enough)
+static void end_confirm(struct hfi_conn *conn, struct redis_wait *wait, bool enough)
 {
     if (wait->confirmed == HF_OK && enough)
-        hfi_rd_wait_end(conn, wait, HF_OK, NULL);
+        redis_wait_end(conn, wait, HF_OK, NULL);
     else if (wait->confirmed == HF_OK)
         roll_back(conn, wait);
     else if (wait->confirmed != HF_LOST)
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
     else if (wait->stop != HF_OK)
-        hfi_rd_denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
+        redis_denied(conn, wait, wait->stop, NULL); /* it has lapsed, and nobody wants it */
     else
-        hfi_rd_ask(conn, wait); /* it has lapsed: stand in line again */
+        redis_ask(conn, wait); /* it has lapsed: stand in line again */
 }
 
-static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                       const hf_error *err)
+static void replicated(struct redis_call *call, enum redis_outcome outcome,
+                       const struct hfi_reply *reply, const hf_error *err)
 {
     hf_error why;
 
     (void)err;
-    end_confirm(call->conn, call->data, hfi_rd_wait_enough(call->conn, outcome, reply, &why));
+    end_confirm(call->conn, call->data, redis_wait_enough(call->conn, outcome, reply, &why));
 }
 
-static void confirmed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                      const hf_error *err)
+static void confirmed(struct redis_call *call, enum redis_outcome outcome,
+                      const struct hfi_reply *reply, const hf_error *err)
 {
-    struct rd_wait *wait = call->data;
+    struct redis_wait *wait = call->data;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    wait->confirmed = outcome != RD_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer == 1            ? HF_OK
-                                                        : HF_LOST;
+    wait->confirmed = outcome != REDIS_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1               ? HF_OK
+                                                           : HF_LOST;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
     wait->claim->sent_ms = call->sent.sent_ms;
     if (!call->synced)
         end_confirm(call->conn, wait, true);
 }
 
-static void confirm(struct hfi_conn *conn, struct rd_wait *wait)
+static void confirm(struct hfi_conn *conn, struct redis_wait *wait)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
-    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
+    struct redis_call *call = redis_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
+    struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
 
     if (!call || (conn->sync.link && !behind)) {
         if (call)
-            hfi_rd_call_free(call);
-        hfi_rd_wait_end(conn, wait, HF_UNKNOWN, NULL);
+            redis_call_free(call);
+        redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
-    wait->state = RD_WAIT_CONFIRMING;
+    wait->state = REDIS_WAIT_CONFIRMING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->synced = behind != NULL;
-    hfi_rd_add_keys(call, &wait->claim->name, false);
-    hfi_rd_add_renewal(call, wait->claim, wait->claim->ttl_ms);
-    hfi_rd_call_send(call);
+    redis_add_keys(call, &wait->claim->name, false);
+    redis_add_renewal(call, wait->claim, wait->claim->ttl_ms);
+    redis_call_send(call);
     if (behind) {
         behind->data = wait;
-        hfi_rd_call_send(behind); /* its answer is always the second */
+        redis_call_send(behind); /* its answer is always the second */
     }
 }

@@ -13,7 +13,7 @@
  */
 #include "engine/redis/address.h"
 #include "engine/redis/ask.h"
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "core/url.h"
 #include "prim/script.h"
@@ -89,7 +89,7 @@ static struct hfi_address **copy_addresses(struct hfi_conn *conn, size_t *ret_co
 
     *ret_count = 0;
     for (uint32_t i = 0; all && i < conn->node_count; i++) {
-        const struct rd_node *node = conn->nodes[i];
+        const struct redis_node *node = conn->nodes[i];
 
         if (!node->address || (conn->slots && !node->serves))
             continue;
@@ -105,7 +105,7 @@ static struct hfi_address **copy_addresses(struct hfi_conn *conn, size_t *ret_co
     return NULL;
 }
 
-hf_status hfi_rd_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err)
+hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err)
 {
     struct hfi_address **addresses;
     hf_status status;
@@ -172,8 +172,8 @@ static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms
     return kill_at_all(conf, addresses, conf->address_count, wait_ms, err);
 }
 
-hf_status hfi_rd_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
-                        void *arg, hf_error *err)
+hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                       void *arg, hf_error *err)
 {
     struct hfi_redis_conf *conf = NULL;
     uint64_t wait_ms = HF_SCRIPT_KILL_WAIT_MS;
@@ -185,7 +185,7 @@ hf_status hfi_rd_manage(struct hfi_url *url, const char *const *words, hf_findin
                              "nothing to administer of that kind: it knows only \"script-kill\"");
     if (words[1] && words[2])
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\" and at most a number");
-    if (words[1] && hfi_parse_u64(words[1], 1, HF_MS_MAX, &wait_ms))
+    if (words[1] && hfi_parse_u64(words[1], 1, HF_DURATION_MAX_MS, &wait_ms))
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\": no number of ms");
     status = hfi_conf_parse(url, "", &conf, err);
     if (status != HF_OK)

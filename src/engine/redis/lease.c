@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A lease after it was granted: release, renew, adopt, break, and notes of local passes. */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -11,19 +11,19 @@
 
 /* ---- release ------------------------------------------------------------------------ */
 
-static void released(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                     const hf_error *err)
+static void released(struct redis_call *call, enum redis_outcome outcome,
+                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
-    if (outcome != RD_ANSWERED)
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED)
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
     else if (letter == 'R')
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
     else if (letter == 'N')
-        hfi_rd_finish_gone(call);
+        redis_finish_gone(call);
     else
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
 }
 
 /* Over by our own clock, which is ahead of the server's, and its lock delay must run: a release that
@@ -34,23 +34,23 @@ static bool must_lapse(const struct hfi_claim *claim)
            hfi_now_ms() >= claim->sent_ms + claim->granted_ttl_ms;
 }
 
-void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op)
+void redis_release(struct hfi_conn *conn, struct hfi_op *op)
 {
-    bool unsure = (uintptr_t)op->claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_UNSURE;
-    struct rd_call *call;
+    bool unsure = (uintptr_t)op->claim->engine[REDIS_CLAIM_FLAGS] & REDIS_FLAG_UNSURE;
+    struct redis_call *call;
 
     if (must_lapse(op->claim)) {
-        hfi_rd_finish(conn, op, HF_LOST, NULL);
+        redis_finish(conn, op, HF_LOST, NULL);
         return;
     }
-    call = hfi_rd_call_new(conn, &hfi_script_release, 3, released, op);
+    call = redis_call_new(conn, &hfi_script_release, 3, released, op);
     if (!call)
         return;
     call->again = true;
-    hfi_rd_add_keys(call, &op->claim->name, true);
-    hfi_rd_add_owner(call, op->claim->owner);
-    hfi_command_add_number(&call->command, unsure ? RD_TOMBSTONE_MS : 0);
-    hfi_rd_call_send(call);
+    redis_add_keys(call, &op->claim->name, true);
+    redis_add_owner(call, op->claim->owner);
+    hfi_command_add_number(&call->command, unsure ? REDIS_TOMBSTONE_MS : 0);
+    redis_call_send(call);
 }
 
 /* ---- renew ---------------------------------------------------------------------------- */
@@ -66,16 +66,16 @@ void hfi_rd_release(struct hfi_conn *conn, struct hfi_op *op)
 struct share {
     uint32_t count;
     uint32_t slot;
-    struct hfi_renewal *items[RD_BATCH];
+    struct hfi_renewal *items[REDIS_BATCH];
 };
 
 static void end_share(struct hfi_conn *conn, struct hfi_op *op)
 {
-    uintptr_t left = (uintptr_t)op->engine[RD_OP_LEFT] - 1;
+    uintptr_t left = (uintptr_t)op->engine[REDIS_OP_LEFT] - 1;
 
-    op->engine[RD_OP_LEFT] = (void *)left;
+    op->engine[REDIS_OP_LEFT] = (void *)left;
     if (left == 0)
-        hfi_rd_finish(conn, op, HF_OK, NULL);
+        redis_finish(conn, op, HF_OK, NULL);
 }
 
 /* What the server answered of one lease. Of the last that failed, op->error has the server's words. */
@@ -98,21 +98,21 @@ static void judge(struct hfi_op *op, struct hfi_renewal *item, const struct hfi_
 static bool split(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
                   const struct hfi_script *script);
 
-static void renewed(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void renewed(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct share *share = call->data;
-    bool listed = outcome == RD_ANSWERED && reply->type == HFI_REPLY_LIST;
+    bool listed = outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST;
 
-    if (outcome != RD_REFUSED || err->status != HF_DENIED ||
+    if (outcome != REDIS_REFUSED || err->status != HF_DENIED ||
         !split(call->conn, call->op, share, call->command.script)) {
         for (uint32_t i = 0; i < share->count; i++)
-            if (outcome == RD_ANSWERED)
+            if (outcome == REDIS_ANSWERED)
                 judge(call->op, share->items[i],
                       listed && i < reply->count ? &reply->items[i] : NULL, call->sent.sent_ms);
             else
-                share->items[i]->status = hfi_rd_status(outcome, err);
-        if (outcome != RD_ANSWERED && share->count > 0 && err)
+                share->items[i]->status = redis_status(outcome, err);
+        if (outcome != REDIS_ANSWERED && share->count > 0 && err)
             call->op->error = *err;
     }
     if (call->synced)
@@ -122,14 +122,14 @@ static void renewed(struct rd_call *call, enum rd_outcome outcome, const struct 
 }
 
 /* What too few replicas have is not renewed: a failover would forget it. */
-static void replicated(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                       const hf_error *err)
+static void replicated(struct redis_call *call, enum redis_outcome outcome,
+                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct share *share = call->data;
     hf_error why;
 
     (void)err;
-    if (!hfi_rd_wait_enough(call->conn, outcome, reply, &why))
+    if (!redis_wait_enough(call->conn, outcome, reply, &why))
         for (uint32_t i = 0; i < share->count; i++)
             if (share->items[i]->status == HF_OK)
                 share->items[i]->status = HF_UNKNOWN;
@@ -141,13 +141,13 @@ static void replicated(struct rd_call *call, enum rd_outcome outcome, const stru
 static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *share,
                        const struct hfi_script *script)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, script, share->count, renewed, NULL);
-    struct rd_call *behind = call && conn->sync.link ? hfi_rd_wait_call(conn, replicated) : NULL;
+    struct redis_call *call = redis_call_new(conn, script, share->count, renewed, NULL);
+    struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
 
-    op->engine[RD_OP_LEFT] = (void *)((uintptr_t)op->engine[RD_OP_LEFT] + 1);
+    op->engine[REDIS_OP_LEFT] = (void *)((uintptr_t)op->engine[REDIS_OP_LEFT] + 1);
     if (!call || (conn->sync.link && !behind)) {
         if (call)
-            hfi_rd_call_free(call);
+            redis_call_free(call);
         for (uint32_t i = 0; i < share->count; i++)
             share->items[i]->status = HF_NO_MEMORY;
         hfi_free(share);
@@ -170,9 +170,9 @@ static void send_share(struct hfi_conn *conn, struct hfi_op *op, struct share *s
         behind->give_up_ms = call->give_up_ms;
         behind->hasty = true;
     }
-    hfi_rd_call_send(call);
+    redis_call_send(call);
     if (behind)
-        hfi_rd_call_send(behind); /* its answer is always the second */
+        redis_call_send(behind); /* its answer is always the second */
 }
 
 /* Send the halves of a share that was refused, and not executed, by themselves; nothing is left in it then. false: there
@@ -228,13 +228,13 @@ static struct placed *place(struct hfi_conn *conn, struct hfi_op *op)
     return placed;
 }
 
-void hfi_rd_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script)
+void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script)
 {
     struct placed *placed = place(conn, op);
-    uint32_t most = conn->slots && !placed ? 1 : RD_BATCH;
+    uint32_t most = conn->slots && !placed ? 1 : REDIS_BATCH;
     struct share *share = NULL;
 
-    op->engine[RD_OP_LEFT] = (void *)(uintptr_t)1; /* ours, until all are sent */
+    op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)1; /* ours, until all are sent */
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = placed ? placed[i].item : &op->u.renew.items[i];
         uint32_t slot = placed ? placed[i].slot : 0;
@@ -260,23 +260,23 @@ void hfi_rd_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_
     end_share(conn, op);
 }
 
-void hfi_rd_add_renewal(struct rd_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
+void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms)
 {
-    hfi_rd_add_owner(call, claim->owner);
+    redis_add_owner(call, claim->owner);
     hfi_command_add_number(&call->command, ttl_ms);
-    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[RD_CLAIM_TOKEN]);
-    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[RD_CLAIM_TID]);
+    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[REDIS_CLAIM_TOKEN]);
+    hfi_command_add_number(&call->command, (int64_t)(uintptr_t)claim->engine[REDIS_CLAIM_TID]);
 }
 
-void hfi_rd_renew(struct hfi_conn *conn, struct hfi_op *op)
+void redis_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_rd_renew_by(conn, op, &hfi_script_renew);
+    redis_renew_by(conn, op, &hfi_script_renew);
 }
 
 /* ---- adopt ------------------------------------------------------------------------------ */
 
-static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void adopted(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct hfi_claim *claim = call->op->claim;
@@ -284,19 +284,19 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
                                      (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX, INT64_MAX };
     int64_t fields[6];
 
-    if (outcome != RD_ANSWERED) {
-        hfi_rd_finish(conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        redis_finish(conn, call->op, redis_status(outcome, err), err);
         return;
     }
-    if (hfi_rd_letter(reply) == 'N') {
-        hfi_rd_finish(conn, call->op, HF_NOT_FOUND, NULL);
+    if (redis_letter(reply) == 'N') {
+        redis_finish(conn, call->op, HF_NOT_FOUND, NULL);
         return;
     }
     for (size_t i = 0; i < 6; i++) {
         const struct hfi_reply *item = hfi_reply_at(reply, i + 1, HFI_REPLY_INTEGER);
 
-        if (hfi_rd_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
-            hfi_rd_finish_odd(conn, call->op, reply);
+        if (redis_letter(reply) != 'A' || !item || item->integer < 0 || item->integer > most[i]) {
+            redis_finish_odd(conn, call->op, reply);
             return;
         }
         fields[i] = item->integer;
@@ -308,49 +308,49 @@ static void adopted(struct rd_call *call, enum rd_outcome outcome, const struct 
     claim->tokens = (uint32_t)fields[4];
     claim->granted_ttl_ms = hfi_told_ms(fields[5]);
     claim->sent_ms = call->sent.sent_ms;
-    hfi_rd_claim_add(conn, claim);
-    hfi_rd_finish(conn, call->op, HF_OK, NULL);
+    redis_claim_add(conn, claim);
+    redis_finish(conn, call->op, HF_OK, NULL);
 }
 
-void hfi_rd_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void redis_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_adopt, 1, adopted, op);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_adopt, 1, adopted, op);
 
     if (!call)
         return;
-    hfi_rd_add_keys(call, &op->claim->name, false);
-    hfi_rd_add_owner(call, op->claim->owner);
+    redis_add_keys(call, &op->claim->name, false);
+    redis_add_owner(call, op->claim->owner);
     hfi_command_add_number(&call->command, (int64_t)op->claim->token);
     hfi_command_add_number(&call->command, op->claim->ttl_ms);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* ---- break -------------------------------------------------------------------------------- */
 
-static void broken(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err)
+static void broken(struct redis_call *call, enum redis_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = hfi_rd_letter(reply);
+    char letter = redis_letter(reply);
 
-    if (outcome != RD_ANSWERED)
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED)
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
     else if (letter == 'R' || letter == 'N')
-        hfi_rd_finish(call->conn, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND, NULL);
+        redis_finish(call->conn, call->op, letter == 'R' ? HF_OK : HF_NOT_FOUND, NULL);
     else
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
 }
 
-void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op)
+void redis_break(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call;
+    struct redis_call *call;
 
-    hfi_rd_notes_send(conn); /* our own passes, before anybody's token is compared */
-    call = hfi_rd_call_new(conn, &hfi_script_break, 3, broken, op);
+    redis_notes_send(conn); /* our own passes, before anybody's token is compared */
+    call = redis_call_new(conn, &hfi_script_break, 3, broken, op);
     if (!call)
         return;
-    hfi_rd_add_keys(call, &op->u.brk.name, true);
+    redis_add_keys(call, &op->u.brk.name, true);
     hfi_command_add_number(&call->command, (int64_t)op->u.brk.token);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* ---- notes of local passes --------------------------------------------------------------------- */
@@ -363,9 +363,9 @@ void hfi_rd_break(struct hfi_conn *conn, struct hfi_op *op)
  */
 static void push_note(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    if (claim->engine[RD_CLAIM_NOTED])
+    if (claim->engine[REDIS_CLAIM_NOTED])
         return;
-    claim->engine[RD_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
+    claim->engine[REDIS_CLAIM_NOTED] = conn->noted ? conn->noted : claim;
     conn->noted = claim;
 }
 
@@ -378,16 +378,17 @@ static bool hasten_notes(struct hfi_conn *conn, int64_t at_ms)
     return true;
 }
 
-void hfi_rd_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
     bool sooner = false;
 
     hfi_pump_enter(&conn->pump);
-    if ((uintptr_t)claim->engine[RD_CLAIM_FLAGS] & RD_FLAG_LISTED) { /* else it is being released */
-        claim->engine[RD_CLAIM_TOKEN] = (void *)(uintptr_t)token;
-        claim->engine[RD_CLAIM_TID] = (void *)(uintptr_t)tid;
+    if ((uintptr_t)claim->engine[REDIS_CLAIM_FLAGS] &
+        REDIS_FLAG_LISTED) { /* else it is being released */
+        claim->engine[REDIS_CLAIM_TOKEN] = (void *)(uintptr_t)token;
+        claim->engine[REDIS_CLAIM_TID] = (void *)(uintptr_t)tid;
         push_note(conn, claim);
-        sooner = hasten_notes(conn, hfi_now_ms() + RD_NOTE_MS);
+        sooner = hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_MS);
     }
     hfi_pump_slip(&conn->pump, sooner);
 }
@@ -400,23 +401,24 @@ struct notes {
 
 /* What the server may not have got is put back. What it refused for another reason than that it cannot now goes with
  * the next renewal, which says why. */
-static void noted(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                  const hf_error *err)
+static void noted(struct redis_call *call, enum redis_outcome outcome,
+                  const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct notes *notes = call->data;
-    bool again = outcome != RD_ANSWERED && !conn->closing &&
-                 (outcome != RD_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
+    bool again =
+        outcome != REDIS_ANSWERED && !conn->closing &&
+        (outcome != REDIS_REFUSED || err->status == HF_UNAVAILABLE || err->status == HF_FULL);
 
     (void)reply;
     for (uint32_t i = 0; again && notes && i < notes->count; i++) {
-        struct hfi_claim *claim = hfi_rd_claim_find(conn, notes->owners[i]);
+        struct hfi_claim *claim = redis_claim_find(conn, notes->owners[i]);
 
         if (claim)
             push_note(conn, claim);
     }
     if (conn->noted)
-        (void)hasten_notes(conn, hfi_now_ms() + RD_NOTE_AGAIN_MS);
+        (void)hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
     hfi_free(notes);
 }
 
@@ -426,8 +428,8 @@ static struct hfi_claim *pop_note(struct hfi_claim **list)
 
     if (!claim)
         return NULL;
-    *list = claim->engine[RD_CLAIM_NOTED] == claim ? NULL : claim->engine[RD_CLAIM_NOTED];
-    claim->engine[RD_CLAIM_NOTED] = NULL;
+    *list = claim->engine[REDIS_CLAIM_NOTED] == claim ? NULL : claim->engine[REDIS_CLAIM_NOTED];
+    claim->engine[REDIS_CLAIM_NOTED] = NULL;
     return claim;
 }
 
@@ -437,23 +439,23 @@ static void put_back(struct hfi_conn *conn, struct hfi_claim *const claims[], ui
     for (uint32_t i = 0; i < count; i++)
         push_note(conn, claims[i]);
     if (count)
-        (void)hasten_notes(conn, hfi_now_ms() + RD_NOTE_AGAIN_MS);
+        (void)hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_AGAIN_MS);
 }
 
-void hfi_rd_notes_send(struct hfi_conn *conn)
+void redis_notes_send(struct hfi_conn *conn)
 {
-    struct hfi_claim *list = conn->noted, *batch[RD_BATCH];
-    struct rd_call *call;
+    struct hfi_claim *list = conn->noted, *batch[REDIS_BATCH];
+    struct redis_call *call;
     struct notes *notes;
     uint32_t count;
 
     conn->noted = NULL; /* what fails at once is put back there, for later */
     conn->note_ms = HFI_NEVER;
     do {
-        for (count = 0; count < (conn->slots ? 1 : RD_BATCH); count++)
+        for (count = 0; count < (conn->slots ? 1 : REDIS_BATCH); count++)
             if (!(batch[count] = pop_note(&list)))
                 break;
-        call = count ? hfi_rd_call_new(conn, &hfi_script_note, count, noted, NULL) : NULL;
+        call = count ? redis_call_new(conn, &hfi_script_note, count, noted, NULL) : NULL;
         if (!call) {
             put_back(conn, batch, count);
             continue;
@@ -463,16 +465,16 @@ void hfi_rd_notes_send(struct hfi_conn *conn)
             notes->count = count;
         call->data = notes; /* without memory they are not put back: the renewal has them */
         for (uint32_t i = 0; i < count; i++)
-            hfi_rd_add_keys(call, &batch[i]->name, false);
+            redis_add_keys(call, &batch[i]->name, false);
         for (uint32_t i = 0; i < count; i++) {
             if (notes)
                 memcpy(notes->owners[i], batch[i]->owner, HFI_OWNER_LEN);
-            hfi_rd_add_owner(call, batch[i]->owner);
+            redis_add_owner(call, batch[i]->owner);
             hfi_command_add_number(&call->command,
-                                   (int64_t)(uintptr_t)batch[i]->engine[RD_CLAIM_TOKEN]);
+                                   (int64_t)(uintptr_t)batch[i]->engine[REDIS_CLAIM_TOKEN]);
             hfi_command_add_number(&call->command,
-                                   (int64_t)(uintptr_t)batch[i]->engine[RD_CLAIM_TID]);
+                                   (int64_t)(uintptr_t)batch[i]->engine[REDIS_CLAIM_TID]);
         }
-        hfi_rd_call_send(call);
+        redis_call_send(call);
     } while (count > 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
 #include "prim/limit.h"
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 static enum hfi_limit_said said_by(char letter)
 {
@@ -29,7 +29,7 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
 {
     const struct hfi_reply *numbers[4];
 
-    *answer = (struct hfi_limit_answer){ .said = said_by(hfi_rd_letter(reply)) };
+    *answer = (struct hfi_limit_answer){ .said = said_by(redis_letter(reply)) };
     if (answer->said == HFI_LIMIT_CORRUPT)
         return false;
     if (answer->said > HFI_LIMIT_SEEN_IT)
@@ -50,42 +50,42 @@ static bool take_apart(const struct hfi_reply *reply, struct hfi_limit_answer *a
     return answer->wait_us >= 0 && answer->wait_us <= HFI_LIMIT_PARTS_MAX;
 }
 
-static void limited(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void limited(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_limit_op *limit = call->op->u.limit;
 
-    if (outcome != RD_ANSWERED)
-        hfi_rd_finish(call->conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED)
+        redis_finish(call->conn, call->op, redis_status(outcome, err), err);
     else if (!take_apart(reply, &limit->answer))
-        hfi_rd_finish_odd(call->conn, call->op, reply);
+        redis_finish_odd(call->conn, call->op, reply);
     else
-        hfi_rd_finish(call->conn, call->op, HF_OK, NULL);
+        redis_finish(call->conn, call->op, HF_OK, NULL);
 }
 
-void hfi_rd_limit(struct hfi_conn *conn, struct hfi_op *op)
+void redis_limit(struct hfi_conn *conn, struct hfi_op *op)
 {
     static const char *const acts[] = {
         [HFI_LIMIT_TAKE] = "t", [HFI_LIMIT_LOOK] = "l", [HFI_LIMIT_BACK] = "b"
     };
     const struct hfi_limit_rule *rule = &op->u.limit->rule;
     const struct hfi_limit_ask *ask = &op->u.limit->ask;
-    struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_limit, 1, limited, op);
+    struct redis_call *call = redis_call_new(conn, &hfi_script_limit, 1, limited, op);
 
     if (!call)
         return;
     call->again = ask->act == HFI_LIMIT_LOOK;
-    hfi_rd_add_cell_key(call, &op->u.limit->name);
+    redis_add_cell_key(call, &op->u.limit->name);
     hfi_command_add(&call->command, rule->head, sizeof rule->head);
     hfi_command_add_text(&call->command, acts[ask->act]);
     hfi_command_add_number(&call->command, ask->act == HFI_LIMIT_LOOK ? 0 : ask->permits);
     hfi_command_add_number(&call->command, ask->act == HFI_LIMIT_BACK ? ask->at_us : ask->wait_us);
     hfi_command_add_number(&call->command, rule->rate);
     hfi_command_add_number(&call->command, rule->period_us);
-    if (rule->algorithm == HF_LIMIT_BUCKET) {
+    if (rule->algorithm == HF_LIMIT_ALGORITHM_BUCKET) {
         hfi_command_add_number(&call->command, rule->burst * rule->unit);
         hfi_command_add_number(&call->command, rule->unit);
         hfi_command_add_number(&call->command, rule->speed);
     }
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }

@@ -4,7 +4,7 @@
  * ours, then a script call for each name that matches, some at a time. SCAN may show a key
  * twice, so names are sorted and told apart before anybody is asked about them.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -33,35 +33,35 @@ struct search {
     hf_error err;
 };
 
-static void looked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err);
+static void looked(struct redis_call *call, enum redis_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err);
 static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len);
 static void go_on(struct hfi_conn *conn, struct search *search);
 
-void hfi_rd_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void redis_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
     struct search *search;
-    struct rd_call *call;
+    struct redis_call *call;
 
-    hfi_rd_notes_send(conn);
+    redis_notes_send(conn);
     if (op->u.inspect.glob) {
         search = hfi_calloc(1, sizeof *search);
         if (!search) {
-            hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+            redis_finish(conn, op, HF_NO_MEMORY, NULL);
             return;
         }
         search->op = op;
-        search->node = conn->slots ? hfi_rd_cluster_next(conn, 0) : RD_NODE_ANY;
+        search->node = conn->slots ? redis_cluster_next(conn, 0) : REDIS_NODE_ANY;
         scan(conn, search, "0", 1);
         return;
     }
-    call = hfi_rd_call_new(conn, &hfi_script_look, 3, looked, op);
+    call = redis_call_new(conn, &hfi_script_look, 3, looked, op);
     if (!call)
         return;
     call->again = true;
-    hfi_rd_add_keys(call, &name, true);
-    hfi_rd_call_send(call);
+    redis_add_keys(call, &name, true);
+    redis_call_send(call);
 }
 
 /* ---- one name ---------------------------------------------------------------------------- */
@@ -99,14 +99,14 @@ static bool emit_waiter(struct hfi_sink *sink, const struct hfi_reply *item, uin
 {
     hf_waiter waiter = { .position = position,
                          .permits = (uint32_t)number(item, 1),
-                         .kind = HF_MUTEX,
+                         .kind = HF_KIND_MUTEX,
                          .age_ms = hfi_told_ms(number(item, 3)),
                          .label = text(item, 5) };
 
     if (mode == HFI_MODE_SEMAPHORE)
-        waiter.kind = HF_SEMAPHORE;
+        waiter.kind = HF_KIND_SEMAPHORE;
     else if (mode == HFI_MODE_RW)
-        waiter.kind = waiter.permits == HFI_RW_MAX ? HF_EXCLUSIVE : HF_SHARED;
+        waiter.kind = waiter.permits == HFI_RW_MAX ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
     return sink->waiter(sink, &waiter);
 }
 
@@ -119,9 +119,9 @@ static bool emit(struct hfi_sink *sink, const unsigned char *name, uint32_t len,
     int64_t mode = number(reply, 1);
     hf_entry entry = { .name = name,
                        .name_len = len,
-                       .kind = mode == HFI_MODE_SEMAPHORE ? HF_SEMAPHORE
-                               : mode == HFI_MODE_RW      ? HF_SHARED
-                                                          : HF_MUTEX,
+                       .kind = mode == HFI_MODE_SEMAPHORE ? HF_KIND_SEMAPHORE
+                               : mode == HFI_MODE_RW      ? HF_KIND_SHARED
+                                                          : HF_KIND_MUTEX,
                        .capacity = (uint32_t)number(reply, 2),
                        .taken = (uint32_t)number(reply, 3),
                        .closed_ms = hfi_told_ms(number(reply, 4)) };
@@ -136,16 +136,16 @@ static bool emit(struct hfi_sink *sink, const unsigned char *name, uint32_t len,
 
 /* What the answer is worth: HF_OK, also when there is nothing to show. */
 static hf_status take_look(const struct hfi_op *op, const unsigned char *name, uint32_t len,
-                           enum rd_outcome outcome, const struct hfi_reply *reply,
+                           enum redis_outcome outcome, const struct hfi_reply *reply,
                            const hf_error *err)
 {
     hf_status status;
 
-    if (outcome != RD_ANSWERED) {
-        status = hfi_rd_status(outcome, err);
+    if (outcome != REDIS_ANSWERED) {
+        status = redis_status(outcome, err);
         return status == HF_UNKNOWN ? HF_UNAVAILABLE : status; /* looking changes nothing */
     }
-    switch (hfi_rd_letter(reply)) {
+    switch (redis_letter(reply)) {
     case 'N':
         return HF_OK;
     case 'L':
@@ -155,14 +155,13 @@ static hf_status take_look(const struct hfi_op *op, const unsigned char *name, u
     }
 }
 
-static void looked(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                   const hf_error *err)
+static void looked(struct redis_call *call, enum redis_outcome outcome,
+                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_op *op = call->op;
 
-    hfi_rd_finish(call->conn, op,
-                  take_look(op, op->u.inspect.pattern, op->u.inspect.len, outcome, reply, err),
-                  err);
+    redis_finish(call->conn, op,
+                 take_look(op, op->u.inspect.pattern, op->u.inspect.len, outcome, reply, err), err);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
@@ -172,7 +171,7 @@ static void end_search(struct hfi_conn *conn, struct search *search)
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    hfi_rd_finish(conn, search->op, search->status, &search->err);
+    redis_finish(conn, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -263,8 +262,8 @@ static void drop_twins(struct search *search)
     search->count = kept;
 }
 
-static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
-                    const hf_error *err)
+static void scanned(struct redis_call *call, enum redis_outcome outcome,
+                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = call->data;
     struct hfi_op *op = search->op;
@@ -272,13 +271,13 @@ static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct 
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
     unsigned char name[HF_NAME_MAX];
 
-    if (outcome != RD_ANSWERED || !cursor || !keys) {
-        hf_status status = hfi_rd_status(outcome, err);
+    if (outcome != REDIS_ANSWERED || !cursor || !keys) {
+        hf_status status = redis_status(outcome, err);
 
         fail_search(search,
-                    outcome == RD_ANSWERED ? HF_CORRUPT
-                    : status == HF_UNKNOWN ? HF_UNAVAILABLE
-                                           : status,
+                    outcome == REDIS_ANSWERED ? HF_CORRUPT
+                    : status == HF_UNKNOWN    ? HF_UNAVAILABLE
+                                              : status,
                     err);
         end_search(call->conn, search);
         return;
@@ -296,8 +295,8 @@ static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct 
         return;
     }
     if (call->conn->slots) {
-        search->node = hfi_rd_cluster_next(call->conn, search->node + 1);
-        if (search->node != RD_NODE_ANY) {
+        search->node = redis_cluster_next(call->conn, search->node + 1);
+        if (search->node != REDIS_NODE_ANY) {
             scan(call->conn, search, "0", 1);
             return;
         }
@@ -308,7 +307,7 @@ static void scanned(struct rd_call *call, enum rd_outcome outcome, const struct 
 
 static void scan(struct hfi_conn *conn, struct search *search, const char *cursor, size_t len)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, scanned, NULL);
+    struct redis_call *call = redis_call_new(conn, NULL, 0, scanned, NULL);
     char pattern[2 * HFI_PREFIX_MAX + 3]; /* each byte escaped, and "{*}" */
     size_t used = 0;
 
@@ -333,10 +332,10 @@ static void scan(struct hfi_conn *conn, struct search *search, const char *curso
     hfi_command_add(&call->command, pattern, used + 3);
     hfi_command_add_text(&call->command, "COUNT");
     hfi_command_add_number(&call->command, SCAN_COUNT);
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
-static void looked_at_one(struct rd_call *call, enum rd_outcome outcome,
+static void looked_at_one(struct redis_call *call, enum redis_outcome outcome,
                           const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = (struct search *)call->op;
@@ -353,7 +352,7 @@ static void go_on(struct hfi_conn *conn, struct search *search)
 {
     search->asking++; /* a call may be answered before it has been sent: do not end under us */
     while (search->status == HF_OK && search->next < search->count && search->asking <= ASK_MAX) {
-        struct rd_call *call = hfi_rd_call_new(conn, &hfi_script_look, 3, looked_at_one, NULL);
+        struct redis_call *call = redis_call_new(conn, &hfi_script_look, 3, looked_at_one, NULL);
         struct found *found = &search->names[search->next];
 
         if (!call) {
@@ -365,8 +364,8 @@ static void go_on(struct hfi_conn *conn, struct search *search)
         call->op = (struct hfi_op *)search;
         call->data = found;
         call->again = true;
-        hfi_rd_add_keys(call, &(struct hfi_name){ .bytes = found->bytes, .len = found->len }, true);
-        hfi_rd_call_send(call);
+        redis_add_keys(call, &(struct hfi_name){ .bytes = found->bytes, .len = found->len }, true);
+        redis_call_send(call);
     }
     search->asking--;
     if (search->asking == 0 && (search->status != HF_OK || search->next == search->count))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The servers of a store, all together: opening, closing, their time. One store is one server here;
- * sentinel.c and cluster.c (struct rd_topology) say which, and which of several. net_node.c has one
+ * sentinel.c and cluster.c (struct redis_topology) say which, and which of several. net_node.c has one
  * server and its link, net_send.c what is sent there.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -16,7 +16,7 @@
 
 static hf_status single_open(struct hfi_conn *conn, hf_error *err)
 {
-    return hfi_rd_master_aim(conn, &conn->conf->addresses[0]) ? HF_OK : hfi_error_memory(err);
+    return redis_master_aim(conn, &conn->conf->addresses[0]) ? HF_OK : hfi_error_memory(err);
 }
 
 static bool single_ready(const struct hfi_conn *conn)
@@ -27,15 +27,15 @@ static bool single_ready(const struct hfi_conn *conn)
 
 static const hf_error *single_why(const struct hfi_conn *conn, bool hopeless)
 {
-    const struct rd_node *both[2] = { conn->nodes[0], &conn->inbox };
+    const struct redis_node *both[2] = { conn->nodes[0], &conn->inbox };
 
     for (int i = 0; i < 2; i++)
-        if (hopeless ? hfi_rd_is_final(conn, &both[i]->why) : both[i]->why.status != HF_OK)
+        if (hopeless ? redis_is_final(conn, &both[i]->why) : both[i]->why.status != HF_OK)
             return &both[i]->why;
     return NULL;
 }
 
-const struct rd_topology hfi_rd_single = {
+const struct redis_topology redis_single = {
     .open = single_open,
     .ready = single_ready,
     .why = single_why,
@@ -43,12 +43,12 @@ const struct rd_topology hfi_rd_single = {
 
 /* ---- opening and closing the store ----------------------------------------------------------- */
 
-hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
+hf_status redis_net_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->pump.host->open_deadline_ms;
-    const struct rd_topology *topology = conn->conf->way == HFI_WAY_SENTINEL  ? &hfi_rd_sentinel
-                                         : conn->conf->way == HFI_WAY_CLUSTER ? &hfi_rd_cluster
-                                                                              : &hfi_rd_single;
+    const struct redis_topology *topology = conn->conf->way == HFI_WAY_SENTINEL  ? &redis_sentinel
+                                            : conn->conf->way == HFI_WAY_CLUSTER ? &redis_cluster
+                                                                                 : &redis_single;
     const hf_error *why = NULL;
     hf_status status;
 
@@ -71,32 +71,32 @@ hf_status hfi_rd_net_open(struct hfi_conn *conn, hf_error *err)
     }
     hfi_pump_enter(&conn->pump);
     conn->closing = true;
-    hfi_rd_net_close(conn);
+    redis_net_close(conn);
     pthread_mutex_unlock(&conn->pump.lock);
     return status;
 }
 
-void hfi_rd_net_close(struct hfi_conn *conn)
+void redis_net_close(struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
-        hfi_rd_node_drop(conn->nodes[i]); /* all, before any is gone: answers may look at others */
+        redis_node_drop(conn->nodes[i]); /* all, before any is gone: answers may look at others */
     for (uint32_t i = 0; i < conn->node_count; i++)
         hfi_free(conn->nodes[i]);
     hfi_free(conn->nodes);
     conn->nodes = NULL;
     conn->node_count = 0;
     conn->sync.conn = conn->inbox.conn = conn;
-    hfi_rd_node_drop(&conn->sync);
-    hfi_rd_node_drop(&conn->inbox);
+    redis_node_drop(&conn->sync);
+    redis_node_drop(&conn->inbox);
 
-    hfi_rd_net_end_parked(conn);
+    redis_net_end_parked(conn);
     if (conn->topology->close)
         conn->topology->close(conn);
 }
 
 /* ---- being driven ------------------------------------------------------------------------------- */
 
-void hfi_rd_net_flush(struct hfi_conn *conn)
+void redis_net_flush(struct hfi_conn *conn)
 {
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (conn->nodes[i]->link)
@@ -107,7 +107,7 @@ void hfi_rd_net_flush(struct hfi_conn *conn)
         hfi_link_flush(conn->inbox.link);
 }
 
-struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn)
+struct hfi_link *redis_net_busy(struct hfi_conn *conn)
 {
     struct hfi_link *busy = NULL;
 
@@ -126,29 +126,29 @@ struct hfi_link *hfi_rd_net_busy(struct hfi_conn *conn)
     return busy;
 }
 
-void hfi_rd_net_tick(struct hfi_conn *conn, int64_t now_ms)
+void redis_net_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     if (conn->topology->tick)
         conn->topology->tick(conn, now_ms);
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (conn->nodes[i]->link)
-            hfi_rd_node_tick(conn->nodes[i], now_ms);
+            redis_node_tick(conn->nodes[i], now_ms);
     if (conn->sync.link)
-        hfi_rd_node_tick(&conn->sync, now_ms);
+        redis_node_tick(&conn->sync, now_ms);
     if (conn->inbox.link)
-        hfi_rd_node_tick(&conn->inbox, now_ms);
+        redis_node_tick(&conn->inbox, now_ms);
     if (conn->parked_ms <= now_ms)
-        hfi_rd_net_unpark(conn, now_ms);
+        redis_net_unpark(conn, now_ms);
 }
 
-int64_t hfi_rd_net_next_ms(struct hfi_conn *conn)
+int64_t redis_net_next_ms(struct hfi_conn *conn)
 {
-    int64_t next_ms = conn->inbox.link ? hfi_rd_node_next_ms(&conn->inbox) : HFI_NEVER, at_ms;
+    int64_t next_ms = conn->inbox.link ? redis_node_next_ms(&conn->inbox) : HFI_NEVER, at_ms;
 
-    at_ms = conn->sync.link ? hfi_rd_node_next_ms(&conn->sync) : HFI_NEVER;
+    at_ms = conn->sync.link ? redis_node_next_ms(&conn->sync) : HFI_NEVER;
     next_ms = at_ms < next_ms ? at_ms : next_ms;
     for (uint32_t i = 0; i < conn->node_count; i++) {
-        at_ms = conn->nodes[i]->link ? hfi_rd_node_next_ms(conn->nodes[i]) : HFI_NEVER;
+        at_ms = conn->nodes[i]->link ? redis_node_next_ms(conn->nodes[i]) : HFI_NEVER;
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
     at_ms = conn->topology->next_ms ? conn->topology->next_ms(conn) : HFI_NEVER;

@@ -4,7 +4,7 @@
  * The inbox too, which has a link of its own.
  */
 #include "engine/redis/address.h"
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -30,7 +30,7 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
 
 /* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
  * memory, and it is as it was. */
-static bool aim(struct rd_node *node, const struct hfi_address *address)
+static bool aim(struct redis_node *node, const struct hfi_address *address)
 {
     struct hfi_conn *conn = node->conn;
     bool is_inbox = node == &conn->inbox;
@@ -43,7 +43,7 @@ static bool aim(struct rd_node *node, const struct hfi_address *address)
         hfi_address_free(copy);
         return false;
     }
-    hfi_rd_node_drop(node);
+    redis_node_drop(node);
     node->link = link;
     node->address = copy;
     node->failures = 0;
@@ -52,7 +52,7 @@ static bool aim(struct rd_node *node, const struct hfi_address *address)
     return true;
 }
 
-void hfi_rd_node_drop(struct rd_node *node)
+void redis_node_drop(struct redis_node *node)
 {
     if (node->link)
         hfi_link_close(node->link); /* first: what it answers may look at the node */
@@ -65,38 +65,38 @@ void hfi_rd_node_drop(struct rd_node *node)
         hush(node->conn);
 }
 
-uint32_t hfi_rd_node_add(struct hfi_conn *conn, const struct hfi_address *address)
+uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address)
 {
-    struct rd_node *node;
+    struct redis_node *node;
 
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (!conn->nodes[i]->link) {
-            *conn->nodes[i] = (struct rd_node){ .conn = conn, .index = i };
-            return aim(conn->nodes[i], address) ? i : RD_NODE_ANY;
+            *conn->nodes[i] = (struct redis_node){ .conn = conn, .index = i };
+            return aim(conn->nodes[i], address) ? i : REDIS_NODE_ANY;
         }
     if (conn->node_count == conn->node_room) {
         uint32_t room = conn->node_room ? 2 * conn->node_room : 4;
-        struct rd_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
+        struct redis_node **nodes = hfi_realloc(conn->nodes, room * sizeof *nodes);
 
         if (!nodes)
-            return RD_NODE_ANY;
+            return REDIS_NODE_ANY;
         conn->nodes = nodes;
         conn->node_room = room;
     }
     node = hfi_calloc(1, sizeof *node);
     if (!node)
-        return RD_NODE_ANY;
+        return REDIS_NODE_ANY;
     node->conn = conn;
     node->index = conn->node_count;
     if (!aim(node, address)) {
         hfi_free(node);
-        return RD_NODE_ANY;
+        return REDIS_NODE_ANY;
     }
     conn->nodes[conn->node_count] = node;
     return conn->node_count++;
 }
 
-bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
+bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
 {
     conn->inbox.conn = conn;
     return aim(&conn->inbox, address);
@@ -104,30 +104,30 @@ bool hfi_rd_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address)
 
 /* The node itself is the last: if memory ends before, it is still where it was, and who asks again
  * sees that. */
-bool hfi_rd_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
+bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address)
 {
     conn->sync.conn = conn;
-    if (!hfi_rd_inbox_aim(conn, address) || (conn->conf->sync > 0 && !aim(&conn->sync, address)))
+    if (!redis_inbox_aim(conn, address) || (conn->conf->sync > 0 && !aim(&conn->sync, address)))
         return false;
     return conn->node_count > 0 ? aim(conn->nodes[0], address)
-                                : hfi_rd_node_add(conn, address) != RD_NODE_ANY;
+                                : redis_node_add(conn, address) != REDIS_NODE_ANY;
 }
 
 /* ---- links come and go ------------------------------------------------------------------------ */
 
-static void open_later(struct rd_node *node)
+static void open_later(struct redis_node *node)
 {
     node->failures++;
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
     if (node->conn->topology->down)
         node->conn->topology->down(node);
     if (node->failures == 1 && node->conn->parked)
-        hfi_rd_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
+        redis_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
 }
 
 static void node_up(struct hfi_link *link)
 {
-    struct rd_node *node = hfi_link_data(link);
+    struct redis_node *node = hfi_link_data(link);
     struct hfi_conn *conn = node->conn;
     const struct hfi_server *server = hfi_link_server(link);
 
@@ -146,22 +146,22 @@ static void node_up(struct hfi_link *link)
     }
     if (node->was_up &&
         (strcmp(node->run_id, server->run_id) != 0 || strcmp(node->replid, server->replid) != 0))
-        hfi_rd_doubt(conn);
+        redis_doubt(conn);
     snprintf(node->run_id, sizeof node->run_id, "%s", server->run_id);
     snprintf(node->replid, sizeof node->replid, "%s", server->replid);
     node->was_up = true;
-    hfi_rd_scripts_forget(node);
+    redis_scripts_forget(node);
     node->failures = 0;
     node->why.status = HF_OK;
     node->why.text[0] = 0;
     if (conn->topology->up)
         conn->topology->up(node);
-    hfi_rd_net_unpark(conn, hfi_now_ms());
+    redis_net_unpark(conn, hfi_now_ms());
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    struct rd_node *node = hfi_link_data(link);
+    struct redis_node *node = hfi_link_data(link);
 
     hfi_error_set(&node->why, status, 0, "%s", why);
     open_later(node);
@@ -169,7 +169,7 @@ static void node_down(struct hfi_link *link, hf_status status, const char *why)
 
 static void inbox_up(struct hfi_link *link)
 {
-    struct rd_node *node = hfi_link_data(link);
+    struct redis_node *node = hfi_link_data(link);
     struct hfi_conn *conn = node->conn;
 
     conn->inbox_sent.answered = inbox_answered;
@@ -195,22 +195,22 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
     conn->inbox.failures = 0;
     conn->inbox.why.status = HF_OK;
     conn->inbox.why.text[0] = 0;
-    hfi_rd_waits_hurry(conn); /* grants may have been published to nobody */
-    hfi_rd_channels_up(conn);
+    redis_waits_hurry(conn); /* grants may have been published to nobody */
+    redis_channels_up(conn);
 }
 
 /* Nothing is subscribed any more: subscriptions end with the line. */
 static void hush(struct hfi_conn *conn)
 {
     conn->inbox_up = false;
-    for (struct rd_wait *wait = conn->waits; wait; wait = wait->next)
+    for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
         wait->listens = false;
-    hfi_rd_channels_down(conn);
+    redis_channels_down(conn);
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    struct rd_node *node = hfi_link_data(link);
+    struct redis_node *node = hfi_link_data(link);
 
     hush(node->conn);
     hfi_error_set(&node->why, status, 0, "%s", why);
@@ -220,20 +220,20 @@ static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
                           const char *payload, size_t len)
 {
-    struct rd_node *node = hfi_link_data(link);
+    struct redis_node *node = hfi_link_data(link);
     struct hfi_conn *conn = node->conn;
 
     if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
-        hfi_rd_message(conn, payload, len);
+        redis_message(conn, payload, len);
     else if (conn->way->heard)
         conn->way->heard(conn, channel, channel_len);
     else
-        hfi_rd_channel_message(conn, channel, channel_len, payload, len);
+        redis_channel_message(conn, channel, channel_len, payload, len);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
-void hfi_rd_node_tick(struct rd_node *node, int64_t now_ms)
+void redis_node_tick(struct redis_node *node, int64_t now_ms)
 {
     if (node->shun) {
         node->shun = false;
@@ -248,7 +248,7 @@ void hfi_rd_node_tick(struct rd_node *node, int64_t now_ms)
         hfi_link_open(node->link, now_ms);
 }
 
-int64_t hfi_rd_node_next_ms(const struct rd_node *node)
+int64_t redis_node_next_ms(const struct redis_node *node)
 {
     if (node->shun)
         return 0;

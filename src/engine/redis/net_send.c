@@ -2,9 +2,9 @@
 /*
  * What is sent, and what comes back. What cannot be sent is parked, in order, for as long as its caller
  * wants to wait. A command whose answer was cut off is sent again only if its script allows that
- * (`again`); else its outcome is RD_MAYBE, and it is up to the caller to settle it.
+ * (`again`); else its outcome is REDIS_MAYBE, and it is up to the caller to settle it.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -22,19 +22,19 @@
 
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 
-static struct rd_node *route(struct hfi_conn *conn, const struct rd_call *call)
+static struct redis_node *route(struct hfi_conn *conn, const struct redis_call *call)
 {
     if (call->synced)
         return conn->sync.link ? &conn->sync : NULL;
     if (conn->slots)
-        return hfi_rd_cluster_route(conn, call);
+        return redis_cluster_route(conn, call);
     return conn->node_count ? conn->nodes[0] : NULL;
 }
 
 /* What the user is told of a call that could not be sent. */
-static void end_unsent(struct hfi_conn *conn, struct rd_call *call)
+static void end_unsent(struct hfi_conn *conn, struct redis_call *call)
 {
-    const struct rd_node *node = route(conn, call);
+    const struct redis_node *node = route(conn, call);
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s",
@@ -43,10 +43,10 @@ static void end_unsent(struct hfi_conn *conn, struct rd_call *call)
                                             : "not connected");
     if (node && node->why.status != HF_OK)
         err.status = node->why.status;
-    hfi_rd_call_end(call, RD_UNSENT, &err);
+    redis_call_end(call, REDIS_UNSENT, &err);
 }
 
-static void enqueue(struct hfi_conn *conn, struct rd_call *call)
+static void enqueue(struct hfi_conn *conn, struct redis_call *call)
 {
     call->next = NULL;
     *conn->parked_end = call;
@@ -57,7 +57,7 @@ static void enqueue(struct hfi_conn *conn, struct rd_call *call)
         conn->parked_ms = call->retry_ms;
 }
 
-static void park(struct hfi_conn *conn, struct rd_call *call)
+static void park(struct hfi_conn *conn, struct redis_call *call)
 {
     if (call->hasty)
         end_unsent(conn, call);
@@ -65,10 +65,10 @@ static void park(struct hfi_conn *conn, struct rd_call *call)
         enqueue(conn, call);
 }
 
-bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply)
+bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply)
 {
     int64_t pause_ms =
-        hfi_link_backoff_ms(call->tries < RD_TRIES_SLOWER ? ++call->tries : RD_TRIES_SLOWER,
+        hfi_link_backoff_ms(call->tries < REDIS_TRIES_SLOWER ? ++call->tries : REDIS_TRIES_SLOWER,
                             (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
@@ -82,9 +82,9 @@ bool hfi_rd_net_later(struct rd_call *call, const struct hfi_reply *reply)
 
 /* Has this server been sent the script's text since we connected? From now on it has. So NOSCRIPT is
  * rare (SCRIPT FLUSH), and commands are executed in the order in which they were sent. */
-static bool knows_script(struct rd_node *node, const struct hfi_script *script)
+static bool knows_script(struct redis_node *node, const struct hfi_script *script)
 {
-    for (size_t i = 0; i < RD_SCRIPTS_MAX; i++) {
+    for (size_t i = 0; i < REDIS_SCRIPTS_MAX; i++) {
         if (node->scripts[i] == script)
             return true;
         if (!node->scripts[i]) {
@@ -95,14 +95,14 @@ static bool knows_script(struct rd_node *node, const struct hfi_script *script)
     return false;
 }
 
-void hfi_rd_scripts_forget(struct rd_node *node)
+void redis_scripts_forget(struct redis_node *node)
 {
     memset(node->scripts, 0, sizeof node->scripts);
 }
 
-void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
+void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
 {
-    struct rd_node *node = route(conn, call);
+    struct redis_node *node = route(conn, call);
 
     call->retry_ms = 0;
     if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
@@ -128,9 +128,9 @@ void hfi_rd_net_send(struct hfi_conn *conn, struct rd_call *call)
         hfi_link_flush_if(node->link, EAGER);
 }
 
-bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)
+bool redis_net_unsend(struct hfi_conn *conn, struct redis_call *call)
 {
-    struct rd_call **at = &conn->parked;
+    struct redis_call **at = &conn->parked;
 
     while (*at && *at != call)
         at = &(*at)->next;
@@ -142,9 +142,9 @@ bool hfi_rd_net_unsend(struct hfi_conn *conn, struct rd_call *call)
     return true;
 }
 
-void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms)
+void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_call *call = conn->parked, *next;
+    struct redis_call *call = conn->parked, *next;
 
     conn->parked = NULL;
     conn->parked_end = &conn->parked;
@@ -156,15 +156,15 @@ void hfi_rd_net_unpark(struct hfi_conn *conn, int64_t now_ms)
             continue;
         }
         if (call->give_up_ms > now_ms)
-            hfi_rd_net_send(conn, call);
+            redis_net_send(conn, call);
         else
             end_unsent(conn, call);
     }
 }
 
-void hfi_rd_net_end_parked(struct hfi_conn *conn)
+void redis_net_end_parked(struct hfi_conn *conn)
 {
-    struct rd_call *call;
+    struct redis_call *call;
     hf_error err;
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the store is being closed");
@@ -172,13 +172,13 @@ void hfi_rd_net_end_parked(struct hfi_conn *conn)
         conn->parked = call->next;
         if (!conn->parked)
             conn->parked_end = &conn->parked; /* who answers may send again, and that is parked */
-        hfi_rd_call_end(call, RD_UNSENT, &err);
+        redis_call_end(call, REDIS_UNSENT, &err);
     }
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-static void unanswered(struct rd_call *call, bool maybe)
+static void unanswered(struct redis_call *call, bool maybe)
 {
     struct hfi_conn *conn = call->conn;
     hf_error err;
@@ -190,7 +190,7 @@ static void unanswered(struct rd_call *call, bool maybe)
         return;
     }
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "the connection broke before the answer came");
-    hfi_rd_call_end(call, maybe ? RD_MAYBE : RD_UNSENT, &err);
+    redis_call_end(call, maybe ? REDIS_MAYBE : REDIS_UNSENT, &err);
 }
 
 /* In the server's own words: one that a script made up itself means that it has run. */
@@ -201,7 +201,7 @@ static bool is_noscript(const struct hfi_reply *reply)
     return reply->len >= sizeof words - 1 && memcmp(reply->text, words, sizeof words - 1) == 0;
 }
 
-static void refused(struct rd_call *call, const struct hfi_reply *reply)
+static void refused(struct redis_call *call, const struct hfi_reply *reply)
 {
     struct hfi_conn *conn = call->conn;
     hf_error err;
@@ -210,15 +210,15 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
         if (call->theirs)
             call->command.whole = true;
         else
-            hfi_rd_scripts_forget(call->sent_to); /* SCRIPT FLUSH: all are gone */
-        hfi_rd_net_send(conn, call);
+            redis_scripts_forget(call->sent_to); /* SCRIPT FLUSH: all are gone */
+        redis_net_send(conn, call);
         return;
     }
     if (conn->topology->refused && conn->topology->refused(call, reply))
         return;
     (void)hfi_reply_status(reply, &err);
     /* It was made a replica under us; its name may lead to another server by now. */
-    if (conn->topology == &hfi_rd_single && hfi_reply_is_error(reply, "READONLY")) {
+    if (conn->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
         call->sent_to->why = err;
         call->sent_to->shun = true;
     }
@@ -228,17 +228,18 @@ static void refused(struct rd_call *call, const struct hfi_reply *reply)
                       "the server is one of a cluster, and another one has this name: use "
                       "redis+cluster:");
     if (call->theirs) {
-        call->answer(call, RD_REFUSED, reply, &err);
-        hfi_rd_call_free(call);
+        call->answer(call, REDIS_REFUSED, reply, &err);
+        redis_call_free(call);
         return;
     }
     /* An error that we do not know may have struck in the middle of a script. */
-    hfi_rd_call_end(call, err.status == HF_CORRUPT ? RD_MAYBE : RD_REFUSED, &err);
+    redis_call_end(call, err.status == HF_CORRUPT ? REDIS_MAYBE : REDIS_REFUSED, &err);
 }
 
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct rd_call *call = (struct rd_call *)((char *)sent - offsetof(struct rd_call, sent));
+    struct redis_call *call =
+        (struct redis_call *)((char *)sent - offsetof(struct redis_call, sent));
 
     if (!reply) {
         unanswered(call, maybe);
@@ -248,6 +249,6 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
         refused(call, reply);
         return;
     }
-    call->answer(call, RD_ANSWERED, reply, NULL);
-    hfi_rd_call_free(call);
+    call->answer(call, REDIS_ANSWERED, reply, NULL);
+    redis_call_free(call);
 }

@@ -7,7 +7,7 @@
  * unlike with our own scripts, words of the server that mean "try again later" are passed on, as a
  * script can answer any words itself.
  */
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 
 #include "prim/script.h"
 #include "util/alloc.h"
@@ -24,15 +24,15 @@ struct their_script {
     char text[];
 };
 
-static void ran(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+static void ran(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err);
 static void send_to_all(struct hfi_conn *conn, struct hfi_op *op);
 
 static void finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    hfi_free(op->engine[RD_OP_DATA]);
-    op->engine[RD_OP_DATA] = NULL;
-    hfi_rd_finish(conn, op, status, err);
+    hfi_free(op->engine[REDIS_OP_DATA]);
+    op->engine[REDIS_OP_DATA] = NULL;
+    redis_finish(conn, op, status, err);
 }
 
 static void sha_of(const char *text, size_t len, char ret_sha[HFI_SCRIPT_SHA_LEN + 1])
@@ -51,7 +51,8 @@ static size_t length(const char *const *items, const size_t *lens, size_t i)
 }
 
 /* In a cluster one server has all keys, or there is none that could run it. */
-static bool find_slot(const struct hfi_conn *conn, const hf_script *script, uint32_t *ret_slot)
+static bool find_slot(const struct hfi_conn *conn, const hf_script_request *script,
+                      uint32_t *ret_slot)
 {
     *ret_slot = HFI_SLOT_ANY;
     for (size_t i = 0; conn->slots && i < script->key_count; i++) {
@@ -66,17 +67,17 @@ static bool find_slot(const struct hfi_conn *conn, const hf_script *script, uint
 
 static void run(struct hfi_conn *conn, struct hfi_op *op)
 {
-    const hf_script *script = op->u.script->script;
+    const hf_script_request *script = op->u.script->script;
     size_t len = script->text_len ? script->text_len : strlen(script->text);
     struct their_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
-    struct rd_call *call;
+    struct redis_call *call;
     uint32_t slot;
 
     if (!theirs) {
-        hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+        redis_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
-    op->engine[RD_OP_DATA] = theirs;
+    op->engine[REDIS_OP_DATA] = theirs;
     if (!find_slot(conn, script, &slot)) {
         finish(conn, op, HF_INVALID,
                &(hf_error){ .text = "keys: in a cluster all of them must be of one slot; {the same "
@@ -88,7 +89,7 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
     theirs->script = (struct hfi_script){ .name = "theirs", .text = theirs->text, .len = len };
     sha_of(theirs->text, len, theirs->script.sha);
 
-    call = hfi_rd_call_new(conn, &theirs->script, (uint32_t)script->key_count, ran, NULL);
+    call = redis_call_new(conn, &theirs->script, (uint32_t)script->key_count, ran, NULL);
     if (!call) {
         finish(conn, op, HF_NO_MEMORY, NULL);
         return;
@@ -100,7 +101,7 @@ static void run(struct hfi_conn *conn, struct hfi_op *op)
         hfi_command_add(&call->command, script->keys[i], length(script->keys, script->key_lens, i));
     for (size_t i = 0; i < script->arg_count; i++)
         hfi_command_add(&call->command, script->args[i], length(script->args, script->arg_lens, i));
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 /* ---- what it answered --------------------------------------------------------------------- */
@@ -125,9 +126,9 @@ struct room {
 static void copy(const struct hfi_reply *reply, struct hf_value *to, struct room *room)
 {
     static const hf_value_kind kinds[] = {
-        [HFI_REPLY_NIL] = HF_VALUE_NIL,     [HFI_REPLY_INTEGER] = HF_VALUE_INTEGER,
-        [HFI_REPLY_TEXT] = HF_VALUE_BYTES,  [HFI_REPLY_STATE] = HF_VALUE_STATE,
-        [HFI_REPLY_ERROR] = HF_VALUE_ERROR, [HFI_REPLY_LIST] = HF_VALUE_LIST,
+        [HFI_REPLY_NIL] = HF_VALUE_KIND_NIL,     [HFI_REPLY_INTEGER] = HF_VALUE_KIND_INTEGER,
+        [HFI_REPLY_TEXT] = HF_VALUE_KIND_BYTES,  [HFI_REPLY_STATE] = HF_VALUE_KIND_STATE,
+        [HFI_REPLY_ERROR] = HF_VALUE_KIND_ERROR, [HFI_REPLY_LIST] = HF_VALUE_KIND_LIST,
     };
     struct hf_value *items;
 
@@ -216,21 +217,21 @@ static hf_status judge(const struct hfi_reply *reply, hf_error *err)
     return err->status;
 }
 
-static void ran(struct rd_call *call, enum rd_outcome outcome, const struct hfi_reply *reply,
+static void ran(struct redis_call *call, enum redis_outcome outcome, const struct hfi_reply *reply,
                 const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     hf_error said;
     hf_status status;
 
-    if (outcome == RD_REFUSED && reply) {
+    if (outcome == REDIS_REFUSED && reply) {
         said = *err;
         status = judge(reply, &said);
         finish(conn, call->op, status, &said);
         return;
     }
-    if (outcome != RD_ANSWERED) {
-        finish(conn, call->op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        finish(conn, call->op, redis_status(outcome, err), err);
         return;
     }
     call->op->u.script->ret_value = copy_tree(reply);
@@ -244,7 +245,7 @@ static void ran(struct rd_call *call, enum rd_outcome outcome, const struct hfi_
 /* ---- what the servers have ------------------------------------------------------------------ */
 
 /* The next server's turn, or the end. In a cluster each has its own. */
-static void all_answered(struct rd_call *call, enum rd_outcome outcome,
+static void all_answered(struct redis_call *call, enum redis_outcome outcome,
                          const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
@@ -253,8 +254,8 @@ static void all_answered(struct rd_call *call, enum rd_outcome outcome,
     const struct hfi_reply *found = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
     bool flush = script->verb == HFI_SCRIPT_FLUSH;
 
-    if (outcome != RD_ANSWERED) {
-        finish(conn, op, hfi_rd_status(outcome, err), err);
+    if (outcome != REDIS_ANSWERED) {
+        finish(conn, op, redis_status(outcome, err), err);
         return;
     }
     if (!flush && !found) {
@@ -263,10 +264,10 @@ static void all_answered(struct rd_call *call, enum rd_outcome outcome,
     }
     script->ret_exists = found && found->integer == 1;
     if (conn->slots && (flush || script->ret_exists)) {
-        uint32_t next = hfi_rd_cluster_next(conn, call->node + 1);
+        uint32_t next = redis_cluster_next(conn, call->node + 1);
 
-        if (next != RD_NODE_ANY) {
-            op->engine[RD_OP_LEFT] = (void *)(uintptr_t)next;
+        if (next != REDIS_NODE_ANY) {
+            op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)next;
             send_to_all(conn, op);
             return;
         }
@@ -276,7 +277,7 @@ static void all_answered(struct rd_call *call, enum rd_outcome outcome,
 
 static void send_to_all(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rd_call *call = hfi_rd_call_new(conn, NULL, 0, all_answered, NULL);
+    struct redis_call *call = redis_call_new(conn, NULL, 0, all_answered, NULL);
 
     if (!call) {
         finish(conn, op, HF_NO_MEMORY, NULL);
@@ -285,15 +286,15 @@ static void send_to_all(struct hfi_conn *conn, struct hfi_op *op)
     call->op = op;
     call->again = true; /* twice is as good as once */
     if (conn->slots)
-        call->node = (uint32_t)(uintptr_t)op->engine[RD_OP_LEFT];
+        call->node = (uint32_t)(uintptr_t)op->engine[REDIS_OP_LEFT];
     hfi_command_add_text(&call->command, "SCRIPT");
     if (op->u.script->verb == HFI_SCRIPT_FLUSH) {
         hfi_command_add_text(&call->command, "FLUSH");
     } else {
         hfi_command_add_text(&call->command, "EXISTS");
-        hfi_command_add_text(&call->command, op->engine[RD_OP_DATA]);
+        hfi_command_add_text(&call->command, op->engine[REDIS_OP_DATA]);
     }
-    hfi_rd_call_send(call);
+    redis_call_send(call);
 }
 
 static bool is_sha(const char *text, size_t len)
@@ -303,7 +304,7 @@ static bool is_sha(const char *text, size_t len)
     return len == HFI_SCRIPT_SHA_LEN && hfi_unhex(text, len, digest, sizeof digest);
 }
 
-void hfi_rd_script(struct hfi_conn *conn, struct hfi_op *op)
+void redis_script(struct hfi_conn *conn, struct hfi_op *op)
 {
     const struct hfi_script_op *script = op->u.script;
     char *sha = NULL;
@@ -315,7 +316,7 @@ void hfi_rd_script(struct hfi_conn *conn, struct hfi_op *op)
     if (script->verb == HFI_SCRIPT_EXISTS) {
         sha = hfi_malloc(HFI_SCRIPT_SHA_LEN + 1);
         if (!sha) {
-            hfi_rd_finish(conn, op, HF_NO_MEMORY, NULL);
+            redis_finish(conn, op, HF_NO_MEMORY, NULL);
             return;
         }
         if (is_sha(script->text, script->len))
@@ -324,7 +325,7 @@ void hfi_rd_script(struct hfi_conn *conn, struct hfi_op *op)
             sha_of(script->text, script->len, sha);
         sha[HFI_SCRIPT_SHA_LEN] = 0;
     }
-    op->engine[RD_OP_DATA] = sha;
-    op->engine[RD_OP_LEFT] = (void *)(uintptr_t)(conn->slots ? hfi_rd_cluster_next(conn, 0) : 0);
+    op->engine[REDIS_OP_DATA] = sha;
+    op->engine[REDIS_OP_LEFT] = (void *)(uintptr_t)(conn->slots ? redis_cluster_next(conn, 0) : 0);
     send_to_all(conn, op);
 }

@@ -20,7 +20,7 @@
 #include "engine/redis/sentinel.h"
 
 #include "engine/redis/address.h"
-#include "engine/redis/rd.h"
+#include "engine/redis/internal.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -52,7 +52,7 @@ struct member {
     hf_error why; /* it has none */
 };
 
-struct rd_sentinel {
+struct redis_sentinel {
     struct member *members[MEMBERS_MAX];
     size_t count;
     bool news;        /* an answer came, or one that we had is gone */
@@ -92,7 +92,7 @@ static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
 static struct member *add_member(struct hfi_conn *conn, const struct hfi_address *address,
                                  bool learnt)
 {
-    struct rd_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = conn->sentinel;
     struct member *member;
 
     if (sentinel->count == MEMBERS_MAX)
@@ -132,7 +132,7 @@ static void sentinel_close(struct hfi_conn *conn)
 
 static bool sentinel_ready(const struct hfi_conn *conn)
 {
-    return conn->node_count > 0 && hfi_rd_single.ready(conn);
+    return conn->node_count > 0 && redis_single.ready(conn);
 }
 
 static bool is_hard(const hf_error *why)
@@ -147,13 +147,13 @@ static const hf_error *sentinel_why(const struct hfi_conn *conn, bool hopeless)
     const hf_error *why = NULL;
 
     if (conn->node_count > 0)
-        return hfi_rd_single.why(conn, hopeless);
+        return redis_single.why(conn, hopeless);
     for (size_t i = 0; i < conn->sentinel->count; i++) {
         const struct member *member = conn->sentinel->members[i];
 
         if (member->learnt)
             continue;
-        if (hopeless && !hfi_rd_is_final(conn, &member->why))
+        if (hopeless && !redis_is_final(conn, &member->why))
             return NULL;
         if (member->why.status != HF_OK && (!why || (is_hard(&member->why) && !is_hard(why))))
             why = &member->why;
@@ -279,7 +279,7 @@ static void master_answered(struct hfi_sent *sent, const struct hfi_reply *reply
 static void others_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct member *member = (struct member *)((char *)sent - offsetof(struct member, others_sent));
-    struct rd_sentinel *sentinel = member->conn->sentinel;
+    struct redis_sentinel *sentinel = member->conn->sentinel;
 
     (void)maybe;
     member->awaited--;
@@ -313,7 +313,7 @@ static void ask_soon(struct hfi_conn *conn, unsigned failures)
 /* ---- following ---------------------------------------------------------------------------------- */
 
 /* Have so many answered that the first choice is a good one? Later ones only correct it. */
-static bool settled(const struct rd_sentinel *sentinel, size_t answers, size_t voters,
+static bool settled(const struct redis_sentinel *sentinel, size_t answers, size_t voters,
                     int64_t now_ms)
 {
     size_t pending = 0;
@@ -327,7 +327,7 @@ static bool settled(const struct rd_sentinel *sentinel, size_t answers, size_t v
 
 /* An epoch below one that was followed must be all that is heard for a while: a sentinel that was
  * stopped before it heard of a failover may have been the last to answer. */
-static bool stays_lower(struct rd_sentinel *sentinel, int64_t epoch, int64_t now_ms)
+static bool stays_lower(struct redis_sentinel *sentinel, int64_t epoch, int64_t now_ms)
 {
     if (epoch >= sentinel->epoch) {
         sentinel->lower_ms = 0;
@@ -340,7 +340,7 @@ static bool stays_lower(struct rd_sentinel *sentinel, int64_t epoch, int64_t now
 
 static void choose(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = conn->sentinel;
     struct hfi_sentinel_answer answers[MEMBERS_MAX];
     const struct hfi_address *current = conn->node_count > 0 ? conn->nodes[0]->address : NULL;
     size_t count = 0, best;
@@ -359,7 +359,7 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
         return;
     }
     if ((!current || !hfi_address_same(current, answers[best].master)) &&
-        !hfi_rd_master_aim(conn, answers[best].master)) {
+        !redis_master_aim(conn, answers[best].master)) {
         sentinel->first_ms = now_ms; /* out of memory: later */
         return;
     }
@@ -368,17 +368,17 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
     sentinel->news = false;
 }
 
-static void sentinel_up(struct rd_node *node)
+static void sentinel_up(struct redis_node *node)
 {
     (void)node;
 }
 
-static void sentinel_down(struct rd_node *node)
+static void sentinel_down(struct redis_node *node)
 {
     ask_soon(node->conn, node->failures);
 }
 
-static bool sentinel_refused(struct rd_call *call, const struct hfi_reply *reply)
+static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *reply)
 {
     bool demoted = hfi_reply_is_error(reply, "READONLY") || hfi_reply_is_error(reply, "UNBLOCKED");
 
@@ -390,13 +390,13 @@ static bool sentinel_refused(struct rd_call *call, const struct hfi_reply *reply
                       call->sent_to->address->shown);
         call->sent_to->shun = true;
     }
-    return hfi_rd_net_later(call, reply);
+    return redis_net_later(call, reply);
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
 /* Is there no hope in the URL's own sentinels for now? */
-static bool needs_others(const struct rd_sentinel *sentinel)
+static bool needs_others(const struct redis_sentinel *sentinel)
 {
     for (size_t i = 0; i < sentinel->count; i++)
         if (!sentinel->members[i]->learnt && sentinel->members[i]->failures == 0)
@@ -421,7 +421,7 @@ static void tick_member(struct member *member, bool others, int64_t now_ms)
 
 static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rd_sentinel *sentinel = conn->sentinel;
+    struct redis_sentinel *sentinel = conn->sentinel;
     bool others = needs_others(sentinel);
 
     for (size_t i = 0; i < sentinel->count; i++)
@@ -444,7 +444,7 @@ static int64_t member_next_ms(const struct member *member, bool others)
 
 static int64_t sentinel_next_ms(const struct hfi_conn *conn)
 {
-    const struct rd_sentinel *sentinel = conn->sentinel;
+    const struct redis_sentinel *sentinel = conn->sentinel;
     bool others = needs_others(sentinel);
     int64_t next_ms = HFI_NEVER;
 
@@ -458,7 +458,7 @@ static int64_t sentinel_next_ms(const struct hfi_conn *conn)
     return next_ms;
 }
 
-const struct rd_topology hfi_rd_sentinel = {
+const struct redis_topology redis_sentinel = {
     .open = sentinel_open,
     .close = sentinel_close,
     .ready = sentinel_ready,

@@ -6,7 +6,7 @@
  * An attempt means one ballot in one epoch. Whatever starts over (a refused try, a new epoch, a grant
  * that lapsed) is a new attempt of the same owner, and nodes treat it as they would a new owner.
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -26,22 +26,22 @@
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
 #define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
 
-static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
-static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *round,
+static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
                   unsigned node, const struct hfi_reply *reply);
-static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out);
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out);
 
-int64_t hfi_rl_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
+int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
     int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms, window_ms = claim->ttl_ms;
 
-    window_ms = window_ms < RL_WINDOW_MIN_MS ? RL_WINDOW_MIN_MS : window_ms;
-    window_ms = window_ms > RL_WINDOW_MAX_MS ? RL_WINDOW_MAX_MS : window_ms;
+    window_ms = window_ms < REDLOCK_WINDOW_MIN_MS ? REDLOCK_WINDOW_MIN_MS : window_ms;
+    window_ms = window_ms > REDLOCK_WINDOW_MAX_MS ? REDLOCK_WINDOW_MAX_MS : window_ms;
     return window_ms > most_ms ? most_ms : window_ms; /* no grant outlives what heal waits for */
 }
 
-uint64_t hfi_rl_choice(const char *slots, size_t len)
+uint64_t redlock_choice(const char *slots, size_t len)
 {
     uint64_t hash[2];
 
@@ -56,9 +56,9 @@ uint64_t hfi_rl_choice(const char *slots, size_t len)
 /* What no node would grant. */
 static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *claim, hf_error *err)
 {
-    if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > RL_SLOTS_MAX)
+    if (claim->mode == HFI_MODE_SEMAPHORE && claim->permits > REDLOCK_SLOTS_MAX)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "permits: one lease on redlock has at most %d",
-                             RL_SLOTS_MAX);
+                             REDLOCK_SLOTS_MAX);
     if (claim->ttl_ms + claim->lock_delay_ms > conn->max_ttl_ms)
         return hfi_error_set(
             err, HF_INVALID, 0,
@@ -67,48 +67,48 @@ static hf_status refusal(const struct hfi_conn *conn, const struct hfi_claim *cl
     return HF_OK;
 }
 
-void hfi_rl_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_claim *claim = op->claim;
-    struct rl_wait *wait;
-    struct rl_hold *hold;
+    struct redlock_wait *wait;
+    struct redlock_hold *hold;
     hf_error err;
     hf_status status = refusal(conn, claim, &err);
 
     if (status != HF_OK) {
-        hfi_rl_finish(conn, op, status, &err);
+        redlock_finish(conn, op, status, &err);
         return;
     }
     wait = hfi_calloc(1, sizeof *wait);
-    hold = wait ? hfi_rl_hold_new(conn, claim) : NULL;
+    hold = wait ? redlock_hold_new(conn, claim) : NULL;
     if (!hold) {
         hfi_free(wait);
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
     wait->claim = claim;
     wait->hold = hold;
     wait->due_ms = HFI_NEVER;
-    wait->stamp = hfi_rl_proposal(conn);
+    wait->stamp = redlock_proposal(conn);
     /* Blocks that are not used up make counters run ahead of the clock, and a cluster that is made anew by force goes on
      * by the clock (manage.c). So only one token is asked for until the clock has caught up: then every process
      * adds one block at most to what is allowed. */
-    if (conn->last_token > wait->stamp + RL_AHEAD_US)
+    if (conn->last_token > wait->stamp + REDLOCK_AHEAD_US)
         claim->tokens_wanted = 1;
     if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
-    op->engine[RL_OP_WAIT] = wait;
+    op->engine[REDLOCK_OP_WAIT] = wait;
     wait->next = conn->waits;
     if (conn->waits)
         conn->waits->prev = wait;
     conn->waits = wait;
-    hfi_rl_begin(conn, wait);
+    redlock_begin(conn, wait);
 }
 
-void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status status,
-                     const hf_error *err)
+void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status,
+                      const hf_error *err)
 {
     if (wait->next)
         wait->next->prev = wait->prev;
@@ -118,33 +118,33 @@ void hfi_rl_wait_end(struct hfi_conn *conn, struct rl_wait *wait, hf_status stat
         conn->waits = wait->next;
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
-        hfi_rl_hold_free(conn, wait->hold);
-    hfi_rl_finish(conn, wait->op, status, err);
+        redlock_hold_free(conn, wait->hold);
+    redlock_finish(conn, wait->op, status, err);
     hfi_free(wait);
 }
 
-void hfi_rl_rest(struct hfi_conn *conn, struct rl_wait *wait, int64_t pause_ms)
+void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t pause_ms)
 {
-    hfi_rl_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
+    redlock_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
     wait->tries++;
     if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
         wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
-    wait->state = RL_WAIT_RESTING;
+    wait->state = REDLOCK_WAIT_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
-    hfi_rl_hasten(conn, wait->due_ms);
+    redlock_hasten(conn, wait->due_ms);
 }
 
-void hfi_rl_end_refused(struct hfi_conn *conn, struct rl_wait *wait, hf_status status)
+void redlock_end_refused(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status)
 {
     hf_error err = wait->err;
 
-    hfi_rl_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
-    hfi_rl_wait_end(conn, wait, status, err.status == status ? &err : NULL);
+    redlock_give_back(conn, wait->claim, wait->hold, wait->hold->sent);
+    redlock_wait_end(conn, wait, status, err.status == status ? &err : NULL);
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
+void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait)
 {
     int64_t now_ms = hfi_now_ms(), limit_ms = wait->claim->ttl_ms / 10;
 
@@ -152,7 +152,7 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
     wait->epoch = conn->epoch;
-    wait->state = RL_WAIT_ASKING;
+    wait->state = REDLOCK_WAIT_ASKING;
     wait->due_ms = now_ms + limit_ms;
     wait->moved = false;
     wait->splits = 0;
@@ -160,9 +160,9 @@ void hfi_rl_begin(struct hfi_conn *conn, struct rl_wait *wait)
     memset(wait->heard_ms, 0, sizeof wait->heard_ms);
     memset(wait->known, 0, sizeof wait->known);
     hfi_ballot_init(&wait->ballot, conn->n);
-    hfi_rl_hasten(conn, wait->due_ms);
-    hfi_rl_ask(conn, wait, hfi_rl_nodes_voting(conn, now_ms));
-    hfi_rl_step(conn, wait);
+    redlock_hasten(conn, wait->due_ms);
+    redlock_ask(conn, wait, redlock_nodes_voting(conn, now_ms));
+    redlock_step(conn, wait);
 }
 
 static bool hears(const struct hfi_conn *conn, uint32_t nodes)
@@ -173,7 +173,8 @@ static bool hears(const struct hfi_conn *conn, uint32_t nodes)
     return true;
 }
 
-static void add_request(struct rl_round *round, const struct rl_wait *wait, uint32_t nodes)
+static void add_request(struct redlock_round *round, const struct redlock_wait *wait,
+                        uint32_t nodes)
 {
     struct hfi_conn *conn = round->conn;
     const struct hfi_claim *claim = wait->claim;
@@ -189,23 +190,23 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait, uint
         claim->capacity,
         claim->permits,
         flags,
-        hfi_rl_proposal(conn),
+        redlock_proposal(conn),
         claim->tokens_wanted,
         (uint64_t)claim->ttl_ms,
         (uint64_t)claim->lock_delay_ms,
-        (uint64_t)hfi_rl_window_ms(conn, claim),
+        (uint64_t)redlock_window_ms(conn, claim),
         wait->stamp,
         wait->start,
     };
     unsigned char request[sizeof numbers];
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        hfi_rl_put_number(request + 8 * i, numbers[i]);
-    hfi_rl_add_cluster(round);
-    hfi_rl_add_name(round, &claim->name);
-    hfi_rl_add_epoch(round, &wait->epoch);
+        redlock_put_number(request + 8 * i, numbers[i]);
+    redlock_add_cluster(round);
+    redlock_add_name(round, &claim->name);
+    redlock_add_epoch(round, &wait->epoch);
     hfi_command_add(command, claim->name.bytes, claim->name.len);
-    hfi_rl_add_owner(round, claim->owner);
+    redlock_add_owner(round, claim->owner);
     hfi_command_add(command, request, sizeof request);
     hfi_command_add(command, conn->inbox_name, conn->inbox_len);
     hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
@@ -213,19 +214,19 @@ static void add_request(struct rl_round *round, const struct rl_wait *wait, uint
 
 /* An acquire that a node did not carry out for want of the script must not be sent again behind its
  * own release, which may have found its script there. */
-static bool still_wanted(const struct rl_round *round)
+static bool still_wanted(const struct redlock_round *round)
 {
-    return hfi_rl_wait_find(round->conn, round->owner, round->attempt) != NULL;
+    return redlock_wait_find(round->conn, round->owner, round->attempt) != NULL;
 }
 
-void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
+void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes)
 {
-    struct rl_round *round;
+    struct redlock_round *round;
 
-    nodes &= hfi_rl_nodes_up(conn);
+    nodes &= redlock_nodes_up(conn);
     if (!nodes)
         return;
-    round = hfi_rl_round_new(conn, &hfi_rl_script_acquire, 2, asked);
+    round = redlock_round_new(conn, &redlock_script_acquire, 2, asked);
     if (!round) { /* no vote for want of memory, here */
         hfi_error_memory(&wait->err);
         return;
@@ -243,64 +244,66 @@ void hfi_rl_ask(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
             else /* a message of a grant that ended may be under way: first its answer */
                 wait->known[i] = UINT64_MAX;
         }
-    hfi_rl_round_send(round, nodes);
+    redlock_round_send(round, nodes);
 }
 
-struct rl_wait *hfi_rl_wait_find(struct hfi_conn *conn, const unsigned char *owner,
-                                 uint64_t attempt)
+struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+                                       uint64_t attempt)
 {
-    struct rl_hold *hold = hfi_rl_hold_find(conn, owner);
-    struct rl_wait *wait = hold && hold->attempt == attempt ? hold->wait : NULL;
+    struct redlock_hold *hold = redlock_hold_find(conn, owner);
+    struct redlock_wait *wait = hold && hold->attempt == attempt ? hold->wait : NULL;
 
-    return wait && (wait->state == RL_WAIT_ASKING || wait->state == RL_WAIT_QUEUED) ? wait : NULL;
+    return wait && (wait->state == REDLOCK_WAIT_ASKING || wait->state == REDLOCK_WAIT_QUEUED)
+               ? wait
+               : NULL;
 }
 
-static void late_answer(struct rl_round *round, unsigned node, const struct hfi_reply *reply)
+static void late_answer(struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
 {
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *slots = hfi_reply_at(reply, 4, HFI_REPLY_TEXT);
 
     if (reply && reply->type == HFI_REPLY_INTEGER)
-        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node, (uint64_t)reply->integer,
-                          0);
-    else if (hfi_rl_letter(reply) == 'G' && counter && slots)
-        hfi_rl_late_grant(round->conn, round->owner, round->attempt, node,
-                          (uint64_t)counter->integer, hfi_rl_choice(slots->text, slots->len));
+        redlock_late_grant(round->conn, round->owner, round->attempt, node,
+                           (uint64_t)reply->integer, 0);
+    else if (redlock_letter(reply) == 'G' && counter && slots)
+        redlock_late_grant(round->conn, round->owner, round->attempt, node,
+                           (uint64_t)counter->integer, redlock_choice(slots->text, slots->len));
 }
 
-static void asked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    struct rl_wait *wait = hfi_rl_wait_find(conn, round->owner, round->attempt);
-    struct rl_hold *hold;
+    struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
+    struct redlock_hold *hold;
 
-    if (outcome == RL_MAYBE && (hold = hfi_rl_hold_find(conn, round->owner)))
+    if (outcome == REDLOCK_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
         late_answer(round, node, reply);
         return;
     }
     switch (outcome) {
-    case RL_ANSWERED:
+    case REDLOCK_ANSWERED:
         voted(conn, wait, round, node, reply);
         break;
-    case RL_REFUSED:
+    case REDLOCK_REFUSED:
         wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node,
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
-    case RL_UNSENT:
+    case REDLOCK_UNSENT:
         if (err->status == HF_NO_MEMORY)
             wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
-    case RL_MAYBE:
+    case REDLOCK_MAYBE:
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_SILENT);
         break;
     }
     if (!round->sending)
-        hfi_rl_step(conn, wait);
+        redlock_step(conn, wait);
 }
 
 static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
@@ -317,14 +320,14 @@ static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
 }
 
 /* What it is in now is for heal.c to find out, together with what the others are in. */
-void hfi_rl_no_vote(struct rl_node *node)
+void redlock_no_vote(struct redlock_node *node)
 {
     node->view.state = HFI_NODE_UNKNOWN;
-    hfi_rl_heal_doubt(node->conn);
+    redlock_heal_doubt(node->conn);
 }
 
-bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_reply *reply,
-                       int64_t sent_ms)
+bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct hfi_reply *reply,
+                        int64_t sent_ms)
 {
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
@@ -336,16 +339,16 @@ bool hfi_rl_take_grant(struct rl_wait *wait, unsigned node, const struct hfi_rep
         counter->integer >= (int64_t)HFI_TOKEN_LIMIT)
         return false;
     hfi_ballot_granted(&wait->ballot, node, (uint64_t)counter->integer,
-                       hfi_rl_choice(slots->text, slots->len), sent_ms, hfi_told_ms(ms->integer));
+                       redlock_choice(slots->text, slots->len), sent_ms, hfi_told_ms(ms->integer));
     return true;
 }
 
 /* One node's answer. A later reason never hides that the kind is another one, or that we are refused. */
-static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *round,
+static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
                   unsigned node, const struct hfi_reply *reply)
 {
     enum hfi_vote vote = HFI_VOTE_OTHER;
-    char letter = hfi_rl_letter(reply);
+    char letter = redlock_letter(reply);
 
     if (reply->type == HFI_REPLY_INTEGER && reply->integer >= wait->claim->tokens_wanted &&
         reply->integer < (int64_t)HFI_TOKEN_LIMIT) {
@@ -355,11 +358,11 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     }
     switch (letter) {
     case 'G':
-        if (hfi_rl_take_grant(wait, node, reply, round->sent_ms))
+        if (redlock_take_grant(wait, node, reply, round->sent_ms))
             return;
         break;
     case 'Q':
-        hfi_rl_still_waiting(conn, wait, node, reply, round->sent_ms);
+        redlock_still_waiting(conn, wait, node, reply, round->sent_ms);
         return;
     case 'B':
         vote = HFI_VOTE_BUSY;
@@ -375,7 +378,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
     case 'E':
     case 'U':
         wait->moved = true;
-        hfi_rl_no_vote(&conn->nodes[node]);
+        redlock_no_vote(&conn->nodes[node]);
         break;
     case 'T':
         hfi_error_set(&wait->err, HF_INVALID, 0, "ttl_ms: longer than max_ttl of this cluster");
@@ -392,7 +395,7 @@ static void voted(struct hfi_conn *conn, struct rl_wait *wait, struct rl_round *
 
 /* ---- deciding ---------------------------------------------------------------------------------- */
 
-void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait)
+void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
 {
     struct hfi_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
 
@@ -400,16 +403,16 @@ void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait)
     case HFI_BALLOT_OPEN:
         return;
     case HFI_BALLOT_WON:
-        hfi_rl_win(conn, wait, &out);
+        redlock_win(conn, wait, &out);
         return;
     case HFI_BALLOT_WRITE:
-        hfi_rl_write_back(conn, wait, &out);
+        redlock_write_back(conn, wait, &out);
         return;
     case HFI_BALLOT_WAITING:
-        hfi_rl_queued(conn, wait);
+        redlock_queued(conn, wait);
         return;
     case HFI_BALLOT_SPLIT:
-        hfi_rl_split(conn, wait, out.nodes);
+        redlock_split(conn, wait, out.nodes);
         return;
     case HFI_BALLOT_BUSY:
     case HFI_BALLOT_KIND:
@@ -421,33 +424,33 @@ void hfi_rl_step(struct hfi_conn *conn, struct rl_wait *wait)
 }
 
 /* A majority cannot be had in this attempt. */
-static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out)
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out)
 {
     hf_status why = wait->err.status;
 
     if (out->verdict == HFI_BALLOT_KIND || out->verdict == HFI_BALLOT_FULL) {
-        hfi_rl_end_refused(conn, wait, out->verdict == HFI_BALLOT_KIND ? HF_MISMATCH : HF_FULL);
+        redlock_end_refused(conn, wait, out->verdict == HFI_BALLOT_KIND ? HF_MISMATCH : HF_FULL);
         return;
     }
     if (out->verdict == HFI_BALLOT_BUSY) {
         /* Granted at some: perhaps nobody has a majority, and all who tried at once refuse each other. */
         if (out->nodes && wait->tries < TRIES_MAX)
-            hfi_rl_rest(conn, wait, RL_TRY_MS << wait->tries);
+            redlock_rest(conn, wait, REDLOCK_TRY_MS << wait->tries);
         else
-            hfi_rl_end_refused(conn, wait, HF_BUSY);
+            redlock_end_refused(conn, wait, HF_BUSY);
         return;
     }
     if (why == HF_DENIED || why == HF_INVALID || why == HF_CONFIG || why == HF_VERSION) {
-        hfi_rl_end_refused(conn, wait, why);
+        redlock_end_refused(conn, wait, why);
         return;
     }
     if (wait->op->may_wait || (wait->moved && wait->tries < TRIES_MAX)) {
-        hfi_rl_rest(conn, wait,
-                    wait->moved ? RL_TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
+        redlock_rest(conn, wait,
+                     wait->moved ? REDLOCK_TRY_MS << (wait->tries < 6 ? wait->tries : 6) : FEW_MS);
         return;
     }
     if (why == HF_NO_MEMORY) {
-        hfi_rl_end_refused(conn, wait, why);
+        redlock_end_refused(conn, wait, why);
         return;
     }
     if (why == HF_OK || why == HF_MISMATCH || why == HF_FULL) {
@@ -456,8 +459,8 @@ static void lose(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_o
         else
             hfi_error_set(&wait->err, HF_UNAVAILABLE, 0,
                           "too few nodes answer: %u of %u are connected, %u are needed",
-                          hfi_rl_count(hfi_rl_nodes_up(conn)), conn->n, conn->need);
+                          redlock_count(redlock_nodes_up(conn)), conn->n, conn->need);
     }
     wait->err.status = HF_UNAVAILABLE;
-    hfi_rl_end_refused(conn, wait, HF_UNAVAILABLE);
+    redlock_end_refused(conn, wait, HF_UNAVAILABLE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking over a detached lease by its owner: it is ours if a majority of the nodes agrees on what it is. With
  * the lock. */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -18,17 +18,16 @@ struct adoption {
     int64_t mode, capacity, permits, tokens, ttl_ms, delay_ms;
 };
 
-static void adoption_over(struct rl_round *round)
+static void adoption_over(struct redlock_round *round)
 {
     hfi_free(round->data);
 }
 
 static bool take_adoption(struct adoption *adoption, unsigned node, const struct hfi_reply *reply)
 {
-    static const int64_t most[9] = {
-        0,          HFI_MODE_SEMAPHORE, UINT32_MAX, UINT32_MAX, (int64_t)HFI_TOKEN_LIMIT - 1,
-        UINT32_MAX, INT64_MAX,          HF_MS_MAX,  HF_MS_MAX
-    };
+    static const int64_t most[9] = { 0,          HFI_MODE_SEMAPHORE,           UINT32_MAX,
+                                     UINT32_MAX, (int64_t)HFI_TOKEN_LIMIT - 1, UINT32_MAX,
+                                     INT64_MAX,  HF_DURATION_MAX_MS,           HF_DURATION_MAX_MS };
     const struct hfi_reply *number[9], *slots = hfi_reply_at(reply, 9, HFI_REPLY_TEXT);
 
     for (size_t i = 1; i <= 8; i++) {
@@ -39,7 +38,7 @@ static bool take_adoption(struct adoption *adoption, unsigned node, const struct
     if (!slots)
         return false;
     adoption->said[adoption->count].attempt = (uint64_t)number[6]->integer;
-    adoption->said[adoption->count].choice = hfi_rl_choice(slots->text, slots->len);
+    adoption->said[adoption->count].choice = redlock_choice(slots->text, slots->len);
     adoption->said[adoption->count].counter = (uint64_t)number[4]->integer;
     adoption->said[adoption->count].node = node;
     adoption->count++;
@@ -72,17 +71,18 @@ static unsigned agree(const struct adoption *adoption, unsigned *ret_first)
     return most;
 }
 
-static hf_status adopt_it(struct rl_round *round, const struct adoption *adoption, unsigned first)
+static hf_status adopt_it(struct redlock_round *round, const struct adoption *adoption,
+                          unsigned first)
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_claim *claim = round->op->claim;
-    struct rl_hold *hold = hfi_rl_hold_new(conn, claim);
+    struct redlock_hold *hold = redlock_hold_new(conn, claim);
 
     if (!hold)
         return HF_NO_MEMORY;
     hold->attempt = adoption->said[first].attempt;
     hold->choice = adoption->said[first].choice;
-    hold->sent = hfi_rl_all(conn);
+    hold->sent = redlock_all(conn);
     hold->top = adoption->said[first].counter;
     for (unsigned i = 0; i < adoption->count; i++)
         if (adoption->said[i].counter == hold->top && adoption->said[i].choice == hold->choice)
@@ -98,7 +98,7 @@ static hf_status adopt_it(struct rl_round *round, const struct adoption *adoptio
     return HF_OK;
 }
 
-static void decide_adoption(struct rl_round *round)
+static void decide_adoption(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
     const struct adoption *adoption = round->data;
@@ -108,7 +108,7 @@ static void decide_adoption(struct rl_round *round)
 
     if (!op)
         return;
-    switch (hfi_tally(conn->n, agree(adoption, &first), round->no, hfi_rl_count(round->open))) {
+    switch (hfi_tally(conn->n, agree(adoption, &first), round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
@@ -121,13 +121,13 @@ static void decide_adoption(struct rl_round *round)
         status = HF_UNAVAILABLE;
     }
     round->op = NULL;
-    hfi_rl_finish(conn, op, status, NULL);
+    redlock_finish(conn, op, status, NULL);
 }
 
-static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void adopted(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err;
     if (letter == 'N')
@@ -138,41 +138,41 @@ static void adopted(struct rl_round *round, unsigned node, enum rl_outcome outco
         decide_adoption(round);
 }
 
-void hfi_rl_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct rl_round *round;
+    struct redlock_round *round;
     struct adoption *adoption;
     hf_error err;
 
     if (op->claim->ttl_ms > conn->max_ttl_ms) { /* nodes would say that they have none such */
         hfi_error_set(&err, HF_INVALID, 0, "ttl_ms: at most %lld here (max_ttl of this cluster)",
                       (long long)conn->max_ttl_ms);
-        hfi_rl_finish(conn, op, HF_INVALID, &err);
+        redlock_finish(conn, op, HF_INVALID, &err);
         return;
     }
-    round = hfi_rl_round_new(conn, &hfi_rl_script_adopt, 1, adopted);
+    round = redlock_round_new(conn, &redlock_script_adopt, 1, adopted);
     adoption = hfi_calloc(1, sizeof *adoption);
     if (round) {
-        hfi_rl_add_name(round, &op->claim->name);
-        hfi_rl_add_owner(round, op->claim->owner);
+        redlock_add_name(round, &op->claim->name);
+        redlock_add_owner(round, op->claim->owner);
         hfi_command_add_number(&round->command, op->claim->ttl_ms);
     }
     if (!round || !adoption || round->command.failed) {
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         hfi_free(adoption);
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;
     round->data = adoption;
     round->over = adoption_over;
     round->depth++;
-    hfi_rl_round_send(round, hfi_rl_all(conn));
+    redlock_round_send(round, redlock_all(conn));
     decide_adoption(round);
     round->depth--;
     if (!round->open && !round->depth) {
         adoption_over(round);
-        hfi_rl_round_free(round);
+        redlock_round_free(round);
     }
 }

@@ -27,7 +27,7 @@
 struct doctor {
     hf_finding_fn *finding;
     void *arg;
-    struct rl_survey survey;
+    struct redlock_survey survey;
     const char *where; /* NULL: about all nodes */
     bool sure;         /* every node keeps its counters, as far as it can be seen */
     bool clock_known[HFI_NODES_MAX];
@@ -39,7 +39,7 @@ static void check_cluster(struct doctor *d);
 static void check_clocks(struct doctor *d);
 static void check_places(struct doctor *d);
 
-__attribute__((format(printf, 4, 5))) static void say(const struct doctor *d, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct doctor *d, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[HF_ERROR_TEXT_MAX + 128];
@@ -54,15 +54,15 @@ __attribute__((format(printf, 4, 5))) static void say(const struct doctor *d, hf
     d->finding(level, topic, text, d->arg);
 }
 
-hf_status hfi_rl_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct doctor d = { .finding = finding, .arg = arg, .sure = true };
 
     (void)err;
-    hfi_rl_survey_init(&d.survey, conn->conf);
-    hfi_rl_survey_look(&d.survey);
+    redlock_survey_init(&d.survey, conn->conf);
+    redlock_survey_look(&d.survey);
     for (unsigned i = 0; i < d.survey.n; i++) {
-        d.where = hfi_rl_survey_name(&d.survey, i);
+        d.where = redlock_survey_name(&d.survey, i);
         check_node(&d, i, conn->max_ttl_ms);
     }
     d.where = NULL;
@@ -70,20 +70,20 @@ hf_status hfi_rl_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     check_places(&d);
     check_clocks(&d);
     if (d.sure)
-        say(&d, HF_FINE, "tokens",
+        say(&d, HF_CHECK_LEVEL_OK, "tokens",
             "strict: every node keeps its counters through a crash, so no token is given twice, "
             "whatever "
             "clocks, networks and clients do");
     else
-        say(&d, HF_WARNING, "tokens",
+        say(&d, HF_CHECK_LEVEL_WARNING, "tokens",
             "strict only while no node comes back with counters of some time ago (see "
             "persistence), and fewer "
             "than a majority lose their data at a time; else unique as far as clocks are right");
-    say(&d, HF_FINE, "exclusion",
+    say(&d, HF_CHECK_LEVEL_OK, "exclusion",
         "at most one holder at a time while clocks run at one speed and nobody is paused past its "
         "ttl; beyond "
         "that only the token protects, where the resource checks it (hf_guard_claim)");
-    hfi_rl_survey_done(&d.survey);
+    redlock_survey_done(&d.survey);
     return HF_OK;
 }
 
@@ -108,24 +108,25 @@ static void check_append_only(struct doctor *d, struct hfi_ask *ask)
     setting(ask, "appendfsync", sync);
     setting(ask, "no-appendfsync-on-rewrite", rewrite);
     if (strcmp(sync, "always") == 0 && strcmp(rewrite, "no") == 0) {
-        say(d, HF_FINE, "persistence", "appendfsync always: it keeps its counters through a crash");
+        say(d, HF_CHECK_LEVEL_OK, "persistence",
+            "appendfsync always: it keeps its counters through a crash");
         return;
     }
     d->sure = false;
     if (!sync[0] || !rewrite[0])
-        say(d, HF_WARNING, "persistence",
+        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
             "an append-only file; appendfsync: " NOT_ALLOWED
             ". Unless it is always, it may come back from a crash with counters of some time ago "
             "and vote with "
             "them: tokens are strict only while that does not happen");
     else if (strcmp(sync, "always") != 0)
-        say(d, HF_WARNING, "persistence",
+        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync %s: after a crash of its machine it comes back with the counters of %s "
             "before, and votes "
             "with them: tokens are strict only while that does not happen",
             sync, strcmp(sync, "everysec") == 0 ? "a second or two" : "half a minute");
     else
-        say(d, HF_WARNING, "persistence",
+        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync always, but no-appendfsync-on-rewrite %s: a crash while the file is "
             "rewritten takes "
             "counters back; tokens are strict only while that does not happen",
@@ -139,7 +140,7 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
     char *text;
 
     if (strcmp(hfi_info(info, "aof_last_write_status", value, sizeof value), "err") == 0)
-        say(d, HF_BAD, "persistence",
+        say(d, HF_CHECK_LEVEL_BAD, "persistence",
             "the last write to its append-only file failed: it refuses locks until that works");
     if (strcmp(hfi_info(info, "aof_enabled", value, sizeof value), "1") == 0) {
         check_append_only(d, ask);
@@ -149,17 +150,17 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
     setting(ask, "save", save);
     text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", "save", NULL }, &err);
     if (!text)
-        say(d, HF_WARNING, "persistence",
+        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
             ". With snapshots it comes back from a crash with old counters and votes with them");
     else if (save[0])
-        say(d, HF_BAD, "persistence",
+        say(d, HF_CHECK_LEVEL_BAD, "persistence",
             "snapshots only (save %s): it comes back from any crash with the counters of the last "
             "one, and votes "
             "with them: tokens can be given twice. Use appendonly yes and appendfsync always",
             save);
     else
-        say(d, HF_WARNING, "persistence",
+        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart empties it, which is noticed; it has no vote until it is healed. "
             "Tokens are strict only "
             "while no majority is emptied within one max_ttl");
@@ -173,14 +174,16 @@ static void check_memory(const struct doctor *d, const char *info)
     hfi_info(info, "maxmemory_policy", policy, sizeof policy);
     hfi_info(info, "maxmemory", most, sizeof most);
     if (!policy[0])
-        say(d, HF_WARNING, "memory", "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
+        say(d, HF_CHECK_LEVEL_WARNING, "memory",
+            "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
     else if (strcmp(policy, "noeviction") != 0)
-        say(d, strcmp(most, "0") != 0 ? HF_BAD : HF_WARNING, "memory",
+        say(d, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "memory",
             "maxmemory-policy %s: %s it evicts leases, and with its cluster key its vote. It must "
             "be noeviction",
             policy, strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory");
     else
-        say(d, HF_FINE, "memory", "noeviction: a full node refuses locks, and forgets none");
+        say(d, HF_CHECK_LEVEL_OK, "memory",
+            "noeviction: a full node refuses locks, and forgets none");
 }
 
 static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *info)
@@ -190,15 +193,16 @@ static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *
 
     hfi_info(info, "connected_slaves", replicas, sizeof replicas);
     hfi_info(info, "uptime_in_seconds", uptime, sizeof uptime);
-    say(d, HF_FINE, "server", "%s %s, up for %s s", server->is_valkey ? "Valkey" : "Redis",
-        server->version, uptime[0] ? uptime : "?");
+    say(d, HF_CHECK_LEVEL_OK, "server", "%s %s, up for %s s",
+        server->is_valkey ? "Valkey" : "Redis", server->version, uptime[0] ? uptime : "?");
     if (server->is_replica)
-        say(d, HF_BAD, "role",
+        say(d, HF_CHECK_LEVEL_BAD, "role",
             "a replica: it has no vote of its own. Nodes must be independent of each other");
     else if (server->is_cluster)
-        say(d, HF_BAD, "role", "a node of a Redis Cluster, which has only some of the names");
+        say(d, HF_CHECK_LEVEL_BAD, "role",
+            "a node of a Redis Cluster, which has only some of the names");
     else if (strtol(replicas, NULL, 10) > 0)
-        say(d, HF_WARNING, "role",
+        say(d, HF_CHECK_LEVEL_WARNING, "role",
             "a master with %s replicas: if one of them takes its place, that is a node with "
             "counters of some time "
             "ago, which votes. Tokens are strict only while nobody fails over",
@@ -232,8 +236,8 @@ static void ask_clock(struct doctor *d, unsigned node, struct hfi_ask *ask)
         }
         hfi_free(text);
         if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000) {
-            say(d, err.status == HF_DENIED ? HF_WARNING : HF_BAD, "clock", "TIME: %s",
-                err.status == HF_DENIED ? NOT_ALLOWED : err.text);
+            say(d, err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "clock",
+                "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
             return;
         }
         if (after_us - before_us < best_us) {
@@ -257,7 +261,7 @@ static void check_clocks(struct doctor *d)
     if (low > high)
         return;
     far = high - low;
-    say(d, far > CLOCK_FAR_US ? HF_WARNING : HF_FINE, "clock",
+    say(d, far > CLOCK_FAR_US ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",
         "the nodes' differ by %.2f ms, ours from theirs by %.2f ms at most. Leases are counted in "
         "time that passes, so "
         "a difference is no harm%s",
@@ -267,7 +271,7 @@ static void check_clocks(struct doctor *d)
               "slews"
             : "");
     if (-low > AHEAD_US)
-        say(d, HF_WARNING, "clock",
+        say(d, HF_CHECK_LEVEL_WARNING, "clock",
             "ours is more than a minute ahead of a node's: what we propose for tokens does not "
             "count there, and most "
             "acquisitions need a second round trip");
@@ -275,46 +279,50 @@ static void check_clocks(struct doctor *d)
 
 /* ---- a node, and all of them ------------------------------------------------------------------------- */
 
-static void check_state(const struct doctor *d, const struct rl_surveyed *node, int64_t max_ttl_ms)
+static void check_state(const struct doctor *d, const struct redlock_surveyed *node,
+                        int64_t max_ttl_ms)
 {
     const struct hfi_node_view *view = &node->told.view;
     char left[32], shown[32];
     int64_t left_ms = max_ttl_ms - view->age_ms;
 
     if (view->state == HFI_NODE_READY) {
-        say(d, HF_FINE, "epoch", "%llu, max_ttl %s, %llu names with a counter of their own",
+        say(d, HF_CHECK_LEVEL_OK, "epoch",
+            "%llu, max_ttl %s, %llu names with a counter of their own",
             (unsigned long long)view->epoch.number,
             hfi_format_duration(view->max_ttl_ms, shown, sizeof shown),
             (unsigned long long)node->told.names);
     } else if (view->state == HFI_NODE_EMPTY && view->marked && left_ms > 0) {
-        say(d, HF_WARNING, "epoch",
+        say(d, HF_CHECK_LEVEL_WARNING, "epoch",
             "it has lost its data, and has no vote; any client heals it in %s, when nothing can be "
             "held any more that "
             "it has forgotten",
             hfi_format_duration(left_ms, left, sizeof left));
     } else if (view->state == HFI_NODE_EMPTY) {
-        say(d, HF_WARNING, "epoch", "it is empty, and has no vote; it is about to be healed");
+        say(d, HF_CHECK_LEVEL_WARNING, "epoch",
+            "it is empty, and has no vote; it is about to be healed");
     } else {
-        say(d, HF_BAD, "epoch", "%s", node->why.text);
+        say(d, HF_CHECK_LEVEL_BAD, "epoch", "%s", node->why.text);
     }
 }
 
 static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 {
-    struct rl_surveyed *node = &d->survey.nodes[index];
+    struct redlock_surveyed *node = &d->survey.nodes[index];
     hf_error err;
     char *info;
 
     if (!node->ask) {
         d->sure = false;
-        say(d, HF_WARNING, "connection", "%s. It costs its vote and nothing else",
-            hfi_rl_why(d->survey.conf, index, &node->why));
+        say(d, HF_CHECK_LEVEL_WARNING, "connection", "%s. It costs its vote and nothing else",
+            redlock_why(d->survey.conf, index, &node->why));
         return;
     }
     info = hfi_ask(node->ask, (const char *[]){ "INFO", NULL }, &err);
     if (!info) {
         d->sure = false;
-        say(d, err.status == HF_DENIED ? HF_WARNING : HF_BAD, "server", "INFO: %s", err.text);
+        say(d, err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "server",
+            "INFO: %s", err.text);
     } else {
         check_role(d, node->ask, info);
         check_persistence(d, node->ask, info);
@@ -334,13 +342,13 @@ static void check_cluster(struct doctor *d)
     struct hfi_heal plan;
     hf_error err;
 
-    hfi_rl_survey_views(&d->survey, views);
+    redlock_survey_views(&d->survey, views);
     plan = hfi_heal_next(views, n);
     if (plan.step == HFI_HEAL_STUCK) {
         for (unsigned i = 0; i < n; i++)
             whys[i] = &d->survey.nodes[i].why;
-        hfi_rl_stuck_text(d->survey.conf, views, n, plan.why, whys, &err);
-        say(d, HF_BAD, "cluster", "%s", err.text);
+        redlock_stuck_text(d->survey.conf, views, n, plan.why, whys, &err);
+        say(d, HF_CHECK_LEVEL_BAD, "cluster", "%s", err.text);
     }
     if (hfi_epoch_current(views, n, &epoch))
         for (unsigned i = 0; i < n; i++) {
@@ -351,24 +359,24 @@ static void check_cluster(struct doctor *d)
             behind += views[i].state == HFI_NODE_READY && !same;
         }
     if (behind)
-        say(d, HF_WARNING, "cluster",
+        say(d, HF_CHECK_LEVEL_WARNING, "cluster",
             "%u nodes are in another epoch than the majority: they are about to be lifted", behind);
     if (in >= need)
-        say(d, in == n ? HF_FINE : HF_WARNING, "cluster",
+        say(d, in == n ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
             "%u of %u nodes vote, %u are needed: %u more may fail or be cut off", in, n, need,
             in - need);
     else if (plan.step != HFI_HEAL_STUCK)
-        say(d, HF_BAD, "cluster", "no majority of the %u nodes is in one epoch: no lock is granted",
-            n);
+        say(d, HF_CHECK_LEVEL_BAD, "cluster",
+            "no majority of the %u nodes is in one epoch: no lock is granted", n);
     if (n % 2 == 0)
-        say(d, HF_WARNING, "cluster",
+        say(d, HF_CHECK_LEVEL_WARNING, "cluster",
             "%u nodes stand no more losses than %u: one of them costs and does not help", n, n - 1);
 }
 
 /* Independent nodes are on different machines; what is not one server, need not fail alone. */
 static void check_places(struct doctor *d)
 {
-    const struct rl_survey *survey = &d->survey;
+    const struct redlock_survey *survey = &d->survey;
     bool told = false;
 
     for (unsigned i = 0; i < survey->n; i++)
@@ -379,11 +387,11 @@ static void check_places(struct doctor *d)
             if (survey->nodes[i].ask && survey->nodes[k].ask &&
                 strcmp(hfi_ask_server(survey->nodes[i].ask)->run_id,
                        hfi_ask_server(survey->nodes[k].ask)->run_id) == 0)
-                say(d, HF_BAD, "places", "%s and %s are one server: it would vote twice", b->shown,
-                    a->shown);
+                say(d, HF_CHECK_LEVEL_BAD, "places",
+                    "%s and %s are one server: it would vote twice", b->shown, a->shown);
             else if (!told && a->host && b->host && strcmp(a->host, b->host) == 0) {
                 told = true; /* once: with all on one machine it is every pair */
-                say(d, HF_WARNING, "places",
+                say(d, HF_CHECK_LEVEL_WARNING, "places",
                     "%s and %s are on one host: what fails together counts as one node", b->shown,
                     a->shown);
             }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The redlock engine: its table, opening and closing, and what comes in from core. See rl.h
+ * The redlock engine: its table, opening and closing, and what comes in from core. See internal.h
  * for the parts. Event-driven: submit() sends to all nodes, the driver reads and finishes.
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "core/url.h"
 #include "util/alloc.h"
@@ -23,24 +23,24 @@ static void destroy(struct hfi_conn *conn);
 
 static void flush(struct hfi_pump *pump)
 {
-    hfi_rl_nodes_flush((struct hfi_conn *)pump);
+    redlock_nodes_flush((struct hfi_conn *)pump);
 }
 
 static void tick(struct hfi_pump *pump, int64_t now_ms)
 {
     struct hfi_conn *conn = (struct hfi_conn *)pump;
 
-    hfi_rl_nodes_tick(conn, now_ms);
-    hfi_rl_heal_tick(conn, now_ms);
-    hfi_rl_waits_tick(conn, now_ms);
+    redlock_nodes_tick(conn, now_ms);
+    redlock_heal_tick(conn, now_ms);
+    redlock_waits_tick(conn, now_ms);
     if (conn->note_ms <= now_ms)
-        hfi_rl_notes_send(conn);
+        redlock_notes_send(conn);
 }
 
 static int64_t next_ms(struct hfi_pump *pump)
 {
     struct hfi_conn *conn = (struct hfi_conn *)pump;
-    int64_t next = hfi_rl_nodes_next_ms(conn), heal_ms = hfi_rl_heal_next_ms(conn);
+    int64_t next = redlock_nodes_next_ms(conn), heal_ms = redlock_heal_next_ms(conn);
 
     next = heal_ms < next ? heal_ms : next;
     next = conn->due_ms < next ? conn->due_ms : next;
@@ -51,8 +51,8 @@ static const struct hfi_pump_owner work = { .flush = flush, .tick = tick, .next_
 
 /* ---- open and close -------------------------------------------------------------------- */
 
-static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
+                              struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -60,7 +60,7 @@ static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
     if (!conn)
         return hfi_error_memory(err);
     conn->due_ms = conn->note_ms = HFI_NEVER;
-    status = hfi_rl_parse(conn, url, host->label, err);
+    status = redlock_parse(conn, url, host->label, err);
     conn->may_start = !host->existing;
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
@@ -68,10 +68,10 @@ static hf_status rl_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
         status = hfi_pump_init(&conn->pump, host, &work, err);
     if (status == HF_OK) {
         conn->reserve = hfi_malloc(sizeof *conn->reserve);
-        status = conn->reserve ? hfi_rl_nodes_open(conn, err) : hfi_error_memory(err);
+        status = conn->reserve ? redlock_nodes_open(conn, err) : hfi_error_memory(err);
     }
     if (status == HF_OK)
-        status = hfi_rl_heal_open(conn, err);
+        status = redlock_heal_open(conn, err);
     if (status == HF_OK)
         status = wait_ready(conn, err);
     if (status != HF_OK) {
@@ -120,19 +120,20 @@ static hf_status check_nodes(const struct hfi_conn *conn, const struct hfi_url *
     return HF_OK;
 }
 
-hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label, hf_error *err)
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+                        hf_error *err)
 {
     const char *even = hfi_url_take(url, "even");
-    unsigned char id[RL_INBOX_ID_LEN / 2];
-    char hex[RL_INBOX_ID_LEN + 1];
+    unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
+    char hex[REDLOCK_INBOX_ID_LEN + 1];
     hf_status status = refuse_params(url, err);
 
-    conn->max_ttl_ms = RL_MAX_TTL_MS;
+    conn->max_ttl_ms = REDLOCK_MAX_TTL_MS;
     conn->even_ok = even && strcmp(even, "yes") == 0;
     if (status == HF_OK && even && !conn->even_ok && strcmp(even, "no") != 0)
         status = hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter 'even' must be yes or no");
     if (status == HF_OK)
-        status = hfi_url_take_duration(url, "max_ttl", RL_MAX_TTL_LEAST, HF_MS_MAX,
+        status = hfi_url_take_duration(url, "max_ttl", REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
                                        &conn->max_ttl_ms, err);
     if (status == HF_OK)
         status = hfi_conf_parse(url, label, &conn->conf, err);
@@ -154,11 +155,11 @@ hf_status hfi_rl_parse(struct hfi_conn *conn, struct hfi_url *url, const char *l
 }
 
 /* It has said what it is, or why it cannot be asked. */
-static bool looked_at(const struct rl_node *node)
+static bool looked_at(const struct redlock_node *node)
 {
     if (node->failures > 0)
         return true;
-    return hfi_rl_node_up(node) && node->inbox_up &&
+    return redlock_node_up(node) && node->inbox_up &&
            (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);
 }
 
@@ -202,11 +203,11 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
  * that a mistake in the list is found now, and the first lease is granted by all of them. */
 static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 {
-    if (!conn->has_epoch || hfi_rl_count(hfi_rl_nodes_voting(conn, now_ms)) < conn->need)
+    if (!conn->has_epoch || redlock_count(redlock_nodes_voting(conn, now_ms)) < conn->need)
         return false;
-    if (now_ms - since_ms > RL_SILENT_MS)
+    if (now_ms - since_ms > REDLOCK_SILENT_MS)
         return true;
-    return !hfi_rl_heal_busy(conn) &&
+    return !redlock_heal_busy(conn) &&
            all_looked_at(conn); /* while it heals views are from before */
 }
 
@@ -217,7 +218,7 @@ static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
     const hf_error *why = NULL;
 
     while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {
-        int64_t turn_ms = conn->has_epoch ? since_ms + RL_SILENT_MS + 1 : until_ms;
+        int64_t turn_ms = conn->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
 
         hfi_pump_turn(&conn->pump, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
         now_ms = hfi_now_ms();
@@ -228,22 +229,22 @@ static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
         why = why_not(conn, false);
     return why ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                : hfi_error_set(err, HF_UNAVAILABLE, 0, "%u of %u nodes answered in time",
-                               hfi_rl_count(hfi_rl_nodes_up(conn)), conn->n);
+                               redlock_count(redlock_nodes_up(conn)), conn->n);
 }
 
 static void destroy(struct hfi_conn *conn)
 {
-    struct rl_round *round;
-    struct rl_hold *hold;
+    struct redlock_round *round;
+    struct redlock_hold *hold;
 
     conn->closing = true;
     if (conn->pump.host) {
         hfi_pump_enter(&conn->pump);
-        hfi_rl_nodes_close(conn);
-        hfi_rl_heal_close(conn);
+        redlock_nodes_close(conn);
+        redlock_heal_close(conn);
         pthread_mutex_unlock(&conn->pump.lock);
     }
-    for (size_t i = 0; i < RL_BUCKETS; i++) /* their claims may be others' by now */
+    for (size_t i = 0; i < REDLOCK_BUCKETS; i++) /* their claims may be others' by now */
         while ((hold = conn->holds[i])) {
             conn->holds[i] = hold->next;
             hfi_free(hold);
@@ -258,12 +259,12 @@ static void destroy(struct hfi_conn *conn)
     hfi_free(conn);
 }
 
-static void rl_close(struct hfi_conn *conn)
+static void redlock_close(struct hfi_conn *conn)
 {
     destroy(conn);
 }
 
-static const char *rl_location(struct hfi_conn *conn)
+static const char *redlock_location(struct hfi_conn *conn)
 {
     return conn->location;
 }
@@ -274,57 +275,57 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_rl_acquire(conn, op);
+        redlock_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_rl_release(conn, op);
+        redlock_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_rl_renew(conn, op);
+        redlock_renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        hfi_rl_adopt(conn, op);
+        redlock_adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        hfi_rl_notes_send(conn);
-        hfi_rl_inspect(conn, op);
+        redlock_notes_send(conn);
+        redlock_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        hfi_rl_notes_send(conn);
-        hfi_rl_break(conn, op);
+        redlock_notes_send(conn);
+        redlock_break(conn, op);
         return;
     default: /* cells: a majority cannot compare and swap without consensus */
-        hfi_rl_finish(conn, op, HF_UNSUPPORTED, NULL);
+        redlock_finish(conn, op, HF_UNSUPPORTED, NULL);
     }
 }
 
-static void rl_submit(struct hfi_conn *conn, struct hfi_op *op)
+static void redlock_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     hfi_pump_enter(&conn->pump);
     submit(conn, op);
     hfi_pump_leave(&conn->pump);
 }
 
-static void rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     hfi_pump_enter(&conn->pump);
-    hfi_rl_cancel(conn, op, status);
+    redlock_cancel(conn, op, status);
     hfi_pump_leave(&conn->pump);
 }
 
-void hfi_rl_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
-    op->engine[RL_OP_WAIT] = NULL;
+    op->engine[REDLOCK_OP_WAIT] = NULL;
     hfi_pump_finish(&conn->pump, op, status, err);
 }
 
-void hfi_rl_hasten(struct hfi_conn *conn, int64_t due_ms)
+void redlock_hasten(struct hfi_conn *conn, int64_t due_ms)
 {
     if (due_ms < conn->due_ms)
         conn->due_ms = due_ms;
 }
 
-uint64_t hfi_rl_proposal(struct hfi_conn *conn)
+uint64_t redlock_proposal(struct hfi_conn *conn)
 {
     struct timespec t;
     uint64_t us;
@@ -339,18 +340,18 @@ uint64_t hfi_rl_proposal(struct hfi_conn *conn)
 
 /* ---- claims by owner ------------------------------------------------------------------------ */
 
-static struct rl_hold **bucket(struct hfi_conn *conn, const unsigned char *id)
+static struct redlock_hold **bucket(struct hfi_conn *conn, const unsigned char *id)
 {
     uint32_t key;
 
     memcpy(&key, id, sizeof key); /* owners are random */
-    return &conn->holds[key % RL_BUCKETS];
+    return &conn->holds[key % REDLOCK_BUCKETS];
 }
 
-struct rl_hold *hfi_rl_hold_new(struct hfi_conn *conn, struct hfi_claim *claim)
+struct redlock_hold *redlock_hold_new(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct rl_hold *hold = hfi_calloc(1, sizeof *hold);
-    struct rl_hold **at = bucket(conn, claim->owner);
+    struct redlock_hold *hold = hfi_calloc(1, sizeof *hold);
+    struct redlock_hold **at = bucket(conn, claim->owner);
 
     if (!hold)
         return NULL;
@@ -358,13 +359,13 @@ struct rl_hold *hfi_rl_hold_new(struct hfi_conn *conn, struct hfi_claim *claim)
     memcpy(hold->owner, claim->owner, HFI_OWNER_LEN);
     hold->next = *at;
     *at = hold;
-    claim->engine[RL_CLAIM_HOLD] = hold;
+    claim->engine[REDLOCK_CLAIM_HOLD] = hold;
     return hold;
 }
 
-static void forget_note(struct hfi_conn *conn, struct rl_hold *hold)
+static void forget_note(struct hfi_conn *conn, struct redlock_hold *hold)
 {
-    struct rl_hold **at = &conn->noted, *before = NULL;
+    struct redlock_hold **at = &conn->noted, *before = NULL;
 
     if (!hold->noted)
         return;
@@ -381,21 +382,21 @@ static void forget_note(struct hfi_conn *conn, struct rl_hold *hold)
     hold->noted = NULL;
 }
 
-void hfi_rl_hold_free(struct hfi_conn *conn, struct rl_hold *hold)
+void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold)
 {
-    struct rl_hold **at = bucket(conn, hold->owner);
+    struct redlock_hold **at = bucket(conn, hold->owner);
 
     while (*at != hold)
         at = &(*at)->next;
     *at = hold->next;
     forget_note(conn, hold);
-    hold->claim->engine[RL_CLAIM_HOLD] = NULL;
+    hold->claim->engine[REDLOCK_CLAIM_HOLD] = NULL;
     hfi_free(hold);
 }
 
-struct rl_hold *hfi_rl_hold_find(struct hfi_conn *conn, const unsigned char *id)
+struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *id)
 {
-    struct rl_hold *hold = *bucket(conn, id);
+    struct redlock_hold *hold = *bucket(conn, id);
 
     while (hold && memcmp(hold->owner, id, HFI_OWNER_LEN) != 0)
         hold = hold->next;
@@ -404,69 +405,70 @@ struct rl_hold *hfi_rl_hold_find(struct hfi_conn *conn, const unsigned char *id)
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-static int rl_fd(struct hfi_conn *conn)
+static int redlock_fd(struct hfi_conn *conn)
 {
     return conn->pump.epoll_fd;
 }
 
-static int rl_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+static int redlock_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     return hfi_pump_timeout_ms(&conn->pump, now_ms);
 }
 
-static void rl_process(struct hfi_conn *conn, int64_t now_ms)
+static void redlock_process(struct hfi_conn *conn, int64_t now_ms)
 {
     (void)now_ms;
     hfi_pump_process(&conn->pump);
 }
 
-static void rl_turn(struct hfi_conn *conn, int64_t until_ms)
+static void redlock_turn(struct hfi_conn *conn, int64_t until_ms)
 {
     hfi_pump_turn(&conn->pump, until_ms);
 }
 
-static void rl_kick(struct hfi_conn *conn)
+static void redlock_kick(struct hfi_conn *conn)
 {
     hfi_pump_kick(&conn->pump);
 }
 
-static void rl_cork(struct hfi_conn *conn, bool on)
+static void redlock_cork(struct hfi_conn *conn, bool on)
 {
     hfi_pump_cork(&conn->pump, on);
 }
 
-static void rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token,
+                                  int64_t tid)
 {
     bool sooner;
 
     hfi_pump_enter(&conn->pump);
-    sooner = hfi_rl_passed(conn, claim, token, tid);
+    sooner = redlock_passed(conn, claim, token, tid);
     hfi_pump_slip(&conn->pump, sooner);
 }
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_EVENT,
-    .default_ttl_ms = RL_TTL_MS,
+    .default_ttl_ms = REDLOCK_TTL_MS,
     .min_ttl_ms = 1000,
-    .open = rl_open,
-    .close = rl_close,
-    .location = rl_location,
-    .submit = rl_submit,
-    .cancel = rl_cancel,
-    .fd = rl_fd,
-    .timeout_ms = rl_timeout_ms,
-    .process = rl_process,
-    .turn = rl_turn,
-    .kick = rl_kick,
-    .cork = rl_cork,
-    .passed = rl_passed,
-    .doctor = hfi_rl_doctor,
-    .manage = hfi_rl_manage,
+    .open = redlock_open,
+    .close = redlock_close,
+    .location = redlock_location,
+    .submit = redlock_submit,
+    .cancel = redlock_engine_cancel,
+    .fd = redlock_fd,
+    .timeout_ms = redlock_timeout_ms,
+    .process = redlock_process,
+    .turn = redlock_turn,
+    .kick = redlock_kick,
+    .cork = redlock_cork,
+    .passed = redlock_engine_passed,
+    .doctor = redlock_doctor,
+    .manage = redlock_manage,
     .info = { .name = "redlock",
               .schemes = "redlock redlocks",
               .available = 1,
-              .tokens = HF_TOKENS_WHILE_DURABLE,
+              .tokens = HF_TOKEN_STRENGTH_WHILE_DURABLE,
               .caps = HF_CAP_SHARED | HF_CAP_SEMAPHORE | HF_CAP_WAIT | HF_CAP_TTL |
                       HF_CAP_DETACHED | HF_CAP_TOKEN | HF_CAP_PASS | HF_CAP_BARGE |
                       HF_CAP_LOCK_DELAY | HF_CAP_INSPECT | HF_CAP_WAITERS | HF_CAP_BREAK,

@@ -5,7 +5,7 @@
  * themselves; here it is asked for, done, and asked for again. Every step is a compare-and-set at a node, so
  * any number of clients may be at it at once and each may die at any point.
  *
- * With the lock. Nothing waits: rounds are answered by the driver, pauses end in hfi_rl_heal_tick().
+ * With the lock. Nothing waits: rounds are answered by the driver, pauses end in redlock_heal_tick().
  */
 #include "engine/redlock/heal.h"
 
@@ -30,15 +30,15 @@
 #define STEPS_AT_ONCE 8    /* a heal needs fewer; then there are pauses between them */
 
 static void look(struct hfi_conn *conn, uint32_t nodes);
-static void told(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void told(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                  const struct hfi_reply *reply, const hf_error *err);
-static void all_told(struct rl_round *round);
+static void all_told(struct redlock_round *round);
 static void refresh(struct hfi_conn *conn);
 static void decide(struct hfi_conn *conn);
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-hf_status hfi_rl_heal_open(struct hfi_conn *conn, hf_error *err)
+hf_status redlock_heal_open(struct hfi_conn *conn, hf_error *err)
 {
     conn->healing = hfi_calloc(1, sizeof *conn->healing);
     if (!conn->healing)
@@ -47,20 +47,20 @@ hf_status hfi_rl_heal_open(struct hfi_conn *conn, hf_error *err)
     return HF_OK;
 }
 
-void hfi_rl_heal_close(struct hfi_conn *conn)
+void redlock_heal_close(struct hfi_conn *conn)
 {
     hfi_free(conn->healing);
     conn->healing = NULL;
 }
 
-void hfi_rl_heal_node_up(struct rl_node *node)
+void redlock_heal_node_up(struct redlock_node *node)
 {
     node->view.state = HFI_NODE_UNKNOWN;
     if (!node->conn->closing)
         look(node->conn, 1u << node->index);
 }
 
-void hfi_rl_heal_node_down(struct rl_node *node)
+void redlock_heal_node_down(struct redlock_node *node)
 {
     struct hfi_conn *conn = node->conn;
 
@@ -72,7 +72,7 @@ void hfi_rl_heal_node_down(struct rl_node *node)
         decide(conn); /* `stuck` names who does not answer */
 }
 
-void hfi_rl_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms)
+void redlock_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms)
 {
     int64_t at_ms = hfi_now_ms() + from_ms;
 
@@ -83,26 +83,26 @@ void hfi_rl_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms)
 }
 
 /* Many may call in one moment: the pause is drawn once, not the shortest of many. */
-void hfi_rl_heal_doubt(struct hfi_conn *conn)
+void redlock_heal_doubt(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     int64_t now_ms = hfi_now_ms(), from_ms = healing->looked_ms + DOUBT_MS - now_ms;
 
     if (from_ms < 0)
         from_ms = 0;
     if (conn->closing || healing->look_ms <= now_ms + from_ms + DOUBT_SPREAD)
         return;
-    hfi_rl_heal_soon(conn, from_ms, DOUBT_SPREAD);
+    redlock_heal_soon(conn, from_ms, DOUBT_SPREAD);
 }
 
-bool hfi_rl_heal_busy(const struct hfi_conn *conn)
+bool redlock_heal_busy(const struct hfi_conn *conn)
 {
     return conn->healing->looks > 0 || conn->healing->steps > 0;
 }
 
-int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn)
+int64_t redlock_heal_next_ms(const struct hfi_conn *conn)
 {
-    const struct rl_healing *healing = conn->healing;
+    const struct redlock_healing *healing = conn->healing;
 
     /* A step ends by itself, and then this is asked again. Not so a look: one node that does not answer must not
      * keep us from hearing of a new epoch. */
@@ -112,26 +112,26 @@ int64_t hfi_rl_heal_next_ms(const struct hfi_conn *conn)
 /* A silent one stays as we know it: nothing is decided before it has answered what it owes. */
 static uint32_t answering(const struct hfi_conn *conn, int64_t now_ms)
 {
-    uint32_t nodes = hfi_rl_nodes_up(conn);
+    uint32_t nodes = redlock_nodes_up(conn);
 
     for (unsigned i = 0; i < conn->n; i++)
-        if (nodes & 1u << i && hfi_rl_node_silent(&conn->nodes[i], now_ms))
+        if (nodes & 1u << i && redlock_node_silent(&conn->nodes[i], now_ms))
             nodes &= ~(1u << i);
     return nodes;
 }
 
-void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms)
+void redlock_heal_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     uint32_t nodes;
 
-    if (conn->closing || hfi_rl_heal_next_ms(conn) > now_ms)
+    if (conn->closing || redlock_heal_next_ms(conn) > now_ms)
         return;
     healing->look_ms = HFI_NEVER;
     healing->looked_ms = now_ms;
     nodes = answering(conn, now_ms);
     if (!nodes)
-        hfi_rl_heal_soon(conn, AGAIN_MS, AGAIN_MS);
+        redlock_heal_soon(conn, AGAIN_MS, AGAIN_MS);
     look(conn, nodes);
 }
 
@@ -139,42 +139,42 @@ void hfi_rl_heal_tick(struct hfi_conn *conn, int64_t now_ms)
 
 static void look(struct hfi_conn *conn, uint32_t nodes)
 {
-    struct rl_round *round;
+    struct redlock_round *round;
 
     if (!nodes)
         return; /* one that comes up is asked then */
-    round = hfi_rl_round_new(conn, &hfi_rl_script_status, 1, told);
+    round = redlock_round_new(conn, &redlock_script_status, 1, told);
     if (!round) {
-        hfi_rl_heal_soon(conn, AGAIN_MS, AGAIN_MS);
+        redlock_heal_soon(conn, AGAIN_MS, AGAIN_MS);
         return;
     }
-    hfi_rl_add_cluster(round);
+    redlock_add_cluster(round);
     round->over = all_told;
     conn->healing->looks++;
-    hfi_rl_round_send(round, nodes);
+    redlock_round_send(round, nodes);
 }
 
-static void told(struct rl_round *round, unsigned index, enum rl_outcome outcome,
+static void told(struct redlock_round *round, unsigned index, enum redlock_outcome outcome,
                  const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    struct rl_node *node = &conn->nodes[index];
-    struct rl_told status = { .view = { .state = HFI_NODE_UNKNOWN } };
+    struct redlock_node *node = &conn->nodes[index];
+    struct redlock_told status = { .view = { .state = HFI_NODE_UNKNOWN } };
 
-    if (outcome == RL_ANSWERED) {
-        if (!hfi_rl_read_status(reply, &status))
+    if (outcome == REDLOCK_ANSWERED) {
+        if (!redlock_read_status(reply, &status))
             hfi_error_set(&node->why, HF_CORRUPT, 0, "%s: its key '%scluster' is not one of ours",
                           conn->conf->addresses[index].shown, conn->prefix);
         else
             hfi_error_clear(&node->why);
-    } else if (hfi_rl_node_up(node)) {
+    } else if (redlock_node_up(node)) {
         node->why = *err;
     }
     node->view = status.view;
     refresh(conn);
 }
 
-static void all_told(struct rl_round *round)
+static void all_told(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
 
@@ -182,7 +182,7 @@ static void all_told(struct rl_round *round)
     decide(conn);
 }
 
-void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX])
+void redlock_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX])
 {
     memset(ret_views, 0, HFI_NODES_MAX * sizeof *ret_views);
     for (unsigned i = 0; i < conn->n; i++)
@@ -199,7 +199,7 @@ static void refresh(struct hfi_conn *conn)
     struct hfi_epoch epoch;
     unsigned may = 0;
 
-    hfi_rl_heal_views(conn, views);
+    redlock_heal_views(conn, views);
     for (unsigned i = 0; i < conn->n; i++)
         if (views[i].state == HFI_NODE_READY && views[i].n != conn->n)
             views[i].state = HFI_NODE_EMPTY; /* its majorities are not ours */
@@ -212,7 +212,7 @@ static void refresh(struct hfi_conn *conn)
         conn->has_epoch = true;
         conn->epoch = epoch;
         hfi_error_clear(&conn->stuck); /* why there was none is of no interest any more */
-        hfi_rl_waits_restart(conn);
+        redlock_waits_restart(conn);
         return;
     }
     for (unsigned i = 0; i < conn->n; i++)
@@ -225,9 +225,9 @@ static void refresh(struct hfi_conn *conn)
 
 /* ---- what next ----------------------------------------------------------------------------- */
 
-void hfi_rl_heal_again(struct hfi_conn *conn)
+void redlock_heal_again(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     unsigned doublings = healing->failures < 8 ? healing->failures : 8;
     int64_t pause_ms = (int64_t)AGAIN_MS << doublings;
 
@@ -235,43 +235,43 @@ void hfi_rl_heal_again(struct hfi_conn *conn)
     healing->eager = false;
     if (pause_ms > AGAIN_MAX_MS)
         pause_ms = AGAIN_MAX_MS;
-    hfi_rl_heal_soon(conn, pause_ms / 2, pause_ms / 2);
+    redlock_heal_soon(conn, pause_ms / 2, pause_ms / 2);
 }
 
-void hfi_rl_heal_answered(struct rl_round *round, unsigned node, enum rl_outcome outcome,
-                          const struct hfi_reply *reply, const hf_error *err)
+void redlock_heal_answered(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+                           const struct hfi_reply *reply, const hf_error *err)
 {
     (void)node, (void)reply, (void)err;
     /* Whatever it says, all are looked at next. Without an answer that must not be at once. */
-    if (outcome != RL_ANSWERED)
+    if (outcome != REDLOCK_ANSWERED)
         round->conn->healing->eager = false;
 }
 
-void hfi_rl_heal_stepped(struct hfi_conn *conn)
+void redlock_heal_stepped(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
 
     if (--healing->steps > 0 || conn->closing)
         return;
     if (!healing->eager || healing->streak++ >= STEPS_AT_ONCE)
-        hfi_rl_heal_again(conn);
+        redlock_heal_again(conn);
     else
-        hfi_rl_heal_soon(conn, 0, 0);
+        redlock_heal_soon(conn, 0, 0);
 }
 
-static void step_over(struct rl_round *round)
+static void step_over(struct redlock_round *round)
 {
-    hfi_rl_heal_stepped(round->conn);
+    redlock_heal_stepped(round->conn);
 }
 
-struct rl_round *hfi_rl_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
-                                   rl_answer_fn *answer)
+struct redlock_round *redlock_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
+                                         redlock_answer_fn *answer)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, script, 1, answer);
+    struct redlock_round *round = redlock_round_new(conn, script, 1, answer);
 
     if (!round)
         return NULL;
-    hfi_rl_add_cluster(round);
+    redlock_add_cluster(round);
     round->over = step_over;
     conn->healing->steps++;
     return round;
@@ -280,42 +280,45 @@ struct rl_round *hfi_rl_heal_round(struct hfi_conn *conn, const struct hfi_scrip
 /* A fresh marker for each node: no marker is ever sent twice. */
 static void mark(struct hfi_conn *conn, unsigned node)
 {
-    struct rl_round *round = hfi_rl_heal_round(conn, &hfi_rl_script_mark, hfi_rl_heal_answered);
+    struct redlock_round *round =
+        redlock_heal_round(conn, &redlock_script_mark, redlock_heal_answered);
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round) {
-        hfi_rl_heal_again(conn);
+        redlock_heal_again(conn);
         return;
     }
     hfi_random_bytes(marker, sizeof marker);
-    hfi_rl_say_mark(&round->command, marker, 0);
-    hfi_rl_round_send(round, 1u << node);
+    redlock_say_mark(&round->command, marker, 0);
+    redlock_round_send(round, 1u << node);
 }
 
 static void seal(struct hfi_conn *conn, unsigned node, const struct hfi_epoch *epoch)
 {
-    struct rl_round *round = hfi_rl_heal_round(conn, &hfi_rl_script_seal, hfi_rl_heal_answered);
+    struct redlock_round *round =
+        redlock_heal_round(conn, &redlock_script_seal, redlock_heal_answered);
 
     if (!round) {
-        hfi_rl_heal_again(conn);
+        redlock_heal_again(conn);
         return;
     }
-    hfi_rl_say_seal(&round->command, &conn->nodes[node].view.epoch, epoch);
-    hfi_rl_round_send(round, 1u << node);
+    redlock_say_seal(&round->command, &conn->nodes[node].view.epoch, epoch);
+    redlock_round_send(round, 1u << node);
 }
 
 /* `as`: one that is in that epoch, or in any of this cluster. */
 static void install(struct hfi_conn *conn, unsigned node, const struct hfi_node_view *as,
                     const struct hfi_epoch *epoch, uint64_t floor)
 {
-    struct rl_round *round = hfi_rl_heal_round(conn, &hfi_rl_script_install, hfi_rl_heal_answered);
+    struct redlock_round *round =
+        redlock_heal_round(conn, &redlock_script_install, redlock_heal_answered);
 
     if (!round) {
-        hfi_rl_heal_again(conn);
+        redlock_heal_again(conn);
         return;
     }
-    hfi_rl_say_install(&round->command, conn->nodes[node].view.marker, as, epoch, floor);
-    hfi_rl_round_send(round, 1u << node);
+    redlock_say_install(&round->command, conn->nodes[node].view.marker, as, epoch, floor);
+    redlock_round_send(round, 1u << node);
 }
 
 static const struct hfi_node_view *some_ready(const struct hfi_node_view *views, unsigned n)
@@ -343,7 +346,7 @@ static void take_step(struct hfi_conn *conn, const struct hfi_heal *plan,
         else if (plan->step == HFI_HEAL_SEAL || plan->step == HFI_HEAL_LIFT)
             seal(conn, i, &plan->epoch);
     }
-    hfi_rl_heal_stepped(conn);
+    redlock_heal_stepped(conn);
 }
 
 /* Is it our turn? Before the first step of a heal there is a random pause, after which all is looked at again. */
@@ -352,38 +355,38 @@ static bool my_turn(struct hfi_conn *conn, int64_t pause_ms)
     if (conn->healing->eager)
         return true;
     conn->healing->eager = true;
-    hfi_rl_heal_soon(conn, 0, pause_ms);
+    redlock_heal_soon(conn, 0, pause_ms);
     return false;
 }
 
 static void stuck(struct hfi_conn *conn, const struct hfi_node_view *views, enum hfi_stuck why)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     const hf_error *whys[HFI_NODES_MAX];
     int64_t now_ms = hfi_now_ms();
 
     for (unsigned i = 0; i < conn->n; i++)
         whys[i] = &conn->nodes[i].why;
-    hfi_rl_stuck_text(conn->conf, views, conn->n, why, whys, &conn->stuck);
+    redlock_stuck_text(conn->conf, views, conn->n, why, whys, &conn->stuck);
     if (why == HFI_STUCK_LOST && !healing->lost_ms)
         healing->lost_ms = now_ms;
     if (why == HFI_STUCK_LOST && now_ms - healing->lost_ms < LOST_SURE_MS) {
         conn->stuck.status = HF_UNAVAILABLE;
-        hfi_rl_heal_soon(conn, LOST_LOOK_MS, LOST_LOOK_MS);
+        redlock_heal_soon(conn, LOST_LOOK_MS, LOST_LOOK_MS);
     } else if (why != HFI_STUCK_FEW) { /* then one that comes up is asked */
-        hfi_rl_heal_again(conn);       /* somebody may decide */
+        redlock_heal_again(conn);      /* somebody may decide */
     }
 }
 
 static void decide(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     struct hfi_node_view views[HFI_NODES_MAX];
     struct hfi_heal plan;
 
     if (conn->closing || healing->looks || healing->steps)
         return;
-    hfi_rl_heal_views(conn, views);
+    redlock_heal_views(conn, views);
     hfi_error_clear(&conn->stuck);
     plan = hfi_heal_next(views, conn->n);
     if (plan.step != HFI_HEAL_STUCK || plan.why != HFI_STUCK_LOST)
@@ -404,16 +407,16 @@ static void decide(struct hfi_conn *conn)
         else
             hfi_error_set(&conn->stuck, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
         if (!conn->may_start)
-            hfi_rl_heal_again(conn);
+            redlock_heal_again(conn);
         else if (my_turn(conn, START_MS))
-            hfi_rl_start(conn);
+            redlock_start(conn);
         return;
     case HFI_HEAL_NOTHING:
     case HFI_HEAL_AGE:
         healing->eager = false;
         healing->streak = 0;
         if (plan.step == HFI_HEAL_AGE)
-            hfi_rl_heal_soon(conn, plan.wait_ms > 0 ? plan.wait_ms : 0, PAUSE_MS);
+            redlock_heal_soon(conn, plan.wait_ms > 0 ? plan.wait_ms : 0, PAUSE_MS);
         break;
     default:
         if (my_turn(conn, plan.step == HFI_HEAL_MARK ? MARK_MS : PAUSE_MS))
@@ -421,7 +424,7 @@ static void decide(struct hfi_conn *conn)
     }
     for (unsigned i = 0; i < conn->n;
          i++) /* it is there, but says nothing of use (LOADING, NOPERM) */
-        if (hfi_rl_node_up(&conn->nodes[i]) && conn->nodes[i].view.state == HFI_NODE_UNKNOWN &&
+        if (redlock_node_up(&conn->nodes[i]) && conn->nodes[i].view.state == HFI_NODE_UNKNOWN &&
             healing->look_ms == HFI_NEVER && !healing->steps)
-            hfi_rl_heal_again(conn);
+            redlock_heal_again(conn);
 }

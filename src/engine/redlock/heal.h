@@ -3,13 +3,13 @@
  * Epochs, inside: what heal.c (looking, healing), heal_start.c (a new cluster), heal_words.c (what is
  * said to a node, and what a person is told) and manage.c (`holdfast redlock`) share.
  */
-#ifndef HFI_RL_HEAL_H
-#define HFI_RL_HEAL_H
+#ifndef REDLOCK_HEAL_H
+#define REDLOCK_HEAL_H
 
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
-#define RL_START_STALE_MS 3000 /* a starter's marker that is older may be written over */
-#define RL_START_LIMIT_MS 1000 /* no install later than this after the first mark was sent */
+#define REDLOCK_START_STALE_MS 3000 /* a starter's marker that is older may be written over */
+#define REDLOCK_START_LIMIT_MS 1000 /* no install later than this after the first mark was sent */
 
 /*
  *          tick                all have answered       a plan
@@ -18,7 +18,7 @@
  *    +---------------|---- nothing to do, stuck -+                       |
  *                    +---------------------------------------------------+
  */
-struct rl_healing {
+struct redlock_healing {
     unsigned looks;    /* rounds of status under way */
     unsigned steps;    /* rounds of a step under way: nothing is decided meanwhile */
     bool eager;        /* our turn: the random pause before the first step is over */
@@ -39,48 +39,48 @@ struct rl_healing {
 /* ---- heal_words.c -------------------------------------------------------------------------- */
 
 /* What `status` said. */
-struct rl_told {
+struct redlock_told {
     struct hfi_node_view view;
     uint64_t floor, names;
 };
 
 /* Arguments of the scripts, behind their key. */
-void hfi_rl_say_mark(struct hfi_command *command, const unsigned char *marker,
-                     int64_t overwrite_ms);
-void hfi_rl_say_seal(struct hfi_command *command, const struct hfi_epoch *expected,
-                     const struct hfi_epoch *epoch);
-void hfi_rl_say_install(struct hfi_command *command, const unsigned char *marker,
-                        const struct hfi_node_view *as, const struct hfi_epoch *epoch,
-                        uint64_t floor);
+void redlock_say_mark(struct hfi_command *command, const unsigned char *marker,
+                      int64_t overwrite_ms);
+void redlock_say_seal(struct hfi_command *command, const struct hfi_epoch *expected,
+                      const struct hfi_epoch *epoch);
+void redlock_say_install(struct hfi_command *command, const unsigned char *marker,
+                         const struct hfi_node_view *as, const struct hfi_epoch *epoch,
+                         uint64_t floor);
 /* false: it is not an answer of ours. */
-bool hfi_rl_read_status(const struct hfi_reply *reply, struct rl_told *ret_told);
+bool redlock_read_status(const struct hfi_reply *reply, struct redlock_told *ret_told);
 /* The marker that is there now, of what `mark` said; NULL: it is initialised, or no answer of ours. */
-const unsigned char *hfi_rl_read_marker(const struct hfi_reply *reply);
+const unsigned char *redlock_read_marker(const struct hfi_reply *reply);
 
 /* What a person must know of a plan that is STUCK. `whys`: of nodes that do not answer; NULL: not known. */
-hf_status hfi_rl_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
-                            unsigned n, enum hfi_stuck why, const hf_error *const *whys,
-                            hf_error *err);
+hf_status redlock_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
+                             unsigned n, enum hfi_stuck why, const hf_error *const *whys,
+                             hf_error *err);
 
 /* The text of `why` without the node's address before it. */
-const char *hfi_rl_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why);
+const char *redlock_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why);
 
 /* ---- heal.c --------------------------------------------------------------------------------- */
 
 /* Look at all nodes again: in `from_ms` to `from_ms + spread_ms` from now, or earlier. */
-void hfi_rl_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms);
-void hfi_rl_heal_again(struct hfi_conn *conn); /* after a pause that grows */
+void redlock_heal_soon(struct hfi_conn *conn, int64_t from_ms, int64_t spread_ms);
+void redlock_heal_again(struct hfi_conn *conn); /* after a pause that grows */
 /* A step's round; unless `over` is changed, all nodes are looked at when the last is over. */
-struct rl_round *hfi_rl_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
-                                   rl_answer_fn *answer);
+struct redlock_round *redlock_heal_round(struct hfi_conn *conn, const struct hfi_script *script,
+                                         redlock_answer_fn *answer);
 /* An answer that needs nothing but to be there; the end of a round (or of what counted as one). */
-void hfi_rl_heal_answered(struct rl_round *round, unsigned node, enum rl_outcome outcome,
-                          const struct hfi_reply *reply, const hf_error *err);
-void hfi_rl_heal_stepped(struct hfi_conn *conn);
-void hfi_rl_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX]);
+void redlock_heal_answered(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+                           const struct hfi_reply *reply, const hf_error *err);
+void redlock_heal_stepped(struct hfi_conn *conn);
+void redlock_heal_views(const struct hfi_conn *conn, struct hfi_node_view ret_views[HFI_NODES_MAX]);
 
 /* ---- heal_start.c ----------------------------------------------------------------------------- */
 
-void hfi_rl_start(struct hfi_conn *conn); /* all nodes are up and empty */
+void redlock_start(struct hfi_conn *conn); /* all nodes are up and empty */
 
 #endif

@@ -11,10 +11,10 @@
  *
  * Why only one cluster comes of it. Who installs has seen, in step 3, S on all nodes after all of them had
  * taken it. For another starter to see its own S' on all, it must have written over S on all, and only after that was
- * RL_START_STALE_MS old; then no install of S succeeds any more (install compares the marker), and the
+ * REDLOCK_START_STALE_MS old; then no install of S succeeds any more (install compares the marker), and the
  * first one that did keeps the other from seeing all empty. The ages are for progress only: a marker of a
  * starter that died must not be in the way for ever. That neither is left with a part needs that
- * installs arrive before their marker is stale, so a starter that was slow (RL_START_LIMIT_MS) does not begin with them.
+ * installs arrive before their marker is stale, so a starter that was slow (REDLOCK_START_LIMIT_MS) does not begin with them.
  *
  * Why each node has a marker of its own (hfi_start_marker()). Were there one for all, a mark that arrives late, at a
  * node that lost its data meanwhile, could be that by which another node was healed: it would look sealed for.
@@ -50,14 +50,14 @@ static void turn_back(struct hfi_conn *conn)
     conn->healing->eager = false;
     if (conn->healing->failures < 4) {
         conn->healing->failures++;
-        hfi_rl_heal_soon(conn, 20, 80);
+        redlock_heal_soon(conn, 20, 80);
     } else {
-        hfi_rl_heal_again(conn);
+        redlock_heal_again(conn);
     }
 }
 
 /* One round of a stage is over; after the last one comes the next stage. */
-static void stage_over(struct rl_round *round)
+static void stage_over(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
 
@@ -67,11 +67,11 @@ static void stage_over(struct rl_round *round)
 
 /* ---- marking -------------------------------------------------------------------------------- */
 
-static void marked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void marked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
-    struct rl_healing *healing = round->conn->healing;
-    const unsigned char *marker = outcome == RL_ANSWERED ? hfi_rl_read_marker(reply) : NULL;
+    struct redlock_healing *healing = round->conn->healing;
+    const unsigned char *marker = outcome == REDLOCK_ANSWERED ? redlock_read_marker(reply) : NULL;
     unsigned char mine[HFI_EPOCH_ID];
 
     (void)err;
@@ -82,22 +82,22 @@ static void marked(struct rl_round *round, unsigned node, enum rl_outcome outcom
 
 static void mark(struct hfi_conn *conn, unsigned node)
 {
-    struct rl_round *round = hfi_rl_heal_round(conn, &hfi_rl_script_mark, marked);
+    struct redlock_round *round = redlock_heal_round(conn, &redlock_script_mark, marked);
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round)
         return; /* then not all are marked */
     hfi_start_marker(conn->healing->start_id, node, marker);
-    hfi_rl_say_mark(&round->command, marker, RL_START_STALE_MS);
+    redlock_say_mark(&round->command, marker, REDLOCK_START_STALE_MS);
     conn->healing->sent |= 1u << node;
     round->over = stage_over;
-    hfi_rl_round_send(round, 1u << node);
+    redlock_round_send(round, 1u << node);
 }
 
 /* `steps` is raised meanwhile: a round may be over before the next one has been sent. */
 static void mark_some(struct hfi_conn *conn, uint32_t nodes, void (*then)(struct hfi_conn *conn))
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
 
     healing->then = then;
     healing->steps++;
@@ -112,10 +112,10 @@ static void mark_some(struct hfi_conn *conn, uint32_t nodes, void (*then)(struct
  * in the way of another. No marker is sent twice for that. */
 static bool can_go_on(const struct hfi_conn *conn)
 {
-    const struct rl_healing *healing = conn->healing;
+    const struct redlock_healing *healing = conn->healing;
     unsigned char mine[HFI_EPOCH_ID];
 
-    if (!healing->sent || hfi_now_ms() - healing->start_ms > RL_START_LIMIT_MS)
+    if (!healing->sent || hfi_now_ms() - healing->start_ms > REDLOCK_START_LIMIT_MS)
         return false;
     for (unsigned i = 0; i < conn->n; i++) {
         const struct hfi_node_view *view = &conn->nodes[i].view;
@@ -128,13 +128,13 @@ static bool can_go_on(const struct hfi_conn *conn)
     return true;
 }
 
-void hfi_rl_start(struct hfi_conn *conn)
+void redlock_start(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
 
     if (can_go_on(conn)) {
         healing->mine = healing->sent;
-        mark_some(conn, hfi_rl_all(conn) & ~healing->sent, all_marked);
+        mark_some(conn, redlock_all(conn) & ~healing->sent, all_marked);
         return;
     }
     healing->start_ms = hfi_now_ms();
@@ -148,21 +148,21 @@ static void first_marked(struct hfi_conn *conn)
     if (conn->healing->mine == 0)
         turn_back(conn);
     else
-        mark_some(conn, hfi_rl_all(conn) & ~conn->healing->mine, all_marked);
+        mark_some(conn, redlock_all(conn) & ~conn->healing->mine, all_marked);
 }
 
 /* ---- confirming --------------------------------------------------------------------------------- */
 
-static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void confirmed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
-    struct rl_healing *healing = round->conn->healing;
+    struct redlock_healing *healing = round->conn->healing;
     unsigned char mine[HFI_EPOCH_ID];
-    struct rl_told told;
+    struct redlock_told told;
 
     (void)err;
     hfi_start_marker(healing->start_id, node, mine);
-    if (outcome == RL_ANSWERED && hfi_rl_read_status(reply, &told) &&
+    if (outcome == REDLOCK_ANSWERED && redlock_read_status(reply, &told) &&
         told.view.state == HFI_NODE_EMPTY && told.view.marked &&
         memcmp(told.view.marker, mine, HFI_EPOCH_ID) == 0)
         healing->mine |= 1u << node;
@@ -170,21 +170,21 @@ static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome out
 
 static void all_marked(struct hfi_conn *conn)
 {
-    struct rl_round *ask;
+    struct redlock_round *ask;
 
-    if (conn->healing->mine != hfi_rl_all(conn)) {
+    if (conn->healing->mine != redlock_all(conn)) {
         turn_back(conn);
         return;
     }
     conn->healing->mine = 0;
-    ask = hfi_rl_heal_round(conn, &hfi_rl_script_status, confirmed);
+    ask = redlock_heal_round(conn, &redlock_script_status, confirmed);
     if (!ask) {
         turn_back(conn);
         return;
     }
     ask->over = stage_over;
     conn->healing->then = all_confirmed;
-    hfi_rl_round_send(ask, hfi_rl_all(conn));
+    redlock_round_send(ask, redlock_all(conn));
 }
 
 /* ---- installing ----------------------------------------------------------------------------------- */
@@ -192,23 +192,25 @@ static void all_marked(struct hfi_conn *conn)
 static void install(struct hfi_conn *conn, unsigned node, const struct hfi_node_view *as,
                     const struct hfi_epoch *epoch)
 {
-    struct rl_round *round = hfi_rl_heal_round(conn, &hfi_rl_script_install, hfi_rl_heal_answered);
+    struct redlock_round *round =
+        redlock_heal_round(conn, &redlock_script_install, redlock_heal_answered);
     unsigned char marker[HFI_EPOCH_ID];
 
     if (!round)
         return; /* somebody will carry it on */
     hfi_start_marker(conn->healing->start_id, node, marker);
-    hfi_rl_say_install(&round->command, marker, as, epoch, 0);
-    hfi_rl_round_send(round, 1u << node);
+    redlock_say_install(&round->command, marker, as, epoch, 0);
+    redlock_round_send(round, 1u << node);
 }
 
 static void all_confirmed(struct hfi_conn *conn)
 {
-    struct rl_healing *healing = conn->healing;
+    struct redlock_healing *healing = conn->healing;
     struct hfi_node_view as = { .n = conn->n, .max_ttl_ms = conn->max_ttl_ms };
     struct hfi_epoch epoch;
 
-    if (healing->mine != hfi_rl_all(conn) || hfi_now_ms() - healing->start_ms > RL_START_LIMIT_MS) {
+    if (healing->mine != redlock_all(conn) ||
+        hfi_now_ms() - healing->start_ms > REDLOCK_START_LIMIT_MS) {
         turn_back(conn);
         return;
     }
@@ -217,5 +219,5 @@ static void all_confirmed(struct hfi_conn *conn)
     healing->steps++;
     for (unsigned i = 0; i < conn->n; i++)
         install(conn, i, &as, &epoch);
-    hfi_rl_heal_stepped(conn);
+    redlock_heal_stepped(conn);
 }

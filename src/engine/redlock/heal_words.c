@@ -16,7 +16,7 @@
 static void add_epoch(struct hfi_command *command, const struct hfi_epoch *epoch)
 {
     double number = (double)epoch->number;
-    unsigned char bytes[RL_EPOCH_LEN];
+    unsigned char bytes[REDLOCK_EPOCH_LEN];
     uint64_t bits;
 
     memcpy(&bits, &number, sizeof bits);
@@ -26,22 +26,23 @@ static void add_epoch(struct hfi_command *command, const struct hfi_epoch *epoch
     hfi_command_add(command, bytes, sizeof bytes);
 }
 
-void hfi_rl_say_mark(struct hfi_command *command, const unsigned char *marker, int64_t overwrite_ms)
+void redlock_say_mark(struct hfi_command *command, const unsigned char *marker,
+                      int64_t overwrite_ms)
 {
     hfi_command_add(command, marker, HFI_EPOCH_ID);
     hfi_command_add_number(command, overwrite_ms);
 }
 
-void hfi_rl_say_seal(struct hfi_command *command, const struct hfi_epoch *expected,
-                     const struct hfi_epoch *epoch)
+void redlock_say_seal(struct hfi_command *command, const struct hfi_epoch *expected,
+                      const struct hfi_epoch *epoch)
 {
     add_epoch(command, expected);
     add_epoch(command, epoch);
 }
 
-void hfi_rl_say_install(struct hfi_command *command, const unsigned char *marker,
-                        const struct hfi_node_view *as, const struct hfi_epoch *epoch,
-                        uint64_t floor)
+void redlock_say_install(struct hfi_command *command, const unsigned char *marker,
+                         const struct hfi_node_view *as, const struct hfi_epoch *epoch,
+                         uint64_t floor)
 {
     hfi_command_add(command, marker, HFI_EPOCH_ID);
     add_epoch(command, epoch);
@@ -64,15 +65,15 @@ static bool number(const struct hfi_reply *reply, size_t index, uint64_t limit, 
 }
 
 /* `S epoch cluster n max_ttl top floor names` */
-static bool read_ready(const struct hfi_reply *reply, struct rl_told *ret_told)
+static bool read_ready(const struct hfi_reply *reply, struct redlock_told *ret_told)
 {
     const struct hfi_reply *cluster = hfi_reply_at(reply, 2, HFI_REPLY_TEXT);
     struct hfi_node_view *view = &ret_told->view;
     uint64_t n, max_ttl;
 
     if (!cluster || cluster->len != HFI_EPOCH_ID ||
-        !hfi_rl_read_epoch(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &view->epoch) ||
-        !number(reply, 3, 1u << 16, &n) || !number(reply, 4, HF_MS_MAX, &max_ttl) ||
+        !redlock_read_epoch(hfi_reply_at(reply, 1, HFI_REPLY_TEXT), &view->epoch) ||
+        !number(reply, 3, 1u << 16, &n) || !number(reply, 4, HF_DURATION_MAX_MS, &max_ttl) ||
         !number(reply, 5, HFI_TOKEN_LIMIT, &view->top) ||
         !number(reply, 6, HFI_TOKEN_LIMIT, &ret_told->floor) ||
         !number(reply, 7, INT64_MAX, &ret_told->names))
@@ -87,7 +88,7 @@ static bool read_ready(const struct hfi_reply *reply, struct rl_told *ret_told)
 }
 
 /* `U marker age` */
-static bool read_empty(const struct hfi_reply *reply, struct rl_told *ret_told)
+static bool read_empty(const struct hfi_reply *reply, struct redlock_told *ret_told)
 {
     const struct hfi_reply *marker = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
     const struct hfi_reply *age = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
@@ -104,10 +105,10 @@ static bool read_empty(const struct hfi_reply *reply, struct rl_told *ret_told)
     return true;
 }
 
-bool hfi_rl_read_status(const struct hfi_reply *reply, struct rl_told *ret_told)
+bool redlock_read_status(const struct hfi_reply *reply, struct redlock_told *ret_told)
 {
-    struct rl_told told = { .view = { .state = HFI_NODE_UNKNOWN } };
-    char letter = hfi_rl_letter(reply);
+    struct redlock_told told = { .view = { .state = HFI_NODE_UNKNOWN } };
+    char letter = redlock_letter(reply);
     bool ok = letter == 'S'   ? read_ready(reply, &told)
               : letter == 'U' ? read_empty(reply, &told)
                               : false;
@@ -117,11 +118,11 @@ bool hfi_rl_read_status(const struct hfi_reply *reply, struct rl_told *ret_told)
     return ok;
 }
 
-const unsigned char *hfi_rl_read_marker(const struct hfi_reply *reply)
+const unsigned char *redlock_read_marker(const struct hfi_reply *reply)
 {
     const struct hfi_reply *marker = hfi_reply_at(reply, 1, HFI_REPLY_TEXT);
 
-    return hfi_rl_letter(reply) == 'K' && marker && marker->len == HFI_EPOCH_ID
+    return redlock_letter(reply) == 'K' && marker && marker->len == HFI_EPOCH_ID
                ? (const unsigned char *)marker->text
                : NULL;
 }
@@ -147,7 +148,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct words *w, const cha
 }
 
 /* Most begin with the node's address already. */
-const char *hfi_rl_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why)
+const char *redlock_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why)
 {
     const char *shown = conf->addresses[node].shown;
     size_t len = strlen(shown);
@@ -168,7 +169,7 @@ static void say_nodes(struct words *w, const struct hfi_redis_conf *conf, uint32
             continue;
         say(w, "%s%.100s", between, conf->addresses[i].shown);
         if (whys && whys[i] && whys[i]->text[0])
-            say(w, " (%.120s)", hfi_rl_why(conf, i, whys[i]));
+            say(w, " (%.120s)", redlock_why(conf, i, whys[i]));
         between = nodes >> 1 & ((nodes >> 1) - 1) ? ", " : " and ";
     }
 }
@@ -185,7 +186,7 @@ static uint32_t in_state(const struct hfi_node_view *views, unsigned n, enum hfi
 
 static unsigned count(uint32_t nodes)
 {
-    return hfi_rl_count(nodes);
+    return redlock_count(nodes);
 }
 
 static void say_lost(struct words *w, const struct hfi_redis_conf *conf,
@@ -259,9 +260,9 @@ static void say_count(struct words *w, const struct hfi_redis_conf *conf,
         }
 }
 
-hf_status hfi_rl_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
-                            unsigned n, enum hfi_stuck why, const hf_error *const *whys,
-                            hf_error *err)
+hf_status redlock_stuck_text(const struct hfi_redis_conf *conf, const struct hfi_node_view *views,
+                             unsigned n, enum hfi_stuck why, const hf_error *const *whys,
+                             hf_error *err)
 {
     struct words w = { .used = 0 };
     hf_status status = HF_UNAVAILABLE;

@@ -4,7 +4,7 @@
  * passes. Each goes to all nodes and is decided by a majority of them; what a node could not be
  * told of a release it is told when it is back (debts). With the lock.
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -16,65 +16,66 @@
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-struct rl_round *hfi_rl_release_round(struct hfi_conn *conn, const struct hfi_name *name,
-                                      const unsigned char *owner, uint64_t attempt, int64_t ttl_ms,
-                                      bool tombstone, rl_answer_fn *answer)
+struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct hfi_name *name,
+                                            const unsigned char *owner, uint64_t attempt,
+                                            int64_t ttl_ms, bool tombstone,
+                                            redlock_answer_fn *answer)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_release, 2, answer);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_release, 2, answer);
 
     if (!round)
         return NULL;
     memcpy(round->owner, owner, HFI_OWNER_LEN);
     round->attempt = attempt;
     round->ttl_ms = ttl_ms;
-    hfi_rl_add_cluster(round);
-    hfi_rl_add_name(round, name);
+    redlock_add_cluster(round);
+    redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
     round->name_at = (uint32_t)(round->command.len - name->len - 2); /* before its "\r\n" */
     round->name_len = name->len;
-    hfi_rl_add_owner(round, owner);
+    redlock_add_owner(round, owner);
     hfi_command_add_number(&round->command, (int64_t)attempt);
     hfi_command_add_number(&round->command, tombstone ? ttl_ms : 0);
-    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
     return round;
 }
 
-void hfi_rl_owe_release(struct rl_round *round, unsigned node)
+void redlock_owe_release(struct redlock_round *round, unsigned node)
 {
     struct hfi_name name = { .bytes = (unsigned char *)round->command.bytes + round->name_at,
                              .len = round->name_len };
 
     if (!round->command.failed)
-        hfi_rl_owe(&round->conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
+        redlock_owe(&round->conn->nodes[node], &name, round->owner, round->attempt, round->ttl_ms);
 }
 
-static void given_back(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void given_back(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
     (void)reply;
     (void)err;
-    if (outcome != RL_ANSWERED)
-        hfi_rl_owe_release(round, node);
+    if (outcome != REDLOCK_ANSWERED)
+        redlock_owe_release(round, node);
 }
 
-void hfi_rl_give_back(struct hfi_conn *conn, const struct hfi_claim *claim, struct rl_hold *hold,
-                      uint32_t nodes)
+void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
+                       struct redlock_hold *hold, uint32_t nodes)
 {
-    struct rl_round *round;
+    struct redlock_round *round;
 
     if (!nodes)
         return;
-    round = hfi_rl_release_round(conn, &claim->name, claim->owner, hold->attempt, claim->ttl_ms,
-                                 (hold->unsure & nodes) != 0, given_back);
+    round = redlock_release_round(conn, &claim->name, claim->owner, hold->attempt, claim->ttl_ms,
+                                  (hold->unsure & nodes) != 0, given_back);
     hold->sent &= ~nodes;
     hold->unsure &= ~nodes;
     if (round)
-        hfi_rl_round_send(round, nodes);
+        redlock_round_send(round, nodes);
 }
 
-void hfi_rl_pay_debts(struct rl_node *node)
+void redlock_pay_debts(struct redlock_node *node)
 {
-    struct rl_debt *debt = node->debts, *next;
+    struct redlock_debt *debt = node->debts, *next;
     int64_t now_ms = hfi_now_ms();
 
     node->debts = NULL;
@@ -84,49 +85,49 @@ void hfi_rl_pay_debts(struct rl_node *node)
         struct hfi_name name = { .bytes = debt->name, .len = debt->name_len };
         int64_t left_ms = debt->until_ms - now_ms;
         /* Half of it: what is owed is owed for twice its ttl, and may be owed again. */
-        struct rl_round *round =
-            left_ms > 0 ? hfi_rl_release_round(node->conn, &name, debt->owner, debt->attempt,
-                                               (left_ms + 1) / 2, true, given_back)
+        struct redlock_round *round =
+            left_ms > 0 ? redlock_release_round(node->conn, &name, debt->owner, debt->attempt,
+                                                (left_ms + 1) / 2, true, given_back)
                         : NULL;
 
         next = debt->next;
         if (round)
-            hfi_rl_round_send(round, 1u << node->index);
+            redlock_round_send(round, 1u << node->index);
         hfi_free(debt);
     }
 }
 
 /* One more node has, or has not, released. */
-static void tally_release(struct rl_round *round)
+static void tally_release(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_op *op = round->op;
-    struct rl_hold *hold;
+    struct redlock_hold *hold;
 
     if (!op)
         return;
-    hold = hfi_rl_hold_of(op->claim);
-    switch (hfi_tally(conn->n, round->yes, round->no, hfi_rl_count(round->open))) {
+    hold = redlock_hold_of(op->claim);
+    switch (hfi_tally(conn->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
     case HFI_TALLY_NO:
         if (hold)
-            hfi_rl_hold_free(conn, hold);
-        hfi_rl_finish(conn, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
+            redlock_hold_free(conn, hold);
+        redlock_finish(conn, op, round->yes >= conn->need ? HF_OK : HF_LOST, NULL);
         break;
     case HFI_TALLY_UNKNOWN:
-        hfi_rl_finish(conn, op, HF_UNKNOWN, NULL);
+        redlock_finish(conn, op, HF_UNKNOWN, NULL);
         break;
     }
     round->op = NULL; /* the rest is for the nodes' sake */
 }
 
-static void released(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void released(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
-    bool answered = outcome == RL_ANSWERED && reply->type == HFI_REPLY_INTEGER;
-    struct rl_hold *hold = round->op ? hfi_rl_hold_of(round->op->claim) : NULL;
+    bool answered = outcome == REDLOCK_ANSWERED && reply->type == HFI_REPLY_INTEGER;
+    struct redlock_hold *hold = round->op ? redlock_hold_of(round->op->claim) : NULL;
 
     (void)err;
     if (answered && reply->integer == 1 && (!hold || hold->counts & 1u << node)) {
@@ -136,43 +137,43 @@ static void released(struct rl_round *round, unsigned node, enum rl_outcome outc
     } else if (answered) {
         round->no++;
     } else {
-        hfi_rl_owe_release(round, node);
+        redlock_owe_release(round, node);
     }
     if (!round->sending)
         tally_release(round);
 }
 
-void hfi_rl_release(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     const struct hfi_claim *claim = op->claim;
-    struct rl_hold *hold = hfi_rl_hold_of(claim);
-    uint32_t sent = hold ? hold->sent : hfi_rl_all(conn);
+    struct redlock_hold *hold = redlock_hold_of(claim);
+    uint32_t sent = hold ? hold->sent : redlock_all(conn);
     uint32_t before = hold ? hold->released & sent : 0, left = sent & ~before;
     int64_t ttl_ms = claim->ttl_ms > 0 ? claim->ttl_ms : conn->max_ttl_ms;
-    struct rl_round *round =
-        hfi_rl_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
-                             ttl_ms, !hold || (hold->unsure & sent) != 0, released);
+    struct redlock_round *round =
+        redlock_release_round(conn, &claim->name, claim->owner, hold ? hold->attempt : ATTEMPT_ANY,
+                              ttl_ms, !hold || (hold->unsure & sent) != 0, released);
 
     if (!round || round->command.failed) {
         if (round)
-            hfi_rl_round_free(round);
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+            redlock_round_free(round);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     round->op = op;
-    round->yes = hfi_rl_count(before);
-    round->no = conn->n - hfi_rl_count(sent);
+    round->yes = redlock_count(before);
+    round->no = conn->n - redlock_count(sent);
     round->depth++; /* all may be answered at once: it is decided here */
-    hfi_rl_round_send(round, left);
+    redlock_round_send(round, left);
     tally_release(round);
     round->depth--;
     if (!round->open && !round->depth)
-        hfi_rl_round_free(round);
+        redlock_round_free(round);
 }
 
 /* ---- renewal --------------------------------------------------------------------------------- */
 
-/* Up to RL_BATCH renewals of one op, in one round. */
+/* Up to REDLOCK_BATCH renewals of one op, in one round. */
 struct renewal {
     struct hfi_renewal *items; /* the op's: not touched once round->op is NULL */
     size_t count, left;        /* `left` are undecided */
@@ -186,25 +187,25 @@ struct renewal {
     } tally[];
 };
 
-static void renewal_over(struct rl_round *round)
+static void renewal_over(struct redlock_round *round)
 {
     hfi_free(round->data);
 }
 
-void hfi_rl_renewal_late(struct rl_hold *hold, int64_t ttl_ms)
+void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms)
 {
     if (hold && (hold->late_ms == 0 || ttl_ms < hold->late_ms))
         hold->late_ms = ttl_ms;
 }
 
-static void decide_renewal(struct rl_round *round, struct renewal *renewal, size_t index)
+static void decide_renewal(struct redlock_round *round, struct renewal *renewal, size_t index)
 {
     struct hfi_conn *conn = round->conn;
     struct hfi_renewal *item = &renewal->items[index];
-    const struct rl_hold *hold = hfi_rl_hold_of(item->claim);
+    const struct redlock_hold *hold = redlock_hold_of(item->claim);
 
     switch (hfi_tally(conn->n, renewal->tally[index].yes, renewal->tally[index].no,
-                      hfi_rl_count(round->open))) {
+                      redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
@@ -218,9 +219,9 @@ static void decide_renewal(struct rl_round *round, struct renewal *renewal, size
         item->status = HF_LOST;
         break;
     case HFI_TALLY_UNKNOWN:
-        item->status = renewal->tally[index].why != HF_OK     ? renewal->tally[index].why
-                       : round->asked & hfi_rl_nodes_up(conn) ? HF_UNKNOWN
-                                                              : HF_UNAVAILABLE;
+        item->status = renewal->tally[index].why != HF_OK      ? renewal->tally[index].why
+                       : round->asked & redlock_nodes_up(conn) ? HF_UNKNOWN
+                                                               : HF_UNAVAILABLE;
         break;
     }
     renewal->tally[index].decided = true;
@@ -242,12 +243,12 @@ static void renew_halves(struct hfi_conn *conn, struct hfi_op *op, const struct 
                         renewal->items[i].status == HF_INVALID);
     if (fine)
         return;
-    op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] + 2);
+    op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] + 2);
     renew_some(conn, op, renewal->items, half);
     renew_some(conn, op, renewal->items + half, renewal->count - half);
 }
 
-static void decide_renewals(struct rl_round *round)
+static void decide_renewals(struct redlock_round *round)
 {
     struct renewal *renewal = round->data;
     struct hfi_op *op = round->op;
@@ -263,31 +264,31 @@ static void decide_renewals(struct rl_round *round)
     round->op = NULL;
     if (renewal->denied && renewal->count > 1)
         renew_halves(round->conn, op, renewal);
-    rounds = (intptr_t)op->engine[RL_OP_LEFT] - 1;
-    op->engine[RL_OP_LEFT] = (void *)rounds;
+    rounds = (intptr_t)op->engine[REDLOCK_OP_LEFT] - 1;
+    op->engine[REDLOCK_OP_LEFT] = (void *)rounds;
     if (rounds == 0)
-        hfi_rl_finish(round->conn, op, HF_OK, NULL);
+        redlock_finish(round->conn, op, HF_OK, NULL);
 }
 
-static void renewed(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void renewed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct renewal *renewal = round->data;
 
-    renewal->denied |= outcome == RL_REFUSED && err->status == HF_DENIED;
-    for (size_t i = 0; outcome == RL_MAYBE && i < renewal->count; i++)
-        hfi_rl_renewal_late(hfi_rl_hold_find(round->conn, renewal->tally[i].owner),
-                            renewal->tally[i].ttl_ms);
+    renewal->denied |= outcome == REDLOCK_REFUSED && err->status == HF_DENIED;
+    for (size_t i = 0; outcome == REDLOCK_MAYBE && i < renewal->count; i++)
+        redlock_renewal_late(redlock_hold_find(round->conn, renewal->tally[i].owner),
+                             renewal->tally[i].ttl_ms);
     if (!round->op)
         return;
-    for (size_t i = 0; outcome == RL_REFUSED && i < renewal->count; i++)
+    for (size_t i = 0; outcome == REDLOCK_REFUSED && i < renewal->count; i++)
         renewal->tally[i].why = err->status;
-    if (outcome == RL_REFUSED)
+    if (outcome == REDLOCK_REFUSED)
         round->op->error = *err;
-    for (size_t i = 0; outcome == RL_ANSWERED && i < renewal->count; i++) {
+    for (size_t i = 0; outcome == REDLOCK_ANSWERED && i < renewal->count; i++) {
         const struct hfi_reply *answer = hfi_reply_at(reply, i, HFI_REPLY_INTEGER);
         const struct hfi_reply *problem = hfi_reply_at(reply, i, HFI_REPLY_ERROR);
-        struct rl_hold *hold = hfi_rl_hold_of(renewal->items[i].claim);
+        struct redlock_hold *hold = redlock_hold_of(renewal->items[i].claim);
 
         /* A node that holds for us with another counter may have granted it after somebody else had won and
          * gone: its renewal proves nothing. */
@@ -311,23 +312,23 @@ static void fail_renewals(struct hfi_renewal *items, size_t count, hf_status sta
 }
 
 /* The token that holds now goes with it: a note of a local pass may have been lost. */
-void hfi_rl_add_renewal(struct rl_round *round, const struct hfi_claim *claim, int64_t ttl_ms)
+void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim, int64_t ttl_ms)
 {
-    const struct rl_hold *hold = hfi_rl_hold_of(claim);
+    const struct redlock_hold *hold = redlock_hold_of(claim);
 
-    hfi_rl_add_owner(round, claim->owner);
+    redlock_add_owner(round, claim->owner);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->attempt : 0);
     hfi_command_add_number(&round->command, ttl_ms);
     hfi_command_add_number(&round->command, hold ? (int64_t)hold->token_now : 0);
     hfi_command_add_number(&round->command, hold ? hold->tid : 0);
 }
 
-static void add_renewals(struct rl_round *round, const struct hfi_renewal *items, size_t count)
+static void add_renewals(struct redlock_round *round, const struct hfi_renewal *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        hfi_rl_add_name(round, &items[i].claim->name);
+        redlock_add_name(round, &items[i].claim->name);
     for (size_t i = 0; i < count; i++)
-        hfi_rl_add_renewal(round, items[i].claim, items[i].ttl_ms);
+        redlock_add_renewal(round, items[i].claim, items[i].ttl_ms);
 }
 
 /* A node that forgot it would grant it again too soon, so that the others refuse such a renewal; but that
@@ -345,17 +346,18 @@ static bool too_long(const struct hfi_conn *conn, const struct hfi_renewal *item
 static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal *items,
                        size_t count)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, (uint32_t)count, renewed);
+    struct redlock_round *round =
+        redlock_round_new(conn, &redlock_script_renew, (uint32_t)count, renewed);
     struct renewal *renewal = hfi_calloc(1, sizeof *renewal + count * sizeof *renewal->tally);
 
     if (round)
         add_renewals(round, items, count);
     if (!round || !renewal || round->command.failed) {
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         hfi_free(renewal);
         fail_renewals(items, count, HF_NO_MEMORY);
-        op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] - 1);
+        op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] - 1);
         return;
     }
     renewal->items = items;
@@ -373,33 +375,34 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
     round->data = renewal;
     round->over = renewal_over;
     round->depth++;
-    hfi_rl_round_send(round, hfi_rl_all(conn));
+    redlock_round_send(round, redlock_all(conn));
     decide_renewals(round);
     round->depth--;
     if (!round->open && !round->depth) {
         renewal_over(round);
-        hfi_rl_round_free(round);
+        redlock_round_free(round);
     }
 }
 
-void hfi_rl_renew(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
-    size_t count = op->u.renew.count, rounds = (count + RL_BATCH - 1) / RL_BATCH;
+    size_t count = op->u.renew.count, rounds = (count + REDLOCK_BATCH - 1) / REDLOCK_BATCH;
 
     /* One more than there are: it is not finished before all have been sent. */
-    op->engine[RL_OP_LEFT] = (void *)(intptr_t)(rounds + 1);
-    for (size_t i = 0; i < count; i += RL_BATCH)
-        renew_some(conn, op, op->u.renew.items + i, count - i < RL_BATCH ? count - i : RL_BATCH);
-    op->engine[RL_OP_LEFT] = (void *)((intptr_t)op->engine[RL_OP_LEFT] - 1);
-    if (!op->engine[RL_OP_LEFT])
-        hfi_rl_finish(conn, op, HF_OK, NULL);
+    op->engine[REDLOCK_OP_LEFT] = (void *)(intptr_t)(rounds + 1);
+    for (size_t i = 0; i < count; i += REDLOCK_BATCH)
+        renew_some(conn, op, op->u.renew.items + i,
+                   count - i < REDLOCK_BATCH ? count - i : REDLOCK_BATCH);
+    op->engine[REDLOCK_OP_LEFT] = (void *)((intptr_t)op->engine[REDLOCK_OP_LEFT] - 1);
+    if (!op->engine[REDLOCK_OP_LEFT])
+        redlock_finish(conn, op, HF_OK, NULL);
 }
 
 /* ---- notes of local passes ---------------------------------------------------------------------- */
 
-bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct rl_hold *hold = hfi_rl_hold_of(claim);
+    struct redlock_hold *hold = redlock_hold_of(claim);
 
     if (!hold)
         return false;
@@ -411,11 +414,11 @@ bool hfi_rl_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t toke
     conn->noted = hold;
     if (conn->note_ms != HFI_NEVER)
         return false;
-    conn->note_ms = hfi_now_ms() + RL_NOTE_MS;
+    conn->note_ms = hfi_now_ms() + REDLOCK_NOTE_MS;
     return true;
 }
 
-static void noted(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void noted(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     (void)round;
@@ -425,25 +428,26 @@ static void noted(struct rl_round *round, unsigned node, enum rl_outcome outcome
     (void)err; /* a note for people: who holds now, not whether */
 }
 
-static void send_notes(struct hfi_conn *conn, struct rl_hold *const some[], size_t count)
+static void send_notes(struct hfi_conn *conn, struct redlock_hold *const some[], size_t count)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_note, (uint32_t)count, noted);
+    struct redlock_round *round =
+        redlock_round_new(conn, &redlock_script_note, (uint32_t)count, noted);
 
     if (!round)
         return;
     for (size_t i = 0; i < count; i++)
-        hfi_rl_add_name(round, &some[i]->claim->name);
+        redlock_add_name(round, &some[i]->claim->name);
     for (size_t i = 0; i < count; i++) {
-        hfi_rl_add_owner(round, some[i]->owner);
+        redlock_add_owner(round, some[i]->owner);
         hfi_command_add_number(&round->command, (int64_t)some[i]->token_now);
         hfi_command_add_number(&round->command, some[i]->tid);
     }
-    hfi_rl_round_send(round, hfi_rl_nodes_voting(conn, hfi_now_ms()));
+    redlock_round_send(round, redlock_nodes_voting(conn, hfi_now_ms()));
 }
 
-void hfi_rl_notes_send(struct hfi_conn *conn)
+void redlock_notes_send(struct hfi_conn *conn)
 {
-    struct rl_hold *some[RL_BATCH], *hold = conn->noted, *next;
+    struct redlock_hold *some[REDLOCK_BATCH], *hold = conn->noted, *next;
     size_t count = 0;
 
     conn->noted = NULL;
@@ -452,7 +456,7 @@ void hfi_rl_notes_send(struct hfi_conn *conn)
         next = hold->noted == hold ? NULL : hold->noted;
         hold->noted = NULL;
         some[count++] = hold;
-        if (count == RL_BATCH) {
+        if (count == REDLOCK_BATCH) {
             send_notes(conn, some, count);
             count = 0;
         }

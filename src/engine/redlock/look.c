@@ -40,47 +40,48 @@ struct look {
     struct hfi_op *op;
     struct search *search;
     struct hfi_name name;
-    struct rl_view view;
+    struct redlock_view view;
     hf_status status; /* of the last node that said no */
     hf_error err;
 };
 
-static void looked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void looked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
-static void all_looked(struct rl_round *round);
-static hf_status emit(const struct look *look, struct hfi_sink *sink, struct rl_merged *merged);
+static void all_looked(struct redlock_round *round);
+static hf_status emit(const struct look *look, struct hfi_sink *sink,
+                      struct redlock_merged *merged);
 static void scan_all(struct hfi_conn *conn, struct hfi_op *op);
 static void scan(struct hfi_conn *conn, struct search *search, unsigned node, const char *cursor,
                  size_t len);
 static void go_on(struct hfi_conn *conn, struct search *search);
 static void break_found(struct hfi_conn *conn, const struct look *look,
-                        const struct rl_merged *merged);
+                        const struct redlock_merged *merged);
 
 /* ---- one name ---------------------------------------------------------------------------- */
 
 /* Nodes that owe an answer for long are left out as long as the others are enough. */
 static uint32_t askable(const struct hfi_conn *conn)
 {
-    uint32_t up = hfi_rl_nodes_up(conn), quick = up;
+    uint32_t up = redlock_nodes_up(conn), quick = up;
     int64_t now_ms = hfi_now_ms();
 
     for (unsigned i = 0; i < conn->n; i++)
-        if (up & 1u << i && hfi_rl_node_silent(&conn->nodes[i], now_ms))
+        if (up & 1u << i && redlock_node_silent(&conn->nodes[i], now_ms))
             quick &= ~(1u << i);
-    return hfi_rl_count(quick) >= conn->need ? quick : up;
+    return redlock_count(quick) >= conn->need ? quick : up;
 }
 
 static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *search,
                     const struct hfi_name *name)
 {
     struct look *look = hfi_calloc(1, sizeof *look);
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_look, 1, looked);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_look, 1, looked);
     uint32_t nodes = askable(conn);
 
     if (!look || !round) {
         hfi_free(look);
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         return false;
     }
     look->op = op;
@@ -90,36 +91,36 @@ static bool look_at(struct hfi_conn *conn, struct hfi_op *op, struct search *sea
     look->view.need = conn->need;
     round->data = look;
     round->over = all_looked;
-    hfi_rl_add_name(round, name);
-    hfi_rl_round_send(round, nodes);
+    redlock_add_name(round, name);
+    redlock_round_send(round, nodes);
     return true;
 }
 
-void hfi_rl_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct hfi_name name = { .bytes = op->u.inspect.pattern, .len = op->u.inspect.len };
 
     if (op->u.inspect.glob)
         scan_all(conn, op);
     else if (!look_at(conn, op, NULL, &name))
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
 }
 
-void hfi_rl_break(struct hfi_conn *conn, struct hfi_op *op)
+void redlock_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     if (!look_at(conn, op, NULL, &op->u.brk.name))
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
 }
 
-static void looked(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void looked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct look *look = round->data;
 
-    if (outcome != RL_ANSWERED) {
+    if (outcome != REDLOCK_ANSWERED) {
         look->status = err->status;
         look->err = *err;
-    } else if (!hfi_rl_view_take(&look->view, node, reply)) {
+    } else if (!redlock_view_take(&look->view, node, reply)) {
         look->status = hfi_error_set(&look->err, HF_CORRUPT, 0,
                                      "%s: an answer to look that is not one of ours",
                                      round->conn->conf->addresses[node].shown);
@@ -136,19 +137,19 @@ static hf_status too_few(const struct hfi_conn *conn, unsigned answered, hf_stat
     return status;
 }
 
-static void all_looked(struct rl_round *round)
+static void all_looked(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
     struct look *look = round->data;
     struct search *search = look->search;
-    struct rl_merged merged = { .parties = NULL };
+    struct redlock_merged merged = { .parties = NULL };
     hf_status status = HF_OK;
 
     if (look->view.failed)
         status = hfi_error_memory(&look->err);
     else if (look->view.answered < conn->need)
         status = too_few(conn, look->view.answered, look->status, &look->err);
-    else if (!hfi_rl_merge(&look->view, &merged))
+    else if (!redlock_merge(&look->view, &merged))
         status = hfi_error_memory(&look->err);
 
     if (look->op->kind == HFI_OP_BREAK && status == HF_OK) {
@@ -157,14 +158,14 @@ static void all_looked(struct rl_round *round)
         if (status == HF_OK)
             status = emit(look, look->op->u.inspect.sink, &merged);
         if (!search)
-            hfi_rl_finish(conn, look->op, status, &look->err);
+            redlock_finish(conn, look->op, status, &look->err);
         else if (status != HF_OK && search->status == HF_OK) {
             search->status = status;
             search->err = look->err;
         }
     }
-    hfi_rl_merged_done(&merged);
-    hfi_rl_view_done(&look->view);
+    redlock_merged_done(&merged);
+    redlock_view_done(&look->view);
     hfi_free(look);
     if (search) {
         search->asking--;
@@ -175,16 +176,16 @@ static void all_looked(struct rl_round *round)
 static hf_kind kind_of(int64_t mode, uint32_t permits)
 {
     if (mode == HFI_MODE_SEMAPHORE)
-        return HF_SEMAPHORE;
+        return HF_KIND_SEMAPHORE;
     if (mode == HFI_MODE_RW)
-        return permits == HFI_RW_MAX ? HF_EXCLUSIVE : HF_SHARED;
-    return HF_MUTEX;
+        return permits == HFI_RW_MAX ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
+    return HF_KIND_MUTEX;
 }
 
-static bool emit_party(struct hfi_sink *sink, const struct rl_party *party, uint32_t position,
+static bool emit_party(struct hfi_sink *sink, const struct redlock_party *party, uint32_t position,
                        int64_t mode)
 {
-    const struct rl_record *record = party->record;
+    const struct redlock_record *record = party->record;
     hf_holder holder = { .token = party->token,
                          .first = party->first,
                          .permits = record->permits,
@@ -202,7 +203,7 @@ static bool emit_party(struct hfi_sink *sink, const struct rl_party *party, uint
     return party->holds ? sink->holder(sink, &holder) : sink->waiter(sink, &waiter);
 }
 
-static hf_status emit(const struct look *look, struct hfi_sink *sink, struct rl_merged *merged)
+static hf_status emit(const struct look *look, struct hfi_sink *sink, struct redlock_merged *merged)
 {
     hf_entry entry = { .name = look->name.bytes,
                        .name_len = look->name.len,
@@ -224,11 +225,11 @@ static hf_status emit(const struct look *look, struct hfi_sink *sink, struct rl_
 /* ---- break ---------------------------------------------------------------------------------- */
 
 /* Enough have answered: whether it held there or not, they hold nothing of it now, and never will again. */
-static void broke(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void broke(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
     const struct hfi_name *name = round->op ? &round->op->u.brk.name : NULL;
 
     (void)err;
@@ -237,62 +238,63 @@ static void broke(struct rl_round *round, unsigned node, enum rl_outcome outcome
     else if (letter == 'N')
         round->no++;
     else if (name) /* it is told when it can be */
-        hfi_rl_owe(&conn->nodes[node], name, round->owner, round->attempt, round->ttl_ms);
+        redlock_owe(&conn->nodes[node], name, round->owner, round->attempt, round->ttl_ms);
     if (round->op && round->yes + round->no >= conn->need && !round->sending) {
-        hfi_rl_finish(conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
+        redlock_finish(conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
         round->op = NULL;
     }
 }
 
-static void all_broke(struct rl_round *round)
+static void all_broke(struct redlock_round *round)
 {
     hf_error err;
 
     if (!round->op)
         return;
     if (round->yes + round->no >= round->conn->need)
-        hfi_rl_finish(round->conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
+        redlock_finish(round->conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
     else {
         hfi_error_set(&err, HF_UNKNOWN, 0, "%u of %u nodes confirmed it, and %u are needed",
                       round->yes + round->no, round->conn->n, round->conn->need);
-        hfi_rl_finish(round->conn, round->op, HF_UNKNOWN, &err);
+        redlock_finish(round->conn, round->op, HF_UNKNOWN, &err);
     }
 }
 
-static void break_owner(struct hfi_conn *conn, struct hfi_op *op, const struct rl_record *record)
+static void break_owner(struct hfi_conn *conn, struct hfi_op *op,
+                        const struct redlock_record *record)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_break, 2, broke);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_break, 2, broke);
     const struct hfi_name *name = &op->u.brk.name;
 
     if (!round || !hfi_unhex(record->owner, sizeof record->owner, round->owner, HFI_OWNER_LEN)) {
-        hfi_rl_finish(conn, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         return;
     }
     round->op = op;
     round->over = all_broke;
     round->attempt = record->attempt;
     round->ttl_ms = record->ttl_ms;
-    hfi_rl_add_cluster(round);
-    hfi_rl_add_name(round, name);
+    redlock_add_cluster(round);
+    redlock_add_name(round, name);
     hfi_command_add(&round->command, name->bytes, name->len);
-    hfi_rl_add_owner(round, round->owner);
+    redlock_add_owner(round, round->owner);
     hfi_command_add_number(&round->command, (int64_t)record->attempt);
     hfi_command_add_number(&round->command, record->ttl_ms);
-    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
-    hfi_rl_round_send(round, (1u << conn->n) - 1);
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
+    redlock_round_send(round, (1u << conn->n) - 1);
 }
 
 static void break_found(struct hfi_conn *conn, const struct look *look,
-                        const struct rl_merged *merged)
+                        const struct redlock_merged *merged)
 {
     for (size_t i = 0; i < merged->holders; i++)
         if (merged->parties[i].token == look->op->u.brk.token) {
             break_owner(conn, look->op, merged->parties[i].record);
             return;
         }
-    hfi_rl_finish(conn, look->op, HF_NOT_FOUND, NULL);
+    redlock_finish(conn, look->op, HF_NOT_FOUND, NULL);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
@@ -302,7 +304,7 @@ static void end_search(struct hfi_conn *conn, struct search *search)
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    hfi_rl_finish(conn, search->op, search->status, &search->err);
+    redlock_finish(conn, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -407,14 +409,14 @@ static void keep_keys(struct hfi_conn *conn, struct search *search, const struct
     }
 }
 
-static void scanned(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void scanned(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     struct search *search = round->data;
     const struct hfi_reply *cursor = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
     const struct hfi_reply *keys = hfi_reply_at(reply, 1, HFI_REPLY_LIST);
 
-    if (outcome != RL_ANSWERED) { /* the others may be enough */
+    if (outcome != REDLOCK_ANSWERED) { /* the others may be enough */
         search->err = *err;
         return;
     }
@@ -440,7 +442,7 @@ static void scan_over(struct hfi_conn *conn, struct search *search)
     go_on(conn, search);
 }
 
-static void one_scanned(struct rl_round *round)
+static void one_scanned(struct redlock_round *round)
 {
     scan_over(round->conn, round->data);
 }
@@ -448,7 +450,7 @@ static void one_scanned(struct rl_round *round)
 static void scan(struct hfi_conn *conn, struct search *search, unsigned node, const char *cursor,
                  size_t len)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, NULL, 0, scanned);
+    struct redlock_round *round = redlock_round_new(conn, NULL, 0, scanned);
     char pattern[2 * sizeof conn->prefix + 3]; /* each byte escaped, and "{*}" */
     size_t used = 0;
 
@@ -472,7 +474,7 @@ static void scan(struct hfi_conn *conn, struct search *search, unsigned node, co
     hfi_command_add(&round->command, pattern, used + 3);
     hfi_command_add_text(&round->command, "COUNT");
     hfi_command_add_number(&round->command, SCAN_COUNT);
-    hfi_rl_round_send(round, 1u << node);
+    redlock_round_send(round, 1u << node);
 }
 
 static void scan_all(struct hfi_conn *conn, struct hfi_op *op)
@@ -481,7 +483,7 @@ static void scan_all(struct hfi_conn *conn, struct hfi_op *op)
     uint32_t nodes = askable(conn);
 
     if (!search) {
-        hfi_rl_finish(conn, op, HF_NO_MEMORY, NULL);
+        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->op = op;

@@ -20,18 +20,18 @@ static int64_t number(const struct hfi_reply *reply, size_t index)
     return item && item->integer > 0 ? item->integer : 0;
 }
 
-static struct rl_record *add_record(struct rl_view *view, unsigned node,
-                                    const struct hfi_reply *item, size_t label_at)
+static struct redlock_record *add_record(struct redlock_view *view, unsigned node,
+                                         const struct hfi_reply *item, size_t label_at)
 {
     const struct hfi_reply *owner = hfi_reply_at(item, 0, HFI_REPLY_TEXT);
     const struct hfi_reply *label = hfi_reply_at(item, label_at, HFI_REPLY_TEXT);
-    struct rl_record *record;
+    struct redlock_record *record;
 
     if (!owner || owner->len != sizeof record->owner || !label)
         return NULL;
     if (view->count == view->room) {
         size_t room = view->room ? 2 * view->room : 16;
-        struct rl_record *records = hfi_realloc(view->records, room * sizeof *records);
+        struct redlock_record *records = hfi_realloc(view->records, room * sizeof *records);
 
         if (!records) {
             view->failed = true;
@@ -55,10 +55,10 @@ static struct rl_record *add_record(struct rl_view *view, unsigned node,
 }
 
 /* owner, attempt, c, tokens, permits, flags, age, left, ttl, delay, held, tid, slots, label */
-static bool take_holder(struct rl_view *view, unsigned node, const struct hfi_reply *item)
+static bool take_holder(struct redlock_view *view, unsigned node, const struct hfi_reply *item)
 {
     const struct hfi_reply *slots = hfi_reply_at(item, 12, HFI_REPLY_TEXT);
-    struct rl_record *record = add_record(view, node, item, 13);
+    struct redlock_record *record = add_record(view, node, item, 13);
 
     if (!record || !slots)
         return false;
@@ -72,14 +72,14 @@ static bool take_holder(struct rl_view *view, unsigned node, const struct hfi_re
     record->ttl_ms = hfi_told_ms(number(item, 8));
     record->held = (uint64_t)number(item, 10);
     record->tid = number(item, 11);
-    record->choice = hfi_rl_choice(slots->text, slots->len);
+    record->choice = redlock_choice(slots->text, slots->len);
     return true;
 }
 
 /* owner, attempt, permits, flags, age, ttl, stamp, label */
-static bool take_waiter(struct rl_view *view, unsigned node, const struct hfi_reply *item)
+static bool take_waiter(struct redlock_view *view, unsigned node, const struct hfi_reply *item)
 {
-    struct rl_record *record = add_record(view, node, item, 7);
+    struct redlock_record *record = add_record(view, node, item, 7);
 
     if (!record)
         return false;
@@ -90,12 +90,12 @@ static bool take_waiter(struct rl_view *view, unsigned node, const struct hfi_re
     return true;
 }
 
-bool hfi_rl_view_take(struct rl_view *view, unsigned node, const struct hfi_reply *reply)
+bool redlock_view_take(struct redlock_view *view, unsigned node, const struct hfi_reply *reply)
 {
     const struct hfi_reply *holders = hfi_reply_at(reply, 4, HFI_REPLY_LIST);
     const struct hfi_reply *waiters = hfi_reply_at(reply, 5, HFI_REPLY_LIST);
-    struct rl_said *said = &view->said[node];
-    char letter = hfi_rl_letter(reply);
+    struct redlock_said *said = &view->said[node];
+    char letter = redlock_letter(reply);
     bool ok = letter == 'N' || (letter == 'L' && holders && waiters);
 
     for (size_t i = 0; ok && holders && i < holders->count; i++)
@@ -115,14 +115,14 @@ bool hfi_rl_view_take(struct rl_view *view, unsigned node, const struct hfi_repl
     return true;
 }
 
-void hfi_rl_view_done(struct rl_view *view)
+void redlock_view_done(struct redlock_view *view)
 {
     for (size_t i = 0; i < view->count; i++)
         hfi_free(view->records[i].label);
     hfi_free(view->records);
 }
 
-void hfi_rl_merged_done(struct rl_merged *merged)
+void redlock_merged_done(struct redlock_merged *merged)
 {
     hfi_free(merged->parties);
 }
@@ -132,7 +132,7 @@ void hfi_rl_merged_done(struct rl_merged *merged)
 /* By owner; of one owner the latest attempt first, and of that what it holds, by slots. */
 static int by_owner(const void *a, const void *b)
 {
-    const struct rl_record *x = a, *y = b;
+    const struct redlock_record *x = a, *y = b;
     int order = memcmp(x->owner, y->owner, sizeof x->owner);
 
     if (order)
@@ -152,7 +152,7 @@ static int by_ms_left(const void *a, const void *b)
 }
 
 /* The block's last token: what most records have; of as many, the largest. */
-static uint64_t most_common(const struct rl_record *records, size_t count)
+static uint64_t most_common(const struct redlock_record *records, size_t count)
 {
     uint64_t best = 0;
     size_t most = 0;
@@ -171,9 +171,10 @@ static uint64_t most_common(const struct rl_record *records, size_t count)
 }
 
 /* `count` records of one attempt with the same slots, one a node, at a majority. */
-static struct rl_party holder_of(const struct rl_record *records, size_t count, unsigned need)
+static struct redlock_party holder_of(const struct redlock_record *records, size_t count,
+                                      unsigned need)
 {
-    struct rl_party party = { .record = records, .holds = true };
+    struct redlock_party party = { .record = records, .holds = true };
     uint64_t last = most_common(records, count);
     int64_t left_ms[HFI_NODES_MAX];
 
@@ -200,9 +201,9 @@ static struct rl_party holder_of(const struct rl_record *records, size_t count, 
 }
 
 /* `count` records of one owner, too few of which say that it holds. */
-static struct rl_party waiter_of(const struct rl_record *records, size_t count)
+static struct redlock_party waiter_of(const struct redlock_record *records, size_t count)
 {
-    struct rl_party party = { .record = records };
+    struct redlock_party party = { .record = records };
 
     for (size_t i = 0; i < count; i++) {
         if (records[i].age_ms > party.age_ms)
@@ -213,7 +214,8 @@ static struct rl_party waiter_of(const struct rl_record *records, size_t count)
     return party;
 }
 
-static struct rl_party party_of(const struct rl_record *records, size_t count, unsigned need)
+static struct redlock_party party_of(const struct redlock_record *records, size_t count,
+                                     unsigned need)
 {
     for (size_t i = 0, same; i < count && records[i].holds; i += same) {
         same = 1;
@@ -230,7 +232,7 @@ static struct rl_party party_of(const struct rl_record *records, size_t count, u
 /* Holders first, by their tokens; then waiters by stamp, those without one last, the oldest first. */
 static int by_place(const void *a, const void *b)
 {
-    const struct rl_party *x = a, *y = b;
+    const struct redlock_party *x = a, *y = b;
 
     if (x->holds != y->holds)
         return x->holds ? -1 : 1;
@@ -244,7 +246,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Kind and capacity: what most of the nodes say that know of anybody. */
-static void merge_kind(const struct rl_view *view, struct rl_merged *merged)
+static void merge_kind(const struct redlock_view *view, struct redlock_merged *merged)
 {
     unsigned most = 0;
 
@@ -265,7 +267,7 @@ static void merge_kind(const struct rl_view *view, struct rl_merged *merged)
 }
 
 /* Closed until a majority of all nodes is open. */
-static int64_t merge_closed(const struct rl_view *view)
+static int64_t merge_closed(const struct redlock_view *view)
 {
     int64_t closed_ms[HFI_NODES_MAX] = { 0 };
 
@@ -275,9 +277,9 @@ static int64_t merge_closed(const struct rl_view *view)
     return closed_ms[view->n - view->need];
 }
 
-bool hfi_rl_merge(struct rl_view *view, struct rl_merged *ret_merged)
+bool redlock_merge(struct redlock_view *view, struct redlock_merged *ret_merged)
 {
-    struct rl_merged *merged = ret_merged;
+    struct redlock_merged *merged = ret_merged;
     size_t parties = 0, same;
 
     memset(merged, 0, sizeof *merged);
@@ -290,7 +292,7 @@ bool hfi_rl_merge(struct rl_view *view, struct rl_merged *ret_merged)
         return false;
     qsort(view->records, view->count, sizeof *view->records, by_owner);
     for (size_t i = 0; i < view->count; i += same) {
-        struct rl_party *party = &merged->parties[parties++];
+        struct redlock_party *party = &merged->parties[parties++];
 
         same = 1;
         while (i + same < view->count &&

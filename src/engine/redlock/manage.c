@@ -26,7 +26,7 @@
 
 struct manager {
     struct hfi_conn conn; /* parsed, never opened */
-    struct rl_survey survey;
+    struct redlock_survey survey;
     hf_finding_fn *finding;
     void *arg;
     bool force;
@@ -41,8 +41,8 @@ static hf_status join(struct manager *m, hf_error *err);
 static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
                             hf_error *err);
 
-hf_status hfi_rl_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
-                        void *arg, hf_error *err)
+hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                         void *arg, hf_error *err)
 {
     struct manager *m = hfi_calloc(1, sizeof *m);
     bool joins = false;
@@ -53,15 +53,15 @@ hf_status hfi_rl_manage(struct hfi_url *url, const char *const *words, hf_findin
     m->finding = finding;
     m->arg = arg;
     m->node = -1;
-    result = hfi_rl_parse(&m->conn, url, "manage", err);
+    result = redlock_parse(&m->conn, url, "manage", err);
     if (result == HF_OK)
         result = hfi_url_all_taken(url, err);
     if (result == HF_OK)
         result = read_words(m, words, &joins, err);
     if (result == HF_OK) {
-        hfi_rl_survey_init(&m->survey, m->conn.conf);
+        redlock_survey_init(&m->survey, m->conn.conf);
         result = joins ? join(m, err) : status(m, err);
-        hfi_rl_survey_done(&m->survey);
+        redlock_survey_done(&m->survey);
     }
     hfi_conf_free(m->conn.conf);
     hfi_free(m);
@@ -91,7 +91,7 @@ static hf_status read_words(struct manager *m, const char *const *words, bool *r
     return HF_OK;
 }
 
-__attribute__((format(printf, 4, 5))) static void say(const struct manager *m, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct manager *m, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[TEXT_ROOM];
@@ -105,18 +105,18 @@ __attribute__((format(printf, 4, 5))) static void say(const struct manager *m, h
 
 static const char *name_of(const struct manager *m, unsigned node)
 {
-    return hfi_rl_survey_name(&m->survey, node);
+    return redlock_survey_name(&m->survey, node);
 }
 
 static const char *why_of(const struct manager *m, unsigned node)
 {
-    return hfi_rl_why(m->conn.conf, node, &m->survey.nodes[node].why);
+    return redlock_why(m->conn.conf, node, &m->survey.nodes[node].why);
 }
 
 static void look(struct manager *m)
 {
-    hfi_rl_survey_look(&m->survey);
-    hfi_rl_survey_views(&m->survey, m->views);
+    redlock_survey_look(&m->survey);
+    redlock_survey_views(&m->survey, m->views);
 }
 
 static hf_status stuck(const struct manager *m, enum hfi_stuck why, hf_error *err)
@@ -125,14 +125,14 @@ static hf_status stuck(const struct manager *m, enum hfi_stuck why, hf_error *er
 
     for (unsigned i = 0; i < m->survey.n; i++)
         whys[i] = &m->survey.nodes[i].why;
-    return hfi_rl_stuck_text(m->conn.conf, m->views, m->survey.n, why, whys, err);
+    return redlock_stuck_text(m->conn.conf, m->views, m->survey.n, why, whys, err);
 }
 
 /* ---- status ------------------------------------------------------------------------------------ */
 
 static void say_node(const struct manager *m, unsigned node, uint64_t highest, bool votes)
 {
-    const struct rl_surveyed *at = &m->survey.nodes[node];
+    const struct redlock_surveyed *at = &m->survey.nodes[node];
     const struct hfi_node_view *view = &at->told.view;
     char id[2 * HFI_EPOCH_ID + 1], cluster[2 * HFI_EPOCH_ID + 1];
 
@@ -140,7 +140,7 @@ static void say_node(const struct manager *m, unsigned node, uint64_t highest, b
     case HFI_NODE_READY:
         hfi_hex(view->epoch.id, HFI_EPOCH_ID, id);
         hfi_hex(view->cluster, HFI_EPOCH_ID, cluster);
-        say(m, votes ? HF_FINE : HF_WARNING, name_of(m, node),
+        say(m, votes ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, name_of(m, node),
             "state=ready votes=%s epoch=%llu epoch_id=%s lag=%llu cluster=%s nodes=%u "
             "max_ttl_ms=%lld top=%llu "
             "floor=%llu names=%llu",
@@ -151,11 +151,11 @@ static void say_node(const struct manager *m, unsigned node, uint64_t highest, b
         break;
     case HFI_NODE_EMPTY:
         hfi_hex(view->marker, HFI_EPOCH_ID, id);
-        say(m, HF_WARNING, name_of(m, node), "state=empty votes=no%s%s age_ms=%lld",
+        say(m, HF_CHECK_LEVEL_WARNING, name_of(m, node), "state=empty votes=no%s%s age_ms=%lld",
             view->marked ? " marker=" : "", view->marked ? id : "", (long long)view->age_ms);
         break;
     case HFI_NODE_UNKNOWN:
-        say(m, HF_BAD, name_of(m, node), "state=%s votes=no why=%s",
+        say(m, HF_CHECK_LEVEL_BAD, name_of(m, node), "state=%s votes=no why=%s",
             at->ask ? "unfit" : "unreachable", why_of(m, node));
     }
 }
@@ -190,9 +190,9 @@ static hf_status status(struct manager *m, hf_error *err)
     }
     plan = hfi_heal_next(m->views, n);
     say(m,
-        votes == n                 ? HF_FINE
-        : votes >= hfi_majority(n) ? HF_WARNING
-                                   : HF_BAD,
+        votes == n                 ? HF_CHECK_LEVEL_OK
+        : votes >= hfi_majority(n) ? HF_CHECK_LEVEL_WARNING
+                                   : HF_CHECK_LEVEL_BAD,
         "cluster", "votes=%u needed=%u nodes=%u next=%s wait_ms=%lld", votes, hfi_majority(n), n,
         plan.step == HFI_HEAL_STUCK && plan.why == HFI_STUCK_FEW ? "nodes" : step_word(plan.step),
         (long long)(plan.step == HFI_HEAL_AGE ? plan.wait_ms : 0));
@@ -216,11 +216,11 @@ static hf_status mark(struct manager *m, unsigned node, const unsigned char *mar
     struct hfi_command command;
     hf_error inner;
 
-    hfi_rl_survey_begin(&m->survey, &command, &hfi_rl_script_mark);
-    hfi_rl_say_mark(&command, marker, overwrite_ms);
-    if (!hfi_rl_survey_send(&m->survey, node, &command, &inner))
+    redlock_survey_begin(&m->survey, &command, &redlock_script_mark);
+    redlock_say_mark(&command, marker, overwrite_ms);
+    if (!redlock_survey_send(&m->survey, node, &command, &inner))
         return node_error(m, node, &inner, err);
-    say(m, HF_FINE, name_of(m, node), "marked: its time counts from here on");
+    say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "marked: its time counts from here on");
     return HF_OK;
 }
 
@@ -231,13 +231,13 @@ static hf_status seal(struct manager *m, unsigned node, const struct hfi_epoch *
     hf_error inner;
     char letter;
 
-    hfi_rl_survey_begin(&m->survey, &command, &hfi_rl_script_seal);
-    hfi_rl_say_seal(&command, &m->views[node].epoch, epoch);
-    letter = hfi_rl_survey_send(&m->survey, node, &command, &inner);
+    redlock_survey_begin(&m->survey, &command, &redlock_script_seal);
+    redlock_say_seal(&command, &m->views[node].epoch, epoch);
+    letter = redlock_survey_send(&m->survey, node, &command, &inner);
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'S')
-        say(m, HF_FINE, name_of(m, node), "moved on to epoch %llu",
+        say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "moved on to epoch %llu",
             (unsigned long long)epoch->number);
     return HF_OK;
 }
@@ -249,13 +249,13 @@ static hf_status install(struct manager *m, unsigned node, const struct hfi_node
     hf_error inner;
     char letter;
 
-    hfi_rl_survey_begin(&m->survey, &command, &hfi_rl_script_install);
-    hfi_rl_say_install(&command, m->views[node].marker, as, epoch, floor);
-    letter = hfi_rl_survey_send(&m->survey, node, &command, &inner);
+    redlock_survey_begin(&m->survey, &command, &redlock_script_install);
+    redlock_say_install(&command, m->views[node].marker, as, epoch, floor);
+    letter = redlock_survey_send(&m->survey, node, &command, &inner);
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'D')
-        say(m, HF_FINE, name_of(m, node), "joined in epoch %llu, with tokens above %llu",
+        say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "joined in epoch %llu, with tokens above %llu",
             (unsigned long long)epoch->number, (unsigned long long)floor);
     return HF_OK;
 }
@@ -307,7 +307,7 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
         if (!(nodes & ~m->told & 1u << i))
             continue;
         m->told |= 1u << i;
-        say(m, HF_WARNING, name_of(m, i),
+        say(m, HF_CHECK_LEVEL_WARNING, name_of(m, i),
             "waiting for %s: what it granted and has forgotten may be held until then (max_ttl)",
             hfi_format_duration(wait_ms > 0 ? wait_ms : 1, left, sizeof left));
     }
@@ -327,7 +327,7 @@ static hf_status start(struct manager *m, hf_error *err)
     hfi_random_bytes(epoch.id, sizeof epoch.id);
     hfi_random_bytes(as.cluster, sizeof as.cluster);
     for (unsigned i = 0; result == HF_OK && i < m->survey.n; i++)
-        result = mark(m, i, epoch.id, RL_START_STALE_MS, err);
+        result = mark(m, i, epoch.id, REDLOCK_START_STALE_MS, err);
     if (result != HF_OK)
         return result;
     look(m);
@@ -335,7 +335,7 @@ static hf_status start(struct manager *m, hf_error *err)
         if (m->views[i].state != HFI_NODE_EMPTY || !m->views[i].marked ||
             memcmp(m->views[i].marker, epoch.id, HFI_EPOCH_ID) != 0)
             since_ms = 0; /* somebody else is at it */
-    if (hfi_now_ms() - since_ms > RL_START_LIMIT_MS) {
+    if (hfi_now_ms() - since_ms > REDLOCK_START_LIMIT_MS) {
         sleep_ms(TURN_MS / 10 + (int64_t)(hfi_random_u64() % TURN_MS));
         return HF_OK;
     }
@@ -359,7 +359,7 @@ static void say_given_up(struct manager *m)
     if (m->told_given_up)
         return;
     m->told_given_up = true;
-    say(m, HF_WARNING, "force",
+    say(m, HF_CHECK_LEVEL_WARNING, "force",
         "given up: that every new token is larger than every old one. They will be larger than all "
         "that the nodes with "
         "data remember and than the present time in microseconds with a minute on top, so an old "
@@ -463,8 +463,8 @@ static hf_status joined(struct manager *m, hf_error *err)
         if (m->node < 0 || m->node == (int)i)
             return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i), why_of(m, i));
     }
-    say(m, away ? HF_WARNING : HF_FINE, "cluster", "%u of %u nodes vote", m->survey.n - away,
-        m->survey.n);
+    say(m, away ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster", "%u of %u nodes vote",
+        m->survey.n - away, m->survey.n);
     return HF_OK;
 }
 
@@ -486,7 +486,7 @@ static hf_status join(struct manager *m, hf_error *err)
         look(m);
         plan = hfi_heal_next(m->views, m->survey.n);
         if (is_joined(m)) {
-            say(m, HF_FINE, name_of(m, (unsigned)m->node), "it votes");
+            say(m, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
             return HF_OK;
         }
         if (plan.step == HFI_HEAL_NOTHING)

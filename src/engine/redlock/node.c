@@ -5,7 +5,7 @@
  * nothing else: nobody waits for it once a majority has answered, a silent one gets no new
  * acquires, and the releases that it missed are told to it when it is back.
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -32,10 +32,10 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
 
 /* ---- open and close ------------------------------------------------------------------- */
 
-hf_status hfi_rl_nodes_open(struct hfi_conn *conn, hf_error *err)
+hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
 {
     for (unsigned i = 0; i < conn->n; i++) {
-        struct rl_node *node = &conn->nodes[i];
+        struct redlock_node *node = &conn->nodes[i];
         const struct hfi_address *address = &conn->conf->addresses[i];
 
         node->conn = conn;
@@ -51,15 +51,15 @@ hf_status hfi_rl_nodes_open(struct hfi_conn *conn, hf_error *err)
     return HF_OK;
 }
 
-void hfi_rl_nodes_close(struct hfi_conn *conn)
+void redlock_nodes_close(struct hfi_conn *conn)
 {
-    struct rl_debt *debt;
+    struct redlock_debt *debt;
 
     for (unsigned i = 0; i < conn->n; i++) /* all, before any is gone: answers look at others */
         if (conn->nodes[i].link)
             hfi_link_close(conn->nodes[i].link);
     for (unsigned i = 0; i < conn->n; i++) {
-        struct rl_node *node = &conn->nodes[i];
+        struct redlock_node *node = &conn->nodes[i];
 
         if (node->inbox)
             hfi_link_close(node->inbox);
@@ -74,58 +74,58 @@ void hfi_rl_nodes_close(struct hfi_conn *conn)
 
 /* ---- who can be asked --------------------------------------------------------------------- */
 
-bool hfi_rl_node_up(const struct rl_node *node)
+bool redlock_node_up(const struct redlock_node *node)
 {
     return node->link && hfi_link_state(node->link) == HFI_LINK_UP && !node->shun;
 }
 
-bool hfi_rl_node_silent(const struct rl_node *node, int64_t now_ms)
+bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms)
 {
-    return hfi_link_in_flight(node->link) > 0 && now_ms - node->heard_ms > RL_SILENT_MS;
+    return hfi_link_in_flight(node->link) > 0 && now_ms - node->heard_ms > REDLOCK_SILENT_MS;
 }
 
-uint32_t hfi_rl_nodes_up(const struct hfi_conn *conn)
+uint32_t redlock_nodes_up(const struct hfi_conn *conn)
 {
     uint32_t up = 0;
 
     for (unsigned i = 0; i < conn->n; i++)
-        if (hfi_rl_node_up(&conn->nodes[i]))
+        if (redlock_node_up(&conn->nodes[i]))
             up |= 1u << i;
     return up;
 }
 
 /* A silent node is left alone as long as the others are enough. It may only be slow, so if they
  * are not it is asked all the same, up to a bound: what waits for it stays small. */
-uint32_t hfi_rl_nodes_voting(const struct hfi_conn *conn, int64_t now_ms)
+uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms)
 {
     uint32_t quick = 0, slow = 0;
 
     if (!conn->has_epoch)
         return 0;
     for (unsigned i = 0; i < conn->n; i++) {
-        const struct rl_node *node = &conn->nodes[i];
+        const struct redlock_node *node = &conn->nodes[i];
 
-        if (!hfi_rl_node_up(node) || node->view.state != HFI_NODE_READY ||
+        if (!redlock_node_up(node) || node->view.state != HFI_NODE_READY ||
             hfi_epoch_compare(&node->view.epoch, &conn->epoch) != 0)
             continue;
-        if (!hfi_rl_node_silent(node, now_ms))
+        if (!redlock_node_silent(node, now_ms))
             quick |= 1u << i;
-        else if (hfi_link_in_flight(node->link) < RL_FLIGHT_MAX)
+        else if (hfi_link_in_flight(node->link) < REDLOCK_FLIGHT_MAX)
             slow |= 1u << i;
     }
-    return hfi_rl_count(quick) >= conn->need ? quick : quick | slow;
+    return redlock_count(quick) >= conn->need ? quick : quick | slow;
 }
 
 /* ---- what we owe it ------------------------------------------------------------------------ */
 
-void hfi_rl_owe(struct rl_node *node, const struct hfi_name *name, const unsigned char *owner,
-                uint64_t attempt, int64_t ttl_ms)
+void redlock_owe(struct redlock_node *node, const struct hfi_name *name, const unsigned char *owner,
+                 uint64_t attempt, int64_t ttl_ms)
 {
-    struct rl_debt *debt;
+    struct redlock_debt *debt;
 
     if (node->conn->closing)
         return;
-    if (node->debt_count >= RL_DEBTS_MAX) { /* the oldest has the least of its ttl left */
+    if (node->debt_count >= REDLOCK_DEBTS_MAX) { /* the oldest has the least of its ttl left */
         debt = node->debts;
         node->debts = debt->next;
         node->debt_count--;
@@ -150,10 +150,10 @@ void hfi_rl_owe(struct rl_node *node, const struct hfi_name *name, const unsigne
 /* ---- links come and go ------------------------------------------------------------------------ */
 
 /* Two addresses that lead to one server are one vote, not two. */
-static const struct rl_node *twin(const struct rl_node *node, const char *run_id)
+static const struct redlock_node *twin(const struct redlock_node *node, const char *run_id)
 {
     for (unsigned i = 0; i < node->conn->n; i++) {
-        const struct rl_node *other = &node->conn->nodes[i];
+        const struct redlock_node *other = &node->conn->nodes[i];
 
         if (other != node && other->link && hfi_link_state(other->link) == HFI_LINK_UP &&
             !other->shun && strcmp(other->run_id, run_id) == 0)
@@ -162,7 +162,7 @@ static const struct rl_node *twin(const struct rl_node *node, const char *run_id
     return NULL;
 }
 
-static void refuse(struct rl_node *node, const char *what, const char *more)
+static void refuse(struct redlock_node *node, const char *what, const char *more)
 {
     hfi_error_set(&node->why, HF_CONFIG, 0, "%s: %s%s", hfi_link_address(node->link)->shown, what,
                   more);
@@ -171,9 +171,9 @@ static void refuse(struct rl_node *node, const char *what, const char *more)
 
 static void node_up(struct hfi_link *link)
 {
-    struct rl_node *node = hfi_link_data(link);
+    struct redlock_node *node = hfi_link_data(link);
     const struct hfi_server *server = hfi_link_server(link);
-    const struct rl_node *other = twin(node, server->run_id);
+    const struct redlock_node *other = twin(node, server->run_id);
 
     memset(node->scripts, 0, sizeof node->scripts);
     node->heard_ms = hfi_now_ms();
@@ -195,25 +195,25 @@ static void node_up(struct hfi_link *link)
     node->failures = 0;
     node->why.status = HF_OK;
     node->why.text[0] = 0;
-    hfi_rl_pay_debts(node);
-    hfi_rl_heal_node_up(node);
+    redlock_pay_debts(node);
+    redlock_heal_node_up(node);
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    struct rl_node *node = hfi_link_data(link);
+    struct redlock_node *node = hfi_link_data(link);
 
     if (!node->shun)
         hfi_error_set(&node->why, status, 0, "%s", why);
     node->shun = false;
     node->failures++;
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
-    hfi_rl_heal_node_down(node);
+    redlock_heal_node_down(node);
 }
 
 static void inbox_up(struct hfi_link *link)
 {
-    struct rl_node *node = hfi_link_data(link);
+    struct redlock_node *node = hfi_link_data(link);
 
     node->inbox_sent.answered = inbox_answered;
     hfi_link_subscribe(link, node->conn->inbox_name, node->conn->inbox_len, &node->inbox_sent);
@@ -221,19 +221,20 @@ static void inbox_up(struct hfi_link *link)
 
 static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct rl_node *node = (struct rl_node *)((char *)sent - offsetof(struct rl_node, inbox_sent));
+    struct redlock_node *node =
+        (struct redlock_node *)((char *)sent - offsetof(struct redlock_node, inbox_sent));
 
     (void)maybe;
     if (!reply || reply->type == HFI_REPLY_ERROR)
         return; /* without messages heartbeats find what was granted */
     node->inbox_up = true;
     node->inbox_failures = 0;
-    hfi_rl_waits_hurry(node->conn); /* grants may have been published to nobody */
+    redlock_waits_hurry(node->conn); /* grants may have been published to nobody */
 }
 
 static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 {
-    struct rl_node *node = hfi_link_data(link);
+    struct redlock_node *node = hfi_link_data(link);
 
     (void)status;
     (void)why;
@@ -246,11 +247,11 @@ static void inbox_down(struct hfi_link *link, hf_status status, const char *why)
 static void inbox_message(struct hfi_link *link, const char *channel, size_t channel_len,
                           const char *payload, size_t len)
 {
-    struct rl_node *node = hfi_link_data(link);
+    struct redlock_node *node = hfi_link_data(link);
     struct hfi_conn *conn = node->conn;
 
     if (channel_len == conn->inbox_len && memcmp(channel, conn->inbox_name, channel_len) == 0)
-        hfi_rl_message(node, payload, len);
+        redlock_message(node, payload, len);
 }
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -265,10 +266,10 @@ static void tick_link(struct hfi_link *link, int64_t open_ms, int64_t now_ms)
     }
 }
 
-void hfi_rl_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
+void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     for (unsigned i = 0; i < conn->n; i++) {
-        struct rl_node *node = &conn->nodes[i];
+        struct redlock_node *node = &conn->nodes[i];
 
         if (node->shun && hfi_link_state(node->link) != HFI_LINK_IDLE) {
             hf_error why = node->why;
@@ -286,12 +287,12 @@ static int64_t link_next_ms(const struct hfi_link *link, int64_t open_ms)
     return hfi_link_state(link) == HFI_LINK_IDLE ? open_ms : hfi_link_next_ms(link);
 }
 
-int64_t hfi_rl_nodes_next_ms(const struct hfi_conn *conn)
+int64_t redlock_nodes_next_ms(const struct hfi_conn *conn)
 {
     int64_t next_ms = HFI_NEVER;
 
     for (unsigned i = 0; i < conn->n; i++) {
-        const struct rl_node *node = &conn->nodes[i];
+        const struct redlock_node *node = &conn->nodes[i];
         int64_t one = node->shun ? 0 : link_next_ms(node->link, node->open_ms);
         int64_t two = link_next_ms(node->inbox, node->inbox_open_ms);
 
@@ -301,7 +302,7 @@ int64_t hfi_rl_nodes_next_ms(const struct hfi_conn *conn)
     return next_ms;
 }
 
-void hfi_rl_nodes_flush(struct hfi_conn *conn)
+void redlock_nodes_flush(struct hfi_conn *conn)
 {
     for (unsigned i = 0; i < conn->n; i++) {
         if (conn->nodes[i].link)

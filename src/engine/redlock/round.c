@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One command to several nodes: built once, sent to each, answered exactly once by each. With the
  * lock; answers come from the driver, or from within the sending where a node cannot be reached. */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -13,15 +13,15 @@
 
 #define POOL_MAX 64 /* rounds kept for use again */
 
-static void send_leg(struct rl_round *round, unsigned node);
+static void send_leg(struct redlock_round *round, unsigned node);
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
-static void end_leg(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void end_leg(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err);
 
-struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script *script,
-                                  uint32_t key_count, rl_answer_fn *answer)
+struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                        uint32_t key_count, redlock_answer_fn *answer)
 {
-    struct rl_round *round = conn->pool;
+    struct redlock_round *round = conn->pool;
 
     if (round) {
         conn->pool = round->next;
@@ -29,13 +29,13 @@ struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script
     } else {
         round = hfi_malloc(sizeof *round);
     }
-    if (!round && script == &hfi_rl_script_release) {
+    if (!round && script == &redlock_script_release) {
         round = conn->reserve;
         conn->reserve = NULL;
     }
     if (!round)
         return NULL;
-    memset(round, 0, offsetof(struct rl_round, command));
+    memset(round, 0, offsetof(struct redlock_round, command));
     round->conn = conn;
     round->answer = answer;
     if (script)
@@ -45,7 +45,7 @@ struct rl_round *hfi_rl_round_new(struct hfi_conn *conn, const struct hfi_script
     return round;
 }
 
-void hfi_rl_round_free(struct rl_round *round)
+void redlock_round_free(struct redlock_round *round)
 {
     struct hfi_conn *conn = round->conn;
 
@@ -63,14 +63,14 @@ void hfi_rl_round_free(struct rl_round *round)
     conn->pool_count++;
 }
 
-static void over(struct rl_round *round)
+static void over(struct redlock_round *round)
 {
     if (round->over)
         round->over(round);
-    hfi_rl_round_free(round);
+    redlock_round_free(round);
 }
 
-void hfi_rl_round_send(struct rl_round *round, uint32_t nodes)
+void redlock_round_send(struct redlock_round *round, uint32_t nodes)
 {
     hf_error err;
 
@@ -83,7 +83,7 @@ void hfi_rl_round_send(struct rl_round *round, uint32_t nodes)
             continue;
         if (round->command.failed) {
             hfi_error_memory(&err);
-            end_leg(round, i, RL_UNSENT, NULL, &err);
+            end_leg(round, i, REDLOCK_UNSENT, NULL, &err);
         } else {
             send_leg(round, i);
         }
@@ -96,9 +96,9 @@ void hfi_rl_round_send(struct rl_round *round, uint32_t nodes)
 
 /* Has this node been sent the script's text since we connected? From now on it has: so commands
  * are executed in the order in which they were sent, and NOSCRIPT is rare (SCRIPT FLUSH). */
-static bool knows_script(struct rl_node *node, const struct hfi_script *script)
+static bool knows_script(struct redlock_node *node, const struct hfi_script *script)
 {
-    for (size_t i = 0; i < RL_SCRIPTS_MAX; i++) {
+    for (size_t i = 0; i < REDLOCK_SCRIPTS_MAX; i++) {
         if (node->scripts[i] == script)
             return true;
         if (!node->scripts[i]) {
@@ -109,16 +109,16 @@ static bool knows_script(struct rl_node *node, const struct hfi_script *script)
     return false;
 }
 
-static void send_leg(struct rl_round *round, unsigned index)
+static void send_leg(struct redlock_round *round, unsigned index)
 {
-    struct rl_node *node = &round->conn->nodes[index];
-    struct rl_leg *leg = &round->legs[index];
+    struct redlock_node *node = &round->conn->nodes[index];
+    struct redlock_leg *leg = &round->legs[index];
     hf_error err;
 
-    if (!hfi_rl_node_up(node)) {
+    if (!redlock_node_up(node)) {
         hfi_error_set(&err, node->why.status != HF_OK ? node->why.status : HF_UNAVAILABLE, 0, "%s",
                       node->why.text[0] ? node->why.text : "not connected");
-        end_leg(round, index, RL_UNSENT, NULL, &err);
+        end_leg(round, index, REDLOCK_UNSENT, NULL, &err);
         return;
     }
     leg->round = round;
@@ -133,27 +133,28 @@ static void send_leg(struct rl_round *round, unsigned index)
 
 static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
-    struct rl_leg *leg = (struct rl_leg *)((char *)sent - offsetof(struct rl_leg, sent));
-    struct rl_round *round = leg->round;
-    struct rl_node *node = &round->conn->nodes[leg->node];
+    struct redlock_leg *leg =
+        (struct redlock_leg *)((char *)sent - offsetof(struct redlock_leg, sent));
+    struct redlock_round *round = leg->round;
+    struct redlock_node *node = &round->conn->nodes[leg->node];
     hf_error err;
 
     if (!reply) {
         hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: the connection broke before the answer came",
                       hfi_link_address(node->link)->shown);
-        end_leg(round, leg->node, maybe ? RL_MAYBE : RL_UNSENT, NULL, &err);
+        end_leg(round, leg->node, maybe ? REDLOCK_MAYBE : REDLOCK_UNSENT, NULL, &err);
         return;
     }
     node->heard_ms = hfi_now_ms();
     if (reply->type != HFI_REPLY_ERROR) {
-        end_leg(round, leg->node, RL_ANSWERED, reply, NULL);
+        end_leg(round, leg->node, REDLOCK_ANSWERED, reply, NULL);
         return;
     }
     if (round->command.script && hfi_reply_is_error(reply, "NOSCRIPT")) {
         memset(node->scripts, 0, sizeof node->scripts); /* SCRIPT FLUSH: all are gone */
         if (round->wanted && !round->wanted(round)) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "it was not wanted any more");
-            end_leg(round, leg->node, RL_UNSENT, NULL, &err);
+            end_leg(round, leg->node, REDLOCK_UNSENT, NULL, &err);
         } else {
             send_leg(round, leg->node);
         }
@@ -166,10 +167,11 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
         node->shun = true; /* it was made a replica: its vote would count twice */
     }
     /* An error that we do not know may have struck in the middle of a script. */
-    end_leg(round, leg->node, err.status == HF_CORRUPT ? RL_MAYBE : RL_REFUSED, NULL, &err);
+    end_leg(round, leg->node, err.status == HF_CORRUPT ? REDLOCK_MAYBE : REDLOCK_REFUSED, NULL,
+            &err);
 }
 
-static void end_leg(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void end_leg(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err)
 {
     round->open &= ~(1u << node);
@@ -182,7 +184,7 @@ static void end_leg(struct rl_round *round, unsigned node, enum rl_outcome outco
 
 /* ---- keys and arguments --------------------------------------------------------------- */
 
-void hfi_rl_add_cluster(struct rl_round *round)
+void redlock_add_cluster(struct redlock_round *round)
 {
     char key[sizeof round->conn->prefix + sizeof "cluster"];
     size_t len = round->conn->prefix_len;
@@ -194,7 +196,7 @@ void hfi_rl_add_cluster(struct rl_round *round)
 
 /* "P{T}" into ret_key; returns its length. */
 static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
-                       char ret_key[RL_KEY_MAX])
+                       char ret_key[REDLOCK_KEY_MAX])
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t len = conn->prefix_len;
@@ -216,14 +218,14 @@ static size_t name_key(const struct hfi_conn *conn, const struct hfi_name *name,
     return len;
 }
 
-void hfi_rl_add_name(struct rl_round *round, const struct hfi_name *name)
+void redlock_add_name(struct redlock_round *round, const struct hfi_name *name)
 {
-    char key[RL_KEY_MAX];
+    char key[REDLOCK_KEY_MAX];
 
     hfi_command_add(&round->command, key, name_key(round->conn, name, key));
 }
 
-void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner)
+void redlock_add_owner(struct redlock_round *round, const unsigned char *owner)
 {
     char hex[2 * HFI_OWNER_LEN + 1];
 
@@ -233,7 +235,7 @@ void hfi_rl_add_owner(struct rl_round *round, const unsigned char *owner)
 
 /* ---- epochs on the wire ------------------------------------------------------------------ */
 
-void hfi_rl_put_number(unsigned char ret_bytes[8], uint64_t value)
+void redlock_put_number(unsigned char ret_bytes[8], uint64_t value)
 {
     double number = (double)value; /* below 2^53: exact */
     uint64_t bits;
@@ -243,21 +245,21 @@ void hfi_rl_put_number(unsigned char ret_bytes[8], uint64_t value)
         ret_bytes[i] = (unsigned char)(bits >> 8 * i);
 }
 
-void hfi_rl_add_epoch(struct rl_round *round, const struct hfi_epoch *epoch)
+void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoch)
 {
-    unsigned char bytes[RL_EPOCH_LEN];
+    unsigned char bytes[REDLOCK_EPOCH_LEN];
 
-    hfi_rl_put_number(bytes, epoch->number);
+    redlock_put_number(bytes, epoch->number);
     memcpy(bytes + 8, epoch->id, HFI_EPOCH_ID);
     hfi_command_add(&round->command, bytes, sizeof bytes);
 }
 
-bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch)
+bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch)
 {
     uint64_t bits = 0;
     double number;
 
-    if (!reply || reply->type != HFI_REPLY_TEXT || reply->len != RL_EPOCH_LEN)
+    if (!reply || reply->type != HFI_REPLY_TEXT || reply->len != REDLOCK_EPOCH_LEN)
         return false;
     for (unsigned i = 0; i < 8; i++)
         bits |= (uint64_t)(unsigned char)reply->text[i] << 8 * i;
@@ -269,7 +271,7 @@ bool hfi_rl_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoc
     return true;
 }
 
-char hfi_rl_letter(const struct hfi_reply *reply)
+char redlock_letter(const struct hfi_reply *reply)
 {
     const struct hfi_reply *first = hfi_reply_at(reply, 0, HFI_REPLY_TEXT);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The scripts of scripts/ as the build made them; scripts/README.md is their interface. */
-#ifndef HFI_RL_SCRIPTS_H
-#define HFI_RL_SCRIPTS_H
+#ifndef REDLOCK_SCRIPTS_H
+#define REDLOCK_SCRIPTS_H
 
 #include "engine/redis/command.h"
 
-extern const struct hfi_script hfi_rl_script_acquire, hfi_rl_script_write, hfi_rl_script_release,
-    hfi_rl_script_beat, hfi_rl_script_renew, hfi_rl_script_adopt, hfi_rl_script_note,
-    hfi_rl_script_break, hfi_rl_script_look, hfi_rl_script_status, hfi_rl_script_mark,
-    hfi_rl_script_install, hfi_rl_script_seal;
+extern const struct hfi_script redlock_script_acquire, redlock_script_write, redlock_script_release,
+    redlock_script_beat, redlock_script_renew, redlock_script_adopt, redlock_script_note,
+    redlock_script_break, redlock_script_look, redlock_script_status, redlock_script_mark,
+    redlock_script_install, redlock_script_seal;
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void hfi_rl_survey_init(struct rl_survey *survey, const struct hfi_redis_conf *conf)
+void redlock_survey_init(struct redlock_survey *survey, const struct hfi_redis_conf *conf)
 {
     memset(survey, 0, sizeof *survey);
     survey->conf = conf;
@@ -16,25 +16,25 @@ void hfi_rl_survey_init(struct rl_survey *survey, const struct hfi_redis_conf *c
     snprintf(survey->key, sizeof survey->key, "%srl:cluster", conf->prefix);
 }
 
-void hfi_rl_survey_done(struct rl_survey *survey)
+void redlock_survey_done(struct redlock_survey *survey)
 {
     for (unsigned i = 0; i < survey->n; i++)
         hfi_ask_close(survey->nodes[i].ask);
 }
 
-const char *hfi_rl_survey_name(const struct rl_survey *survey, unsigned node)
+const char *redlock_survey_name(const struct redlock_survey *survey, unsigned node)
 {
     return survey->conf->addresses[node].shown;
 }
 
-void hfi_rl_survey_views(const struct rl_survey *survey, struct hfi_node_view *ret_views)
+void redlock_survey_views(const struct redlock_survey *survey, struct hfi_node_view *ret_views)
 {
     for (unsigned i = 0; i < survey->n; i++)
         ret_views[i] = survey->nodes[i].told.view;
 }
 
-void hfi_rl_survey_begin(const struct rl_survey *survey, struct hfi_command *command,
-                         const struct hfi_script *script)
+void redlock_survey_begin(const struct redlock_survey *survey, struct hfi_command *command,
+                          const struct hfi_script *script)
 {
     hfi_command_init_script(command, script, 1);
     command->whole = true; /* it is sent once */
@@ -42,7 +42,7 @@ void hfi_rl_survey_begin(const struct rl_survey *survey, struct hfi_command *com
 }
 
 /* A connection that broke is made anew by the next look. */
-static void drop_broken(struct rl_surveyed *node, const hf_error *err)
+static void drop_broken(struct redlock_surveyed *node, const hf_error *err)
 {
     if (err->status != HF_UNAVAILABLE)
         return;
@@ -54,13 +54,13 @@ static void take_letter(const struct hfi_reply *reply, void *arg)
 {
     char *letter = arg;
 
-    *letter = hfi_rl_letter(reply);
+    *letter = redlock_letter(reply);
 }
 
-char hfi_rl_survey_send(struct rl_survey *survey, unsigned index, struct hfi_command *command,
-                        hf_error *err)
+char redlock_survey_send(struct redlock_survey *survey, unsigned index, struct hfi_command *command,
+                         hf_error *err)
 {
-    struct rl_surveyed *node = &survey->nodes[index];
+    struct redlock_surveyed *node = &survey->nodes[index];
     char letter = 0;
 
     hfi_error_clear(err);
@@ -76,15 +76,15 @@ char hfi_rl_survey_send(struct rl_survey *survey, unsigned index, struct hfi_com
 
 static void take_status(const struct hfi_reply *reply, void *arg)
 {
-    struct rl_surveyed *node = arg;
+    struct redlock_surveyed *node = arg;
 
-    if (!hfi_rl_read_status(reply, &node->told))
+    if (!redlock_read_status(reply, &node->told))
         hfi_error_set(&node->why, HF_CORRUPT, 0, "it says something about itself that is not ours");
 }
 
-static void look_at(struct rl_survey *survey, unsigned index)
+static void look_at(struct redlock_survey *survey, unsigned index)
 {
-    struct rl_surveyed *node = &survey->nodes[index];
+    struct redlock_surveyed *node = &survey->nodes[index];
     struct hfi_command command;
     hf_error err;
 
@@ -99,7 +99,7 @@ static void look_at(struct rl_survey *survey, unsigned index)
         hfi_error_set(&node->why, HF_CONFIG, 0, "it is a replica: it has no vote of its own");
         return;
     }
-    hfi_rl_survey_begin(survey, &command, &hfi_rl_script_status);
+    redlock_survey_begin(survey, &command, &redlock_script_status);
     if (!hfi_ask_reply(node->ask, &command, take_status, node, &err)) {
         node->why = err;
         drop_broken(node, &err);
@@ -107,7 +107,7 @@ static void look_at(struct rl_survey *survey, unsigned index)
     hfi_command_done(&command);
 }
 
-void hfi_rl_survey_look(struct rl_survey *survey)
+void redlock_survey_look(struct redlock_survey *survey)
 {
     for (unsigned i = 0; i < survey->n; i++)
         look_at(survey, i);

@@ -15,7 +15,7 @@
  * of at most that, and a message counts only beyond it (`known`). Between an acquire that is sent again and its answer no
  * message counts. The simulation has the mutant that leaves this out (RL_STALE_MESSAGE in test/sim).
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -49,21 +49,21 @@ struct batch {
 };
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
-static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 
-static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct rl_wait *wait)
+static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct redlock_wait *wait)
 {
-    return hfi_rl_window_ms(conn, wait->claim) / 3;
+    return redlock_window_ms(conn, wait->claim) / 3;
 }
 
-static void set_due(struct hfi_conn *conn, struct rl_wait *wait, int64_t due_ms)
+static void set_due(struct hfi_conn *conn, struct redlock_wait *wait, int64_t due_ms)
 {
     wait->due_ms = due_ms;
-    hfi_rl_hasten(conn, due_ms);
+    redlock_hasten(conn, due_ms);
 }
 
-static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_ms,
+static void set_times(struct hfi_conn *conn, struct redlock_wait *wait, int64_t beat_ms,
                       int64_t yield_ms)
 {
     wait->beat_ms = beat_ms;
@@ -72,17 +72,17 @@ static void set_times(struct hfi_conn *conn, struct rl_wait *wait, int64_t beat_
 }
 
 /* It waits from now on, if it did not. */
-static void stand(struct hfi_conn *conn, struct rl_wait *wait)
+static void stand(struct hfi_conn *conn, struct redlock_wait *wait)
 {
-    if (wait->state == RL_WAIT_QUEUED)
+    if (wait->state == REDLOCK_WAIT_QUEUED)
         return;
-    wait->state = RL_WAIT_QUEUED;
+    wait->state = REDLOCK_WAIT_QUEUED;
     set_times(conn, wait, hfi_now_ms() + beat_interval_ms(conn, wait), HFI_NEVER);
 }
 
 /* ---- standing in line --------------------------------------------------------------------- */
 
-void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait)
+void redlock_queued(struct hfi_conn *conn, struct redlock_wait *wait)
 {
     stand(conn, wait);
     wait->splits = 0;
@@ -90,8 +90,8 @@ void hfi_rl_queued(struct hfi_conn *conn, struct rl_wait *wait)
         set_times(conn, wait, wait->beat_ms, HFI_NEVER);
 }
 
-void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned node,
-                          const struct hfi_reply *reply, int64_t sent_ms)
+void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+                           const struct hfi_reply *reply, int64_t sent_ms)
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *counter = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
@@ -117,14 +117,14 @@ void hfi_rl_still_waiting(struct hfi_conn *conn, struct rl_wait *wait, unsigned 
 /* ---- a part, and not the whole --------------------------------------------------------------- */
 
 /* `back`: also if nobody there is before us. */
-static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, bool back)
+static void yield(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes, bool back)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_beat, 2, beaten);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_beat, 2, beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + sizeof *batch->items);
 
     if (!round || !batch) {
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         hfi_free(batch);
         return; /* the next time */
     }
@@ -133,14 +133,14 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
     batch->items[0].attempt = wait->hold->attempt;
     batch->items[0].yields = true;
     round->data = batch;
-    hfi_rl_add_cluster(round);
-    hfi_rl_add_name(round, &wait->claim->name);
-    hfi_rl_add_epoch(round, &wait->epoch);
-    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+    redlock_add_cluster(round);
+    redlock_add_name(round, &wait->claim->name);
+    redlock_add_epoch(round, &wait->epoch);
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
-    hfi_rl_add_owner(round, wait->claim->owner);
+    redlock_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, hfi_rl_window_ms(round->conn, wait->claim));
+    hfi_command_add_number(&round->command, redlock_window_ms(round->conn, wait->claim));
     hfi_command_add_number(&round->command, back ? FLAG_YIELD | FLAG_BACK : FLAG_YIELD);
     for (unsigned i = 0; i < conn->n; i++)
         if (nodes & 1u << i) {
@@ -150,18 +150,18 @@ static void yield(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes, b
             wait->known[i] = vote->written > vote->granted ? vote->written : vote->granted;
             hfi_ballot_asked(&wait->ballot, i);
         }
-    hfi_rl_round_send(round, nodes);
+    redlock_round_send(round, nodes);
 }
 
 /* At once the first time, for whoever else holds a part finds out now too; then at growing intervals:
  * most likely there is a holder, and ours is a part that it does not need. */
-void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
+void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes)
 {
     int64_t most_ms = beat_interval_ms(conn, wait), pause_ms = YIELD_MS;
 
     /* A majority, but with different slots: nobody has to yield for us to get others. Only chance helps. */
-    if (hfi_rl_count(nodes) >= conn->need) {
-        hfi_rl_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
+    if (redlock_count(nodes) >= conn->need) {
+        redlock_rest(conn, wait, (int64_t)YIELD_MS << (wait->tries < 6 ? wait->tries : 6));
         return;
     }
     stand(conn, wait);
@@ -181,45 +181,45 @@ void hfi_rl_split(struct hfi_conn *conn, struct rl_wait *wait, uint32_t nodes)
 /* ---- heartbeats -------------------------------------------------------------------------------- */
 
 /* In the order of README: for each name, owner, attempt, window, flags. */
-static void add_beat(struct rl_round *round, const struct rl_wait *wait)
+static void add_beat(struct redlock_round *round, const struct redlock_wait *wait)
 {
     hfi_command_add(&round->command, wait->claim->name.bytes, wait->claim->name.len);
-    hfi_rl_add_owner(round, wait->claim->owner);
+    redlock_add_owner(round, wait->claim->owner);
     hfi_command_add_number(&round->command, (int64_t)wait->hold->attempt);
-    hfi_command_add_number(&round->command, hfi_rl_window_ms(round->conn, wait->claim));
+    hfi_command_add_number(&round->command, redlock_window_ms(round->conn, wait->claim));
     hfi_command_add_number(&round->command, 0); /* flags */
 }
 
-static void send_batch(struct hfi_conn *conn, unsigned node, struct rl_wait *const waits[],
+static void send_batch(struct hfi_conn *conn, unsigned node, struct redlock_wait *const waits[],
                        size_t count)
 {
-    struct rl_round *round =
-        hfi_rl_round_new(conn, &hfi_rl_script_beat, (uint32_t)(1 + count), beaten);
+    struct redlock_round *round =
+        redlock_round_new(conn, &redlock_script_beat, (uint32_t)(1 + count), beaten);
     struct batch *batch = hfi_malloc(sizeof *batch + count * sizeof *batch->items);
 
     if (!round || !batch) {
         if (round)
-            hfi_rl_round_free(round);
+            redlock_round_free(round);
         hfi_free(batch);
         return; /* the next heartbeat */
     }
     batch->count = count;
     round->data = batch;
-    hfi_rl_add_cluster(round);
+    redlock_add_cluster(round);
     for (size_t i = 0; i < count; i++)
-        hfi_rl_add_name(round, &waits[i]->claim->name);
-    hfi_rl_add_epoch(round, &waits[0]->epoch);
-    hfi_command_add_number(&round->command, (int64_t)hfi_rl_proposal(conn));
+        redlock_add_name(round, &waits[i]->claim->name);
+    redlock_add_epoch(round, &waits[0]->epoch);
+    hfi_command_add_number(&round->command, (int64_t)redlock_proposal(conn));
     for (size_t i = 0; i < count; i++) {
         memcpy(batch->items[i].owner, waits[i]->claim->owner, HFI_OWNER_LEN);
         batch->items[i].attempt = waits[i]->hold->attempt;
         batch->items[i].yields = false;
         add_beat(round, waits[i]);
     }
-    hfi_rl_round_send(round, 1u << node);
+    redlock_round_send(round, 1u << node);
 }
 
-static bool in_line(const struct rl_wait *wait, unsigned node)
+static bool in_line(const struct redlock_wait *wait, unsigned node)
 {
     enum hfi_vote vote = wait->ballot.node[node].vote;
 
@@ -230,20 +230,20 @@ static bool in_line(const struct rl_wait *wait, unsigned node)
  * (they were away, or forgot it) are asked anew. */
 static void beat_all(struct hfi_conn *conn, int64_t now_ms)
 {
-    uint32_t voting = hfi_rl_nodes_voting(conn, now_ms);
-    struct rl_wait *some[RL_BATCH], *next;
+    uint32_t voting = redlock_nodes_voting(conn, now_ms);
+    struct redlock_wait *some[REDLOCK_BATCH], *next;
 
     for (unsigned node = 0; node < conn->n; node++) {
         size_t count = 0;
 
         if (!(voting & 1u << node))
             continue;
-        for (struct rl_wait *wait = conn->waits; wait; wait = wait->next) {
-            if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms || !in_line(wait, node) ||
-                hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
+        for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next) {
+            if (wait->state != REDLOCK_WAIT_QUEUED || wait->beat_ms > now_ms ||
+                !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
                 continue;
             some[count++] = wait;
-            if (count == RL_BATCH) {
+            if (count == REDLOCK_BATCH) {
                 send_batch(conn, node, some, count);
                 count = 0;
             }
@@ -251,72 +251,72 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         if (count)
             send_batch(conn, node, some, count);
     }
-    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
         uint32_t unknown = 0;
 
         next = wait->next;
-        if (wait->state != RL_WAIT_QUEUED || wait->beat_ms > now_ms)
+        if (wait->state != REDLOCK_WAIT_QUEUED || wait->beat_ms > now_ms)
             continue;
         set_times(conn, wait, now_ms + beat_interval_ms(conn, wait), wait->yield_ms);
         for (unsigned node = 0; node < conn->n; node++)
             if (!in_line(wait, node) && wait->ballot.node[node].vote != HFI_VOTE_ASKED &&
-                !hfi_rl_node_silent(&conn->nodes[node], now_ms))
+                !redlock_node_silent(&conn->nodes[node], now_ms))
                 unknown |= 1u << node;
-        hfi_rl_ask(conn, wait, unknown & voting);
+        redlock_ask(conn, wait, unknown & voting);
     }
 }
 
-static void beat_answer(struct hfi_conn *conn, struct rl_wait *wait, unsigned node, bool yields,
-                        const struct hfi_reply *reply, int64_t sent_ms)
+static void beat_answer(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+                        bool yields, const struct hfi_reply *reply, int64_t sent_ms)
 {
-    switch (hfi_rl_letter(reply)) {
+    switch (redlock_letter(reply)) {
     case 'Q':
-        hfi_rl_still_waiting(conn, wait, node, reply, sent_ms);
+        redlock_still_waiting(conn, wait, node, reply, sent_ms);
         break;
     case 'G':
         if (wait->ballot.node[node].vote == HFI_VOTE_GRANTED || yields ||
             wait->ballot.node[node].vote == HFI_VOTE_QUEUED)
-            (void)hfi_rl_take_grant(wait, node, reply, sent_ms);
+            (void)redlock_take_grant(wait, node, reply, sent_ms);
         break;
     default: /* it does not know us (any more): ask again */
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
-        hfi_rl_ask(conn, wait, 1u << node);
+        redlock_ask(conn, wait, 1u << node);
     }
 }
 
-static void beaten(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct batch *batch = round->data;
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
+    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
-        hfi_rl_no_vote(&conn->nodes[node]);
+        redlock_no_vote(&conn->nodes[node]);
     for (size_t i = 0; i < batch->count; i++) {
-        struct rl_wait *wait =
-            hfi_rl_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
+        struct redlock_wait *wait =
+            redlock_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
         const struct hfi_reply *one =
-            outcome == RL_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
+            outcome == REDLOCK_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
 
         if (!wait)
             continue;
         /* It may still be carried out, and take back what we are granted there from now on: this attempt is
          * of no use any more. */
-        if (batch->items[i].yields && outcome == RL_MAYBE) {
-            hfi_rl_rest(conn, wait, YIELD_MS);
+        if (batch->items[i].yields && outcome == REDLOCK_MAYBE) {
+            redlock_rest(conn, wait, YIELD_MS);
             continue;
         }
         if (one)
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
-                             letter                 ? HFI_VOTE_OTHER
-                             : outcome == RL_UNSENT ? HFI_VOTE_NONE
-                                                    : HFI_VOTE_SILENT);
+                             letter                      ? HFI_VOTE_OTHER
+                             : outcome == REDLOCK_UNSENT ? HFI_VOTE_NONE
+                                                         : HFI_VOTE_SILENT);
         if (!round->sending)
-            hfi_rl_step(conn, wait);
+            redlock_step(conn, wait);
     }
     if (!round->open) {
         hfi_free(batch);
@@ -344,21 +344,21 @@ static unsigned split_words(char *text, char *ret_words[WORDS_MAX])
     return count;
 }
 
-static void granted_by_message(struct rl_node *node, const unsigned char *owner, uint64_t attempt,
-                               char *const words[], unsigned count)
+static void granted_by_message(struct redlock_node *node, const unsigned char *owner,
+                               uint64_t attempt, char *const words[], unsigned count)
 {
     struct hfi_conn *conn = node->conn;
-    struct rl_wait *wait = hfi_rl_wait_find(conn, owner, attempt);
+    struct redlock_wait *wait = redlock_wait_find(conn, owner, attempt);
     uint64_t counter, tokens, window_ms;
     const char *slots = count > 6 ? words[6] : "";
-    uint64_t choice = hfi_rl_choice(slots, strlen(slots));
+    uint64_t choice = redlock_choice(slots, strlen(slots));
 
     if (count < 6 || hfi_parse_u64(words[3], 1, HFI_TOKEN_LIMIT, &counter) ||
         hfi_parse_u64(words[4], 1, UINT32_MAX, &tokens) ||
-        hfi_parse_u64(words[5], 1, HF_MS_MAX, &window_ms))
+        hfi_parse_u64(words[5], 1, HF_DURATION_MAX_MS, &window_ms))
         return;
     if (!wait) {
-        hfi_rl_late_grant(conn, owner, attempt, node->index, counter, choice);
+        redlock_late_grant(conn, owner, attempt, node->index, counter, choice);
         return;
     }
     if (tokens != wait->claim->tokens_wanted || counter < tokens ||
@@ -366,24 +366,25 @@ static void granted_by_message(struct rl_node *node, const unsigned char *owner,
         return;
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
-    hfi_rl_step(conn, wait);
+    redlock_step(conn, wait);
 }
 
-static void broken_by_message(struct rl_node *node, const unsigned char *owner, uint64_t attempt)
+static void broken_by_message(struct redlock_node *node, const unsigned char *owner,
+                              uint64_t attempt)
 {
     struct hfi_conn *conn = node->conn;
-    struct rl_hold *hold = hfi_rl_hold_find(conn, owner);
+    struct redlock_hold *hold = redlock_hold_find(conn, owner);
 
     if (!hold || hold->wait || hold->attempt != attempt)
         return;
     hold->broken |= 1u << node->index;
-    if (hfi_rl_count(hold->broken) == conn->n - conn->need + 1)
+    if (redlock_count(hold->broken) == conn->n - conn->need + 1)
         hfi_pump_lost(&conn->pump, hold->claim, "broken by an operator");
 }
 
 /* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
  * there: what is not ours is ignored. */
-void hfi_rl_message(struct rl_node *node, const char *payload, size_t len)
+void redlock_message(struct redlock_node *node, const char *payload, size_t len)
 {
     unsigned char owner[HFI_OWNER_LEN];
     char *words[WORDS_MAX], *copy;
@@ -409,65 +410,65 @@ void hfi_rl_message(struct rl_node *node, const char *payload, size_t len)
     hfi_free(copy);
 }
 
-void hfi_rl_waits_hurry(struct hfi_conn *conn)
+void redlock_waits_hurry(struct hfi_conn *conn)
 {
-    for (struct rl_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == RL_WAIT_QUEUED)
+    for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
+        if (wait->state == REDLOCK_WAIT_QUEUED)
             set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
 }
 
 /* All replies of the old epoch count for nothing: a new attempt. */
-void hfi_rl_waits_restart(struct hfi_conn *conn)
+void redlock_waits_restart(struct hfi_conn *conn)
 {
-    struct rl_wait *next;
+    struct redlock_wait *next;
 
     if (!conn->has_epoch || conn->closing)
         return;
-    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
         next = wait->next;
-        if (wait->state == RL_WAIT_RESTING)
+        if (wait->state == REDLOCK_WAIT_RESTING)
             set_due(conn, wait, hfi_now_ms());
-        else if ((wait->state == RL_WAIT_ASKING || wait->state == RL_WAIT_QUEUED) &&
+        else if ((wait->state == REDLOCK_WAIT_ASKING || wait->state == REDLOCK_WAIT_QUEUED) &&
                  hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
-            hfi_rl_begin(conn, wait);
+            redlock_begin(conn, wait);
     }
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------- */
 
 /* Nodes that may still have something of it are too few to be a majority. */
-static bool forgotten(const struct hfi_conn *conn, const struct rl_wait *wait)
+static bool forgotten(const struct hfi_conn *conn, const struct redlock_wait *wait)
 {
-    return hfi_rl_count(wait->hold->sent & ~wait->forgot) <= conn->n - conn->need;
+    return redlock_count(wait->hold->sent & ~wait->forgot) <= conn->n - conn->need;
 }
 
 /* Otherwise a majority may have granted it, and nobody could use that: core goes on giving it back. */
-static void end_cancelled(struct hfi_conn *conn, struct rl_wait *wait)
+static void end_cancelled(struct hfi_conn *conn, struct redlock_wait *wait)
 {
     hf_error err;
 
     if (forgotten(conn, wait)) {
-        hfi_rl_wait_end(conn, wait, wait->stop, NULL);
+        redlock_wait_end(conn, wait, wait->stop, NULL);
         return;
     }
     hfi_error_set(&err, HF_UNKNOWN, 0, "too few nodes have confirmed that they forgot it");
-    hfi_rl_wait_end(conn, wait, HF_UNKNOWN, &err);
+    redlock_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
-static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void cancelled(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    struct rl_hold *hold = hfi_rl_hold_find(conn, round->owner);
-    struct rl_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
+    struct redlock_hold *hold = redlock_hold_find(conn, round->owner);
+    struct redlock_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
 
     (void)reply;
     (void)err;
-    if (outcome != RL_ANSWERED)
-        hfi_rl_owe_release(round, node);
-    if (!wait || wait->state != RL_WAIT_CANCELLING)
+    if (outcome != REDLOCK_ANSWERED)
+        redlock_owe_release(round, node);
+    if (!wait || wait->state != REDLOCK_WAIT_CANCELLING)
         return;
-    if (outcome == RL_ANSWERED)
+    if (outcome == REDLOCK_ANSWERED)
         wait->forgot |= 1u << node;
     if (!round->sending && (!round->open || forgotten(conn, wait)))
         end_cancelled(conn, wait);
@@ -478,31 +479,31 @@ static void cancelled(struct rl_round *round, unsigned node, enum rl_outcome out
  * and from now on it is not. But only when a majority has forgotten it is it known that nothing is in the way
  * of who asks next; if that cannot be had in a while, the outcome is unknown.
  */
-void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct rl_wait *wait = op->engine[RL_OP_WAIT];
-    struct rl_round *round;
+    struct redlock_wait *wait = op->engine[REDLOCK_OP_WAIT];
+    struct redlock_round *round;
     uint32_t sent;
 
     if (!wait || wait->stop != HF_OK)
         return;
     wait->stop = status;
-    if (wait->state == RL_WAIT_CONFIRMING)
+    if (wait->state == REDLOCK_WAIT_CONFIRMING)
         return; /* it was granted first */
     sent = wait->hold->sent;
-    round = sent && wait->state != RL_WAIT_RESTING
-                ? hfi_rl_release_round(conn, &wait->claim->name, wait->claim->owner,
-                                       wait->hold->attempt, wait->claim->ttl_ms,
-                                       (wait->hold->unsure & sent) != 0, cancelled)
+    round = sent && wait->state != REDLOCK_WAIT_RESTING
+                ? redlock_release_round(conn, &wait->claim->name, wait->claim->owner,
+                                        wait->hold->attempt, wait->claim->ttl_ms,
+                                        (wait->hold->unsure & sent) != 0, cancelled)
                 : NULL;
-    wait->state = RL_WAIT_CANCELLING;
+    wait->state = REDLOCK_WAIT_CANCELLING;
     if (!round) {
         end_cancelled(conn, wait);
         return;
     }
-    set_due(conn, wait, hfi_now_ms() + RL_CANCEL_MS);
-    hfi_rl_round_send(round, sent);
-    if (!(sent & hfi_rl_nodes_up(conn)))
+    set_due(conn, wait, hfi_now_ms() + REDLOCK_CANCEL_MS);
+    redlock_round_send(round, sent);
+    if (!(sent & redlock_nodes_up(conn)))
         end_cancelled(conn, wait);
 }
 
@@ -510,30 +511,30 @@ void hfi_rl_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 
 /* Nodes that have not answered in time are without a vote in this attempt. What is then written back to others
  * has a limit too. */
-static void too_late(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
+static void too_late(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
 {
     for (unsigned i = 0; i < conn->n; i++)
         if (wait->ballot.node[i].vote == HFI_VOTE_ASKED || wait->ballot.node[i].asked)
             hfi_ballot_voted(&wait->ballot, i, HFI_VOTE_SILENT);
     set_due(conn, wait, now_ms + AGAIN_MS);
-    hfi_rl_step(conn, wait);
+    redlock_step(conn, wait);
 }
 
-static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms)
+static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
 {
     struct hfi_outcome out;
 
     switch (wait->state) {
-    case RL_WAIT_ASKING:
+    case REDLOCK_WAIT_ASKING:
         too_late(conn, wait, now_ms);
         return;
-    case RL_WAIT_RESTING:
-        hfi_rl_begin(conn, wait);
+    case REDLOCK_WAIT_RESTING:
+        redlock_begin(conn, wait);
         return;
-    case RL_WAIT_CANCELLING:
+    case REDLOCK_WAIT_CANCELLING:
         end_cancelled(conn, wait);
         return;
-    case RL_WAIT_QUEUED:
+    case REDLOCK_WAIT_QUEUED:
         if (wait->yield_ms > now_ms)
             return;
         set_times(conn, wait, wait->beat_ms, HFI_NEVER);
@@ -544,29 +545,29 @@ static void tick_one(struct hfi_conn *conn, struct rl_wait *wait, int64_t now_ms
                   wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
         }
         return;
-    case RL_WAIT_CONFIRMING:
-        hfi_rl_unconfirmed(conn, wait);
+    case REDLOCK_WAIT_CONFIRMING:
+        redlock_unconfirmed(conn, wait);
         return;
     }
 }
 
-void hfi_rl_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    struct rl_wait *next;
+    struct redlock_wait *next;
     bool beats = false;
 
     if (conn->due_ms > now_ms)
         return;
-    for (struct rl_wait *wait = conn->waits; wait; wait = next) {
+    for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
         next = wait->next;
         if (wait->due_ms > now_ms)
             continue;
-        beats = beats || wait->state == RL_WAIT_QUEUED;
+        beats = beats || wait->state == REDLOCK_WAIT_QUEUED;
         tick_one(conn, wait, now_ms);
     }
     if (beats)
         beat_all(conn, now_ms);
     conn->due_ms = HFI_NEVER;
-    for (struct rl_wait *wait = conn->waits; wait; wait = wait->next)
-        hfi_rl_hasten(conn, wait->due_ms);
+    for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
+        redlock_hasten(conn, wait->due_ms);
 }

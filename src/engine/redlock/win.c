@@ -4,7 +4,7 @@
  * is written back first. What comes after a win, late grants and the confirmation of a grant that is too
  * short, is here too. With the lock.
  */
-#include "engine/redlock/rl.h"
+#include "engine/redlock/internal.h"
 
 #include "util/clock.h"
 
@@ -12,15 +12,16 @@
 
 #define CONFIRM_MS 2000 /* a confirmation that takes longer is none */
 
-static void confirm(struct hfi_conn *conn, struct rl_wait *wait);
-static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes);
+static void confirm(struct hfi_conn *conn, struct redlock_wait *wait);
+static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_t token,
+                       uint32_t nodes);
 
 /* ---- winning --------------------------------------------------------------------------------------- */
 
-void hfi_rl_win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out)
+void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out)
 {
     struct hfi_claim *claim = wait->claim;
-    struct rl_hold *hold = wait->hold;
+    struct redlock_hold *hold = wait->hold;
     int64_t left_ms = out->sent_ms + out->held_ms - hfi_now_ms();
     uint32_t behind = 0;
 
@@ -37,7 +38,7 @@ void hfi_rl_win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
     if (out->wrong) {
         uint32_t sent = hold->sent;
 
-        hfi_rl_give_back(conn, claim, hold, out->wrong);
+        redlock_give_back(conn, claim, hold, out->wrong);
         hold->sent = sent; /* its attempt is still ours */
     }
     /* Those that hold with another counter become witnesses too, if they can: so that more may be lost. */
@@ -52,19 +53,19 @@ void hfi_rl_win(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_ou
         (left_ms < out->held_ms / 2 || left_ms < 2 * claim->min_valid_ms))
         confirm(conn, wait);
     else
-        hfi_rl_wait_end(conn, wait, HF_OK, NULL);
+        redlock_wait_end(conn, wait, HF_OK, NULL);
 }
 
 /* The slots decide which lock of a semaphore it is: other ones are not ours to keep. A grant with another
  * counter may have come after somebody else had won and gone: it holds, but proves nothing. */
-void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
-                       unsigned node, uint64_t counter, uint64_t choice)
+void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+                        unsigned node, uint64_t counter, uint64_t choice)
 {
-    struct rl_hold *hold = hfi_rl_hold_find(conn, owner);
+    struct redlock_hold *hold = redlock_hold_find(conn, owner);
     uint32_t sent;
 
     if (!hold || hold->attempt != attempt ||
-        (hold->wait && hold->wait->state != RL_WAIT_CONFIRMING) || !(hold->sent & 1u << node))
+        (hold->wait && hold->wait->state != REDLOCK_WAIT_CONFIRMING) || !(hold->sent & 1u << node))
         return;
     if (hold->choice == choice) {
         if (hold->top == counter)
@@ -72,83 +73,83 @@ void hfi_rl_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64
         return;
     }
     sent = hold->sent;
-    hfi_rl_give_back(conn, hold->claim, hold, 1u << node);
+    redlock_give_back(conn, hold->claim, hold, 1u << node);
     hold->sent = sent;
 }
 
-static void confirmed(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void confirmed(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    struct rl_hold *hold = hfi_rl_hold_find(conn, round->owner);
-    struct rl_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
+    struct redlock_hold *hold = redlock_hold_find(conn, round->owner);
+    struct redlock_wait *wait = hold && hold->attempt == round->attempt ? hold->wait : NULL;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
     (void)node;
-    if (outcome == RL_MAYBE && hold)
-        hfi_rl_renewal_late(hold, hold->claim->ttl_ms);
-    if (!wait || wait->state != RL_WAIT_CONFIRMING)
+    if (outcome == REDLOCK_MAYBE && hold)
+        redlock_renewal_late(hold, hold->claim->ttl_ms);
+    if (!wait || wait->state != REDLOCK_WAIT_CONFIRMING)
         return;
-    if (outcome == RL_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
+    if (outcome == REDLOCK_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
         round->yes++;
-    else if (outcome == RL_ANSWERED)
+    else if (outcome == REDLOCK_ANSWERED)
         round->no++;
-    switch (hfi_tally(conn->n, round->yes, round->no, hfi_rl_count(round->open))) {
+    switch (hfi_tally(conn->n, round->yes, round->no, redlock_count(round->open))) {
     case HFI_TALLY_OPEN:
         return;
     case HFI_TALLY_YES:
         wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
         wait->claim->sent_ms = round->sent_ms;
-        hfi_rl_wait_end(conn, wait, HF_OK, NULL);
+        redlock_wait_end(conn, wait, HF_OK, NULL);
         return;
     default:
-        hfi_rl_unconfirmed(conn, wait);
+        redlock_unconfirmed(conn, wait);
     }
 }
 
-void hfi_rl_unconfirmed(struct hfi_conn *conn, struct rl_wait *wait)
+void redlock_unconfirmed(struct hfi_conn *conn, struct redlock_wait *wait)
 {
     if (wait->stop != HF_OK)
-        hfi_rl_end_refused(conn, wait, wait->stop);
+        redlock_end_refused(conn, wait, wait->stop);
     else
-        hfi_rl_rest(conn, wait, RL_TRY_MS);
+        redlock_rest(conn, wait, REDLOCK_TRY_MS);
 }
 
-static void confirm(struct hfi_conn *conn, struct rl_wait *wait)
+static void confirm(struct hfi_conn *conn, struct redlock_wait *wait)
 {
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_renew, 1, confirmed);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_renew, 1, confirmed);
     const struct hfi_claim *claim = wait->claim;
 
     if (!round) {
-        hfi_rl_rest(conn, wait, RL_TRY_MS);
+        redlock_rest(conn, wait, REDLOCK_TRY_MS);
         return;
     }
-    wait->state = RL_WAIT_CONFIRMING;
+    wait->state = REDLOCK_WAIT_CONFIRMING;
     wait->due_ms = hfi_now_ms() + CONFIRM_MS;
-    hfi_rl_hasten(conn, wait->due_ms);
+    redlock_hasten(conn, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
-    hfi_rl_add_name(round, &claim->name);
-    hfi_rl_add_renewal(round, claim, claim->ttl_ms);
-    hfi_rl_round_send(round, wait->hold->sent);
+    redlock_add_name(round, &claim->name);
+    redlock_add_renewal(round, claim, claim->ttl_ms);
+    redlock_round_send(round, wait->hold->sent);
 }
 
 /* ---- write-back -------------------------------------------------------------------------------------- */
 
-static void wrote(struct rl_round *round, unsigned node, enum rl_outcome outcome,
+static void wrote(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
-    struct rl_wait *wait = hfi_rl_wait_find(conn, round->owner, round->attempt);
+    struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
     const struct hfi_reply *counter = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    char letter = outcome == RL_ANSWERED ? hfi_rl_letter(reply) : 0;
-    const struct rl_hold *hold;
+    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    const struct redlock_hold *hold;
 
     if (!wait) {
-        if (letter == 'G' && counter && (hold = hfi_rl_hold_find(conn, round->owner)))
-            hfi_rl_late_grant(conn, round->owner, round->attempt, node, (uint64_t)counter->integer,
-                              hold->choice);
+        if (letter == 'G' && counter && (hold = redlock_hold_find(conn, round->owner)))
+            redlock_late_grant(conn, round->owner, round->attempt, node, (uint64_t)counter->integer,
+                               hold->choice);
         return;
     }
     if (letter == 'G' && counter && counter->integer > 0) {
@@ -158,45 +159,47 @@ static void wrote(struct rl_round *round, unsigned node, enum rl_outcome outcome
     } else {
         if (letter == 'E' || letter == 'U') {
             wait->moved = true;
-            hfi_rl_no_vote(&conn->nodes[node]);
+            redlock_no_vote(&conn->nodes[node]);
         }
         if (err)
             wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node,
-                         outcome == RL_MAYBE ? HFI_VOTE_SILENT : HFI_VOTE_OTHER);
+                         outcome == REDLOCK_MAYBE ? HFI_VOTE_SILENT : HFI_VOTE_OTHER);
     }
     if (!round->sending)
-        hfi_rl_step(conn, wait);
+        redlock_step(conn, wait);
 }
 
 /* false: out of memory. */
-static bool send_token(struct hfi_conn *conn, struct rl_wait *wait, uint64_t token, uint32_t nodes)
+static bool send_token(struct hfi_conn *conn, struct redlock_wait *wait, uint64_t token,
+                       uint32_t nodes)
 {
     const struct hfi_claim *claim = wait->claim;
-    struct rl_round *round = hfi_rl_round_new(conn, &hfi_rl_script_write, 2, wrote);
+    struct redlock_round *round = redlock_round_new(conn, &redlock_script_write, 2, wrote);
 
     if (!round)
         return false;
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);
     round->attempt = wait->hold->attempt;
-    hfi_rl_add_cluster(round);
-    hfi_rl_add_name(round, &claim->name);
-    hfi_rl_add_epoch(round, &wait->epoch);
+    redlock_add_cluster(round);
+    redlock_add_name(round, &claim->name);
+    redlock_add_epoch(round, &wait->epoch);
     hfi_command_add(&round->command, claim->name.bytes, claim->name.len);
-    hfi_rl_add_owner(round, claim->owner);
+    redlock_add_owner(round, claim->owner);
     hfi_command_add_number(&round->command, (int64_t)round->attempt);
     hfi_command_add_number(&round->command, (int64_t)token);
     for (unsigned i = 0; i < conn->n; i++)
         if (nodes & 1u << i)
             hfi_ballot_writing(&wait->ballot, i, token);
-    hfi_rl_round_send(round, nodes);
+    redlock_round_send(round, nodes);
     return true;
 }
 
 /* A majority holds for us, with different counters: raise them to one. Nodes that were not up are without a
  * vote by now; if that decides it, the next answer or the limit of this attempt says so. */
-void hfi_rl_write_back(struct hfi_conn *conn, struct rl_wait *wait, const struct hfi_outcome *out)
+void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
+                        const struct hfi_outcome *out)
 {
     if (!send_token(conn, wait, out->token, out->nodes))
-        hfi_rl_end_refused(conn, wait, HF_NO_MEMORY);
+        redlock_end_refused(conn, wait, HF_NO_MEMORY);
 }

@@ -14,7 +14,7 @@
  * The first ACQUIRE does not ask to be queued unless the bell listens already: a lock that nobody else wants
  * costs one round trip, and no thread. One that is busy makes the bell, and asks again.
  *
- * The validity of a grant that came as a message counts from heard_ms: see sq.h, BEAT.
+ * The validity of a grant that came as a message counts from heard_ms: see internal.h, BEAT.
  */
 #include "engine/sql/wait.h"
 
@@ -33,7 +33,7 @@ struct attempt {
     struct hfi_conn *conn;
     struct hfi_op *op;
     struct hfi_claim *claim;
-    struct sq_wait wait;
+    struct sql_wait wait;
     bool listed;    /* `wait` is in the list */
     bool unsure;    /* a copy of our ACQUIRE may still be executed */
     bool in_store;  /* the server may have us in its queue */
@@ -49,9 +49,9 @@ static hf_status deny(struct attempt *a, hf_status status);
 static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, int64_t from_ms,
                             int64_t lasts_ms, hf_status *ret_status);
 
-int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms)
+int64_t sql_window_ms(const struct hfi_conn *conn, int64_t ttl_ms)
 {
-    const struct sq_conf *conf = &conn->conf;
+    const struct sql_conf *conf = &conn->conf;
 
     return ttl_ms < conf->window_min_ms   ? conf->window_min_ms
            : ttl_ms > conf->window_max_ms ? conf->window_max_ms
@@ -80,10 +80,10 @@ static void rest(struct attempt *a)
     if (until_ms > a->op->deadline_ms)
         until_ms = a->op->deadline_ms;
     while (hfi_now_ms() < until_ms && stopped(a) == HF_OK)
-        hfi_sq_wait_sleep(a->conn, &a->wait, until_ms);
+        sql_wait_sleep(a->conn, &a->wait, until_ms);
 }
 
-void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void sql_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct attempt a = { .conn = conn, .op = op, .claim = op->claim };
     hf_status status = HF_OK;
@@ -91,10 +91,10 @@ void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op)
 
     a.wait.op = op;
     a.wait.claim = op->claim;
-    a.wait.window_ms = hfi_sq_window_ms(conn, op->claim->ttl_ms);
+    a.wait.window_ms = sql_window_ms(conn, op->claim->ttl_ms);
     a.wait.poke_ms = HFI_NEVER;
     if (op->may_wait) {
-        hfi_sq_wait_add(conn, &a.wait); /* from here on cancel() finds us */
+        sql_wait_add(conn, &a.wait); /* from here on cancel() finds us */
         a.listed = true;
     }
     while (step == AGAIN || step == REST) {
@@ -110,18 +110,18 @@ void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op)
         }
     }
     if (a.listed)
-        hfi_sq_wait_remove(conn, &a.wait);
+        sql_wait_remove(conn, &a.wait);
     if (status == HF_OK)
-        hfi_sq_held_add(conn, op->claim);
-    hfi_sq_finish(op, status, &a.error);
+        sql_held_add(conn, op->claim);
+    sql_finish(op, status, &a.error);
 }
 
 /* ---- asking --------------------------------------------------------------------------------------- */
 
-static hf_status mismatch(struct attempt *a, const struct sq_rows *rows)
+static hf_status mismatch(struct attempt *a, const struct sql_rows *rows)
 {
     static const char *const kinds[] = { "a mutex", "a read-write lock", "a semaphore" };
-    int64_t mode = hfi_sq_int(rows, 0, 1), capacity = hfi_sq_int(rows, 0, 3);
+    int64_t mode = sql_int(rows, 0, 1), capacity = sql_int(rows, 0, 3);
 
     if (mode == HFI_MODE_SEMAPHORE)
         return hfi_error_set(&a->error, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
@@ -131,44 +131,44 @@ static hf_status mismatch(struct attempt *a, const struct sq_rows *rows)
 }
 
 /* Q: it is in the queue. A message may have been here before the answer. */
-static enum step still_waiting(struct attempt *a, const struct sq_rows *rows, int64_t sent_ms,
+static enum step still_waiting(struct attempt *a, const struct sql_rows *rows, int64_t sent_ms,
                                hf_status *ret_status)
 {
-    struct sq_wait *wait = &a->wait;
-    int64_t poke_ms = hfi_sq_int(rows, 0, 3);
+    struct sql_wait *wait = &a->wait;
+    int64_t poke_ms = sql_int(rows, 0, 3);
 
     pthread_mutex_lock(&a->conn->lock);
-    wait->state = SQ_QUEUED;
+    wait->state = SQL_QUEUED;
     wait->heard_ms = sent_ms;
-    wait->floor = (uint64_t)hfi_sq_int(rows, 0, 1);
+    wait->floor = (uint64_t)sql_int(rows, 0, 1);
     wait->poke_ms = poke_ms > 0 ? hfi_now_ms() + poke_ms + 5 : HFI_NEVER;
     if (wait->told && wait->token > wait->floor) {
         wait->granted = true;
         wait->from_ms = sent_ms;
     }
     wait->told = false;
-    hfi_sq_bell_by(a->conn, wait->poke_ms);
-    hfi_sq_bell_by(a->conn, sent_ms + wait->window_ms / 3);
-    if (!hfi_sq_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
-        hfi_sq_bell_kick(a->conn);
+    sql_bell_by(a->conn, wait->poke_ms);
+    sql_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    if (!sql_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
+        sql_bell_kick(a->conn);
     pthread_mutex_unlock(&a->conn->lock);
     return queued(a, ret_status);
 }
 
-static enum step asked(struct attempt *a, struct sq_request *r, bool wanted_wait,
+static enum step asked(struct attempt *a, struct sql_request *r, bool wanted_wait,
                        hf_status *ret_status)
 {
-    int64_t poke_ms = hfi_sq_int(&r->rows, 0, 3);
+    int64_t poke_ms = sql_int(&r->rows, 0, 3);
 
-    switch (hfi_sq_letter(&r->rows, 0, 0)) {
+    switch (sql_letter(&r->rows, 0, 0)) {
     case 'G':
-        return take_grant(a, (uint64_t)hfi_sq_int(&r->rows, 0, 1),
-                          (uint32_t)hfi_sq_int(&r->rows, 0, 2), r->sent_ms, poke_ms, ret_status);
+        return take_grant(a, (uint64_t)sql_int(&r->rows, 0, 1), (uint32_t)sql_int(&r->rows, 0, 2),
+                          r->sent_ms, poke_ms, ret_status);
     case 'Q':
         return still_waiting(a, &r->rows, r->sent_ms, ret_status);
     case 'B':
         if (a->op->may_wait && !wanted_wait) {
-            hf_status status = hfi_sq_bell_ready(a->conn, &a->wait, a->op->deadline_ms, &a->error);
+            hf_status status = sql_bell_ready(a->conn, &a->wait, a->op->deadline_ms, &a->error);
 
             if (status == HF_OK)
                 return AGAIN;
@@ -197,24 +197,24 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
     const struct hfi_claim *c = a->claim;
     const char *label = c->label ? c->label : a->conn->host->label;
     bool wait = false;
-    struct sq_value params[13] = {
-        sq_bytes(c->name.bytes, c->name.len),
-        sq_bytes(c->owner, HFI_OWNER_LEN),
-        sq_int((int64_t)c->mode),
-        sq_int(c->capacity),
-        sq_int(c->permits),
-        sq_int((c->flags & HFI_CLAIM_BARGE ? SQ_FLAG_BARGE : 0) |
-               (c->flags & HFI_CLAIM_DETACHED ? SQ_FLAG_DETACHED : 0) | SQ_FLAG_LISTENS),
-        sq_int(c->ttl_ms),
-        sq_int(c->lock_delay_ms),
-        sq_int(c->tokens_wanted < SQ_BLOCK_MAX ? c->tokens_wanted : SQ_BLOCK_MAX),
-        sq_int(0),
-        sq_int(a->wait.window_ms),
-        sq_int(a->conn->client),
-        sq_bytes(label, strlen(label)),
+    struct sql_value params[13] = {
+        sql_bytes(c->name.bytes, c->name.len),
+        sql_bytes(c->owner, HFI_OWNER_LEN),
+        sql_int_of((int64_t)c->mode),
+        sql_int_of(c->capacity),
+        sql_int_of(c->permits),
+        sql_int_of((c->flags & HFI_CLAIM_BARGE ? SQL_FLAG_BARGE : 0) |
+                   (c->flags & HFI_CLAIM_DETACHED ? SQL_FLAG_DETACHED : 0) | SQL_FLAG_LISTENS),
+        sql_int_of(c->ttl_ms),
+        sql_int_of(c->lock_delay_ms),
+        sql_int_of(c->tokens_wanted < SQL_BLOCK_MAX ? c->tokens_wanted : SQL_BLOCK_MAX),
+        sql_int_of(0),
+        sql_int_of(a->wait.window_ms),
+        sql_int_of(a->conn->client),
+        sql_bytes(label, strlen(label)),
     };
-    struct sq_request r = {
-        .call = SQ_ACQUIRE,
+    struct sql_request r = {
+        .call = SQL_ACQUIRE,
         .params = params,
         .count = 13,
         .deadline_ms = a->op->deadline_ms,
@@ -226,19 +226,19 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
 
     if (a->op->may_wait) {
         pthread_mutex_lock(&a->conn->lock);
-        wait = hfi_sq_bell_fresh(a->conn);
-        a->wait.state = SQ_ASKING;
+        wait = sql_bell_fresh(a->conn);
+        a->wait.state = SQL_ASKING;
         a->wait.told = a->wait.granted = a->wait.forgotten = false;
         pthread_mutex_unlock(&a->conn->lock);
     }
-    params[9] = sq_int(wait);
+    params[9] = sql_int_of(wait);
     if (r.deadline_ms < hfi_now_ms() + GRACE_MS)
         r.deadline_ms = hfi_now_ms() + GRACE_MS;
-    status = hfi_sq_call(a->conn, &r);
+    status = sql_call(a->conn, &r);
     a->unsure = a->unsure || r.copied;
     if (status == HF_OK) {
         step = asked(a, &r, wait, ret_status);
-        hfi_sq_rows_free(&r.rows);
+        sql_rows_free(&r.rows);
         return step;
     }
     a->error = r.trouble.error;
@@ -252,7 +252,7 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
 
 static enum step queued(struct attempt *a, hf_status *ret_status)
 {
-    struct sq_wait *wait = &a->wait;
+    struct sql_wait *wait = &a->wait;
     struct hfi_conn *conn = a->conn;
 
     a->in_store = true;
@@ -279,25 +279,25 @@ static enum step queued(struct attempt *a, hf_status *ret_status)
             a->in_store = false;
             return AGAIN;
         }
-        hfi_sq_wait_sleep(conn, wait, a->op->deadline_ms);
+        sql_wait_sleep(conn, wait, a->op->deadline_ms);
     }
 }
 
 /* Whatever an earlier copy of our ACQUIRE has done, or will do, must not stay: nobody would know of it. */
 static hf_status deny(struct attempt *a, hf_status status)
 {
-    struct sq_value params[2] = { sq_bytes(a->claim->name.bytes, a->claim->name.len),
-                                  sq_bytes(a->claim->owner, HFI_OWNER_LEN) };
-    struct sq_request r = { .call = SQ_RELEASE, .params = params, .count = 2, .again = true };
+    struct sql_value params[2] = { sql_bytes(a->claim->name.bytes, a->claim->name.len),
+                                   sql_bytes(a->claim->owner, HFI_OWNER_LEN) };
+    struct sql_request r = { .call = SQL_RELEASE, .params = params, .count = 2, .again = true };
     hf_error why;
 
     if (!a->unsure)
         return status;
-    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
+    r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
     for (int tries = 0; tries < DENY_TRIES; tries++) /* memory may be short, or a link lost, once */
-        if (hfi_sq_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) == HF_OK &&
-            hfi_sq_call(a->conn, &r) == HF_OK) {
-            hfi_sq_rows_free(&r.rows);
+        if (sql_ghosts_lay(a->conn, a->claim, r.deadline_ms, &why) == HF_OK &&
+            sql_call(a->conn, &r) == HF_OK) {
+            sql_rows_free(&r.rows);
             return status;
         }
     return HF_UNKNOWN;
@@ -306,9 +306,9 @@ static hf_status deny(struct attempt *a, hf_status status)
 /* It is to end, with `stop`: out of the queue, unless it was granted first. */
 static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
 {
-    struct sq_value params[2] = { sq_bytes(a->claim->name.bytes, a->claim->name.len),
-                                  sq_bytes(a->claim->owner, HFI_OWNER_LEN) };
-    struct sq_request r = { .call = SQ_CANCEL, .params = params, .count = 2, .again = true };
+    struct sql_value params[2] = { sql_bytes(a->claim->name.bytes, a->claim->name.len),
+                                   sql_bytes(a->claim->owner, HFI_OWNER_LEN) };
+    struct sql_request r = { .call = SQL_CANCEL, .params = params, .count = 2, .again = true };
     enum step step = ENDED;
     char letter;
 
@@ -316,21 +316,20 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
         *ret_status = deny(a, stop);
         return ENDED;
     }
-    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
-    if (hfi_sq_call(a->conn, &r) != HF_OK) {
+    r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
+    if (sql_call(a->conn, &r) != HF_OK) {
         a->error = r.trouble.error;
         *ret_status = HF_UNKNOWN;
         return ENDED;
     }
-    letter = hfi_sq_letter(&r.rows, 0, 0);
+    letter = sql_letter(&r.rows, 0, 0);
     a->error.text[0] = 0;
     if (letter == 'G')
-        step =
-            take_grant(a, (uint64_t)hfi_sq_int(&r.rows, 0, 1), (uint32_t)hfi_sq_int(&r.rows, 0, 2),
-                       r.sent_ms, hfi_sq_int(&r.rows, 0, 3), ret_status);
+        step = take_grant(a, (uint64_t)sql_int(&r.rows, 0, 1), (uint32_t)sql_int(&r.rows, 0, 2),
+                          r.sent_ms, sql_int(&r.rows, 0, 3), ret_status);
     else
         *ret_status = deny(a, stop);
-    hfi_sq_rows_free(&r.rows);
+    sql_rows_free(&r.rows);
     return step;
 }
 
@@ -340,19 +339,19 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
 static enum step confirm(struct attempt *a, hf_status *ret_status)
 {
     struct hfi_claim *c = a->claim;
-    struct sq_value params[3] = { sq_bytes(c->name.bytes, c->name.len),
-                                  sq_bytes(c->owner, HFI_OWNER_LEN), sq_int(c->ttl_ms) };
-    struct sq_request r = { .call = SQ_RENEW, .params = params, .count = 3 };
+    struct sql_value params[3] = { sql_bytes(c->name.bytes, c->name.len),
+                                   sql_bytes(c->owner, HFI_OWNER_LEN), sql_int_of(c->ttl_ms) };
+    struct sql_request r = { .call = SQL_RENEW, .params = params, .count = 3 };
     bool there;
 
-    r.deadline_ms = hfi_now_ms() + SQ_CANCEL_MS;
-    if (hfi_sq_call(a->conn, &r) != HF_OK) {
+    r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
+    if (sql_call(a->conn, &r) != HF_OK) {
         a->error = r.trouble.error;
         *ret_status = HF_UNKNOWN;
         return ENDED;
     }
-    there = hfi_sq_int(&r.rows, 0, 1) == 1;
-    hfi_sq_rows_free(&r.rows);
+    there = sql_int(&r.rows, 0, 1) == 1;
+    sql_rows_free(&r.rows);
     if (!there) { /* it has lapsed: stand in line again */
         a->in_store = false;
         return AGAIN;

@@ -4,7 +4,7 @@
  * resolved, a serialization failure, a lock that took too long) is tried again until the deadline: it is
  * never a failure of the lock. So is what was cut off, if a second copy does no harm.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -23,31 +23,31 @@ static void pause_a_little(unsigned tries)
     nanosleep(&t, NULL);
 }
 
-static hf_status take(struct hfi_conn *conn, struct sq_request *r, struct sq_link **ret_link)
+static hf_status take(struct hfi_conn *conn, struct sql_request *r, struct sql_link **ret_link)
 {
     hf_status status = HF_OK;
 
     *ret_link = r->link;
     if (!r->link)
-        status = hfi_sq_take(conn, r->deadline_ms, ret_link, &r->trouble.error);
+        status = sql_take(conn, r->deadline_ms, ret_link, &r->trouble.error);
     else if (r->link->dead)
         status = hfi_error_set(&r->trouble.error, HF_UNAVAILABLE, 0, "the connection is lost");
-    if (status == HF_OK && r->claim && !hfi_sq_ghost_ready(*ret_link)) {
+    if (status == HF_OK && r->claim && !sql_ghost_ready(*ret_link)) {
         if (!r->link)
-            hfi_sq_give(*ret_link);
+            sql_give(*ret_link);
         status = hfi_error_memory(&r->trouble.error);
     }
     return status;
 }
 
-static void give(struct sq_request *r, struct sq_link *link)
+static void give(struct sql_request *r, struct sql_link *link)
 {
     if (!r->link)
-        hfi_sq_give(link);
+        sql_give(link);
 }
 
 /* A copy of it may have been done: whatever became of this one, that is not known. */
-static hf_status judge(struct sq_request *r, hf_status status)
+static hf_status judge(struct sql_request *r, hf_status status)
 {
     if (r->copied && status != HF_OK) {
         r->trouble.error.status = HF_UNKNOWN;
@@ -57,7 +57,7 @@ static hf_status judge(struct sq_request *r, hf_status status)
 }
 
 /* The server said no. HF_OK: try again. */
-static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_link *link,
+static hf_status refused(struct hfi_conn *conn, struct sql_request *r, struct sql_link *link,
                          unsigned tries)
 {
     if (r->trouble.no_table && conn->conf.create && !r->link && tries == 0) {
@@ -72,60 +72,60 @@ static hf_status refused(struct hfi_conn *conn, struct sq_request *r, struct sq_
     return r->trouble.again ? HF_UNAVAILABLE : r->trouble.status;
 }
 
-enum sq_outcome hfi_sq_send(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
-                            struct sq_trouble *trouble)
+enum sql_outcome sql_send(struct sql_link *link, enum sql_call call, const struct sql_value *params,
+                          uint32_t count, int64_t deadline_ms, struct sql_rows *ret_rows,
+                          struct sql_trouble *trouble)
 {
-    enum sq_outcome outcome =
+    enum sql_outcome outcome =
         link->conn->driver->call(link, call, params, count, deadline_ms, ret_rows, trouble);
 
-    if (outcome != SQ_DONE || hfi_sq_answer_fits(call, count, ret_rows))
+    if (outcome != SQL_DONE || sql_answer_fits(call, count, ret_rows))
         return outcome;
-    trouble->status = hfi_sq_odd(link, hfi_sq_call_name(call), ret_rows, &trouble->error);
-    return SQ_MAYBE;
+    trouble->status = sql_odd(link, sql_call_name(call), ret_rows, &trouble->error);
+    return SQL_MAYBE;
 }
 
-hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
+hf_status sql_call(struct hfi_conn *conn, struct sql_request *r)
 {
     int64_t limit_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
-    struct sq_link *link;
+    struct sql_link *link;
     unsigned unsent = 0;
 
     if (r->deadline_ms > limit_ms)
         r->deadline_ms = limit_ms;
     for (unsigned tries = 0;; tries++) {
         hf_status status;
-        enum sq_outcome outcome;
+        enum sql_outcome outcome;
         bool odd;
 
-        r->trouble = (struct sq_trouble){ .status = HF_OK };
+        r->trouble = (struct sql_trouble){ .status = HF_OK };
         status = take(conn, r, &link);
         if (status != HF_OK)
             return judge(r, status);
         r->sent_ms = hfi_now_ms();
         outcome =
-            hfi_sq_send(link, r->call, r->params, r->count, r->deadline_ms, &r->rows, &r->trouble);
-        if (outcome == SQ_MAYBE && r->claim)
-            hfi_sq_ghost_add(link, r->claim);
+            sql_send(link, r->call, r->params, r->count, r->deadline_ms, &r->rows, &r->trouble);
+        if (outcome == SQL_MAYBE && r->claim)
+            sql_ghost_add(link, r->claim);
         switch (outcome) {
-        case SQ_DONE:
+        case SQL_DONE:
             give(r, link);
             return HF_OK;
-        case SQ_REFUSED:
+        case SQL_REFUSED:
             status = refused(conn, r, link, tries);
             give(r, link);
             if (status != HF_OK)
                 return judge(r, status);
             break;
-        case SQ_UNSENT:
+        case SQL_UNSENT:
             give(r, link);
             if (r->link || ++unsent > UNSENT_MAX)
                 return judge(r, r->trouble.status);
             break;
-        case SQ_MAYBE:
+        case SQL_MAYBE:
             give(r, link);
             odd = r->trouble.status == HF_CORRUPT; /* and will be so again */
-            if (odd && hfi_sq_only_reads(r->call))
+            if (odd && sql_only_reads(r->call))
                 return HF_CORRUPT;
             r->copied = true;
             if (odd || r->link || !r->again || hfi_now_ms() >= r->deadline_ms)
@@ -135,18 +135,18 @@ hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *r)
     }
 }
 
-hf_status hfi_sq_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                      struct sq_rows *ret_rows, struct sq_trouble *trouble)
+hf_status sql_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                   struct sql_rows *ret_rows, struct sql_trouble *trouble)
 {
     for (unsigned tries = 0;; tries++) {
-        enum sq_outcome outcome =
+        enum sql_outcome outcome =
             link->conn->driver->text(link, sql, deadline_ms, ret_rows, trouble);
 
-        if (outcome == SQ_DONE)
+        if (outcome == SQL_DONE)
             return HF_OK;
-        if (outcome == SQ_MAYBE)
+        if (outcome == SQL_MAYBE)
             return trouble->error.status = HF_UNKNOWN;
-        if (outcome == SQ_UNSENT || !trouble->again || link->in_txn || hfi_now_ms() >= deadline_ms)
+        if (outcome == SQL_UNSENT || !trouble->again || link->in_txn || hfi_now_ms() >= deadline_ms)
             return trouble->status;
         pause_a_little(tries);
     }

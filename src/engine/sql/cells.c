@@ -16,83 +16,83 @@ static hf_status plain(hf_status status)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-void hfi_sq_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void sql_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct sq_value name = sq_bytes(op->u.cell.name.bytes, op->u.cell.name.len);
-    struct sq_request r = { .call = SQ_CELL_READ,
-                            .params = &name,
-                            .count = 1,
-                            .deadline_ms = op->deadline_ms,
-                            .again = true };
-    hf_status status = plain(hfi_sq_call(conn, &r));
-    const struct sq_value *bytes;
+    struct sql_value name = sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len);
+    struct sql_request r = { .call = SQL_CELL_READ,
+                             .params = &name,
+                             .count = 1,
+                             .deadline_ms = op->deadline_ms,
+                             .again = true };
+    hf_status status = plain(sql_call(conn, &r));
+    const struct sql_value *bytes;
 
     if (status != HF_OK) {
-        hfi_sq_finish(op, status, &r.trouble.error);
+        sql_finish(op, status, &r.trouble.error);
         return;
     }
     if (r.rows.count == 0) {
         status = HF_NOT_FOUND;
     } else {
-        bytes = sq_at(&r.rows, 0, 1);
+        bytes = sql_at(&r.rows, 0, 1);
         op->u.cell.ret_bytes = hfi_malloc(bytes->len ? bytes->len : 1);
         op->u.cell.ret_len = bytes->len;
-        op->u.cell.ret_version = (uint64_t)hfi_sq_int(&r.rows, 0, 0);
-        op->u.cell.ret_ttl_ms = hfi_sq_int(&r.rows, 0, 2);
+        op->u.cell.ret_version = (uint64_t)sql_int(&r.rows, 0, 0);
+        op->u.cell.ret_ttl_ms = sql_int(&r.rows, 0, 2);
         if (!op->u.cell.ret_bytes)
             status = HF_NO_MEMORY;
         else if (bytes->len)
             memcpy(op->u.cell.ret_bytes, bytes->bytes, bytes->len);
     }
-    hfi_sq_rows_free(&r.rows);
-    hfi_sq_finish(op, status, NULL);
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, NULL);
 }
 
-void hfi_sq_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void sql_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct sq_value params[4] = {
-        sq_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
-        sq_int((int64_t)op->u.cell.version),
-        op->u.cell.bytes ? sq_bytes(op->u.cell.bytes, op->u.cell.len) : sq_null(),
-        sq_int(op->u.cell.ttl_ms),
+    struct sql_value params[4] = {
+        sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
+        sql_int_of((int64_t)op->u.cell.version),
+        op->u.cell.bytes ? sql_bytes(op->u.cell.bytes, op->u.cell.len) : sql_null(),
+        sql_int_of(op->u.cell.ttl_ms),
     };
-    struct sq_request r = {
-        .call = SQ_CELL_SWAP, .params = params, .count = 4, .deadline_ms = op->deadline_ms
+    struct sql_request r = {
+        .call = SQL_CELL_SWAP, .params = params, .count = 4, .deadline_ms = op->deadline_ms
     };
-    hf_status status = hfi_sq_call(conn, &r);
+    hf_status status = sql_call(conn, &r);
 
     if (status != HF_OK) {
-        hfi_sq_finish(op, status, &r.trouble.error);
+        sql_finish(op, status, &r.trouble.error);
         return;
     }
-    op->u.cell.ret_version = (uint64_t)hfi_sq_int(&r.rows, 0, 1);
-    status = hfi_sq_letter(&r.rows, 0, 0) == 'C' ? HF_OK : HF_BUSY;
-    hfi_sq_rows_free(&r.rows);
-    hfi_sq_finish(op, status, NULL);
+    op->u.cell.ret_version = (uint64_t)sql_int(&r.rows, 0, 1);
+    status = sql_letter(&r.rows, 0, 0) == 'C' ? HF_OK : HF_BUSY;
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, NULL);
 }
 
 /* Is it another version? HF_OK: yes; HF_BUSY: not yet, and *ret_ms is when it ends by itself. */
 static hf_status look(struct hfi_conn *conn, struct hfi_op *op, int64_t *ret_ms, hf_error *err)
 {
-    struct sq_value params[4] = { sq_int(conn->client), sq_int(conn->conf.window_max_ms),
-                                  sq_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
-                                  sq_int((int64_t)op->u.cell.version) };
-    struct sq_request r = { .call = SQ_CELL_LOOK, .params = params, .count = 4, .again = true };
+    struct sql_value params[4] = { sql_int_of(conn->client), sql_int_of(conn->conf.window_max_ms),
+                                   sql_bytes(op->u.cell.name.bytes, op->u.cell.name.len),
+                                   sql_int_of((int64_t)op->u.cell.version) };
+    struct sql_request r = { .call = SQL_CELL_LOOK, .params = params, .count = 4, .again = true };
     hf_status status;
 
     r.deadline_ms = hfi_now_ms() + conn->conf.op_ms;
-    status = plain(hfi_sq_call(conn, &r));
+    status = plain(sql_call(conn, &r));
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
     }
-    op->u.cell.ret_version = (uint64_t)hfi_sq_int(&r.rows, 0, 1);
-    *ret_ms = hfi_sq_int(&r.rows, 0, 2);
-    hfi_sq_rows_free(&r.rows);
+    op->u.cell.ret_version = (uint64_t)sql_int(&r.rows, 0, 1);
+    *ret_ms = sql_int(&r.rows, 0, 2);
+    sql_rows_free(&r.rows);
     return op->u.cell.ret_version != op->u.cell.version ? HF_OK : HF_BUSY;
 }
 
-static hf_status wait_for(struct hfi_conn *conn, struct sq_wait *wait, hf_error *err)
+static hf_status wait_for(struct hfi_conn *conn, struct sql_wait *wait, hf_error *err)
 {
     struct hfi_op *op = wait->op;
     hf_status status, stop;
@@ -107,7 +107,7 @@ static hf_status wait_for(struct hfi_conn *conn, struct sq_wait *wait, hf_error 
             return stop;
         if (hfi_now_ms() >= op->deadline_ms)
             return HF_TIMEOUT;
-        status = hfi_sq_bell_ready(conn, wait, op->deadline_ms, err);
+        status = sql_bell_ready(conn, wait, op->deadline_ms, err);
         if (status == HF_OK)
             status = look(conn, op, &left_ms, err);
         if (status == HF_OK || (status != HF_BUSY && status != HF_UNAVAILABLE))
@@ -115,30 +115,30 @@ static hf_status wait_for(struct hfi_conn *conn, struct sq_wait *wait, hf_error 
         until_ms = hfi_now_ms() + (status == HF_UNAVAILABLE                      ? 250
                                    : left_ms >= 0 && left_ms + 5 < LOOK_AGAIN_MS ? left_ms + 5
                                                                                  : LOOK_AGAIN_MS);
-        hfi_sq_wait_sleep(conn, wait, until_ms < op->deadline_ms ? until_ms : op->deadline_ms);
+        sql_wait_sleep(conn, wait, until_ms < op->deadline_ms ? until_ms : op->deadline_ms);
     }
 }
 
-void hfi_sq_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void sql_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct sq_wait wait = { .op = op, .cell = op->u.cell.name.hash[0], .poke_ms = HFI_NEVER };
+    struct sql_wait wait = { .op = op, .cell = op->u.cell.name.hash[0], .poke_ms = HFI_NEVER };
     hf_error err = { .status = HF_OK };
     hf_status status;
 
-    hfi_sq_wait_add(conn, &wait);
+    sql_wait_add(conn, &wait);
     status = wait_for(conn, &wait, &err);
-    hfi_sq_wait_remove(conn, &wait);
-    hfi_sq_finish(op, status, &err);
+    sql_wait_remove(conn, &wait);
+    sql_finish(op, status, &err);
 }
 
-void hfi_sq_time(struct hfi_conn *conn, struct hfi_op *op)
+void sql_time(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct sq_request r = { .call = SQ_TIME, .deadline_ms = op->deadline_ms, .again = true };
-    hf_status status = plain(hfi_sq_call(conn, &r));
+    struct sql_request r = { .call = SQL_TIME, .deadline_ms = op->deadline_ms, .again = true };
+    hf_status status = plain(sql_call(conn, &r));
 
     if (status == HF_OK) {
-        op->u.time.ret_us = hfi_sq_int(&r.rows, 0, 0);
-        hfi_sq_rows_free(&r.rows);
+        op->u.time.ret_us = sql_int(&r.rows, 0, 0);
+        sql_rows_free(&r.rows);
     }
-    hfi_sq_finish(op, status, &r.trouble.error);
+    sql_finish(op, status, &r.trouble.error);
 }

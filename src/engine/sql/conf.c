@@ -3,7 +3,7 @@
  * What the URL says beyond the server: mode, tokens, schema, prefix, connections, create, window,
  * op_timeout. The rest of it is the driver's. Errors name the parameter and its byte, never its value.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "core/url.h"
 #include "util/error.h"
@@ -26,26 +26,26 @@ static hf_status wrong(const struct hfi_url *url, const char *key, const char *w
     return hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter '%s' %s", key, why);
 }
 
-static bool mode_of(const char *word, enum sq_mode *ret_mode)
+static bool mode_of(const char *word, enum sql_mode *ret_mode)
 {
     for (int i = 0; i < 3; i++)
         if (strcmp(word, modes[i]) == 0) {
-            *ret_mode = (enum sq_mode)i;
+            *ret_mode = (enum sql_mode)i;
             return true;
         }
     return false;
 }
 
-bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode)
+bool sql_conf_mode(const struct hfi_url *url, enum sql_mode *ret_mode)
 {
-    *ret_mode = SQ_MODE_LEASE;
+    *ret_mode = SQL_MODE_LEASE;
     for (size_t i = 0; i < url->param_count; i++)
         if (strcmp(url->params[i].key, "mode") == 0)
             return mode_of(url->params[i].value, ret_mode);
     return true;
 }
 
-bool hfi_sq_conf_tokens(const struct hfi_url *url)
+bool sql_conf_tokens(const struct hfi_url *url)
 {
     for (size_t i = 0; i < url->param_count; i++)
         if (strcmp(url->params[i].key, "tokens") == 0)
@@ -53,11 +53,11 @@ bool hfi_sq_conf_tokens(const struct hfi_url *url)
     return false;
 }
 
-static hf_status take_mode(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
+static hf_status take_mode(struct hfi_url *url, struct sql_conf *conf, hf_error *err)
 {
     const char *word = hfi_url_take(url, "mode");
 
-    conf->mode = SQ_MODE_LEASE;
+    conf->mode = SQL_MODE_LEASE;
     if (word && !mode_of(word, &conf->mode))
         return wrong(url, "mode", "must be lease, row or session", err);
     return HF_OK;
@@ -94,7 +94,7 @@ static hf_status take_word(struct hfi_url *url, const char *key, const char *ins
 }
 
 /* pooler=session: sessions are ours, although somebody is between us and the server. */
-static hf_status take_pooler(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
+static hf_status take_pooler(struct hfi_url *url, struct sql_conf *conf, hf_error *err)
 {
     const char *word = hfi_url_take(url, "pooler");
 
@@ -104,7 +104,7 @@ static hf_status take_pooler(struct hfi_url *url, struct sq_conf *conf, hf_error
     return HF_OK;
 }
 
-static hf_status take_window(struct hfi_url *url, struct sq_conf *conf, hf_error *err)
+static hf_status take_window(struct hfi_url *url, struct sql_conf *conf, hf_error *err)
 {
     int64_t window_ms = 0;
     hf_status status = hfi_url_take_duration(url, "window", 3000, LIMIT_MAX_MS, &window_ms, err);
@@ -114,9 +114,9 @@ static hf_status take_window(struct hfi_url *url, struct sq_conf *conf, hf_error
     return status;
 }
 
-hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err)
+hf_status sql_conf_parse(struct hfi_url *url, struct sql_conf *ret_conf, hf_error *err)
 {
-    struct sq_conf conf = { .connect_ms = 5000, .op_ms = 5000, .create = true };
+    struct sql_conf conf = { .connect_ms = 5000, .op_ms = 5000, .create = true };
     uint64_t links = 16;
     hf_status status = take_mode(url, &conf, err);
 
@@ -137,7 +137,7 @@ hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_er
     if (status == HF_OK)
         status =
             hfi_url_take_duration(url, "op_timeout", LIMIT_MIN_MS, LIMIT_MAX_MS, &conf.op_ms, err);
-    if (status == HF_OK && conf.tokens && conf.mode == SQ_MODE_LEASE)
+    if (status == HF_OK && conf.tokens && conf.mode == SQL_MODE_LEASE)
         status =
             wrong(url, "tokens", "is for mode=row and mode=session: a lease has them anyway", err);
     conf.connections = (uint32_t)links;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Is this server safe for what we promise? And the statements that make the tables, for who may run them. */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -20,7 +20,7 @@ struct report {
     void *arg;
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[512];
@@ -35,57 +35,58 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf
 /* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
 static void check_clock(struct hfi_conn *conn, const struct report *r, int64_t deadline_ms)
 {
-    struct sq_request request = { .call = SQ_TIME, .deadline_ms = deadline_ms, .again = true };
+    struct sql_request request = { .call = SQL_TIME, .deadline_ms = deadline_ms, .again = true };
     struct timespec t;
     int64_t ours_ms, theirs_ms;
 
-    if (hfi_sq_call(conn, &request) != HF_OK) {
-        say(r, HF_BAD, "clock", "%s", request.trouble.error.text);
+    if (sql_call(conn, &request) != HF_OK) {
+        say(r, HF_CHECK_LEVEL_BAD, "clock", "%s", request.trouble.error.text);
         return;
     }
     clock_gettime(CLOCK_REALTIME, &t);
     ours_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-    theirs_ms = hfi_sq_int(&request.rows, 0, 0) / 1000;
-    hfi_sq_rows_free(&request.rows);
+    theirs_ms = sql_int(&request.rows, 0, 0) / 1000;
+    sql_rows_free(&request.rows);
     if (llabs(ours_ms - theirs_ms) > CLOCK_NEAR)
-        say(r, HF_WARNING, "clock",
+        say(r, HF_CHECK_LEVEL_WARNING, "clock",
             "the server's clock is %lld ms %s ours: no harm to locks, but one of them is wrong",
             (long long)llabs(ours_ms - theirs_ms), theirs_ms > ours_ms ? "ahead of" : "behind");
     else
-        say(r, HF_FINE, "clock", "the server's clock agrees with ours");
+        say(r, HF_CHECK_LEVEL_OK, "clock", "the server's clock agrees with ours");
 }
 
 #define MAKES_THEM ", or the SQL that `holdfast doctor --sql URL` prints"
 
 static const char *const tables_text[] = {
-    [SQ_FOUND_NONE] = "%s%s%s... are not created yet: the first lock creates them" MAKES_THEM,
-    [SQ_FOUND_OLD] = "%s%s%s... are of an older version, or some are missing: the first lock makes "
-                     "them anew" MAKES_THEM,
-    [SQ_FOUND_ALL] = "%s%s%s... are there",
+    [SQL_FOUND_NONE] = "%s%s%s... are not created yet: the first lock creates them" MAKES_THEM,
+    [SQL_FOUND_OLD] =
+        "%s%s%s... are of an older version, or some are missing: the first lock makes "
+        "them anew" MAKES_THEM,
+    [SQL_FOUND_ALL] = "%s%s%s... are there",
 };
 
-hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct report r = { finding, arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
-    struct sq_link *link;
-    enum sq_found found = SQ_FOUND_ALL;
-    hf_status status = hfi_sq_take(conn, deadline_ms, &link, err);
+    struct sql_link *link;
+    enum sql_found found = SQL_FOUND_ALL;
+    hf_status status = sql_take(conn, deadline_ms, &link, err);
 
     if ((status == HF_NOT_FOUND || status == HF_VERSION) && conn->host->existing) {
-        status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
+        status = sql_take_raw(conn, deadline_ms, &link, err);
         if (status == HF_OK &&
             (status = conn->driver->probe(link, deadline_ms, &found, err)) != HF_OK)
-            hfi_sq_give(link);
+            sql_give(link);
     }
     if (status != HF_OK)
         return status;
-    say(&r, found == SQ_FOUND_ALL ? HF_FINE : HF_WARNING, "tables", tables_text[found],
-        conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
+    say(&r, found == SQL_FOUND_ALL ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tables",
+        tables_text[found], conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
     if (conn->driver->doctor)
         status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
-    hfi_sq_give(link);
-    if (status == HF_OK && found == SQ_FOUND_ALL) /* a routine of ours reads it */
+    sql_give(link);
+    if (status == HF_OK && found == SQL_FOUND_ALL) /* a routine of ours reads it */
         check_clock(conn, &r, deadline_ms);
     return status;
 }
@@ -96,12 +97,12 @@ static bool emit(void *arg, const char *sql)
 {
     const struct report *r = arg;
 
-    r->finding(HF_FINE, "sql", sql, r->arg);
+    r->finding(HF_CHECK_LEVEL_OK, "sql", sql, r->arg);
     return true;
 }
 
-hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
-                        const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const char *const *words,
+                     hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct report r = { finding, arg };
     struct hfi_conn *conn;
@@ -113,7 +114,7 @@ hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
     if (!conn)
         return hfi_error_memory(err);
     conn->driver = driver;
-    status = hfi_sq_conf_parse(url, &conn->conf, err);
+    status = sql_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = driver->parse(conn, url, err);
     if (status == HF_OK && !driver->schema(conn, emit, &r))

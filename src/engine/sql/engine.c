@@ -45,13 +45,13 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
 
 static void destroy(struct hfi_conn *conn)
 {
-    hfi_sq_fork_remove(conn);
-    if (conn->conf.mode == SQ_MODE_LEASE)
+    sql_fork_remove(conn);
+    if (conn->conf.mode == SQL_MODE_LEASE)
         while (conn->held) /* detached, or what could not be given back: its note is still ours */
-            hfi_sq_held_remove(conn, conn->held);
-    hfi_sq_hold_close(conn);
-    hfi_sq_pool_close(conn);
-    hfi_sq_ghosts_done(conn);
+            sql_held_remove(conn, conn->held);
+    sql_hold_close(conn);
+    sql_pool_close(conn);
+    sql_ghosts_done(conn);
     conn->driver->free_conf(conn);
     hfi_free(conn->location);
     if (conn->kick_fd >= 0)
@@ -62,17 +62,17 @@ static void destroy(struct hfi_conn *conn)
 /* Reach the server, and find or make what we need there. */
 static hf_status reach_once(struct hfi_conn *conn, int64_t until_ms, hf_error *err)
 {
-    struct sq_link *link;
-    hf_status status = hfi_sq_take(conn, until_ms, &link, err);
+    struct sql_link *link;
+    hf_status status = sql_take(conn, until_ms, &link, err);
 
     if ((status == HF_NOT_FOUND || status == HF_VERSION) &&
         conn->host->existing) /* each op says so; doctor needs no tables */
-        status = hfi_sq_take_raw(conn, until_ms, &link, err);
+        status = sql_take_raw(conn, until_ms, &link, err);
     if (status != HF_OK)
         return status;
     /* Also in mode=lease: a bell that is another session with every transaction rings for nobody. */
     status = conn->driver->hold->verify(link, conn->conf.mode, until_ms, err);
-    hfi_sq_give(link);
+    sql_give(link);
     return status;
 }
 
@@ -95,9 +95,9 @@ static hf_status reach(struct hfi_conn *conn, hf_error *err)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *engine,
-                      struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                      hf_error *err)
+hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
+                         struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -107,17 +107,17 @@ hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *e
     conn->driver = driver;
     conn->engine = engine;
     conn->kick_fd = -1;
-    status = hfi_sq_conf_parse(url, &conn->conf, err);
+    status = sql_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = driver->parse(conn, url, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
         status = init(conn, host, err);
-    if (status == HF_OK && conn->conf.mode != SQ_MODE_LEASE)
-        status = hfi_sq_hold_open(conn, err);
+    if (status == HF_OK && conn->conf.mode != SQL_MODE_LEASE)
+        status = sql_hold_open(conn, err);
     if (status == HF_OK) {
-        hfi_sq_fork_add(conn);
+        sql_fork_add(conn);
         status = reach(conn, err);
     }
     if (status != HF_OK) {
@@ -128,32 +128,32 @@ hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *e
     return HF_OK;
 }
 
-void hfi_sq_close(struct hfi_conn *conn)
+void sql_close(struct hfi_conn *conn)
 {
-    hfi_sq_bell_stop(conn);
+    sql_bell_stop(conn);
     if (!conn->host->existing && hfi_random_u64() % SWEEP_ONE_IN == 0)
-        hfi_sq_sweep(conn);
+        sql_sweep(conn);
     destroy(conn);
 }
 
 /* In a forked child: descriptors are copies, and closing them tells the server nothing. The rest
  * belongs to threads that do not exist here. */
-void hfi_sq_abandon(struct hfi_conn *conn)
+void sql_abandon(struct hfi_conn *conn)
 {
-    for (struct sq_link *link = conn->all; link; link = link->all_next)
+    for (struct sql_link *link = conn->all; link; link = link->all_next)
         conn->driver->abandon(link);
-    hfi_sq_hold_abandon(conn);
+    sql_hold_abandon(conn);
     close(conn->kick_fd);
 }
 
-const char *hfi_sq_location(struct hfi_conn *conn)
+const char *sql_location(struct hfi_conn *conn)
 {
     return conn->location;
 }
 
 /* ---- ops ---------------------------------------------------------------------------------------- */
 
-void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err)
+void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err)
 {
     if (status != HF_OK) {
         if (err && err->text[0])
@@ -168,57 +168,57 @@ static void submit_lease(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_sq_acquire(conn, op);
+        sql_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_sq_release(conn, op);
+        sql_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_sq_renew(conn, op);
+        sql_renew(conn, op);
         return;
     case HFI_OP_ADOPT:
-        hfi_sq_adopt(conn, op);
+        sql_adopt(conn, op);
         return;
     case HFI_OP_INSPECT:
-        hfi_sq_inspect(conn, op);
+        sql_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        hfi_sq_break(conn, op);
+        sql_break(conn, op);
         return;
     default:
-        hfi_sq_finish(op, HF_UNSUPPORTED, NULL);
+        sql_finish(op, HF_UNSUPPORTED, NULL);
         return;
     }
 }
 
-void hfi_sq_submit(struct hfi_conn *conn, struct hfi_op *op)
+void sql_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_CELL_READ:
-        hfi_sq_cell_read(conn, op);
+        sql_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_sq_cell_swap(conn, op);
+        sql_cell_swap(conn, op);
         return;
     case HFI_OP_CELL_WAIT:
-        hfi_sq_cell_wait(conn, op);
+        sql_cell_wait(conn, op);
         return;
     case HFI_OP_TIME:
-        hfi_sq_time(conn, op);
+        sql_time(conn, op);
         return;
     default:
-        if (conn->conf.mode == SQ_MODE_LEASE)
+        if (conn->conf.mode == SQL_MODE_LEASE)
             submit_lease(conn, op);
         else
-            hfi_sq_hold_submit(conn, op);
+            sql_hold_submit(conn, op);
         return;
     }
 }
 
-void hfi_sq_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void sql_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    if (conn->conf.mode == SQ_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
-        hfi_sq_wait_cancel(conn, op, status);
+    if (conn->conf.mode == SQL_MODE_LEASE || op->kind == HFI_OP_CELL_WAIT)
+        sql_wait_cancel(conn, op, status);
     else
-        hfi_sq_hold_cancel(conn, op, status);
+        sql_hold_cancel(conn, op, status);
 }

@@ -5,7 +5,7 @@
  * that knows nothing of it. So a child closes all of them before fork() returns in it. (What is executed closes
  * them anyway: all are close-on-exec.)
  *
- * A connection that is just being made cannot be found then: who makes one looks at hfi_sq_forks() before and
+ * A connection that is just being made cannot be found then: who makes one looks at sql_forks() before and
  * after, and makes another if it has changed.
  */
 #include "engine/sql/hold.h"
@@ -43,7 +43,7 @@ static void unlock_all(void)
 static void in_child(void)
 {
     for (struct hfi_conn *conn = conns; conn; conn = conn->fork_next)
-        hfi_sq_abandon(conn);
+        sql_abandon(conn);
     unlock_all();
     conns = NULL; /* they are nobody's here */
 }
@@ -53,7 +53,7 @@ static void start(void)
     pthread_atfork(before, unlock_all, in_child);
 }
 
-void hfi_sq_fork_add(struct hfi_conn *conn)
+void sql_fork_add(struct hfi_conn *conn)
 {
     pthread_once(&once, start);
     pthread_mutex_lock(&list_lock);
@@ -62,7 +62,7 @@ void hfi_sq_fork_add(struct hfi_conn *conn)
     pthread_mutex_unlock(&list_lock);
 }
 
-void hfi_sq_fork_remove(struct hfi_conn *conn)
+void sql_fork_remove(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&list_lock);
     for (struct hfi_conn **at = &conns; *at; at = &(*at)->fork_next)
@@ -80,8 +80,8 @@ static bool is_same_store(const struct hfi_conn *a, const struct hfi_conn *b)
            strcmp(a->conf.prefix, b->conf.prefix) == 0 && strcmp(a->location, b->location) == 0;
 }
 
-void hfi_sq_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
-                 void *arg)
+void sql_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+              void *arg)
 {
     pthread_mutex_lock(&list_lock);
     for (struct hfi_conn *one = conns; one; one = one->fork_next)
@@ -90,7 +90,7 @@ void hfi_sq_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *con
     pthread_mutex_unlock(&list_lock);
 }
 
-unsigned hfi_sq_forks(void)
+unsigned sql_forks(void)
 {
     return atomic_load(&forks);
 }

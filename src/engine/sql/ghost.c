@@ -10,30 +10,30 @@
  *
  * Memory for a ghost is got before the statement leaves.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
 
 #include <string.h>
 
-struct sq_ghost {
-    struct sq_ghost *next;
+struct sql_ghost {
+    struct sql_ghost *next;
     unsigned char owner[HFI_OWNER_LEN];
     int64_t server_id, since;
 };
 
-bool hfi_sq_ghost_ready(struct sq_link *link)
+bool sql_ghost_ready(struct sql_link *link)
 {
     if (!link->ghost)
         link->ghost = hfi_calloc(1, sizeof *link->ghost);
     return link->ghost != NULL;
 }
 
-void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim)
+void sql_ghost_add(struct sql_link *link, const struct hfi_claim *claim)
 {
     struct hfi_conn *conn = link->conn;
-    struct sq_ghost *ghost = link->ghost;
+    struct sql_ghost *ghost = link->ghost;
 
     link->ghost = NULL;
     memcpy(ghost->owner, claim->owner, HFI_OWNER_LEN);
@@ -46,9 +46,9 @@ void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim)
 }
 
 /* Take one ghost of this owner out of the list; NULL: there is none. */
-static struct sq_ghost *take(struct hfi_conn *conn, const unsigned char *owner)
+static struct sql_ghost *take(struct hfi_conn *conn, const unsigned char *owner)
 {
-    struct sq_ghost **at, *ghost;
+    struct sql_ghost **at, *ghost;
 
     pthread_mutex_lock(&conn->lock);
     for (at = &conn->ghosts; *at && memcmp((*at)->owner, owner, HFI_OWNER_LEN) != 0;)
@@ -60,10 +60,10 @@ static struct sq_ghost *take(struct hfi_conn *conn, const unsigned char *owner)
     return ghost;
 }
 
-hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim,
-                            int64_t deadline_ms, hf_error *err)
+hf_status sql_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim, int64_t deadline_ms,
+                         hf_error *err)
 {
-    struct sq_ghost *ghost;
+    struct sql_ghost *ghost;
 
     while ((ghost = take(conn, claim->owner))) {
         hf_status status =
@@ -81,9 +81,9 @@ hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim
     return HF_OK;
 }
 
-void hfi_sq_ghosts_done(struct hfi_conn *conn)
+void sql_ghosts_done(struct hfi_conn *conn)
 {
-    struct sq_ghost *ghost;
+    struct sql_ghost *ghost;
 
     while ((ghost = conn->ghosts)) {
         conn->ghosts = ghost->next;

@@ -11,7 +11,7 @@
  *   hold_tell.c     what processes tell each other for that
  *
  * A *seat* is a connection for locks. mode=row: a lease is a transaction, so a seat has one. mode=session:
- * up to SQ_SEAT_MAX names share a seat. The server lets a session lock again what it has locked, so
+ * up to SQL_SEAT_MAX names share a seat. The server lets a session lock again what it has locked, so
  * a name that a seat holds is never asked for on that seat.
  *
  * A statement that may block (a *stay*) runs only on a seat that holds nothing: it would keep others from
@@ -22,30 +22,30 @@
  *
  * hold->lock guards all of it; nothing that blocks is done under it. It is below conn->lock in no path.
  */
-#ifndef HFI_SQ_HOLD_H
-#define HFI_SQ_HOLD_H
+#ifndef SQL_HOLD_H
+#define SQL_HOLD_H
 
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
-#define SQ_SEAT_MAX   512  /* names per connection, mode=session */
-#define SQ_KNOWN      1024 /* names that this store has recorded, remembered by their hash */
-#define SQ_SQL_ROOM   4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
-#define SQ_KEY_ROOM   128
-#define SQ_TABLE_ROOM 256
+#define SQL_SEAT_MAX   512  /* names per connection, mode=session */
+#define SQL_KNOWN      1024 /* names that this store has recorded, remembered by their hash */
+#define SQL_SQL_ROOM   4096 /* a name of HF_NAME_MAX bytes in hex, twice, and words around it */
+#define SQL_KEY_ROOM   128
+#define SQL_TABLE_ROOM 256
 
 /* Keepalives. The client's are shorter: who is cut off must know before the server lets the next one in. */
-#define SQ_ALIVE_IDLE_S        5
-#define SQ_ALIVE_INTERVAL_S    3
-#define SQ_ALIVE_COUNT         3
-#define SQ_ALIVE_TEXT_IDLE     "20" /* the server's */
-#define SQ_ALIVE_TEXT_INTERVAL "5"
-#define SQ_ALIVE_TEXT_COUNT    "4"
+#define SQL_ALIVE_IDLE_S        5
+#define SQL_ALIVE_INTERVAL_S    3
+#define SQL_ALIVE_COUNT         3
+#define SQL_ALIVE_TEXT_IDLE     "20" /* the server's */
+#define SQL_ALIVE_TEXT_INTERVAL "5"
+#define SQL_ALIVE_TEXT_COUNT    "4"
 
 /*
  * What a server is told, in its own words. In templates {K} is the lock's key and {N} the name, as literals;
  * {T} is the table of recorded names and {R} that of rows. {W} is the table of waits, {C} our number in it, {M} the mode.
  */
-struct sq_hold_words {
+struct sql_hold_words {
     const char *limits; /* name, value: time limits of an operator that are on */
     const char
         *keepalive; /* seconds after which the server looks for a silent host; 0: it does not say */
@@ -55,88 +55,88 @@ struct sq_hold_words {
     /* mode=session. try_: 1 or not. wait: granted if its first value is not 0 and not NULL. free_: 1, or it was not held. */
     const char *session_record; /* the name at this key */
     const char *session_try, *session_wait, *session_free;
-    bool calls; /* what a pair needs is SQ_LOCK_TRY and SQ_LOCK_FREE instead, prepared */
+    bool calls; /* what a pair needs is SQL_LOCK_TRY and SQL_LOCK_FREE instead, prepared */
     /* mode=row. A row: it is locked. */
     const char *row_known, *row_add, *row_try, *row_wait, *row_free;
     /* hold_tell.c: the connection says that {C} lives, as long as it does; rows of those that do not live go. */
     const char *waits_live, *waits_sweep;
     /* The key of a name, from a hash of it and of where our tables are. */
-    void (*key)(const uint64_t hash[2], char ret_key[SQ_KEY_ROOM]);
+    void (*key)(const uint64_t hash[2], char ret_key[SQL_KEY_ROOM]);
     /* Quote a table: `schema` may be "". */
     void (*table)(const char *schema, const char *prefix, const char *name,
-                  char ret_table[SQ_TABLE_ROOM]);
+                  char ret_table[SQL_TABLE_ROOM]);
     /* Is this a connection to the server itself, and one whose locks mean something? HF_CONFIG says why not. */
-    hf_status (*verify)(struct sq_link *link, enum sq_mode mode, int64_t deadline_ms,
+    hf_status (*verify)(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err);
 };
 
-struct sq_held {
+struct sql_held {
     uint64_t hash;
     struct hfi_claim *claim;
 };
 
-struct sq_seat {
-    struct sq_seat *next;
+struct sql_seat {
+    struct sql_seat *next;
     uint64_t id; /* never used again */
-    struct sq_link *link;
+    struct sql_link *link;
     int fd; /* a copy of the link's: ours to watch and to cut, whatever the driver does with its own */
     bool busy; /* a thread has it */
     bool hung; /* the other end is gone; who has it, or the watch thread, ends it */
     uint32_t count;
-    struct sq_held held[];
+    struct sql_held held[];
 };
 
 /* An acquire under way; on its thread's stack. */
-struct sq_stay {
-    struct sq_stay *next;
+struct sql_stay {
+    struct sql_stay *next;
     struct hfi_op *op;
-    struct sq_seat *seat; /* whose statement blocks for it; NULL: none now */
-    _Atomic int stop;     /* HF_OK: go on; else the status with which it is to end */
-    bool interrupting;    /* the watch thread is at it, and needs `seat` */
-    int64_t act_ms;       /* when the watch thread has something to do about it */
-    int64_t cut_ms;       /* when it loses patience; 0: it was not asked to end yet */
+    struct sql_seat *seat; /* whose statement blocks for it; NULL: none now */
+    _Atomic int stop;      /* HF_OK: go on; else the status with which it is to end */
+    bool interrupting;     /* the watch thread is at it, and needs `seat` */
+    int64_t act_ms;        /* when the watch thread has something to do about it */
+    int64_t cut_ms;        /* when it loses patience; 0: it was not asked to end yet */
     unsigned asked;
     bool told; /* other processes have been told of it, or are about to be */
 };
 
-struct sq_hold {
+struct sql_hold {
     struct hfi_conn *conn;
-    const struct sq_hold_words *words;
+    const struct sql_hold_words *words;
     pthread_mutex_t lock;
     pthread_cond_t
         changed; /* on CLOCK_MONOTONIC: a seat is free, a stay was stopped, an interrupt is over */
-    struct sq_seat *seats;
+    struct sql_seat *seats;
     _Atomic uint64_t last_id;
     uint32_t count, limit; /* seats that are there or being opened; at most */
     uint32_t seat_max;     /* leases on one */
-    struct sq_stay *stays;
+    struct sql_stay *stays;
     bool watching, stop;
     pthread_t watcher;
     int epoll_fd, kick_fd;
     int64_t wakes_ms; /* when the watch thread will look by itself */
-    char names[SQ_TABLE_ROOM], rows[SQ_TABLE_ROOM], waits[SQ_TABLE_ROOM];
+    char names[SQL_TABLE_ROOM], rows[SQL_TABLE_ROOM], waits[SQL_TABLE_ROOM];
     _Atomic bool tells, owing; /* something was told; and could not be taken back yet */
     pthread_mutex_t tell_lock; /* above `lock`: one tells at a time, or takes back */
-    uint64_t known[SQ_KNOWN][2];
+    uint64_t known[SQL_KNOWN][2];
 };
 
 /* claim->engine[] in these modes. */
-enum { SQ_CLAIM_SEAT, SQ_CLAIM_AT };
+enum { SQL_CLAIM_SEAT, SQL_CLAIM_AT };
 
-extern const struct sq_hold_words hfi_pg_hold, hfi_ma_hold; /* each in its module */
+extern const struct sql_hold_words postgres_hold, maria_hold; /* each in its module */
 
 /* ---- hold_text.c ---- */
 
 /* false: out of room (never with names that core lets through). */
 /* The key of a name as a number. */
-int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name);
-bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
-                      char *sql, size_t room);
+int64_t sql_hold_key(const struct sql_hold *hold, const struct hfi_name *name);
+bool sql_hold_fill(struct sql_hold *hold, const char *template, const struct hfi_name *name,
+                   char *sql, size_t room);
 
 /* ---- hold_look.c, hold_tell.c ---- */
 
 /* A copy: claims are the caller's again when the lock is given back. */
-struct sq_line {
+struct sql_line {
     bool waits, here; /* here: through this very handle */
     uint64_t number;  /* hfi_claim_number() */
     uint32_t len;
@@ -145,48 +145,48 @@ struct sq_line {
     char label[HF_LABEL_MAX + 1];
 };
 
-struct sq_lines {
-    struct sq_line *all;
+struct sql_lines {
+    struct sql_line *all;
     size_t count, room;
 };
 
-void hfi_sq_hold_look(struct hfi_conn *conn, struct hfi_op *op);
+void sql_hold_look(struct hfi_conn *conn, struct hfi_op *op);
 /* Room for `more` lines. false: no memory. */
-bool hfi_sq_lines_room(struct sq_lines *lines, size_t more);
+bool sql_lines_room(struct sql_lines *lines, size_t more);
 
 /* Tell other processes of the waits among `lines` that are here; add what they tell. With tell_lock. false: it did not work, and
  * only this process is known. */
-bool hfi_sq_tell_waits(struct hfi_conn *conn, struct sq_lines *lines);
+bool sql_tell_waits(struct hfi_conn *conn, struct sql_lines *lines);
 /* The same of those that hold what is waited for. */
-void hfi_sq_tell_holders(struct hfi_conn *conn, const struct sq_lines *lines);
+void sql_tell_holders(struct hfi_conn *conn, const struct sql_lines *lines);
 /* A wait of which others were told is over: before its caller can release anything. NULL: what could not be taken back before. */
-void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay);
+void sql_take_back(struct sql_hold *hold, const struct sql_stay *stay);
 
 /* ---- hold_seat.c: with hold->lock, but for those that say otherwise ---- */
 
-enum sq_way { SQ_WAY_TRY, SQ_WAY_WAIT };
+enum sql_way { SQL_WAY_TRY, SQL_WAY_WAIT };
 
 /* A seat for this stay, busy for it, and what to do on it. `tried`: the name was found locked, so only a
  * seat on which it can wait will do. HF_OK, or why there is none. Without the lock. */
-hf_status hfi_sq_seat_take(struct sq_hold *hold, struct sq_stay *stay, bool tried,
-                           struct sq_seat **ret_seat, enum sq_way *ret_way, hf_error *err);
+hf_status sql_seat_take(struct sql_hold *hold, struct sql_stay *stay, bool tried,
+                        struct sql_seat **ret_seat, enum sql_way *ret_way, hf_error *err);
 /* Back from this thread; if it has hung up, or its link is dead, its leases are lost. Without the lock. */
-void hfi_sq_seat_give(struct sq_hold *hold, struct sq_seat *seat);
+void sql_seat_give(struct sql_hold *hold, struct sql_seat *seat);
 /* For a release: busy for us, the claim taken off. NULL: it is lost. Without the lock. */
-struct sq_seat *hfi_sq_seat_of(struct sq_hold *hold, struct hfi_claim *claim);
-void hfi_sq_seat_put(struct sq_seat *seat, struct hfi_claim *claim);
+struct sql_seat *sql_seat_of(struct sql_hold *hold, struct hfi_claim *claim);
+void sql_seat_put(struct sql_seat *seat, struct hfi_claim *claim);
 /* End a seat that is busy for us: connection and leases. Without the lock. */
-void hfi_sq_seat_end(struct sq_hold *hold, struct sq_seat *seat, const char *why);
+void sql_seat_end(struct sql_hold *hold, struct sql_seat *seat, const char *why);
 /* Sleep until something has changed, at most until until_ms. */
-void hfi_sq_hold_sleep(struct sq_hold *hold, int64_t until_ms);
+void sql_hold_sleep(struct sql_hold *hold, int64_t until_ms);
 
 /* ---- hold_watch.c ---- */
 
 /* Before the first lease. false: no thread to be had. With the lock. */
-bool hfi_sq_watch_start(struct sq_hold *hold);
-void hfi_sq_watch_stop(struct sq_hold *hold);
+bool sql_watch_start(struct sql_hold *hold);
+void sql_watch_stop(struct sql_hold *hold);
 /* It must look at the stays at `at_ms`. With the lock. */
-void hfi_sq_watch_at(struct sq_hold *hold, int64_t at_ms);
-bool hfi_sq_watch_add(struct sq_hold *hold, struct sq_seat *seat);
+void sql_watch_at(struct sql_hold *hold, int64_t at_ms);
+bool sql_watch_add(struct sql_hold *hold, struct sql_seat *seat);
 
 #endif

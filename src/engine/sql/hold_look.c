@@ -14,9 +14,9 @@
 
 /* ---- collecting: with the list's lock, each with its hold->lock ---------------------------------------- */
 
-bool hfi_sq_lines_room(struct sq_lines *lines, size_t more)
+bool sql_lines_room(struct sql_lines *lines, size_t more)
 {
-    struct sq_line *all = hfi_realloc(lines->all, (lines->room + more + 1) * sizeof *all);
+    struct sql_line *all = hfi_realloc(lines->all, (lines->room + more + 1) * sizeof *all);
 
     if (!all)
         return false;
@@ -27,7 +27,7 @@ bool hfi_sq_lines_room(struct sq_lines *lines, size_t more)
 
 struct collection {
     const struct hfi_conn *conn; /* that looks */
-    struct sq_lines lines;
+    struct sql_lines lines;
     size_t count;
 };
 
@@ -36,7 +36,7 @@ static void count_stays(struct hfi_conn *conn, void *arg)
     struct collection *c = arg;
 
     pthread_mutex_lock(&conn->hold->lock);
-    for (const struct sq_stay *stay = conn->hold->stays; stay; stay = stay->next)
+    for (const struct sql_stay *stay = conn->hold->stays; stay; stay = stay->next)
         c->count++;
     pthread_mutex_unlock(&conn->hold->lock);
 }
@@ -45,15 +45,15 @@ static void count_stays(struct hfi_conn *conn, void *arg)
 static bool add(struct collection *c, struct hfi_conn *conn, const struct hfi_claim *claim,
                 bool waits)
 {
-    struct sq_line *line;
+    struct sql_line *line;
 
     if (c->lines.count == c->lines.room)
         return false;
     line = &c->lines.all[c->lines.count++];
-    *line = (struct sq_line){ .waits = waits,
-                              .here = conn == c->conn,
-                              .number = hfi_claim_number(claim),
-                              .len = claim->name.len };
+    *line = (struct sql_line){ .waits = waits,
+                               .here = conn == c->conn,
+                               .number = hfi_claim_number(claim),
+                               .len = claim->name.len };
     memcpy(line->name, claim->name.bytes, claim->name.len);
     memcpy(line->owner, claim->owner, sizeof line->owner);
     if (waits && claim->label)
@@ -66,7 +66,7 @@ static void add_stays(struct hfi_conn *conn, void *arg)
     struct collection *c = arg;
 
     pthread_mutex_lock(&conn->hold->lock);
-    for (struct sq_stay *stay = conn->hold->stays; stay; stay = stay->next)
+    for (struct sql_stay *stay = conn->hold->stays; stay; stay = stay->next)
         if (stay->op->may_wait && add(c, conn, stay->op->claim, true) && conn == c->conn)
             stay->told = true;
     pthread_mutex_unlock(&conn->hold->lock);
@@ -74,13 +74,13 @@ static void add_stays(struct hfi_conn *conn, void *arg)
 
 static int by_name(const void *left, const void *right)
 {
-    const struct sq_line *a = left, *b = right;
+    const struct sql_line *a = left, *b = right;
     int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
 
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static bool is_waited_for(const struct sq_lines *lines, const struct hfi_claim *claim)
+static bool is_waited_for(const struct sql_lines *lines, const struct hfi_claim *claim)
 {
     for (size_t i = 0; i < lines->count; i++)
         if (lines->all[i].waits && lines->all[i].len == claim->name.len &&
@@ -94,7 +94,7 @@ static void add_holders(struct hfi_conn *conn, void *arg)
     struct collection *c = arg;
 
     pthread_mutex_lock(&conn->hold->lock);
-    for (const struct sq_seat *seat = conn->hold->seats; seat; seat = seat->next)
+    for (const struct sql_seat *seat = conn->hold->seats; seat; seat = seat->next)
         for (uint32_t i = 0; i < seat->count; i++)
             if (is_waited_for(&c->lines, seat->held[i].claim))
                 (void)add(c, conn, seat->held[i].claim, false);
@@ -103,26 +103,26 @@ static void add_holders(struct hfi_conn *conn, void *arg)
 
 /* ---- telling ------------------------------------------------------------------------------------------------ */
 
-static bool tell(const struct sq_line *line, uint32_t position, struct hfi_sink *sink)
+static bool tell(const struct sql_line *line, uint32_t position, struct hfi_sink *sink)
 {
     hf_holder holder = { .first = line->number, .permits = 1, .label = "" };
     hf_waiter waiter = {
-        .position = position, .permits = 1, .kind = HF_MUTEX, .label = line->label
+        .position = position, .permits = 1, .kind = HF_KIND_MUTEX, .label = line->label
     };
 
     return line->waits ? sink->waiter(sink, &waiter) : sink->holder(sink, &holder);
 }
 
-static hf_status tell_all(struct sq_lines *lines, struct hfi_sink *sink)
+static hf_status tell_all(struct sql_lines *lines, struct hfi_sink *sink)
 {
     uint32_t position = 0;
 
     if (lines->count > 0)
         qsort(lines->all, lines->count, sizeof *lines->all, by_name);
     for (size_t i = 0; i < lines->count; i++) {
-        const struct sq_line *line = &lines->all[i];
+        const struct sql_line *line = &lines->all[i];
         hf_entry entry = {
-            .name = line->name, .name_len = line->len, .kind = HF_MUTEX, .capacity = 1
+            .name = line->name, .name_len = line->len, .kind = HF_KIND_MUTEX, .capacity = 1
         };
 
         if (i == 0 || by_name(line, line - 1) != 0) {
@@ -140,20 +140,20 @@ static hf_status collect(struct hfi_conn *conn, struct collection *c)
 {
     bool others;
 
-    hfi_sq_each(conn, count_stays, c);
-    if (!hfi_sq_lines_room(&c->lines, c->count))
+    sql_each(conn, count_stays, c);
+    if (!sql_lines_room(&c->lines, c->count))
         return HF_NO_MEMORY;
-    hfi_sq_each(conn, add_stays, c);
-    others = hfi_sq_tell_waits(conn, &c->lines);
-    if (!hfi_sq_lines_room(&c->lines, c->lines.count)) /* a holder of each */
+    sql_each(conn, add_stays, c);
+    others = sql_tell_waits(conn, &c->lines);
+    if (!sql_lines_room(&c->lines, c->lines.count)) /* a holder of each */
         return HF_NO_MEMORY;
-    hfi_sq_each(conn, add_holders, c);
+    sql_each(conn, add_holders, c);
     if (others)
-        hfi_sq_tell_holders(conn, &c->lines);
+        sql_tell_holders(conn, &c->lines);
     return HF_OK;
 }
 
-void hfi_sq_hold_look(struct hfi_conn *conn, struct hfi_op *op)
+void sql_hold_look(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct collection c = { .conn = conn };
     hf_status status;
@@ -164,5 +164,5 @@ void hfi_sq_hold_look(struct hfi_conn *conn, struct hfi_op *op)
     if (status == HF_OK)
         status = tell_all(&c.lines, op->u.inspect.sink);
     hfi_free(c.lines.all);
-    hfi_sq_finish(op, status, NULL);
+    sql_finish(op, status, NULL);
 }

@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static hf_status open_seat(struct sq_hold *hold, struct sq_stay *stay, struct sq_seat **ret_seat,
+static hf_status open_seat(struct sql_hold *hold, struct sql_stay *stay, struct sql_seat **ret_seat,
                            hf_error *err);
 
-void hfi_sq_hold_sleep(struct sq_hold *hold, int64_t until_ms)
+void sql_hold_sleep(struct sql_hold *hold, int64_t until_ms)
 {
     int64_t ms = until_ms - hfi_now_ms();
     struct timespec t;
@@ -47,7 +47,7 @@ void hfi_sq_hold_sleep(struct sq_hold *hold, int64_t until_ms)
 /* ---- choosing --------------------------------------------------------------------------------------- */
 
 /* By hash alone: two names that share one are kept apart too, which costs nothing. */
-static bool holds(const struct sq_seat *seat, uint64_t hash)
+static bool holds(const struct sql_seat *seat, uint64_t hash)
 {
     for (uint32_t i = 0; i < seat->count; i++)
         if (seat->held[i].hash == hash)
@@ -57,32 +57,32 @@ static bool holds(const struct sq_seat *seat, uint64_t hash)
 
 /* A free seat: an empty one if somebody may wait on it, else the one that has most, so that empty ones
  * stay so. */
-static struct sq_seat *choose(struct sq_hold *hold, const struct sq_stay *stay, bool tried,
-                              enum sq_way *ret_way)
+static struct sql_seat *choose(struct sql_hold *hold, const struct sql_stay *stay, bool tried,
+                               enum sql_way *ret_way)
 {
     uint64_t hash = stay->op->claim->name.hash[0];
-    struct sq_seat *best = NULL;
+    struct sql_seat *best = NULL;
 
-    for (struct sq_seat *seat = hold->seats; seat; seat = seat->next) {
+    for (struct sql_seat *seat = hold->seats; seat; seat = seat->next) {
         if (seat->busy || seat->hung)
             continue;
         if (seat->count == 0 && stay->op->may_wait) {
-            *ret_way = SQ_WAY_WAIT;
+            *ret_way = SQL_WAY_WAIT;
             return seat;
         }
         if (!tried && seat->count < hold->seat_max && !holds(seat, hash) &&
             (!best || best->count < seat->count))
             best = seat;
     }
-    *ret_way = SQ_WAY_TRY;
+    *ret_way = SQL_WAY_TRY;
     return best;
 }
 
 /* Is there a seat that will be free as soon as its statement is answered? */
-static bool soon_free(const struct sq_hold *hold)
+static bool soon_free(const struct sql_hold *hold)
 {
-    for (const struct sq_seat *seat = hold->seats; seat; seat = seat->next) {
-        const struct sq_stay *stay = hold->stays;
+    for (const struct sql_seat *seat = hold->seats; seat; seat = seat->next) {
+        const struct sql_stay *stay = hold->stays;
 
         while (stay && stay->seat != seat)
             stay = stay->next;
@@ -92,17 +92,17 @@ static bool soon_free(const struct sq_hold *hold)
     return false;
 }
 
-static hf_status full(struct sq_hold *hold, hf_status status, hf_error *err)
+static hf_status full(struct sql_hold *hold, hf_status status, hf_error *err)
 {
     return hfi_error_set(err, status, 0,
                          "all %u connections for locks hold leases or wait for them (connections=)",
                          (unsigned)hold->limit);
 }
 
-hf_status hfi_sq_seat_take(struct sq_hold *hold, struct sq_stay *stay, bool tried,
-                           struct sq_seat **ret_seat, enum sq_way *ret_way, hf_error *err)
+hf_status sql_seat_take(struct sql_hold *hold, struct sql_stay *stay, bool tried,
+                        struct sql_seat **ret_seat, enum sql_way *ret_way, hf_error *err)
 {
-    struct sq_seat *seat = NULL;
+    struct sql_seat *seat = NULL;
     hf_status status = HF_OK;
 
     pthread_mutex_lock(&hold->lock);
@@ -115,7 +115,7 @@ hf_status hfi_sq_seat_take(struct sq_hold *hold, struct sq_stay *stay, bool trie
             status = full(hold, stay->op->may_wait ? HF_TIMEOUT : HF_UNAVAILABLE, err);
         if (status != HF_OK)
             break;
-        hfi_sq_hold_sleep(hold, stay->op->deadline_ms);
+        sql_hold_sleep(hold, stay->op->deadline_ms);
     }
     if (seat)
         seat->busy = true;
@@ -126,7 +126,7 @@ hf_status hfi_sq_seat_take(struct sq_hold *hold, struct sq_stay *stay, bool trie
         *ret_seat = seat;
         return status;
     }
-    *ret_way = stay->op->may_wait ? SQ_WAY_WAIT : SQ_WAY_TRY;
+    *ret_way = stay->op->may_wait ? SQL_WAY_WAIT : SQL_WAY_TRY;
     return open_seat(hold, stay, ret_seat, err);
 }
 
@@ -135,8 +135,8 @@ hf_status hfi_sq_seat_take(struct sq_hold *hold, struct sq_stay *stay, bool trie
 /* So that a host that vanished is noticed: by us, soon; by the server (words->prepare), a little later. */
 static void keep_alive(int fd)
 {
-    int on = 1, idle = SQ_ALIVE_IDLE_S, interval = SQ_ALIVE_INTERVAL_S, count = SQ_ALIVE_COUNT;
-    unsigned most_ms = 1000u * (SQ_ALIVE_IDLE_S + SQ_ALIVE_INTERVAL_S * SQ_ALIVE_COUNT);
+    int on = 1, idle = SQL_ALIVE_IDLE_S, interval = SQL_ALIVE_INTERVAL_S, count = SQL_ALIVE_COUNT;
+    unsigned most_ms = 1000u * (SQL_ALIVE_IDLE_S + SQL_ALIVE_INTERVAL_S * SQL_ALIVE_COUNT);
 
     /* A unix socket has none of these, and does not need them. */
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -147,18 +147,18 @@ static void keep_alive(int fd)
 }
 
 /* The link's session, made fit to hold. */
-static hf_status prepare(struct sq_hold *hold, struct sq_link *link, int64_t deadline_ms,
+static hf_status prepare(struct sql_hold *hold, struct sql_link *link, int64_t deadline_ms,
                          hf_error *err)
 {
-    struct sq_rows rows = { 0 };
-    struct sq_trouble trouble;
+    struct sql_rows rows = { 0 };
+    struct sql_trouble trouble;
     hf_status status = hold->words->verify(link, hold->conn->conf.mode, deadline_ms, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_sq_text(link, hold->words->prepare, deadline_ms, &rows, &trouble);
+    status = sql_text(link, hold->words->prepare, deadline_ms, &rows, &trouble);
     if (status == HF_OK) {
-        hfi_sq_rows_free(&rows);
+        sql_rows_free(&rows);
         return HF_OK;
     }
     if (status == HF_UNKNOWN)
@@ -166,21 +166,21 @@ static hf_status prepare(struct sq_hold *hold, struct sq_link *link, int64_t dea
     return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
 }
 
-static void close_seat(struct sq_seat *seat)
+static void close_seat(struct sql_seat *seat)
 {
     if (seat->link) {
         seat->link->dead = true; /* whatever is left in its session ends with it */
-        hfi_sq_give(seat->link);
+        sql_give(seat->link);
     }
     if (seat->fd >= 0)
         close(seat->fd);
     hfi_free(seat);
 }
 
-static hf_status make_seat(struct sq_hold *hold, int64_t deadline_ms, struct sq_seat *seat,
+static hf_status make_seat(struct sql_hold *hold, int64_t deadline_ms, struct sql_seat *seat,
                            hf_error *err)
 {
-    hf_status status = hfi_sq_take(hold->conn, deadline_ms, &seat->link, err);
+    hf_status status = sql_take(hold->conn, deadline_ms, &seat->link, err);
 
     if (status != HF_OK)
         return status;
@@ -189,15 +189,15 @@ static hf_status make_seat(struct sq_hold *hold, int64_t deadline_ms, struct sq_
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "no descriptor to be had");
     keep_alive(seat->fd);
     status = prepare(hold, seat->link, deadline_ms, err);
-    if (status == HF_OK && !hfi_sq_watch_add(hold, seat))
+    if (status == HF_OK && !sql_watch_add(hold, seat))
         return hfi_error_memory(err);
     return status;
 }
 
-static hf_status open_seat(struct sq_hold *hold, struct sq_stay *stay, struct sq_seat **ret_seat,
+static hf_status open_seat(struct sql_hold *hold, struct sql_stay *stay, struct sql_seat **ret_seat,
                            hf_error *err)
 {
-    struct sq_seat *seat = hfi_calloc(1, sizeof *seat + hold->seat_max * sizeof seat->held[0]);
+    struct sql_seat *seat = hfi_calloc(1, sizeof *seat + hold->seat_max * sizeof seat->held[0]);
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), hold->conn->conf.connect_ms);
     hf_status status;
 
@@ -230,29 +230,29 @@ static hf_status open_seat(struct sq_hold *hold, struct sq_stay *stay, struct sq
 
 /* ---- leases on it -------------------------------------------------------------------------------------- */
 
-void hfi_sq_seat_put(struct sq_seat *seat, struct hfi_claim *claim)
+void sql_seat_put(struct sql_seat *seat, struct hfi_claim *claim)
 {
-    claim->engine[SQ_CLAIM_SEAT] = seat;
-    claim->engine[SQ_CLAIM_AT] = (void *)(uintptr_t)seat->count;
-    seat->held[seat->count++] = (struct sq_held){ claim->name.hash[0], claim };
+    claim->engine[SQL_CLAIM_SEAT] = seat;
+    claim->engine[SQL_CLAIM_AT] = (void *)(uintptr_t)seat->count;
+    seat->held[seat->count++] = (struct sql_held){ claim->name.hash[0], claim };
 }
 
-static void take_off(struct sq_seat *seat, struct hfi_claim *claim)
+static void take_off(struct sql_seat *seat, struct hfi_claim *claim)
 {
-    size_t at = (size_t)(uintptr_t)claim->engine[SQ_CLAIM_AT];
+    size_t at = (size_t)(uintptr_t)claim->engine[SQL_CLAIM_AT];
 
     seat->held[at] = seat->held[--seat->count];
-    seat->held[at].claim->engine[SQ_CLAIM_AT] = (void *)at;
-    claim->engine[SQ_CLAIM_SEAT] = NULL;
+    seat->held[at].claim->engine[SQL_CLAIM_AT] = (void *)at;
+    claim->engine[SQL_CLAIM_SEAT] = NULL;
 }
 
-struct sq_seat *hfi_sq_seat_of(struct sq_hold *hold, struct hfi_claim *claim)
+struct sql_seat *sql_seat_of(struct sql_hold *hold, struct hfi_claim *claim)
 {
-    struct sq_seat *seat;
+    struct sql_seat *seat;
 
     pthread_mutex_lock(&hold->lock);
-    while ((seat = claim->engine[SQ_CLAIM_SEAT]) && seat->busy)
-        hfi_sq_hold_sleep(hold, HFI_NEVER); /* its statement has a time limit */
+    while ((seat = claim->engine[SQL_CLAIM_SEAT]) && seat->busy)
+        sql_hold_sleep(hold, HFI_NEVER); /* its statement has a time limit */
     if (seat) {
         seat->busy = true;
         take_off(seat, claim);
@@ -261,7 +261,7 @@ struct sq_seat *hfi_sq_seat_of(struct sq_hold *hold, struct hfi_claim *claim)
     return seat;
 }
 
-void hfi_sq_seat_give(struct sq_hold *hold, struct sq_seat *seat)
+void sql_seat_give(struct sql_hold *hold, struct sql_seat *seat)
 {
     pthread_mutex_lock(&hold->lock);
     if (!seat->hung && !seat->link->dead) {
@@ -271,15 +271,15 @@ void hfi_sq_seat_give(struct sq_hold *hold, struct sq_seat *seat)
         return;
     }
     pthread_mutex_unlock(&hold->lock);
-    hfi_sq_seat_end(hold, seat, "its connection to the server was lost");
+    sql_seat_end(hold, seat, "its connection to the server was lost");
 }
 
-void hfi_sq_seat_end(struct sq_hold *hold, struct sq_seat *seat, const char *why)
+void sql_seat_end(struct sql_hold *hold, struct sql_seat *seat, const char *why)
 {
     struct hfi_host *host = hold->conn->host;
 
     pthread_mutex_lock(&hold->lock);
-    for (struct sq_seat **at = &hold->seats; *at; at = &(*at)->next)
+    for (struct sql_seat **at = &hold->seats; *at; at = &(*at)->next)
         if (*at == seat) {
             *at = seat->next;
             break;

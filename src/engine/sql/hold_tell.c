@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mode=row and mode=session: what processes tell each other, so that circles of waits between them are found. A table has a
- * row for each wait of a session that holds something (its label with the tag of src/core/session.h), from core's first look
+ * row for each wait of a session that holds something (its label with the tag of src/deadlock/session.h), from core's first look
  * at it on, which is when it is a second old; and a row for each lease that somebody waits for. A wait that ends sooner costs
  * nothing.
  *
@@ -29,82 +29,82 @@
 #define VALUES   (2 * (HF_NAME_MAX + HF_LABEL_MAX + HFI_OWNER_LEN) + 160)
 
 /* It is only about circles: nobody waits long for that. */
-static int64_t patience_ms(const struct sq_hold *hold)
+static int64_t patience_ms(const struct sql_hold *hold)
 {
-    return hold->conn->conf.op_ms < SQ_CANCEL_MS ? hold->conn->conf.op_ms : SQ_CANCEL_MS;
+    return hold->conn->conf.op_ms < SQL_CANCEL_MS ? hold->conn->conf.op_ms : SQL_CANCEL_MS;
 }
 
-static bool run(struct sq_hold *hold, struct sq_link *link, const char *template,
-                struct sq_rows *ret_rows)
+static bool run(struct sql_hold *hold, struct sql_link *link, const char *template,
+                struct sql_rows *ret_rows)
 {
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
-    struct sq_rows rows = { 0 };
-    struct sq_trouble trouble = { .status = HF_OK };
-    char sql[SQ_SQL_ROOM];
-    bool ok = hfi_sq_hold_fill(hold, template, NULL, sql, sizeof sql) &&
-              hfi_sq_text(link, sql, until_ms, ret_rows ? ret_rows : &rows, &trouble) == HF_OK;
+    struct sql_rows rows = { 0 };
+    struct sql_trouble trouble = { .status = HF_OK };
+    char sql[SQL_SQL_ROOM];
+    bool ok = sql_hold_fill(hold, template, NULL, sql, sizeof sql) &&
+              sql_text(link, sql, until_ms, ret_rows ? ret_rows : &rows, &trouble) == HF_OK;
 
-    hfi_sq_rows_free(&rows);
+    sql_rows_free(&rows);
     return ok || trouble.no_table; /* then there is nothing in it */
 }
 
-static struct sq_link *take(struct sq_hold *hold)
+static struct sql_link *take(struct sql_hold *hold)
 {
-    struct sq_link *link;
+    struct sql_link *link;
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
 
-    return hfi_sq_take(hold->conn, until_ms, &link, &(hf_error){ .status = HF_OK }) == HF_OK ? link
-                                                                                             : NULL;
+    return sql_take(hold->conn, until_ms, &link, &(hf_error){ .status = HF_OK }) == HF_OK ? link
+                                                                                          : NULL;
 }
 
 /* ---- telling ------------------------------------------------------------------------------------------------ */
 
-static bool is_told(const struct sq_line *line, bool waits)
+static bool is_told(const struct sql_line *line, bool waits)
 {
     return line->here && line->waits == waits && (!waits || strchr(line->label, MARK));
 }
 
-static size_t put_value(const struct sq_hold *hold, struct sq_value value, char *to, size_t room)
+static size_t put_value(const struct sql_hold *hold, struct sql_value value, char *to, size_t room)
 {
     return hold->conn->driver->literal(&value, to, room) ? strlen(to) : 0;
 }
 
-static size_t put_line(const struct sq_hold *hold, const struct sq_line *line, char *to)
+static size_t put_line(const struct sql_hold *hold, const struct sql_line *line, char *to)
 {
     size_t at =
         (size_t)sprintf(to, "(%lld,%d,", (long long)hold->conn->client, (int)hold->conn->conf.mode);
 
-    at += put_value(hold, sq_bytes(line->owner, sizeof line->owner), to + at, VALUES - at);
+    at += put_value(hold, sql_bytes(line->owner, sizeof line->owner), to + at, VALUES - at);
     to[at++] = ',';
-    at += put_value(hold, sq_bytes(line->name, line->len), to + at, VALUES - at);
+    at += put_value(hold, sql_bytes(line->name, line->len), to + at, VALUES - at);
     at += (size_t)sprintf(to + at, ",'%lld',", (long long)line->number);
-    at += put_value(hold, line->waits ? sq_bytes(line->label, strlen(line->label)) : sq_null(),
+    at += put_value(hold, line->waits ? sql_bytes(line->label, strlen(line->label)) : sql_null(),
                     to + at, VALUES - at);
     to[at++] = ')';
     return at;
 }
 
 /* Instead of what was told before. */
-static bool tell(struct sq_hold *hold, struct sq_link *link, const struct sq_lines *lines,
+static bool tell(struct sql_hold *hold, struct sql_link *link, const struct sql_lines *lines,
                  bool waits)
 {
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
     size_t count = 0, at;
-    struct sq_rows rows = { 0 };
-    struct sq_trouble trouble = { .status = HF_OK };
+    struct sql_rows rows = { 0 };
+    struct sql_trouble trouble = { .status = HF_OK };
     hf_status status = HF_NO_MEMORY;
     bool ok, first = true;
     char *sql;
 
     for (size_t i = 0; i < lines->count; i++)
         count += is_told(&lines->all[i], waits);
-    sql = hfi_malloc(SQ_SQL_ROOM + count * VALUES);
+    sql = hfi_malloc(SQL_SQL_ROOM + count * VALUES);
     if (!sql)
         return false;
-    ok = hfi_sq_hold_fill(hold,
-                          waits ? "DELETE FROM {W} WHERE client = {C} AND label IS NOT NULL"
-                                : "DELETE FROM {W} WHERE client = {C} AND label IS NULL",
-                          NULL, sql, SQ_SQL_ROOM);
+    ok = sql_hold_fill(hold,
+                       waits ? "DELETE FROM {W} WHERE client = {C} AND label IS NOT NULL"
+                             : "DELETE FROM {W} WHERE client = {C} AND label IS NULL",
+                       NULL, sql, SQL_SQL_ROOM);
     at = ok ? strlen(sql) : 0;
     if (ok && count > 0)
         at += (size_t)sprintf(
@@ -118,10 +118,10 @@ static bool tell(struct sq_hold *hold, struct sq_link *link, const struct sq_lin
         }
     sql[at] = 0;
     if (ok)
-        status = hfi_sq_text(link, sql, until_ms, &rows, &trouble);
+        status = sql_text(link, sql, until_ms, &rows, &trouble);
     if (status == HF_OK || status == HF_UNKNOWN)
         atomic_store(&hold->tells, true);
-    hfi_sq_rows_free(&rows);
+    sql_rows_free(&rows);
     hfi_free(sql);
     return status == HF_OK;
 }
@@ -140,21 +140,21 @@ static void is_ours(struct hfi_conn *conn, void *arg)
     who->ours = who->ours || conn->client == who->client;
 }
 
-static bool hear(struct hfi_conn *conn, struct sq_rows *rows, struct sq_lines *lines)
+static bool hear(struct hfi_conn *conn, struct sql_rows *rows, struct sql_lines *lines)
 {
-    if (!hfi_sq_fits(rows, "iniB", 0, ROWS_MAX) || !hfi_sq_lines_room(lines, rows->count))
+    if (!sql_fits(rows, "iniB", 0, ROWS_MAX) || !sql_lines_room(lines, rows->count))
         return false;
     for (uint32_t i = 0; i < rows->count; i++) {
-        const struct sq_value *name = sq_at(rows, i, 1), *label = sq_at(rows, i, 3);
-        struct who who = { .client = hfi_sq_int(rows, i, 0) };
-        struct sq_line *line = &lines->all[lines->count];
+        const struct sql_value *name = sql_at(rows, i, 1), *label = sql_at(rows, i, 3);
+        struct who who = { .client = sql_int(rows, i, 0) };
+        struct sql_line *line = &lines->all[lines->count];
 
-        hfi_sq_each(conn, is_ours, &who);
+        sql_each(conn, is_ours, &who);
         if (who.ours || !name->bytes)
             continue; /* another handle of this process, which knows more */
-        *line = (struct sq_line){ .waits = label->type != SQ_NULL,
-                                  .number = (uint64_t)hfi_sq_int(rows, i, 2),
-                                  .len = (uint32_t)name->len };
+        *line = (struct sql_line){ .waits = label->type != SQL_NULL,
+                                   .number = (uint64_t)sql_int(rows, i, 2),
+                                   .len = (uint32_t)name->len };
         memcpy(line->name, name->bytes, name->len);
         if (label->bytes)
             memcpy(line->label, label->bytes,
@@ -164,11 +164,11 @@ static bool hear(struct hfi_conn *conn, struct sq_rows *rows, struct sq_lines *l
     return true;
 }
 
-bool hfi_sq_tell_waits(struct hfi_conn *conn, struct sq_lines *lines)
+bool sql_tell_waits(struct hfi_conn *conn, struct sql_lines *lines)
 {
-    struct sq_hold *hold = conn->hold;
-    struct sq_rows rows = { 0 };
-    struct sq_link *link = take(hold);
+    struct sql_hold *hold = conn->hold;
+    struct sql_rows rows = { 0 };
+    struct sql_link *link = take(hold);
     bool ok;
 
     if (!link)
@@ -179,34 +179,34 @@ bool hfi_sq_tell_waits(struct hfi_conn *conn, struct sq_lines *lines)
              "SELECT client, name, number, label FROM {W} WHERE client <> {C} AND mode = {M}",
              &rows) &&
          hear(conn, &rows, lines);
-    hfi_sq_rows_free(&rows);
-    hfi_sq_give(link);
+    sql_rows_free(&rows);
+    sql_give(link);
     return ok;
 }
 
-void hfi_sq_tell_holders(struct hfi_conn *conn, const struct sq_lines *lines)
+void sql_tell_holders(struct hfi_conn *conn, const struct sql_lines *lines)
 {
-    struct sq_link *link = take(conn->hold);
+    struct sql_link *link = take(conn->hold);
 
     if (!link)
         return;
     (void)tell(conn->hold, link, lines, false);
-    hfi_sq_give(link);
+    sql_give(link);
 }
 
-void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay)
+void sql_take_back(struct sql_hold *hold, const struct sql_stay *stay)
 {
     bool told =
         stay && stay->told && stay->op->claim->label && strchr(stay->op->claim->label, MARK);
     char template[192] = "DELETE FROM {W} WHERE client = {C}", literal[2 * HFI_OWNER_LEN + 32];
-    struct sq_link *link;
-    struct sq_value owner;
+    struct sql_link *link;
+    struct sql_value owner;
 
     if (!atomic_load(&hold->tells) || (!told && !atomic_load(&hold->owing)))
         return;
     pthread_mutex_lock(&hold->tell_lock); /* who looks may be about to tell of it */
     if (!atomic_exchange(&hold->owing, true) && told) {
-        owner = sq_bytes(stay->op->claim->owner, HFI_OWNER_LEN);
+        owner = sql_bytes(stay->op->claim->owner, HFI_OWNER_LEN);
         if (hold->conn->driver->literal(&owner, literal, sizeof literal))
             snprintf(template, sizeof template,
                      "DELETE FROM {W} WHERE client = {C} AND owner = %s AND label IS NOT NULL",
@@ -216,6 +216,6 @@ void hfi_sq_take_back(struct sq_hold *hold, const struct sq_stay *stay)
     if (link && run(hold, link, template, NULL))
         atomic_store(&hold->owing, false);
     if (link)
-        hfi_sq_give(link);
+        sql_give(link);
     pthread_mutex_unlock(&hold->tell_lock);
 }

@@ -22,7 +22,7 @@ static void hash_of(const struct hfi_conn *conn, const struct hfi_name *name, ui
     hfi_hash128(text, len + name->len, hash);
 }
 
-int64_t hfi_sq_hold_key(const struct sq_hold *hold, const struct hfi_name *name)
+int64_t sql_hold_key(const struct sql_hold *hold, const struct hfi_name *name)
 {
     uint64_t hash[2];
 
@@ -41,11 +41,11 @@ static bool put(char *sql, size_t room, size_t *at, const char *text)
     return true;
 }
 
-static bool put_word(struct sq_hold *hold, char word, const struct hfi_name *name, char *sql,
+static bool put_word(struct sql_hold *hold, char word, const struct hfi_name *name, char *sql,
                      size_t room, size_t *at)
 {
     char text[2 * HF_NAME_MAX + 64];
-    struct sq_value value;
+    struct sql_value value;
     uint64_t hash[2];
 
     switch (word) {
@@ -66,13 +66,13 @@ static bool put_word(struct sq_hold *hold, char word, const struct hfi_name *nam
         hold->words->key(hash, text);
         return put(sql, room, at, text);
     default:
-        value = sq_bytes(name->bytes, name->len);
+        value = sql_bytes(name->bytes, name->len);
         return hold->conn->driver->literal(&value, text, sizeof text) && put(sql, room, at, text);
     }
 }
 
-bool hfi_sq_hold_fill(struct sq_hold *hold, const char *template, const struct hfi_name *name,
-                      char *sql, size_t room)
+bool sql_hold_fill(struct sql_hold *hold, const char *template, const struct hfi_name *name,
+                   char *sql, size_t room)
 {
     size_t at = 0;
 

@@ -26,19 +26,19 @@
 
 static void *watch(void *arg);
 
-bool hfi_sq_watch_start(struct sq_hold *hold)
+bool sql_watch_start(struct sql_hold *hold)
 {
     if (!hold->watching)
         hold->watching = hfi_thread_start(&hold->watcher, "hf-sql-watch", watch, hold);
     return hold->watching;
 }
 
-static void kick(struct sq_hold *hold)
+static void kick(struct sql_hold *hold)
 {
     (void)!eventfd_write(hold->kick_fd, 1);
 }
 
-void hfi_sq_watch_stop(struct sq_hold *hold)
+void sql_watch_stop(struct sql_hold *hold)
 {
     pthread_mutex_lock(&hold->lock);
     hold->stop = true;
@@ -49,7 +49,7 @@ void hfi_sq_watch_stop(struct sq_hold *hold)
     pthread_join(hold->watcher, NULL);
 }
 
-void hfi_sq_watch_at(struct sq_hold *hold, int64_t at_ms)
+void sql_watch_at(struct sql_hold *hold, int64_t at_ms)
 {
     if (at_ms >= hold->wakes_ms)
         return;
@@ -57,7 +57,7 @@ void hfi_sq_watch_at(struct sq_hold *hold, int64_t at_ms)
     kick(hold);
 }
 
-bool hfi_sq_watch_add(struct sq_hold *hold, struct sq_seat *seat)
+bool sql_watch_add(struct sql_hold *hold, struct sql_seat *seat)
 {
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = seat->id };
 
@@ -67,9 +67,9 @@ bool hfi_sq_watch_add(struct sq_hold *hold, struct sq_seat *seat)
 /* ---- waits ------------------------------------------------------------------------------------------------ */
 
 /* Ask the server to end it. With the lock, which is dropped meanwhile. */
-static void interrupt(struct sq_hold *hold, struct sq_stay *stay)
+static void interrupt(struct sql_hold *hold, struct sql_stay *stay)
 {
-    struct sq_link *link = stay->seat->link;
+    struct sql_link *link = stay->seat->link;
     int64_t limit_ms = hfi_now_ms() + INTERRUPT_MS;
 
     if (limit_ms > stay->cut_ms)
@@ -86,7 +86,7 @@ static void interrupt(struct sq_hold *hold, struct sq_stay *stay)
 }
 
 /* What this one needs now. true: the lock was dropped, begin again. */
-static bool tend(struct sq_hold *hold, struct sq_stay *stay, int64_t now_ms)
+static bool tend(struct sql_hold *hold, struct sql_stay *stay, int64_t now_ms)
 {
     if (!stay->seat || now_ms < stay->act_ms)
         return false;
@@ -101,20 +101,20 @@ static bool tend(struct sq_hold *hold, struct sq_stay *stay, int64_t now_ms)
 }
 
 /* Patience begins for all at once: a server that is mute is asked by one after the other. */
-static void begin_end(struct sq_stay *stay, int64_t now_ms)
+static void begin_end(struct sql_stay *stay, int64_t now_ms)
 {
     if (!stay->seat || now_ms < stay->act_ms || stay->cut_ms != 0)
         return;
     if (stay->stop == HF_OK)
         stay->stop = HF_TIMEOUT; /* act_ms was its deadline */
-    stay->cut_ms = hfi_after_ms(now_ms, SQ_CANCEL_MS);
+    stay->cut_ms = hfi_after_ms(now_ms, SQL_CANCEL_MS);
 }
 
 /* All that is due; returns when the next is. With the lock. */
-static int64_t tend_all(struct sq_hold *hold)
+static int64_t tend_all(struct sql_hold *hold)
 {
     int64_t next_ms;
-    struct sq_stay *stay;
+    struct sql_stay *stay;
 
     do {
         int64_t now_ms = hfi_now_ms();
@@ -132,18 +132,18 @@ static int64_t tend_all(struct sq_hold *hold)
 /* ---- hang-ups ------------------------------------------------------------------------------------------------ */
 
 /* NULL: its thread has ended it while the event was on its way. With the lock. */
-static struct sq_seat *find(const struct sq_hold *hold, uint64_t id)
+static struct sql_seat *find(const struct sql_hold *hold, uint64_t id)
 {
-    struct sq_seat *seat = hold->seats;
+    struct sql_seat *seat = hold->seats;
 
     while (seat && seat->id != id)
         seat = seat->next;
     return seat;
 }
 
-static void hung_up(struct sq_hold *hold, uint64_t id)
+static void hung_up(struct sql_hold *hold, uint64_t id)
 {
-    struct sq_seat *seat = find(hold, id);
+    struct sql_seat *seat = find(hold, id);
     bool mine;
 
     if (!seat)
@@ -154,7 +154,7 @@ static void hung_up(struct sq_hold *hold, uint64_t id)
     if (!mine)
         return;
     pthread_mutex_unlock(&hold->lock);
-    hfi_sq_seat_end(hold, seat, "the server, or the network, has ended its connection");
+    sql_seat_end(hold, seat, "the server, or the network, has ended its connection");
     pthread_mutex_lock(&hold->lock);
 }
 
@@ -169,7 +169,7 @@ static int timeout_ms(int64_t next_ms)
 
 static void *watch(void *arg)
 {
-    struct sq_hold *hold = arg;
+    struct sql_hold *hold = arg;
     struct epoll_event events[EVENTS];
     eventfd_t value;
 

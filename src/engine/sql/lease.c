@@ -17,8 +17,8 @@
 #define SWEEP_WAIT_MS 1000
 
 /* A pass that the server has not been told of. The claim's, from its grant until its release. */
-struct sq_note {
-    struct sq_note *next;
+struct sql_note {
+    struct sql_note *next;
     bool queued;
     uint64_t token;
     int64_t tid;
@@ -27,41 +27,41 @@ struct sq_note {
 
 /* ---- what we hold ------------------------------------------------------------------------------- */
 
-void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
+void sql_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct sq_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
+    struct sql_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
     struct hfi_claim *first;
 
     pthread_mutex_lock(&conn->lock);
     first = conn->held;
-    claim->engine[SQ_CLAIM_NEXT] = first;
-    claim->engine[SQ_CLAIM_PREV] = NULL;
-    claim->engine[SQ_CLAIM_STATE] = note;
-    claim->engine[SQ_CLAIM_LISTED] = claim;
-    claim->engine[SQ_CLAIM_SINCE] = (void *)(intptr_t)hfi_now_ms();
+    claim->engine[SQL_CLAIM_NEXT] = first;
+    claim->engine[SQL_CLAIM_PREV] = NULL;
+    claim->engine[SQL_CLAIM_STATE] = note;
+    claim->engine[SQL_CLAIM_LISTED] = claim;
+    claim->engine[SQL_CLAIM_SINCE] = (void *)(intptr_t)hfi_now_ms();
     if (first)
-        first->engine[SQ_CLAIM_PREV] = claim;
+        first->engine[SQL_CLAIM_PREV] = claim;
     conn->held = claim;
     if (note)
         note->claim = claim;
-    hfi_sq_bell_hold(conn);
+    sql_bell_hold(conn);
     pthread_mutex_unlock(&conn->lock);
 }
 
-void hfi_sq_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
+void sql_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
-    struct sq_note *note, **at;
+    struct sql_note *note, **at;
     struct hfi_claim *next, *prev;
 
     pthread_mutex_lock(&conn->lock);
-    if (claim->engine[SQ_CLAIM_LISTED]) {
-        next = claim->engine[SQ_CLAIM_NEXT];
-        prev = claim->engine[SQ_CLAIM_PREV];
-        note = claim->engine[SQ_CLAIM_STATE];
+    if (claim->engine[SQL_CLAIM_LISTED]) {
+        next = claim->engine[SQL_CLAIM_NEXT];
+        prev = claim->engine[SQL_CLAIM_PREV];
+        note = claim->engine[SQL_CLAIM_STATE];
         if (next)
-            next->engine[SQ_CLAIM_PREV] = prev;
+            next->engine[SQL_CLAIM_PREV] = prev;
         if (prev)
-            prev->engine[SQ_CLAIM_NEXT] = next;
+            prev->engine[SQL_CLAIM_NEXT] = next;
         else
             conn->held = next;
         for (at = &conn->notes; note && note->queued && *at; at = &(*at)->next)
@@ -88,28 +88,28 @@ static bool must_lapse(const struct hfi_claim *claim)
 static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
 {
     const struct hfi_claim *claim = op->claim;
-    struct sq_value params[2] = { sq_bytes(claim->name.bytes, claim->name.len),
-                                  sq_bytes(claim->owner, HFI_OWNER_LEN) };
-    struct sq_request r = { .call = SQ_RELEASE,
-                            .params = params,
-                            .count = 2,
-                            .deadline_ms = op->deadline_ms,
-                            .again = true };
+    struct sql_value params[2] = { sql_bytes(claim->name.bytes, claim->name.len),
+                                   sql_bytes(claim->owner, HFI_OWNER_LEN) };
+    struct sql_request r = { .call = SQL_RELEASE,
+                             .params = params,
+                             .count = 2,
+                             .deadline_ms = op->deadline_ms,
+                             .again = true };
     hf_status status;
     char letter;
 
     if (must_lapse(claim))
         return HF_LOST;
-    status = hfi_sq_ghosts_lay(conn, claim, op->deadline_ms, err);
+    status = sql_ghosts_lay(conn, claim, op->deadline_ms, err);
     if (status != HF_OK)
         return status;
-    status = hfi_sq_call(conn, &r);
+    status = sql_call(conn, &r);
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
     }
-    letter = hfi_sq_letter(&r.rows, 0, 0);
-    hfi_sq_rows_free(&r.rows);
+    letter = sql_letter(&r.rows, 0, 0);
+    sql_rows_free(&r.rows);
     if (letter == 'R')
         return HF_OK;
     if (letter == 'L' && r.copied) /* core asks once more, and that settles it */
@@ -119,26 +119,26 @@ static hf_status release(struct hfi_conn *conn, struct hfi_op *op, hf_error *err
     return letter == 'L' ? HF_LOST : HF_UNKNOWN;
 }
 
-void hfi_sq_release(struct hfi_conn *conn, struct hfi_op *op)
+void sql_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status;
 
-    hfi_sq_held_remove(conn, op->claim);
+    sql_held_remove(conn, op->claim);
     status = release(conn, op, &err);
     if (status == HF_OK && hfi_random_u64() % SWEEP_EVERY == 0)
-        hfi_sq_sweep(conn);
-    hfi_sq_finish(op, status, &err);
+        sql_sweep(conn);
+    sql_finish(op, status, &err);
 }
 
-void hfi_sq_sweep(struct hfi_conn *conn)
+void sql_sweep(struct hfi_conn *conn)
 {
-    struct sq_value blocks = sq_int(SWEEP_BLOCKS);
-    struct sq_request r = { .call = SQ_SWEEP, .params = &blocks, .count = 1 };
+    struct sql_value blocks = sql_int_of(SWEEP_BLOCKS);
+    struct sql_request r = { .call = SQL_SWEEP, .params = &blocks, .count = 1 };
 
     r.deadline_ms = hfi_now_ms() + SWEEP_WAIT_MS;
-    if (hfi_sq_call(conn, &r) == HF_OK)
-        hfi_sq_rows_free(&r.rows);
+    if (sql_call(conn, &r) == HF_OK)
+        sql_rows_free(&r.rows);
 }
 
 /* ---- renew -------------------------------------------------------------------------------------------- */
@@ -154,21 +154,21 @@ static int by_name(const void *left, const void *right)
 }
 
 static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadline_ms,
-                       struct hfi_renewal **items, uint32_t count, struct sq_value *params)
+                       struct hfi_renewal **items, uint32_t count, struct sql_value *params)
 {
-    struct sq_request r = {
-        .call = SQ_RENEW, .params = params, .count = 3 * count, .deadline_ms = deadline_ms
+    struct sql_request r = {
+        .call = SQL_RENEW, .params = params, .count = 3 * count, .deadline_ms = deadline_ms
     };
     hf_status status;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct hfi_claim *claim = items[i]->claim;
 
-        params[3 * i] = sq_bytes(claim->name.bytes, claim->name.len);
-        params[3 * i + 1] = sq_bytes(claim->owner, HFI_OWNER_LEN);
-        params[3 * i + 2] = sq_int(items[i]->ttl_ms);
+        params[3 * i] = sql_bytes(claim->name.bytes, claim->name.len);
+        params[3 * i + 1] = sql_bytes(claim->owner, HFI_OWNER_LEN);
+        params[3 * i + 2] = sql_int_of(items[i]->ttl_ms);
     }
-    status = hfi_sq_call(conn, &r);
+    status = sql_call(conn, &r);
     for (uint32_t i = 0; i < count; i++)
         items[i]->status = status == HF_OK ? HF_LOST : status;
     if (status != HF_OK) {
@@ -176,7 +176,7 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadlin
         return;
     }
     for (uint32_t row = 0; row < r.rows.count; row++) {
-        int64_t i = hfi_sq_int(&r.rows, row, 0), there = hfi_sq_int(&r.rows, row, 1);
+        int64_t i = sql_int(&r.rows, row, 0), there = sql_int(&r.rows, row, 1);
 
         if (i < 0 || i >= count)
             continue;
@@ -188,13 +188,13 @@ static void renew_some(struct hfi_conn *conn, struct hfi_op *op, int64_t deadlin
         items[i]->claim->granted_ttl_ms = items[i]->ttl_ms;
         items[i]->claim->sent_ms = r.sent_ms;
     }
-    hfi_sq_rows_free(&r.rows);
+    sql_rows_free(&r.rows);
 }
 
 /* Those at whose rows somebody was: one by one. All of them together may not take so long that the others, which were
  * renewed before, are late next time. */
 static void renew_rest(struct hfi_conn *conn, struct hfi_op *op, struct hfi_renewal **items,
-                       size_t count, struct sq_value *params)
+                       size_t count, struct sql_value *params)
 {
     int64_t until_ms = op->deadline_ms;
 
@@ -212,11 +212,11 @@ static void renew_rest(struct hfi_conn *conn, struct hfi_op *op, struct hfi_rene
         }
 }
 
-void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
+void sql_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     size_t count = op->u.renew.count;
     struct hfi_renewal **items = hfi_calloc(count, sizeof *items);
-    struct sq_value *params =
+    struct sql_value *params =
         hfi_calloc(3 * (count < RENEW_BATCH ? count : RENEW_BATCH), sizeof *params);
 
     if (!items || !params) {
@@ -233,7 +233,7 @@ void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
     }
     hfi_free(items);
     hfi_free(params);
-    hfi_sq_finish(op, HF_OK, NULL);
+    sql_finish(op, HF_OK, NULL);
 }
 
 /* ---- adopt --------------------------------------------------------------------------------------------- */
@@ -241,41 +241,41 @@ void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op)
 static hf_status adopt(struct hfi_conn *conn, struct hfi_op *op, hf_error *err)
 {
     struct hfi_claim *claim = op->claim;
-    struct sq_value params[4] = { sq_bytes(claim->name.bytes, claim->name.len),
-                                  sq_bytes(claim->owner, HFI_OWNER_LEN),
-                                  sq_int((int64_t)claim->token), sq_int(claim->ttl_ms) };
-    struct sq_request r = {
-        .call = SQ_ADOPT, .params = params, .count = 4, .deadline_ms = op->deadline_ms
+    struct sql_value params[4] = { sql_bytes(claim->name.bytes, claim->name.len),
+                                   sql_bytes(claim->owner, HFI_OWNER_LEN),
+                                   sql_int_of((int64_t)claim->token), sql_int_of(claim->ttl_ms) };
+    struct sql_request r = {
+        .call = SQL_ADOPT, .params = params, .count = 4, .deadline_ms = op->deadline_ms
     };
-    hf_status status = hfi_sq_call(conn, &r);
+    hf_status status = sql_call(conn, &r);
 
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
     }
     if (r.rows.count == 1) {
-        claim->token = (uint64_t)hfi_sq_int(&r.rows, 0, 0);
-        claim->tokens = (uint32_t)hfi_sq_int(&r.rows, 0, 1);
-        claim->mode = (enum hfi_mode)hfi_sq_int(&r.rows, 0, 2);
-        claim->capacity = (uint32_t)hfi_sq_int(&r.rows, 0, 3);
-        claim->permits = (uint32_t)hfi_sq_int(&r.rows, 0, 4);
-        claim->ttl_ms = claim->granted_ttl_ms = hfi_sq_int(&r.rows, 0, 5);
-        claim->lock_delay_ms = hfi_sq_int(&r.rows, 0, 6);
+        claim->token = (uint64_t)sql_int(&r.rows, 0, 0);
+        claim->tokens = (uint32_t)sql_int(&r.rows, 0, 1);
+        claim->mode = (enum hfi_mode)sql_int(&r.rows, 0, 2);
+        claim->capacity = (uint32_t)sql_int(&r.rows, 0, 3);
+        claim->permits = (uint32_t)sql_int(&r.rows, 0, 4);
+        claim->ttl_ms = claim->granted_ttl_ms = sql_int(&r.rows, 0, 5);
+        claim->lock_delay_ms = sql_int(&r.rows, 0, 6);
         claim->sent_ms = r.sent_ms;
     }
     status = r.rows.count == 1 ? HF_OK : HF_NOT_FOUND;
-    hfi_sq_rows_free(&r.rows);
+    sql_rows_free(&r.rows);
     return status;
 }
 
-void hfi_sq_adopt(struct hfi_conn *conn, struct hfi_op *op)
+void sql_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
     hf_error err = { .status = HF_OK };
     hf_status status = adopt(conn, op, &err);
 
     if (status == HF_OK)
-        hfi_sq_held_add(conn, op->claim);
-    hfi_sq_finish(op, status, &err);
+        sql_held_add(conn, op->claim);
+    sql_finish(op, status, &err);
 }
 
 /* ---- break ---------------------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static void tell_own(struct hfi_conn *conn, const struct hfi_op *op)
     struct hfi_claim *claim;
 
     pthread_mutex_lock(&conn->lock);
-    for (claim = conn->held; claim; claim = claim->engine[SQ_CLAIM_NEXT])
+    for (claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT])
         if (op->u.brk.token >= claim->token && op->u.brk.token < claim->token + claim->tokens &&
             claim->name.len == op->u.brk.name.len &&
             memcmp(claim->name.bytes, op->u.brk.name.bytes, claim->name.len) == 0)
@@ -299,37 +299,37 @@ static void tell_own(struct hfi_conn *conn, const struct hfi_op *op)
         conn->host->lost(conn->host, claim, owner, "it was broken");
 }
 
-void hfi_sq_break(struct hfi_conn *conn, struct hfi_op *op)
+void sql_break(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct sq_value params[2] = { sq_bytes(op->u.brk.name.bytes, op->u.brk.name.len),
-                                  sq_int((int64_t)op->u.brk.token) };
-    struct sq_request r = {
-        .call = SQ_BREAK, .params = params, .count = 2, .deadline_ms = op->deadline_ms
+    struct sql_value params[2] = { sql_bytes(op->u.brk.name.bytes, op->u.brk.name.len),
+                                   sql_int_of((int64_t)op->u.brk.token) };
+    struct sql_request r = {
+        .call = SQL_BREAK, .params = params, .count = 2, .deadline_ms = op->deadline_ms
     };
     hf_status status;
     char letter;
 
-    (void)hfi_sq_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
-    status = hfi_sq_call(conn, &r);
+    (void)sql_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    status = sql_call(conn, &r);
     if (status != HF_OK) {
-        hfi_sq_finish(op, status, &r.trouble.error);
+        sql_finish(op, status, &r.trouble.error);
         return;
     }
-    letter = hfi_sq_letter(&r.rows, 0, 0);
-    hfi_sq_rows_free(&r.rows);
+    letter = sql_letter(&r.rows, 0, 0);
+    sql_rows_free(&r.rows);
     if (letter == 'B')
         tell_own(conn, op);
-    hfi_sq_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
+    sql_finish(op, letter == 'B' ? HF_OK : HF_NOT_FOUND, NULL);
 }
 
 /* ---- local passes ----------------------------------------------------------------------------------------- */
 
-void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
+void sql_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct sq_note *note;
+    struct sql_note *note;
 
     pthread_mutex_lock(&conn->lock);
-    note = claim->engine[SQ_CLAIM_STATE];
+    note = claim->engine[SQL_CLAIM_STATE];
     if (note) {
         note->token = token;
         note->tid = tid;
@@ -338,7 +338,7 @@ void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t toke
             conn->notes = note;
             note->queued = true;
         }
-        hfi_sq_bell_note(conn);
+        sql_bell_note(conn);
     }
     pthread_mutex_unlock(&conn->lock);
 }
@@ -358,12 +358,12 @@ static int by_pass(const void *left, const void *right)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static hf_status send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+static hf_status send_notes(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
                             hf_error *err);
 
 static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
 {
-    struct sq_note *note;
+    struct sql_note *note;
     uint32_t count = 0;
 
     pthread_mutex_lock(&conn->lock);
@@ -387,8 +387,8 @@ static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
 static void put_back(struct hfi_conn *conn, const struct pass *passes, uint32_t count)
 {
     pthread_mutex_lock(&conn->lock);
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[SQ_CLAIM_NEXT]) {
-        struct sq_note *note = claim->engine[SQ_CLAIM_STATE];
+    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT]) {
+        struct sql_note *note = claim->engine[SQL_CLAIM_STATE];
 
         for (uint32_t i = 0; note && !note->queued && i < count; i++)
             if (memcmp(passes[i].owner, claim->owner, HFI_OWNER_LEN) == 0) {
@@ -398,14 +398,14 @@ static void put_back(struct hfi_conn *conn, const struct pass *passes, uint32_t 
             }
     }
     if (conn->notes)
-        hfi_sq_bell_note(conn);
+        sql_bell_note(conn);
     pthread_mutex_unlock(&conn->lock);
 }
 
 /* One sender at a time: who looks must find what another has just taken along, and of two notes of one
  * claim the newer one must come last. */
-hf_status hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
-                            hf_error *err)
+hf_status sql_notes_send(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
+                         hf_error *err)
 {
     hf_status status;
 
@@ -415,11 +415,11 @@ hf_status hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t
     return status;
 }
 
-static hf_status send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
+static hf_status send_notes(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
                             hf_error *err)
 {
-    struct sq_request r = { .call = SQ_NOTE, .deadline_ms = deadline_ms, .link = link };
-    struct sq_value *params;
+    struct sql_request r = { .call = SQL_NOTE, .deadline_ms = deadline_ms, .link = link };
+    struct sql_value *params;
     struct pass *passes;
     hf_status status, result = HF_OK;
     uint32_t count;
@@ -435,16 +435,16 @@ static hf_status send_notes(struct hfi_conn *conn, struct sq_link *link, int64_t
     while (passes && params && (count = take_notes(conn, passes)) > 0) {
         qsort(passes, count, sizeof *passes, by_pass);
         for (uint32_t i = 0; i < count; i++) {
-            params[4 * i] = sq_bytes(passes[i].name, passes[i].len);
-            params[4 * i + 1] = sq_bytes(passes[i].owner, HFI_OWNER_LEN);
-            params[4 * i + 2] = sq_int((int64_t)passes[i].token);
-            params[4 * i + 3] = sq_int(passes[i].tid);
+            params[4 * i] = sql_bytes(passes[i].name, passes[i].len);
+            params[4 * i + 1] = sql_bytes(passes[i].owner, HFI_OWNER_LEN);
+            params[4 * i + 2] = sql_int_of((int64_t)passes[i].token);
+            params[4 * i + 3] = sql_int_of(passes[i].tid);
         }
         r.params = params;
         r.count = 4 * count;
-        status = hfi_sq_call(conn, &r);
+        status = sql_call(conn, &r);
         if (status == HF_OK) {
-            hfi_sq_rows_free(&r.rows);
+            sql_rows_free(&r.rows);
         } else if (status == HF_UNAVAILABLE || status == HF_UNKNOWN) {
             put_back(conn, passes, count);
             *err = r.trouble.error;

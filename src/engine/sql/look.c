@@ -12,20 +12,22 @@ enum { KIND, NAME, MODE, CAPACITY, CLOSED, TOKEN, FIRST, PERMITS, FLAGS, AGE, LE
 
 static hf_kind kind_of(int64_t mode)
 {
-    return mode == HFI_MODE_MUTEX ? HF_MUTEX : mode == HFI_MODE_RW ? HF_SHARED : HF_SEMAPHORE;
+    return mode == HFI_MODE_MUTEX ? HF_KIND_MUTEX
+           : mode == HFI_MODE_RW  ? HF_KIND_SHARED
+                                  : HF_KIND_SEMAPHORE;
 }
 
-static bool same_name(const struct sq_rows *rows, uint32_t a, uint32_t b)
+static bool same_name(const struct sql_rows *rows, uint32_t a, uint32_t b)
 {
-    const struct sq_value *x = sq_at(rows, a, NAME), *y = sq_at(rows, b, NAME);
+    const struct sql_value *x = sql_at(rows, a, NAME), *y = sql_at(rows, b, NAME);
 
     return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-static void label_of(const struct sq_rows *rows, uint32_t row, char ret_label[HF_LABEL_MAX + 1])
+static void label_of(const struct sql_rows *rows, uint32_t row, char ret_label[HF_LABEL_MAX + 1])
 {
-    const struct sq_value *value = sq_at(rows, row, LABEL);
-    size_t len = value->type == SQ_NULL ? 0 : value->len;
+    const struct sql_value *value = sql_at(rows, row, LABEL);
+    size_t len = value->type == SQL_NULL ? 0 : value->len;
 
     if (len > HF_LABEL_MAX)
         len = HF_LABEL_MAX;
@@ -33,32 +35,32 @@ static void label_of(const struct sq_rows *rows, uint32_t row, char ret_label[HF
     ret_label[len] = 0;
 }
 
-static bool emit_line(const struct sq_rows *rows, uint32_t row, uint32_t position,
+static bool emit_line(const struct sql_rows *rows, uint32_t row, uint32_t position,
                       struct hfi_sink *sink)
 {
     char label[HF_LABEL_MAX + 1];
 
     label_of(rows, row, label);
-    if (hfi_sq_letter(rows, row, KIND) == 'H') {
-        hf_holder holder = { .token = (uint64_t)hfi_sq_int(rows, row, TOKEN),
-                             .first = (uint64_t)hfi_sq_int(rows, row, FIRST),
-                             .permits = (uint32_t)hfi_sq_int(rows, row, PERMITS),
-                             .detached = (hfi_sq_int(rows, row, FLAGS) & SQ_FLAG_DETACHED) ? 1 : 0,
-                             .age_ms = hfi_sq_int(rows, row, AGE),
-                             .ttl_ms = hfi_sq_int(rows, row, LEFT),
-                             .tid = hfi_sq_int(rows, row, TID),
+    if (sql_letter(rows, row, KIND) == 'H') {
+        hf_holder holder = { .token = (uint64_t)sql_int(rows, row, TOKEN),
+                             .first = (uint64_t)sql_int(rows, row, FIRST),
+                             .permits = (uint32_t)sql_int(rows, row, PERMITS),
+                             .detached = (sql_int(rows, row, FLAGS) & SQL_FLAG_DETACHED) ? 1 : 0,
+                             .age_ms = sql_int(rows, row, AGE),
+                             .ttl_ms = sql_int(rows, row, LEFT),
+                             .tid = sql_int(rows, row, TID),
                              .label = label };
 
         return sink->holder(sink, &holder);
     }
-    if (hfi_sq_letter(rows, row, KIND) == 'W') {
-        int64_t mode = hfi_sq_int(rows, row, MODE);
-        bool writer = mode == HFI_MODE_RW &&
-                      hfi_sq_int(rows, row, PERMITS) == hfi_sq_int(rows, row, CAPACITY);
+    if (sql_letter(rows, row, KIND) == 'W') {
+        int64_t mode = sql_int(rows, row, MODE);
+        bool writer =
+            mode == HFI_MODE_RW && sql_int(rows, row, PERMITS) == sql_int(rows, row, CAPACITY);
         hf_waiter waiter = { .position = position,
-                             .permits = (uint32_t)hfi_sq_int(rows, row, PERMITS),
-                             .kind = writer ? HF_EXCLUSIVE : kind_of(mode),
-                             .age_ms = hfi_sq_int(rows, row, AGE),
+                             .permits = (uint32_t)sql_int(rows, row, PERMITS),
+                             .kind = writer ? HF_KIND_EXCLUSIVE : kind_of(mode),
+                             .age_ms = sql_int(rows, row, AGE),
                              .label = label };
 
         return sink->waiter(sink, &waiter);
@@ -67,47 +69,47 @@ static bool emit_line(const struct sq_rows *rows, uint32_t row, uint32_t positio
 }
 
 /* All lines of one name, from `row`. Returns the row after them; 0: no memory. */
-static uint32_t emit_name(const struct sq_rows *rows, uint32_t row, struct hfi_sink *sink)
+static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_sink *sink)
 {
-    const struct sq_value *name = sq_at(rows, row, NAME);
+    const struct sql_value *name = sql_at(rows, row, NAME);
     hf_entry entry = { .name = name->bytes,
                        .name_len = name->len,
-                       .kind = kind_of(hfi_sq_int(rows, row, MODE)),
-                       .capacity = (uint32_t)hfi_sq_int(rows, row, CAPACITY),
-                       .closed_ms = hfi_sq_int(rows, row, CLOSED) };
+                       .kind = kind_of(sql_int(rows, row, MODE)),
+                       .capacity = (uint32_t)sql_int(rows, row, CAPACITY),
+                       .closed_ms = sql_int(rows, row, CLOSED) };
     uint32_t first = row, position = 0, last = row;
 
     for (; last < rows->count && same_name(rows, last, first); last++)
-        if (hfi_sq_letter(rows, last, KIND) == 'H')
-            entry.taken += (uint32_t)hfi_sq_int(rows, last, PERMITS);
+        if (sql_letter(rows, last, KIND) == 'H')
+            entry.taken += (uint32_t)sql_int(rows, last, PERMITS);
     if (!sink->entry(sink, &entry))
         return 0;
     for (; row < last; row++) {
-        position += hfi_sq_letter(rows, row, KIND) == 'W';
+        position += sql_letter(rows, row, KIND) == 'W';
         if (!emit_line(rows, row, position, sink))
             return 0;
     }
     return last;
 }
 
-void hfi_sq_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void sql_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     bool glob = op->u.inspect.glob;
-    struct sq_value name = glob ? sq_null() : sq_bytes(op->u.inspect.pattern, op->u.inspect.len);
-    struct sq_request r = {
-        .call = SQ_LOOK, .params = &name, .count = 1, .deadline_ms = op->deadline_ms, .again = true
+    struct sql_value name = glob ? sql_null() : sql_bytes(op->u.inspect.pattern, op->u.inspect.len);
+    struct sql_request r = {
+        .call = SQL_LOOK, .params = &name, .count = 1, .deadline_ms = op->deadline_ms, .again = true
     };
     hf_status status;
 
     /* What we know ourselves must be in it. */
-    (void)hfi_sq_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
-    status = hfi_sq_call(conn, &r);
+    (void)sql_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    status = sql_call(conn, &r);
     if (status != HF_OK) {
-        hfi_sq_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);
+        sql_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);
         return;
     }
     for (uint32_t row = 0; row < r.rows.count && status == HF_OK;) {
-        const struct sq_value *found = sq_at(&r.rows, row, NAME);
+        const struct sql_value *found = sql_at(&r.rows, row, NAME);
         uint32_t next = row + 1;
 
         if (!glob ||
@@ -121,6 +123,6 @@ void hfi_sq_inspect(struct hfi_conn *conn, struct hfi_op *op)
         }
         row = next;
     }
-    hfi_sq_rows_free(&r.rows);
-    hfi_sq_finish(op, status, NULL);
+    sql_rows_free(&r.rows);
+    sql_finish(op, status, NULL);
 }

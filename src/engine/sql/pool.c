@@ -4,7 +4,7 @@
  * thread has a link to itself from take to give. Those that are given back are kept, the last one used
  * first. Who finds none sleeps until one is given back, or its deadline.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -35,12 +35,12 @@ static void sleep_until(struct hfi_conn *conn, int64_t until_ms)
 }
 
 /* An idle link that is alive, or NULL and our right to open one. HF_UNAVAILABLE: neither, in time. */
-static hf_status find(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+static hf_status find(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
                       hf_error *err)
 {
     pthread_mutex_lock(&conn->lock);
     for (;;) {
-        struct sq_link *link = conn->idle;
+        struct sql_link *link = conn->idle;
 
         if (link) {
             conn->idle = link->next;
@@ -74,10 +74,10 @@ static void uncount(struct hfi_conn *conn)
     pthread_mutex_unlock(&conn->lock);
 }
 
-hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                          hf_error *err)
+hf_status sql_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                       hf_error *err)
 {
-    struct sq_link *link = NULL;
+    struct sql_link *link = NULL;
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.connect_ms);
     unsigned forks;
     hf_status status;
@@ -92,19 +92,19 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
             *ret_link = link;
             return HF_OK;
         }
-        hfi_sq_drop(link);
+        sql_drop(link);
         uncount(conn);
     }
     do {
-        forks = hfi_sq_forks();
+        forks = sql_forks();
         status =
             conn->driver->open(conn, until_ms < deadline_ms ? until_ms : deadline_ms, &link, err);
         if (status != HF_OK)
             break;
-        hfi_sq_adopt_link(link);
-        if (hfi_sq_forks() == forks)
+        sql_adopt_link(link);
+        if (sql_forks() == forks)
             break;
-        hfi_sq_drop(link); /* a child may have a copy of it */
+        sql_drop(link); /* a child may have a copy of it */
     } while (true);
     if (status == HF_OK)
         *ret_link = link;
@@ -113,18 +113,18 @@ hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_
     return status;
 }
 
-hf_status hfi_sq_take(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                      hf_error *err)
+hf_status sql_take(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                   hf_error *err)
 {
-    struct sq_link *link;
-    hf_status status = hfi_sq_take_raw(conn, deadline_ms, &link, err);
+    struct sql_link *link;
+    hf_status status = sql_take_raw(conn, deadline_ms, &link, err);
 
     if (status != HF_OK)
         return status;
     if (atomic_load_explicit(&conn->ready, memory_order_acquire) != 1) {
-        status = hfi_sq_schema(link, deadline_ms, err);
+        status = sql_schema(link, deadline_ms, err);
         if (status != HF_OK) {
-            hfi_sq_give(link);
+            sql_give(link);
             return status;
         }
     }
@@ -132,12 +132,12 @@ hf_status hfi_sq_take(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link
     return HF_OK;
 }
 
-void hfi_sq_give(struct sq_link *link)
+void sql_give(struct sql_link *link)
 {
     struct hfi_conn *conn = link->conn;
 
     if (link->dead) {
-        hfi_sq_drop(link);
+        sql_drop(link);
         uncount(conn);
         return;
     }
@@ -149,24 +149,24 @@ void hfi_sq_give(struct sq_link *link)
     pthread_mutex_unlock(&conn->lock);
 }
 
-void hfi_sq_keep(struct sq_link *link)
+void sql_keep(struct sql_link *link)
 {
     uncount(link->conn);
 }
 
-void hfi_sq_pool_close(struct hfi_conn *conn)
+void sql_pool_close(struct hfi_conn *conn)
 {
-    struct sq_link *link;
+    struct sql_link *link;
 
     while ((link = conn->idle)) {
         conn->idle = link->next;
-        hfi_sq_drop(link);
+        sql_drop(link);
     }
 }
 
 /* The list of all is read in a forked child without the lock, at whatever instant: so each change of it
  * is one pointer that others follow. */
-void hfi_sq_adopt_link(struct sq_link *link)
+void sql_adopt_link(struct sql_link *link)
 {
     struct hfi_conn *conn = link->conn;
 
@@ -179,7 +179,7 @@ void hfi_sq_adopt_link(struct sq_link *link)
     pthread_mutex_unlock(&conn->lock);
 }
 
-void hfi_sq_drop(struct sq_link *link)
+void sql_drop(struct sql_link *link)
 {
     struct hfi_conn *conn = link->conn;
 

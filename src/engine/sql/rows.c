@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* What a statement answered: one piece of memory, the values first and their bytes behind them; or the few that fit into
  * the struct itself. */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/alloc.h"
 
-bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
-                      char **ret_data)
+bool sql_rows_make(struct sql_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
+                   char **ret_data)
 {
     size_t values = (size_t)count * columns;
 
     rows->columns = columns;
     rows->count = count;
-    if (values <= SQ_FEW_VALUES && bytes < SQ_FEW_BYTES) {
+    if (values <= SQL_FEW_VALUES && bytes < SQL_FEW_BYTES) {
         rows->values = rows->few;
         rows->memory = NULL;
         *ret_data = rows->few_bytes;
@@ -28,7 +28,7 @@ bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, si
     return true;
 }
 
-void hfi_sq_rows_free(struct sq_rows *rows)
+void sql_rows_free(struct sql_rows *rows)
 {
     hfi_free(rows->memory);
     rows->memory = NULL;
@@ -36,18 +36,18 @@ void hfi_sq_rows_free(struct sq_rows *rows)
     rows->columns = rows->count = 0;
 }
 
-int64_t hfi_sq_int(const struct sq_rows *rows, uint32_t row, uint32_t column)
+int64_t sql_int(const struct sql_rows *rows, uint32_t row, uint32_t column)
 {
-    const struct sq_value *value = sq_at(rows, row, column);
+    const struct sql_value *value = sql_at(rows, row, column);
 
-    return value->type == SQ_INT ? value->number : 0;
+    return value->type == SQL_INT ? value->number : 0;
 }
 
-char hfi_sq_letter(const struct sq_rows *rows, uint32_t row, uint32_t column)
+char sql_letter(const struct sql_rows *rows, uint32_t row, uint32_t column)
 {
-    const struct sq_value *value = sq_at(rows, row, column);
+    const struct sql_value *value = sql_at(rows, row, column);
 
-    return (value->type == SQ_TEXT || value->type == SQ_BYTES) && value->len == 1
+    return (value->type == SQL_TEXT || value->type == SQL_BYTES) && value->len == 1
                ? *(const char *)value->bytes
                : '?';
 }

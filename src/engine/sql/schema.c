@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables and routines: made on first use, or (create=off, HF_OPEN_EXISTING) only looked for. Many clients may come to an
+ * Tables and routines: made on first use, or (create=off, HF_OPEN_FLAG_EXISTING) only looked for. Many clients may come to an
  * empty database at once: the driver's `lock` lets one of them make it, and the others find it made. Routines of an older
  * version are replaced in the same way.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/error.h"
 
 struct making {
-    struct sq_link *link;
+    struct sql_link *link;
     int64_t deadline_ms;
     hf_status status;
-    struct sq_trouble trouble;
+    struct sql_trouble trouble;
 };
 
 static hf_status run(struct making *m, const char *sql)
 {
-    struct sq_rows rows = { 0 };
+    struct sql_rows rows = { 0 };
 
-    m->status = hfi_sq_text(m->link, sql, m->deadline_ms, &rows, &m->trouble);
-    hfi_sq_rows_free(&rows);
+    m->status = sql_text(m->link, sql, m->deadline_ms, &rows, &m->trouble);
+    sql_rows_free(&rows);
     return m->status;
 }
 
@@ -30,17 +30,17 @@ static bool make_one(void *arg, const char *sql)
 }
 
 /* `missing`: something is, whatever a probe finds. */
-static hf_status make(struct sq_link *link, bool missing, int64_t deadline_ms, hf_error *err)
+static hf_status make(struct sql_link *link, bool missing, int64_t deadline_ms, hf_error *err)
 {
-    const struct sq_driver *driver = link->conn->driver;
+    const struct sql_driver *driver = link->conn->driver;
     struct making m = { .link = link, .deadline_ms = deadline_ms };
-    enum sq_found found = SQ_FOUND_NONE;
+    enum sql_found found = SQL_FOUND_NONE;
     hf_status status;
 
     status = run(&m, driver->lock);
     if (status == HF_OK)
         status = driver->probe(link, deadline_ms, &found, err); /* somebody may have been faster */
-    if (status == HF_OK && (missing || found != SQ_FOUND_ALL) &&
+    if (status == HF_OK && (missing || found != SQL_FOUND_ALL) &&
         !driver->schema(link->conn, make_one, &m))
         status = m.status == HF_OK ? HF_NO_MEMORY : m.status;
     if (status == HF_OK && driver->unlock)
@@ -60,14 +60,14 @@ static hf_status make(struct sq_link *link, bool missing, int64_t deadline_ms, h
 }
 
 /* Make it, and look once more: a probe also looks at the server. */
-static hf_status make_all(struct sq_link *link, bool missing, int64_t deadline_ms, hf_error *err)
+static hf_status make_all(struct sql_link *link, bool missing, int64_t deadline_ms, hf_error *err)
 {
-    enum sq_found found = SQ_FOUND_NONE;
+    enum sql_found found = SQL_FOUND_NONE;
     hf_status status = make(link, missing, deadline_ms, err);
 
     if (status == HF_OK)
         status = link->conn->driver->probe(link, deadline_ms, &found, err);
-    if (status == HF_OK && found != SQ_FOUND_ALL)
+    if (status == HF_OK && found != SQL_FOUND_ALL)
         status = hfi_error_set(err, HF_VERSION, 0,
                                "the routines are of an older version, and this server does not "
                                "replace them: drop them, and they are made anew");
@@ -75,14 +75,14 @@ static hf_status make_all(struct sq_link *link, bool missing, int64_t deadline_m
 }
 
 /* What is to be done about what was found. */
-static hf_status complete(struct sq_link *link, enum sq_found found, bool missing,
+static hf_status complete(struct sql_link *link, enum sql_found found, bool missing,
                           int64_t deadline_ms, hf_error *err)
 {
     struct hfi_conn *conn = link->conn;
 
-    if (found == SQ_FOUND_ALL)
+    if (found == SQL_FOUND_ALL)
         return HF_OK;
-    if (found == SQ_FOUND_NONE && conn->host->existing)
+    if (found == SQL_FOUND_NONE && conn->host->existing)
         return hfi_error_set(err, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
     if (conn->host->existing)
         return hfi_error_set(err, HF_VERSION, 0,
@@ -93,23 +93,23 @@ static hf_status complete(struct sq_link *link, enum sq_found found, bool missin
         return hfi_error_set(err, HF_CONFIG, 0,
                              "%s, and create=off: `holdfast doctor --sql URL` prints the SQL that "
                              "makes them",
-                             found == SQ_FOUND_OLD
+                             found == SQL_FOUND_OLD
                                  ? "tables are missing, or the routines are of an older version"
                                  : "the tables are not there");
     return make_all(link, missing, deadline_ms, err);
 }
 
-hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err)
+hf_status sql_schema(struct sql_link *link, int64_t deadline_ms, hf_error *err)
 {
     struct hfi_conn *conn = link->conn;
-    enum sq_found found = SQ_FOUND_ALL;
+    enum sql_found found = SQL_FOUND_ALL;
     hf_status status = HF_OK;
     bool missing;
 
     pthread_mutex_lock(&conn->schema_lock);
     missing = atomic_load(&conn->ready) < 0; /* a statement has met it: a probe does not see all */
     if (missing) {
-        found = SQ_FOUND_NONE;
+        found = SQL_FOUND_NONE;
         atomic_store(&conn->ready, 0);
     } else if (atomic_load(&conn->ready) == 0) {
         status = conn->driver->probe(link, deadline_ms, &found, err);

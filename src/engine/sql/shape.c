@@ -3,7 +3,7 @@
  * The shape of answers: how many columns of which kind, how many rows, and in what range numbers may be. Whatever a server
  * says is looked at here, once, before anything is read out of it. Pure.
  */
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
 #include "util/error.h"
 
@@ -14,11 +14,11 @@
 #define CELL_MAX (HF_CELL_MAX + 64) /* with what src/prim puts before the caller's bytes */
 
 /*
- * What sq.h says of each call. A letter for each column, a capital one if it may be NULL:
+ * What internal.h says of each call. A letter for each column, a capital one if it may be NULL:
  *
  *   l  one letter          b  bytes               n  bytes, of a name       d  bytes, of a cell
  *   i  any number          t  a token, or microseconds since 1970           v  a version of a cell
- *   c  a count, a kind     k  which kind of name  m  milliseconds; beyond HF_MS_MAX they become that
+ *   c  a count, a kind     k  which kind of name  m  milliseconds; beyond HF_DURATION_MAX_MS they become that
  *   x  an index: which of the items that were asked about
  *
  * Rows: from `least` to `most`, of an index also not more than were asked about. No columns: nothing of it is read.
@@ -28,25 +28,25 @@ static const struct {
     uint32_t least, most;
     uint32_t before, group; /* parameters before the items that come n times, and of each item */
     bool reads;             /* it changes nothing */
-} answers[SQ_CALLS] = {
-    [SQ_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
-    [SQ_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
-    [SQ_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
-    [SQ_CANCEL] = { "cancel", "lTCM", 1, 1, 0, 0, false },
-    [SQ_BEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
-    [SQ_POKE] = { "poke", "M", 0, 1, 0, 0, false },
-    [SQ_ADOPT] = { "adopt", "tckccmm", 0, 1, 0, 0, false },
-    [SQ_BREAK] = { "break", "l", 1, 1, 0, 0, false },
-    [SQ_NOTE] = { "note", NULL, 0, 0, 0, 0, false },
-    [SQ_LOOK] = { "look", "lnkcMTTCIMMIB", 0, ANY, 0, 0, true },
-    [SQ_SWEEP] = { "sweep", NULL, 0, 0, 0, 0, false },
-    [SQ_CELL_READ] = { "read a cell", "vdm", 0, 1, 0, 0, true },
-    [SQ_CELL_SWAP] = { "write a cell", "lV", 1, 1, 0, 0, false },
-    [SQ_CELL_LOOK] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
-    [SQ_TIME] = { "time", "t", 1, 1, 0, 0, true },
-    [SQ_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
-    [SQ_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
-    [SQ_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
+} answers[SQL_CALLS] = {
+    [SQL_ACQUIRE] = { "acquire", "lTCM", 1, 1, 0, 0, false },
+    [SQL_RELEASE] = { "release", "l", 1, 1, 0, 0, false },
+    [SQL_RENEW] = { "renew", "xc", 0, ANY, 0, 3, false },
+    [SQL_CANCEL] = { "cancel", "lTCM", 1, 1, 0, 0, false },
+    [SQL_BEAT] = { "beat", "xlTCM", 0, ANY, 2, 2, false },
+    [SQL_POKE] = { "poke", "M", 0, 1, 0, 0, false },
+    [SQL_ADOPT] = { "adopt", "tckccmm", 0, 1, 0, 0, false },
+    [SQL_BREAK] = { "break", "l", 1, 1, 0, 0, false },
+    [SQL_NOTE] = { "note", NULL, 0, 0, 0, 0, false },
+    [SQL_LOOK] = { "look", "lnkcMTTCIMMIB", 0, ANY, 0, 0, true },
+    [SQL_SWEEP] = { "sweep", NULL, 0, 0, 0, 0, false },
+    [SQL_CELL_READ] = { "read a cell", "vdm", 0, 1, 0, 0, true },
+    [SQL_CELL_SWAP] = { "write a cell", "lV", 1, 1, 0, 0, false },
+    [SQL_CELL_LOOK] = { "look at a cell", "xvm", 0, ANY, 2, 2, true },
+    [SQL_TIME] = { "time", "t", 1, 1, 0, 0, true },
+    [SQL_TOKEN] = { "token", "t", 0, 1, 0, 0, false },
+    [SQL_LOCK_TRY] = { "lock", "c", 1, 1, 0, 0, false },
+    [SQL_LOCK_FREE] = { "unlock", "c", 1, 1, 0, 0, false },
 };
 
 static bool within(int64_t number, int64_t least, int64_t most)
@@ -54,9 +54,9 @@ static bool within(int64_t number, int64_t least, int64_t most)
     return number >= least && number <= most;
 }
 
-static bool number_fits(struct sq_value *value, char kind, uint32_t items)
+static bool number_fits(struct sql_value *value, char kind, uint32_t items)
 {
-    if (value->type != SQ_INT)
+    if (value->type != SQL_INT)
         return false;
     switch (kind) {
     case 't':
@@ -70,21 +70,21 @@ static bool number_fits(struct sq_value *value, char kind, uint32_t items)
     case 'x':
         return within(value->number, 0, (int64_t)items - 1);
     case 'm':
-        if (value->number > HF_MS_MAX)
-            value->number = HF_MS_MAX;
-        if (value->number < -HF_MS_MAX)
-            value->number = -HF_MS_MAX;
+        if (value->number > HF_DURATION_MAX_MS)
+            value->number = HF_DURATION_MAX_MS;
+        if (value->number < -HF_DURATION_MAX_MS)
+            value->number = -HF_DURATION_MAX_MS;
         return true;
     default:
         return true;
     }
 }
 
-static bool value_fits(struct sq_value *value, char kind, uint32_t items)
+static bool value_fits(struct sql_value *value, char kind, uint32_t items)
 {
-    bool bytes = value->type == SQ_BYTES || value->type == SQ_TEXT;
+    bool bytes = value->type == SQL_BYTES || value->type == SQL_TEXT;
 
-    if (value->type == SQ_NULL)
+    if (value->type == SQL_NULL)
         return isupper((unsigned char)kind);
     switch (tolower((unsigned char)kind)) {
     case 'l':
@@ -100,7 +100,7 @@ static bool value_fits(struct sq_value *value, char kind, uint32_t items)
     }
 }
 
-static bool fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most,
+static bool fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most,
                  uint32_t items)
 {
     size_t count = strlen(columns);
@@ -113,12 +113,12 @@ static bool fits(struct sq_rows *rows, const char *columns, uint32_t least, uint
     return true;
 }
 
-bool hfi_sq_fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most)
+bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most)
 {
     return fits(rows, columns, least, most, 0);
 }
 
-bool hfi_sq_answer_fits(enum sq_call call, uint32_t params, struct sq_rows *rows)
+bool sql_answer_fits(enum sql_call call, uint32_t params, struct sql_rows *rows)
 {
     uint32_t items =
         answers[call].group ? (params - answers[call].before) / answers[call].group : 0;
@@ -128,19 +128,19 @@ bool hfi_sq_answer_fits(enum sq_call call, uint32_t params, struct sq_rows *rows
            fits(rows, answers[call].columns, answers[call].least, most, items);
 }
 
-bool hfi_sq_only_reads(enum sq_call call)
+bool sql_only_reads(enum sql_call call)
 {
     return answers[call].reads;
 }
 
-const char *hfi_sq_call_name(enum sq_call call)
+const char *sql_call_name(enum sql_call call)
 {
     return answers[call].name;
 }
 
-hf_status hfi_sq_odd(struct sq_link *link, const char *what, struct sq_rows *rows, hf_error *err)
+hf_status sql_odd(struct sql_link *link, const char *what, struct sql_rows *rows, hf_error *err)
 {
-    hfi_sq_rows_free(rows);
+    sql_rows_free(rows);
     link->dead = true;
     return hfi_error_set(
         err, HF_CORRUPT, 0,

@@ -46,7 +46,7 @@ static void *bell_main(void *arg);
 
 /* ---- waits ------------------------------------------------------------------------------------------- */
 
-void hfi_sq_wait_add(struct hfi_conn *conn, struct sq_wait *wait)
+void sql_wait_add(struct hfi_conn *conn, struct sql_wait *wait)
 {
     pthread_mutex_lock(&conn->lock);
     wait->prev = NULL;
@@ -57,7 +57,7 @@ void hfi_sq_wait_add(struct hfi_conn *conn, struct sq_wait *wait)
     pthread_mutex_unlock(&conn->lock);
 }
 
-void hfi_sq_wait_remove(struct hfi_conn *conn, struct sq_wait *wait)
+void sql_wait_remove(struct hfi_conn *conn, struct sql_wait *wait)
 {
     pthread_mutex_lock(&conn->lock);
     if (wait->next)
@@ -69,13 +69,13 @@ void hfi_sq_wait_remove(struct hfi_conn *conn, struct sq_wait *wait)
     pthread_mutex_unlock(&conn->lock);
 }
 
-void hfi_sq_wait_wake(struct sq_wait *wait)
+void sql_wait_wake(struct sql_wait *wait)
 {
     atomic_fetch_add(&wait->word, 1);
     hfi_futex_wake(&wait->word, 1, false);
 }
 
-void hfi_sq_wait_sleep(struct hfi_conn *conn, struct sq_wait *wait, int64_t until_ms)
+void sql_wait_sleep(struct hfi_conn *conn, struct sql_wait *wait, int64_t until_ms)
 {
     uint32_t word = atomic_load(&wait->word);
     bool busy;
@@ -87,16 +87,16 @@ void hfi_sq_wait_sleep(struct hfi_conn *conn, struct sq_wait *wait, int64_t unti
         hfi_futex_wait(&wait->word, word, until_ms, false);
 }
 
-void hfi_sq_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void sql_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     struct bell *bell;
 
     pthread_mutex_lock(&conn->lock);
-    for (struct sq_wait *w = conn->waits; w; w = w->next)
+    for (struct sql_wait *w = conn->waits; w; w = w->next)
         if (w->op == op) {
             if (w->stop == HF_OK)
                 w->stop = status;
-            hfi_sq_wait_wake(w);
+            sql_wait_wake(w);
         }
     bell = conn->wait_state;
     if (bell) { /* it may wait for the bell */
@@ -108,7 +108,7 @@ void hfi_sq_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status stat
 
 /* ---- the bell, from outside ---------------------------------------------------------------------------- */
 
-void hfi_sq_bell_kick(struct hfi_conn *conn)
+void sql_bell_kick(struct hfi_conn *conn)
 {
     uint64_t one = 1;
     ssize_t rc = write(conn->kick_fd, &one, sizeof one);
@@ -116,7 +116,7 @@ void hfi_sq_bell_kick(struct hfi_conn *conn)
     (void)rc; /* it is full: the bell is being kicked already */
 }
 
-bool hfi_sq_bell_fresh(const struct hfi_conn *conn)
+bool sql_bell_fresh(const struct hfi_conn *conn)
 {
     const struct bell *bell = conn->wait_state;
 
@@ -124,7 +124,7 @@ bool hfi_sq_bell_fresh(const struct hfi_conn *conn)
            hfi_now_ms() - conn->beat_sent_ms < conn->conf.window_min_ms / 2;
 }
 
-static bool is_name_stopped(const struct sq_wait *wait)
+static bool is_name_stopped(const struct sql_wait *wait)
 {
     return wait->stop != HF_OK || atomic_load(&wait->op->stop) != 0;
 }
@@ -154,8 +154,8 @@ static hf_status start(struct hfi_conn *conn, hf_error *err)
     return HF_OK;
 }
 
-hf_status hfi_sq_bell_ready(struct hfi_conn *conn, struct sq_wait *wait, int64_t deadline_ms,
-                            hf_error *err)
+hf_status sql_bell_ready(struct hfi_conn *conn, struct sql_wait *wait, int64_t deadline_ms,
+                         hf_error *err)
 {
     hf_status status;
     struct bell *bell;
@@ -165,7 +165,7 @@ hf_status hfi_sq_bell_ready(struct hfi_conn *conn, struct sq_wait *wait, int64_t
     status = start(conn, err);
     bell = conn->wait_state;
     failures = status == HF_OK ? bell->failures : 0;
-    while (status == HF_OK && !hfi_sq_bell_fresh(conn)) {
+    while (status == HF_OK && !sql_bell_fresh(conn)) {
         if (is_name_stopped(wait) || hfi_now_ms() >= deadline_ms)
             break; /* the caller finds that too */
         if (bell->failures != failures) {
@@ -177,7 +177,7 @@ hf_status hfi_sq_bell_ready(struct hfi_conn *conn, struct sq_wait *wait, int64_t
         bell->beat_now = true;
         turn = atomic_load(&bell->turns);
         pthread_mutex_unlock(&conn->lock);
-        hfi_sq_bell_kick(conn);
+        sql_bell_kick(conn);
         hfi_futex_wait(&bell->turns, turn, deadline_ms, false);
         pthread_mutex_lock(&conn->lock);
     }
@@ -185,7 +185,7 @@ hf_status hfi_sq_bell_ready(struct hfi_conn *conn, struct sq_wait *wait, int64_t
     return status;
 }
 
-void hfi_sq_bell_stop(struct hfi_conn *conn)
+void sql_bell_stop(struct hfi_conn *conn)
 {
     struct bell *bell = conn->wait_state;
 
@@ -193,26 +193,26 @@ void hfi_sq_bell_stop(struct hfi_conn *conn)
         pthread_mutex_lock(&conn->lock);
         bell->stop = true;
         pthread_mutex_unlock(&conn->lock);
-        hfi_sq_bell_kick(conn);
+        sql_bell_kick(conn);
         pthread_join(conn->bell_thread, NULL);
         conn->bell_runs = false;
     }
     if (conn->bell)
-        hfi_sq_drop(conn->bell);
+        sql_drop(conn->bell);
     conn->bell = NULL;
     hfi_free(bell);
     conn->wait_state = NULL;
 }
 
-void hfi_sq_bell_by(struct hfi_conn *conn, int64_t at_ms)
+void sql_bell_by(struct hfi_conn *conn, int64_t at_ms)
 {
     const struct bell *bell = conn->wait_state;
 
     if (bell && at_ms < bell->until_ms)
-        hfi_sq_bell_kick(conn);
+        sql_bell_kick(conn);
 }
 
-void hfi_sq_bell_hold(struct hfi_conn *conn)
+void sql_bell_hold(struct hfi_conn *conn)
 {
     struct bell *bell;
     hf_error err;
@@ -222,17 +222,17 @@ void hfi_sq_bell_hold(struct hfi_conn *conn)
     bell = conn->wait_state;
     if (bell->asleep) {
         bell->asleep = false;
-        hfi_sq_bell_kick(conn);
+        sql_bell_kick(conn);
     }
 }
 
-void hfi_sq_bell_note(struct hfi_conn *conn)
+void sql_bell_note(struct hfi_conn *conn)
 {
     struct bell *bell = conn->wait_state;
 
     if (bell && bell->note_ms == HFI_NEVER) {
         bell->note_ms = hfi_now_ms() + NOTE_AFTER_MS;
-        hfi_sq_bell_kick(conn);
+        sql_bell_kick(conn);
     }
 }
 
@@ -245,25 +245,25 @@ static void turned(struct bell *bell)
 }
 
 /* A granted wait; with the lock. */
-static void grant(struct sq_wait *wait, uint64_t token, uint32_t tokens, int64_t from_ms,
+static void grant(struct sql_wait *wait, uint64_t token, uint32_t tokens, int64_t from_ms,
                   int64_t lasts_ms)
 {
     wait->token = token;
     wait->tokens = tokens;
     wait->from_ms = from_ms;
     wait->lasts_ms = lasts_ms;
-    if (wait->state == SQ_ASKING) {
+    if (wait->state == SQL_ASKING) {
         wait->told = true; /* its answer is under way, and decides whether this is an old message */
         return;
     }
     wait->granted = true;
     wait->poke_ms = HFI_NEVER;
-    hfi_sq_wait_wake(wait);
+    sql_wait_wake(wait);
 }
 
-static struct sq_wait *find(struct hfi_conn *conn, const unsigned char *owner)
+static struct sql_wait *find(struct hfi_conn *conn, const unsigned char *owner)
 {
-    struct sq_wait *wait = conn->waits;
+    struct sql_wait *wait = conn->waits;
 
     while (wait && (!wait->claim || memcmp(wait->claim->owner, owner, HFI_OWNER_LEN) != 0))
         wait = wait->next;
@@ -276,39 +276,39 @@ static void lost(struct hfi_conn *conn, const unsigned char *owner)
 
     pthread_mutex_lock(&conn->lock);
     for (claim = conn->held; claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0;)
-        claim = claim->engine[SQ_CLAIM_NEXT];
+        claim = claim->engine[SQL_CLAIM_NEXT];
     pthread_mutex_unlock(&conn->lock);
     if (claim)
         conn->host->lost(conn->host, claim, owner, "it was broken");
 }
 
-static void hear(struct hfi_conn *conn, const struct sq_message *m)
+static void hear(struct hfi_conn *conn, const struct sql_message *m)
 {
     struct bell *bell = conn->wait_state;
-    struct sq_wait *wait;
+    struct sql_wait *wait;
 
-    if (m->kind == SQ_BELL_LOST) {
+    if (m->kind == SQL_BELL_LOST) {
         lost(conn, m->owner);
         return;
     }
     pthread_mutex_lock(&conn->lock);
-    if (m->kind == SQ_BELL_RUNG) {
+    if (m->kind == SQL_BELL_RUNG) {
         bell->beat_now = true;
         for (wait = conn->waits; wait; wait = wait->next) /* it may have been a cell */
             if (!wait->claim) {
                 wait->changed = true;
-                hfi_sq_wait_wake(wait);
+                sql_wait_wake(wait);
             }
-    } else if (m->kind == SQ_BELL_GRANT) {
+    } else if (m->kind == SQL_BELL_GRANT) {
         wait = find(conn, m->owner);
         if (wait && !wait->granted &&
-            (wait->state == SQ_ASKING || (wait->state == SQ_QUEUED && m->token > wait->floor)))
+            (wait->state == SQL_ASKING || (wait->state == SQL_QUEUED && m->token > wait->floor)))
             grant(wait, m->token, m->tokens, wait->heard_ms, m->window_ms);
-    } else if (m->kind == SQ_BELL_CELL) {
+    } else if (m->kind == SQL_BELL_CELL) {
         for (wait = conn->waits; wait; wait = wait->next)
             if (!wait->claim && wait->cell == m->cell) {
                 wait->changed = true;
-                hfi_sq_wait_wake(wait);
+                sql_wait_wake(wait);
             }
     }
     pthread_mutex_unlock(&conn->lock);
@@ -320,7 +320,7 @@ static void hear(struct hfi_conn *conn, const struct sq_message *m)
 struct roll {
     uint32_t count;
     int64_t window_ms;
-    struct sq_value params[2 + 2 * BATCH];
+    struct sql_value params[2 + 2 * BATCH];
     unsigned char owners[BATCH][HFI_OWNER_LEN];
     unsigned char names[BATCH][HF_NAME_MAX];
 };
@@ -331,8 +331,8 @@ static void enlist(struct roll *roll, const struct hfi_claim *claim)
 
     memcpy(roll->owners[i], claim->owner, HFI_OWNER_LEN);
     memcpy(roll->names[i], claim->name.bytes, claim->name.len);
-    roll->params[2 + 2 * i] = sq_bytes(roll->names[i], claim->name.len);
-    roll->params[3 + 2 * i] = sq_bytes(roll->owners[i], HFI_OWNER_LEN);
+    roll->params[2 + 2 * i] = sql_bytes(roll->names[i], claim->name.len);
+    roll->params[3 + 2 * i] = sql_bytes(roll->owners[i], HFI_OWNER_LEN);
 }
 
 /* Those that have not been named in this round. With `held` also what we hold: what was said while nobody
@@ -344,50 +344,50 @@ static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round, 
     roll->count = 0;
     roll->window_ms = conn->conf.window_min_ms;
     pthread_mutex_lock(&conn->lock);
-    for (struct sq_wait *w = conn->waits; w; w = w->next) {
+    for (struct sql_wait *w = conn->waits; w; w = w->next) {
         if (w->window_ms > roll->window_ms)
             roll->window_ms = w->window_ms;
-        if (!w->claim || w->state != SQ_QUEUED || w->granted || w->forgotten || w->round == round ||
-            roll->count == BATCH)
+        if (!w->claim || w->state != SQL_QUEUED || w->granted || w->forgotten ||
+            w->round == round || roll->count == BATCH)
             continue;
         w->round = round;
         enlist(roll, w->claim);
     }
-    for (struct hfi_claim *c = conn->held; held && c; c = c->engine[SQ_CLAIM_NEXT]) {
-        if (c->engine[SQ_CLAIM_ROUND] == mark || roll->count == BATCH)
+    for (struct hfi_claim *c = conn->held; held && c; c = c->engine[SQL_CLAIM_NEXT]) {
+        if (c->engine[SQL_CLAIM_ROUND] == mark || roll->count == BATCH)
             continue;
-        c->engine[SQ_CLAIM_ROUND] = mark;
+        c->engine[SQL_CLAIM_ROUND] = mark;
         enlist(roll, c);
     }
     pthread_mutex_unlock(&conn->lock);
-    roll->params[0] = sq_int(conn->client);
-    roll->params[1] = sq_int(roll->window_ms);
+    roll->params[0] = sql_int_of(conn->client);
+    roll->params[1] = sql_int_of(roll->window_ms);
 }
 
 /* One answer of a BEAT. */
-static void answer(struct hfi_conn *conn, const struct roll *roll, const struct sq_rows *rows,
+static void answer(struct hfi_conn *conn, const struct roll *roll, const struct sql_rows *rows,
                    uint32_t row, int64_t sent_ms)
 {
-    int64_t i = hfi_sq_int(rows, row, 0), ms = hfi_sq_int(rows, row, 4);
-    uint64_t token = (uint64_t)hfi_sq_int(rows, row, 2);
-    char letter = hfi_sq_letter(rows, row, 1);
-    struct sq_wait *wait;
+    int64_t i = sql_int(rows, row, 0), ms = sql_int(rows, row, 4);
+    uint64_t token = (uint64_t)sql_int(rows, row, 2);
+    char letter = sql_letter(rows, row, 1);
+    struct sql_wait *wait;
 
     if (i < 0 || i >= roll->count)
         return;
     pthread_mutex_lock(&conn->lock);
     wait = find(conn, roll->owners[i]);
-    if (wait && wait->state == SQ_QUEUED && !wait->granted) {
+    if (wait && wait->state == SQL_QUEUED && !wait->granted) {
         if (letter == 'Q') {
             wait->heard_ms = sent_ms;
             if (token > wait->floor)
                 wait->floor = token; /* heard_ms is not before what was granted up to it */
             wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + 5 : HFI_NEVER;
         } else if (letter == 'G') {
-            grant(wait, token, (uint32_t)hfi_sq_int(rows, row, 3), sent_ms, ms);
+            grant(wait, token, (uint32_t)sql_int(rows, row, 3), sent_ms, ms);
         } else if (letter == 'N') {
             wait->forgotten = true;
-            hfi_sq_wait_wake(wait);
+            sql_wait_wake(wait);
         }
     }
     pthread_mutex_unlock(&conn->lock);
@@ -395,19 +395,19 @@ static void answer(struct hfi_conn *conn, const struct roll *roll, const struct 
         lost(conn, roll->owners[i]);
 }
 
-static struct sq_link *own_link(const struct hfi_conn *conn)
+static struct sql_link *own_link(const struct hfi_conn *conn)
 {
     return conn->driver->bell_calls ? conn->bell : NULL;
 }
 
 static hf_status beat_some(struct hfi_conn *conn, struct roll *roll, hf_error *err)
 {
-    struct sq_request r = { .call = SQ_BEAT, .params = roll->params, .link = own_link(conn) };
+    struct sql_request r = { .call = SQL_BEAT, .params = roll->params, .link = own_link(conn) };
     hf_status status;
 
     r.count = 2 + 2 * roll->count;
     r.deadline_ms = hfi_now_ms() + conn->conf.op_ms;
-    status = hfi_sq_call(conn, &r);
+    status = sql_call(conn, &r);
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
@@ -417,7 +417,7 @@ static hf_status beat_some(struct hfi_conn *conn, struct roll *roll, hf_error *e
     pthread_mutex_unlock(&conn->lock);
     for (uint32_t i = 0; i < r.rows.count; i++)
         answer(conn, roll, &r.rows, i, r.sent_ms);
-    hfi_sq_rows_free(&r.rows);
+    sql_rows_free(&r.rows);
     return HF_OK;
 }
 
@@ -447,21 +447,23 @@ static hf_status beat(struct hfi_conn *conn, struct roll *roll, bool held, hf_er
 static hf_status poke(struct hfi_conn *conn, const unsigned char *bytes, uint32_t len,
                       hf_error *err)
 {
-    struct sq_value name = sq_bytes(bytes, len);
-    struct sq_request r = { .call = SQ_POKE, .params = &name, .count = 1, .link = own_link(conn) };
+    struct sql_value name = sql_bytes(bytes, len);
+    struct sql_request r = {
+        .call = SQL_POKE, .params = &name, .count = 1, .link = own_link(conn)
+    };
     int64_t next_ms;
     hf_status status;
 
     r.deadline_ms = hfi_now_ms() + conn->conf.op_ms;
-    status = hfi_sq_call(conn, &r);
+    status = sql_call(conn, &r);
     if (status != HF_OK) {
         *err = r.trouble.error;
         return status;
     }
-    next_ms = hfi_sq_int(&r.rows, 0, 0);
-    hfi_sq_rows_free(&r.rows);
+    next_ms = sql_int(&r.rows, 0, 0);
+    sql_rows_free(&r.rows);
     pthread_mutex_lock(&conn->lock);
-    for (struct sq_wait *w = conn->waits; w; w = w->next)
+    for (struct sql_wait *w = conn->waits; w; w = w->next)
         if (w->claim && w->poke_ms <= hfi_now_ms() && w->claim->name.len == len &&
             memcmp(w->claim->name.bytes, bytes, len) == 0)
             w->poke_ms = next_ms > 0 ? hfi_now_ms() + next_ms + 5 : HFI_NEVER;
@@ -475,12 +477,12 @@ static hf_status pokes(struct hfi_conn *conn, hf_error *err)
     hf_status status = HF_OK;
 
     while (status == HF_OK) {
-        struct sq_wait *w;
+        struct sql_wait *w;
         uint32_t len = 0;
 
         pthread_mutex_lock(&conn->lock);
         for (w = conn->waits; w; w = w->next)
-            if (w->claim && w->state == SQ_QUEUED && w->poke_ms <= hfi_now_ms())
+            if (w->claim && w->state == SQL_QUEUED && w->poke_ms <= hfi_now_ms())
                 break;
         if (w) {
             len = w->claim->name.len;
@@ -503,10 +505,10 @@ static int64_t next_ms(struct hfi_conn *conn, bool *ret_beat)
     int64_t now_ms = hfi_now_ms(), next_ms = HFI_NEVER, third_ms = HFI_NEVER;
 
     pthread_mutex_lock(&conn->lock);
-    for (const struct sq_wait *w = conn->waits; w; w = w->next) {
+    for (const struct sql_wait *w = conn->waits; w; w = w->next) {
         if (w->window_ms > 0 && w->window_ms / 3 < third_ms)
             third_ms = w->window_ms / 3;
-        if (w->claim && w->state == SQ_QUEUED && w->poke_ms < next_ms)
+        if (w->claim && w->state == SQL_QUEUED && w->poke_ms < next_ms)
             next_ms = w->poke_ms;
     }
     if (third_ms != HFI_NEVER) {
@@ -553,8 +555,7 @@ static bool notes_due(struct hfi_conn *conn)
 /* Notes that could not be sent on our own link: it is lost. */
 static hf_status notes(struct hfi_conn *conn, hf_error *err)
 {
-    hf_status status =
-        hfi_sq_notes_send(conn, own_link(conn), hfi_now_ms() + conn->conf.op_ms, err);
+    hf_status status = sql_notes_send(conn, own_link(conn), hfi_now_ms() + conn->conf.op_ms, err);
 
     return own_link(conn) ? status : HF_OK;
 }
@@ -563,10 +564,10 @@ static hf_status notes(struct hfi_conn *conn, hf_error *err)
 static void look_at_cells(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
-    for (struct sq_wait *w = conn->waits; w; w = w->next)
+    for (struct sql_wait *w = conn->waits; w; w = w->next)
         if (!w->claim) {
             w->changed = true;
-            hfi_sq_wait_wake(w);
+            sql_wait_wake(w);
         }
     pthread_mutex_unlock(&conn->lock);
 }
@@ -580,14 +581,14 @@ static hf_status serve(struct hfi_conn *conn, struct roll *roll, hf_error *err)
     if (status == HF_OK)
         look_at_cells(conn);
     while (status == HF_OK && !is_stopped(conn)) {
-        struct sq_message message = { .kind = SQ_BELL_QUIET };
+        struct sql_message message = { .kind = SQL_BELL_QUIET };
         bool due;
         int64_t until_ms = next_ms(conn, &due);
 
         status = conn->driver->bell_wait(conn->bell, conn->kick_fd, until_ms, &message, err);
         if (status != HF_OK)
             break;
-        if (message.kind != SQ_BELL_QUIET) {
+        if (message.kind != SQL_BELL_QUIET) {
             hear(conn, &message);
             if (until_ms > hfi_now_ms())
                 continue; /* what has been said first, as long as nothing else is due */
@@ -642,10 +643,10 @@ static bool doze(struct hfi_conn *conn)
 
         pthread_mutex_lock(&conn->lock);
         stop = bell->stop;
-        for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQ_CLAIM_NEXT])
-            wanted = hfi_now_ms() - (int64_t)(intptr_t)c->engine[SQ_CLAIM_SINCE] >= DOZE_MS;
-        for (struct sq_wait *w = conn->waits; w && !wanted; w = w->next)
-            wanted = !w->claim || w->state == SQ_QUEUED;
+        for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQL_CLAIM_NEXT])
+            wanted = hfi_now_ms() - (int64_t)(intptr_t)c->engine[SQL_CLAIM_SINCE] >= DOZE_MS;
+        for (struct sql_wait *w = conn->waits; w && !wanted; w = w->next)
+            wanted = !w->claim || w->state == SQL_QUEUED;
         wanted = wanted || bell->beat_now || conn->notes;
         asleep = bell->asleep = !wanted && !conn->held;
         pthread_mutex_unlock(&conn->lock);
@@ -667,19 +668,19 @@ static void *bell_main(void *arg)
 
     while (doze(conn)) {
         int64_t deadline_ms = hfi_now_ms() + conn->conf.connect_ms;
-        struct sq_link *link = NULL;
+        struct sql_link *link = NULL;
         hf_status status;
 
         hfi_error_clear(&err);
         status =
             roll ? conn->driver->bell_open(conn, deadline_ms, &link, &err) : hfi_error_memory(&err);
         if (status == HF_OK) {
-            hfi_sq_adopt_link(link);
+            sql_adopt_link(link);
             conn->bell = link;
             if (serve(conn, roll, &err) == HF_OK)
                 break;
             conn->bell = NULL;
-            hfi_sq_drop(link);
+            sql_drop(link);
             pause_ms = PAUSE_MIN_MS;
         }
         failed(conn, &err);

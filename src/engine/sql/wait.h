@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* What acquire.c, cells.c and the bell share: an op that waits. */
-#ifndef HFI_SQ_WAIT_H
-#define HFI_SQ_WAIT_H
+#ifndef SQL_WAIT_H
+#define SQL_WAIT_H
 
-#include "engine/sql/sq.h"
+#include "engine/sql/internal.h"
 
-enum sq_state {
-    SQ_ASKING, /* its ACQUIRE is under way */
-    SQ_QUEUED, /* the server has it in its queue */
-    SQ_RESTING /* the server cannot be reached: it asks again in a while */
+enum sql_state {
+    SQL_ASKING, /* its ACQUIRE is under way */
+    SQL_QUEUED, /* the server has it in its queue */
+    SQL_RESTING /* the server cannot be reached: it asks again in a while */
 };
 
 /*
  * One op that waits, on its thread's stack. All of it is under conn->lock; `word` is raised with every
  * event, so that its thread can sleep on it.
  */
-struct sq_wait {
-    struct sq_wait *next, *prev;
+struct sql_wait {
+    struct sql_wait *next, *prev;
     struct hfi_op *op;
     struct hfi_claim *claim; /* NULL: a cell is waited for */
     _Atomic uint32_t word;
-    enum sq_state state;
+    enum sql_state state;
     hf_status stop;    /* HF_OK, or what it is to end with */
     int64_t window_ms; /* of its grant */
     int64_t poke_ms;   /* when a POKE of its name is worth while; a cell: when to look again */
@@ -40,37 +40,37 @@ struct sq_wait {
     bool changed;  /* ... and there is reason to look at it */
 };
 
-void hfi_sq_wait_add(struct hfi_conn *conn, struct sq_wait *wait);
-void hfi_sq_wait_remove(struct hfi_conn *conn, struct sq_wait *wait);
+void sql_wait_add(struct hfi_conn *conn, struct sql_wait *wait);
+void sql_wait_remove(struct hfi_conn *conn, struct sql_wait *wait);
 /* Sleep until something has happened to it, or until_ms. Without the lock. */
-void hfi_sq_wait_sleep(struct hfi_conn *conn, struct sq_wait *wait, int64_t until_ms);
+void sql_wait_sleep(struct hfi_conn *conn, struct sql_wait *wait, int64_t until_ms);
 /* With the lock: its thread shall look. */
-void hfi_sq_wait_wake(struct sq_wait *wait);
+void sql_wait_wake(struct sql_wait *wait);
 
 /* The bell runs, listens, and has told the server lately that we live: a wait can be answered by a message.
  * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */
-hf_status hfi_sq_bell_ready(struct hfi_conn *conn, struct sq_wait *wait, int64_t deadline_ms,
-                            hf_error *err);
+hf_status sql_bell_ready(struct hfi_conn *conn, struct sql_wait *wait, int64_t deadline_ms,
+                         hf_error *err);
 /* Is it so now? With the lock. */
-bool hfi_sq_bell_fresh(const struct hfi_conn *conn);
+bool sql_bell_fresh(const struct hfi_conn *conn);
 /* Have the bell look at what there is to do. */
-void hfi_sq_bell_kick(struct hfi_conn *conn);
+void sql_bell_kick(struct hfi_conn *conn);
 
 /* With the lock: something is held from now on; a pass is to be noted soon. */
-void hfi_sq_bell_hold(struct hfi_conn *conn);
-void hfi_sq_bell_note(struct hfi_conn *conn);
+void sql_bell_hold(struct hfi_conn *conn);
+void sql_bell_note(struct hfi_conn *conn);
 
 /* With the lock: it must not sleep past that. */
-void hfi_sq_bell_by(struct hfi_conn *conn, int64_t at_ms);
+void sql_bell_by(struct hfi_conn *conn, int64_t at_ms);
 
-int64_t hfi_sq_window_ms(const struct hfi_conn *conn, int64_t ttl_ms);
+int64_t sql_window_ms(const struct hfi_conn *conn, int64_t ttl_ms);
 
 /* A lease of ours, as long as it is held: for messages that it was broken. */
-void hfi_sq_held_add(struct hfi_conn *conn, struct hfi_claim *claim);
-void hfi_sq_held_remove(struct hfi_conn *conn, struct hfi_claim *claim);
+void sql_held_add(struct hfi_conn *conn, struct hfi_claim *claim);
+void sql_held_remove(struct hfi_conn *conn, struct hfi_claim *claim);
 /* Tell the server what was passed on locally. On `link`, or one of the pool. */
 /* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
-hf_status hfi_sq_notes_send(struct hfi_conn *conn, struct sq_link *link, int64_t deadline_ms,
-                            hf_error *err);
+hf_status sql_notes_send(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
+                         hf_error *err);
 
 #endif

@@ -3,13 +3,13 @@
  * One request under way. The library has a type of callback for each kind of answer; here they all
  * become one. Whoever drives, with the lock.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 
-struct zk_call *hfi_zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand)
+struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand)
 {
     struct zk_call *call = hfi_calloc(1, sizeof *call);
 
@@ -23,19 +23,19 @@ struct zk_call *hfi_zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, str
     return call;
 }
 
-bool hfi_zk_is_reply(int rc)
+bool zk_is_reply(int rc)
 {
     return rc == ZOK || (rc < ZAPIERROR && rc != ZSESSIONEXPIRED && rc != ZCLOSING &&
                          rc != ZSESSIONMOVED && rc != ZTHROTTLEDOP);
 }
 
-hf_status hfi_zk_refusal(int rc, const char *what, hf_error *ret_err)
+hf_status zk_refusal(int rc, const char *what, hf_error *ret_err)
 {
     hf_status status = rc == ZNOAUTH || rc == ZAUTHFAILED || rc == ZINVALIDACL ||
                                rc == ZSESSIONCLOSEDREQUIRESASLAUTH
                            ? HF_DENIED
                        : rc == ZUNIMPLEMENTED ? HF_VERSION
-                       : hfi_zk_is_reply(rc)  ? HF_CORRUPT
+                       : zk_is_reply(rc)      ? HF_CORRUPT
                                               : HF_UNAVAILABLE;
 
     return hfi_error_set(ret_err, status, rc, "%s: %s", what, zerror(rc));
@@ -52,17 +52,17 @@ static void settle_leader(struct zk_call *call, int rc)
     if (conn->asking > 0)
         conn->asking--;
     conn->asked_ms = conn->asking > 0 ? hfi_now_ms() : HFI_NEVER;
-    if (!hfi_zk_is_reply(rc))
+    if (!zk_is_reply(rc))
         return;
-    hfi_zk_trust_confirm(&conn->trust, call->sent_ms);
-    hfi_zk_renewals_confirmed(conn, call->sent_ms);
+    zk_trust_confirm(&conn->trust, call->sent_ms);
+    zk_renewals_confirmed(conn, call->sent_ms);
 }
 
 static void answer(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_stand *stand = call->stand;
 
-    if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
+    if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
         call->conn->connected = false; /* nothing more is sent until it is connected anew */
     settle_leader(call, reply->rc);
     call->answer(call, reply);
@@ -112,8 +112,7 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 {
     (void)state, (void)path;
     if (type != ZOO_SESSION_EVENT) /* which all watchers get */
-        hfi_zk_node_event((struct hfi_conn *)(uintptr_t)zoo_get_context(zh), type,
-                          (uintptr_t)context);
+        zk_node_event((struct hfi_conn *)(uintptr_t)zoo_get_context(zh), type, (uintptr_t)context);
 }
 
 /* Every request is between this and sent(). */
@@ -121,7 +120,7 @@ static void sending(struct zk_call *call, bool leader)
 {
     struct hfi_conn *conn = call->conn;
 
-    hfi_zk_library_lock();
+    zk_library_lock();
     call->sent_ms = hfi_now_ms();
     call->leader = leader;
     if (!leader)
@@ -134,15 +133,15 @@ static void sending(struct zk_call *call, bool leader)
 /* What could not even be queued is answered at the next tick, as if its connection had been lost. */
 static void sent(struct zk_call *call, int rc)
 {
-    hfi_zk_library_unlock();
+    zk_library_unlock();
     if (rc == ZOK)
         return;
-    call->rc = hfi_zk_is_reply(rc) ? ZSYSTEMERROR : rc;
+    call->rc = zk_is_reply(rc) ? ZSYSTEMERROR : rc;
     call->next = call->conn->failed;
     call->conn->failed = call;
 }
 
-void hfi_zk_failed_calls(struct hfi_conn *conn)
+void zk_failed_calls(struct hfi_conn *conn)
 {
     struct zk_call *call;
 
@@ -152,54 +151,52 @@ void hfi_zk_failed_calls(struct hfi_conn *conn)
     }
 }
 
-void hfi_zk_send_create(struct zk_call *call, const char *path, const char *data, int len,
-                        int flags)
+void zk_send_create(struct zk_call *call, const char *path, const char *data, int len, int flags)
 {
     sending(call, true);
     sent(call, zoo_acreate2(call->conn->zh, path, data, len, &call->conn->acl, flags,
                             on_string_stat, call));
 }
 
-void hfi_zk_send_delete(struct zk_call *call, const char *path)
+void zk_send_delete(struct zk_call *call, const char *path)
 {
     sending(call, true);
     sent(call, zoo_adelete(call->conn->zh, path, -1, on_void, call));
 }
 
-void hfi_zk_send_set(struct zk_call *call, const char *path, const char *data, int len)
+void zk_send_set(struct zk_call *call, const char *path, const char *data, int len)
 {
     sending(call, true);
     sent(call, zoo_aset(call->conn->zh, path, data, len, -1, on_stat, call));
 }
 
-void hfi_zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count,
-                       zoo_op_result_t *results)
+void zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count, zoo_op_result_t *results)
 {
     sending(call, true);
     sent(call, zoo_amulti(call->conn->zh, count, ops, results, on_void, call));
 }
 
-void hfi_zk_send_sync(struct zk_call *call, const char *path)
+void zk_send_sync(struct zk_call *call, const char *path)
 {
     sending(call, true);
     sent(call, zoo_async(call->conn->zh, path, on_string, call));
 }
 
-void hfi_zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id)
+void zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
     sent(call, zoo_awexists(call->conn->zh, path, watch_id ? on_node : NULL,
                             (void *)(uintptr_t)watch_id, on_stat, call)); /* NOLINT: a number */
 }
 
-void hfi_zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id)
+void zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
     sent(call, zoo_awget(call->conn->zh, path, watch_id ? on_node : NULL,
                          (void *)(uintptr_t)watch_id, on_data, call)); /* NOLINT: a number */
 }
 
-void hfi_zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id)
+void zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id)
 {
     sending(call, false);
     call->watches = watch_id != 0;
@@ -207,7 +204,7 @@ void hfi_zk_send_children(struct zk_call *call, const char *path, uint64_t watch
                                   (void *)(uintptr_t)watch_id, on_list, call)); /* NOLINT */
 }
 
-bool hfi_zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count)
+bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count)
 {
     size_t count = 0;
 
@@ -221,7 +218,7 @@ bool hfi_zk_members(struct hfi_conn *conn, const struct String_vector *list, siz
         conn->member_room = room;
     }
     for (int32_t i = 0; i < list->count; i++)
-        count += hfi_zk_node_parse(list->data[i], &conn->members[count]);
+        count += zk_node_parse(list->data[i], &conn->members[count]);
     *ret_count = count;
     return true;
 }

@@ -8,7 +8,7 @@
  * connected anew, in the same session; with the session they end, and who waits is told so
  * (HF_UNAVAILABLE) and begins again.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -40,20 +40,20 @@ static void finish(struct hfi_conn *conn, struct zk_cell_wait *wait, hf_status s
     wait->op = NULL;
     if (!wait->looking)
         hfi_free(wait);
-    hfi_zk_finish(conn, op, status, err);
+    zk_finish(conn, op, status, err);
 }
 
-void hfi_zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct zk_cell_wait *wait;
 
     if (!conn->connected) {
-        hfi_zk_finish(conn, op, HF_UNAVAILABLE, &conn->why);
+        zk_finish(conn, op, HF_UNAVAILABLE, &conn->why);
         return;
     }
     wait = hfi_calloc(1, sizeof *wait);
     if (!wait) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     wait->op = op;
@@ -65,7 +65,7 @@ void hfi_zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
 
 static void look(struct hfi_conn *conn, struct zk_cell_wait *wait)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, looked, NULL);
+    struct zk_call *call = zk_call_new(conn, looked, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
@@ -76,8 +76,8 @@ static void look(struct hfi_conn *conn, struct zk_cell_wait *wait)
     wait->looking = true;
     wait->again = false;
     wait->watch_id = ++conn->last_watch;
-    hfi_zk_parent_path(conn, "cells", &wait->op->u.cell.name, path);
-    hfi_zk_send_exists(call, path, wait->watch_id);
+    zk_parent_path(conn, "cells", &wait->op->u.cell.name, path);
+    zk_send_exists(call, path, wait->watch_id);
 }
 
 static void looked(struct zk_call *call, const struct zk_reply *reply)
@@ -90,7 +90,7 @@ static void looked(struct zk_call *call, const struct zk_reply *reply)
     if (!wait->op) {
         hfi_free(wait);
     } else if (reply->rc != ZOK && reply->rc != ZNONODE) {
-        hf_status status = hfi_zk_refusal(reply->rc, "looking at the cell", &err);
+        hf_status status = zk_refusal(reply->rc, "looking at the cell", &err);
 
         finish(call->conn, wait, status, &err);
     } else if (version != wait->op->u.cell.version) {
@@ -101,7 +101,7 @@ static void looked(struct zk_call *call, const struct zk_reply *reply)
     }
 }
 
-void hfi_zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
+void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
 {
     struct zk_cell_wait *wait = conn->cell_waits;
 
@@ -117,7 +117,7 @@ void hfi_zk_cell_event(struct hfi_conn *conn, uint64_t watch_id)
         finish(conn, wait, HF_UNAVAILABLE, &conn->why);
 }
 
-void hfi_zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     struct zk_cell_wait *wait = op->engine[ZK_OP_STAND];
 
@@ -125,7 +125,7 @@ void hfi_zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status stat
         finish(conn, wait, status, NULL);
 }
 
-void hfi_zk_cells_expire(struct hfi_conn *conn)
+void zk_cells_expire(struct hfi_conn *conn)
 {
     hf_error err;
 
@@ -147,20 +147,20 @@ static void clock_path(const struct hfi_conn *conn, char ret_path[ZK_PATH_MAX])
 
 static void ask_clock(struct hfi_conn *conn, struct hfi_op *op, size_t tries)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, clock_set, NULL);
+    struct zk_call *call = zk_call_new(conn, clock_set, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = op;
     call->index = tries;
     clock_path(conn, path);
-    hfi_zk_send_set(call, path, "", 0);
+    zk_send_set(call, path, "", 0);
 }
 
-void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op)
+void zk_time(struct hfi_conn *conn, struct hfi_op *op)
 {
     ask_clock(conn, op, 0);
 }
@@ -173,14 +173,14 @@ static void clock_told(struct zk_call *call, const struct zk_reply *reply)
     if (reply->rc == ZOK &&
         (reply->stat->mtime < 0 || reply->stat->mtime / 1000 >= HFI_TOLD_S_MAX)) {
         hfi_error_set(&err, HF_CORRUPT, 0, "a time that no server has");
-        hfi_zk_finish(call->conn, op, HF_CORRUPT, &err);
+        zk_finish(call->conn, op, HF_CORRUPT, &err);
     } else if (reply->rc == ZOK) {
         op->u.time.ret_us = reply->stat->mtime * 1000;
-        hfi_zk_finish(call->conn, op, HF_OK, NULL);
+        zk_finish(call->conn, op, HF_OK, NULL);
     } else {
-        hf_status status = hfi_zk_refusal(reply->rc, "asking for the time", &err);
+        hf_status status = zk_refusal(reply->rc, "asking for the time", &err);
 
-        hfi_zk_finish(call->conn, op, status, &err);
+        zk_finish(call->conn, op, status, &err);
     }
 }
 
@@ -194,15 +194,15 @@ static void clock_set(struct zk_call *call, const struct zk_reply *reply)
         return;
     }
     clock_path(call->conn, path);
-    make = hfi_zk_call_new(call->conn, clock_made, NULL);
+    make = zk_call_new(call->conn, clock_made, NULL);
     if (!make) {
-        hfi_zk_finish(call->conn, call->data, HF_NO_MEMORY, NULL);
+        zk_finish(call->conn, call->data, HF_NO_MEMORY, NULL);
         return;
     }
     make->data = call->data;
     make->index = call->index + 1;
-    hfi_zk_make_parents(call->conn, path);
-    hfi_zk_send_create(make, path, "", 0, ZOO_PERSISTENT);
+    zk_make_parents(call->conn, path);
+    zk_send_create(make, path, "", 0, ZOO_PERSISTENT);
 }
 
 static void clock_made(struct zk_call *call, const struct zk_reply *reply)

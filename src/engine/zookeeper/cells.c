@@ -8,7 +8,7 @@
  * with. Swapping is: read, compare, then in one transaction check that the mark is there and write if the
  * node's version is still the one read. A cell that was deleted and made again has another mark.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -48,25 +48,25 @@ static void finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct zk
     hf_error err;
     hf_status status = reply->rc == ZOK
                            ? hfi_error_set(&err, HF_CORRUPT, 0, "the node is not a cell")
-                           : hfi_zk_refusal(reply->rc, "reading the cell", &err);
+                           : zk_refusal(reply->rc, "reading the cell", &err);
 
-    hfi_zk_finish(conn, op, status, &err);
+    zk_finish(conn, op, status, &err);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-void hfi_zk_cell_read(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, cell_read, NULL);
+    struct zk_call *call = zk_call_new(conn, cell_read, NULL);
     char path[ZK_PATH_MAX];
 
     if (!call) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = op;
-    hfi_zk_parent_path(conn, "cells", &op->u.cell.name, path);
-    hfi_zk_send_get(call, path, 0);
+    zk_parent_path(conn, "cells", &op->u.cell.name, path);
+    zk_send_get(call, path, 0);
 }
 
 static void cell_read(struct zk_call *call, const struct zk_reply *reply)
@@ -75,11 +75,11 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
     size_t len;
 
     if (reply->rc == ZNONODE) {
-        hfi_zk_finish(call->conn, op, HF_NOT_FOUND, NULL);
+        zk_finish(call->conn, op, HF_NOT_FOUND, NULL);
         return;
     }
-    if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING) {
-        hfi_zk_park(call->conn, op);
+    if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING) {
+        zk_park(call->conn, op);
         return;
     }
     if (!is_cell(reply)) {
@@ -89,14 +89,14 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
     len = (size_t)reply->len - MARK_LEN;
     op->u.cell.ret_bytes = hfi_malloc(len ? len : 1);
     if (!op->u.cell.ret_bytes) {
-        hfi_zk_finish(call->conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(call->conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(op->u.cell.ret_bytes, reply->text + MARK_LEN, len);
     op->u.cell.ret_len = len;
     op->u.cell.ret_version = (uint64_t)reply->stat->mzxid;
     op->u.cell.ret_ttl_ms = -1;
-    hfi_zk_finish(call->conn, op, HF_OK, NULL);
+    zk_finish(call->conn, op, HF_OK, NULL);
 }
 
 /* ---- swap ------------------------------------------------------------------------------------ */
@@ -104,18 +104,18 @@ static void cell_read(struct zk_call *call, const struct zk_reply *reply)
 static void swap_end(struct hfi_conn *conn, struct swap *swap, hf_status status,
                      const hf_error *err)
 {
-    hfi_zk_finish(conn, swap->op, status, err);
+    zk_finish(conn, swap->op, status, err);
     hfi_free(swap->reader);
     hfi_free(swap->data);
     hfi_free(swap);
 }
 
-void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
+void zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct swap *swap = hfi_calloc(1, sizeof *swap);
 
     if (!swap) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     swap->op = op;
@@ -126,20 +126,20 @@ void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
     }
     if (op->u.cell.len > 0)
         memcpy(swap->data + MARK_LEN, op->u.cell.bytes, op->u.cell.len);
-    hfi_zk_parent_path(conn, "cells", &op->u.cell.name, swap->path);
+    zk_parent_path(conn, "cells", &op->u.cell.name, swap->path);
     swap_begin(conn, swap);
 }
 
 static void swap_begin(struct hfi_conn *conn, struct swap *swap)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, swap_read, NULL);
+    struct zk_call *call = zk_call_new(conn, swap_read, NULL);
 
     if (!call) {
         swap_end(conn, swap, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = swap;
-    hfi_zk_send_get(call, swap->path, 0);
+    zk_send_get(call, swap->path, 0);
 }
 
 static void set_mark(struct swap *swap, const char *mark)
@@ -151,14 +151,14 @@ static void set_mark(struct swap *swap, const char *mark)
 
 static void send_swap(struct hfi_conn *conn, struct swap *swap)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, swapped, NULL);
+    struct zk_call *call = zk_call_new(conn, swapped, NULL);
 
     if (!call) {
         swap_end(conn, swap, HF_NO_MEMORY, NULL);
         return;
     }
     call->data = swap;
-    hfi_zk_send_multi(call, swap->ops, 2, swap->results);
+    zk_send_multi(call, swap->ops, 2, swap->results);
 }
 
 static void send_create(struct hfi_conn *conn, struct swap *swap)
@@ -167,7 +167,7 @@ static void send_create(struct hfi_conn *conn, struct swap *swap)
     char mark[MARK_LEN + 1];
 
     if (!swap->reader)
-        swap->reader = hfi_zk_call_new(conn, made_read, NULL);
+        swap->reader = zk_call_new(conn, made_read, NULL);
     if (!swap->reader) {
         swap_end(conn, swap, HF_NO_MEMORY, NULL);
         return;
@@ -189,8 +189,8 @@ static void swap_read(struct zk_call *call, const struct zk_reply *reply)
     hf_error err;
 
     if (reply->rc != ZNONODE && !is_cell(reply)) {
-        if (!hfi_zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
-            hfi_zk_park(call->conn, op);
+        if (!zk_is_reply(reply->rc) && reply->rc != ZCLOSING)
+            zk_park(call->conn, op);
         else
             finish_odd(call->conn, op, reply);
         hfi_free(swap->reader);
@@ -235,7 +235,7 @@ static void read_made(struct swap *swap)
 
     swap->reader = NULL;
     call->data = swap;
-    hfi_zk_send_get(call, swap->path, 0);
+    zk_send_get(call, swap->path, 0);
 }
 
 static void made_read(struct zk_call *call, const struct zk_reply *reply)
@@ -245,7 +245,7 @@ static void made_read(struct zk_call *call, const struct zk_reply *reply)
 
     /* Written over meanwhile: it was made by the same transaction all the same. Deleted: any version
      * that no cell has now is as good as the one that ours had. */
-    if (hfi_zk_is_reply(reply->rc)) {
+    if (zk_is_reply(reply->rc)) {
         swap->op->u.cell.ret_version = ours ? (uint64_t)reply->stat->czxid : 1;
         swap_end(call->conn, swap, HF_OK, NULL);
     } else {
@@ -259,7 +259,7 @@ static void swapped(struct zk_call *call, const struct zk_reply *reply)
     struct hfi_conn *conn = call->conn;
     hf_error err;
 
-    if (!hfi_zk_is_reply(reply->rc)) {
+    if (!zk_is_reply(reply->rc)) {
         swap_end(conn, swap, HF_UNKNOWN, NULL);
     } else if (reply->rc == ZOK && swap->op->u.cell.version == 0) {
         read_made(swap);
@@ -268,11 +268,11 @@ static void swapped(struct zk_call *call, const struct zk_reply *reply)
             swap->op->u.cell.bytes ? (uint64_t)swap->stat.mzxid : swap->op->u.cell.version;
         swap_end(conn, swap, HF_OK, NULL);
     } else if (++swap->tries > ZK_TRIES_MAX || reply->rc == ZNOAUTH) {
-        swap_end(conn, swap, hfi_zk_refusal(reply->rc, "writing the cell", &err), &err);
+        swap_end(conn, swap, zk_refusal(reply->rc, "writing the cell", &err), &err);
     } else {
         /* Somebody was faster, and reading again says who; or there is no place for cells yet. */
         if (reply->rc == ZNONODE && swap->op->u.cell.version == 0)
-            hfi_zk_make_parents(conn, swap->path);
+            zk_make_parents(conn, swap->path);
         swap_begin(conn, swap);
     }
 }

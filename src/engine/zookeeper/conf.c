@@ -24,7 +24,7 @@ static hf_status parse_root(struct zk_conf *conf, const char *root, hf_error *er
 static hf_status parse_acl(struct zk_conf *conf, const char *acl, hf_error *err);
 static bool show(struct zk_conf *conf);
 
-hf_status hfi_zk_conf_parse(struct hfi_url *url, struct zk_conf **ret_conf, hf_error *err)
+hf_status zk_conf_parse(struct hfi_url *url, struct zk_conf **ret_conf, hf_error *err)
 {
     struct zk_conf *conf = hfi_calloc(1, sizeof *conf);
     hf_status status;
@@ -41,14 +41,14 @@ hf_status hfi_zk_conf_parse(struct hfi_url *url, struct zk_conf **ret_conf, hf_e
     if (status == HF_OK && !show(conf))
         status = hfi_error_memory(err);
     if (status != HF_OK) {
-        hfi_zk_conf_free(conf);
+        zk_conf_free(conf);
         return status;
     }
     *ret_conf = conf;
     return HF_OK;
 }
 
-void hfi_zk_conf_free(struct zk_conf *conf)
+void zk_conf_free(struct zk_conf *conf)
 {
     if (!conf)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a zk: URL says. */
-#ifndef HFI_ZK_CONF_H
-#define HFI_ZK_CONF_H
+#ifndef ZK_CONF_H
+#define ZK_CONF_H
 
 #include "core/url.h"
 
@@ -34,8 +34,8 @@ struct zk_conf {
     char *location; /* for people, without secrets */
 };
 
-/* Take apart. HF_CONFIG names the part. Freed by hfi_zk_conf_free(), which accepts NULL. */
-hf_status hfi_zk_conf_parse(struct hfi_url *url, struct zk_conf **ret_conf, hf_error *err);
-void hfi_zk_conf_free(struct zk_conf *conf);
+/* Take apart. HF_CONFIG names the part. Freed by zk_conf_free(), which accepts NULL. */
+hf_status zk_conf_parse(struct hfi_url *url, struct zk_conf **ret_conf, hf_error *err);
+void zk_conf_free(struct zk_conf *conf);
 
 #endif

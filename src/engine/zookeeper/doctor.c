@@ -5,7 +5,7 @@
  * Over connections of our own: the store's belongs to who drives it. May block, ANSWER_MS for each
  * server.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -30,7 +30,7 @@ struct report {
     unsigned servers, members, leaders; /* that answer; of an ensemble; that lead it */
 };
 
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_level level,
+__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
                                                       const char *topic, const char *format, ...)
 {
     char text[512];
@@ -111,7 +111,7 @@ static void check_server(struct report *r, const struct zk_host *host)
     char answer[ANSWER_ROOM], mode[32], version[64], *dash;
 
     if (!ask(host, answer)) {
-        say(r, HF_BAD, "server", "%s:%u: no answer", host->name, host->port);
+        say(r, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->name, host->port);
         return;
     }
     value(answer, "Mode: ", mode, sizeof mode);
@@ -121,33 +121,36 @@ static void check_server(struct report *r, const struct zk_host *host)
         *dash = 0;
     if (!mode[0]) {
         r->members++; /* for all that we know */
-        say(r, HF_WARNING, "server",
+        say(r, HF_CHECK_LEVEL_WARNING, "server",
             "%s:%u: does not answer \"srvr\" (4lw.commands.whitelist): version and role not known",
             host->name, host->port);
         return;
     }
-    say(r, HF_FINE, "server", "%s:%u: version %s, %s", host->name, host->port, version, mode);
+    say(r, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->name, host->port, version,
+        mode);
     r->servers++;
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
     r->leaders += strcmp(mode, "leader") == 0;
     if (strcmp(mode, "standalone") == 0)
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "%s:%u stands alone: without it there are no locks, and with its disk the order of "
             "tokens is lost",
             host->name, host->port);
     if (strcmp(mode, "read-only") == 0)
-        say(r, HF_BAD, "replication", "%s:%u is cut off from the others", host->name, host->port);
+        say(r, HF_CHECK_LEVEL_BAD, "replication", "%s:%u is cut off from the others", host->name,
+            host->port);
 }
 
 static void check_ensemble(const struct report *r, size_t hosts)
 {
     if (r->leaders > 1)
-        say(r, HF_BAD, "replication", "%u servers lead: they do not belong together", r->leaders);
+        say(r, HF_CHECK_LEVEL_BAD, "replication", "%u servers lead: they do not belong together",
+            r->leaders);
     if (r->members > 0 && hosts == 1)
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "one server of an ensemble is named: name all, or its loss is the loss of the store");
     if (r->members > 0 && hosts > 1 && hosts % 2 == 0)
-        say(r, HF_WARNING, "replication",
+        say(r, HF_CHECK_LEVEL_WARNING, "replication",
             "%zu servers tolerate no more losses than %zu (unless some are observers)", hosts,
             hosts - 1);
 }
@@ -159,15 +162,15 @@ static void check_session(const struct report *r, int64_t asked_ms, int64_t give
     hfi_format_duration(asked_ms, asked, sizeof asked);
     hfi_format_duration(given_ms, given, sizeof given);
     if (given_ms != asked_ms)
-        say(r, HF_WARNING, "session",
+        say(r, HF_CHECK_LEVEL_WARNING, "session",
             "asked for a timeout of %s, the server gives %s (minSessionTimeout, maxSessionTimeout)",
             asked, given);
     else
-        say(r, HF_FINE, "session", "timeout %s: a lease is freed so long after its holder died",
-            given);
+        say(r, HF_CHECK_LEVEL_OK, "session",
+            "timeout %s: a lease is freed so long after its holder died", given);
 }
 
-hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct report r = { .finding = finding, .arg = arg };
     int64_t timeout_ms;
@@ -181,14 +184,14 @@ hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg
     if (connected)
         check_session(&r, conn->conf->timeout_ms, timeout_ms);
     else
-        say(&r, HF_BAD, "session", "not connected");
+        say(&r, HF_CHECK_LEVEL_BAD, "session", "not connected");
     for (size_t i = 0; i < conn->conf->host_count; i++)
         check_server(&r, &conn->conf->hosts[i]);
     check_ensemble(&r, conn->conf->host_count);
     if (conn->conf->acl == ZK_ACL_OPEN)
-        say(&r, HF_WARNING, "access",
+        say(&r, HF_CHECK_LEVEL_WARNING, "access",
             "nodes are open to everybody who reaches the servers (a user in the URL, acl=creator)");
     else
-        say(&r, HF_FINE, "access", "nodes belong to the URL's user");
+        say(&r, HF_CHECK_LEVEL_OK, "access", "nodes belong to the URL's user");
     return HF_OK;
 }

@@ -7,7 +7,7 @@
  * A request leaves in the thread that submits it. The driver is only kicked when something becomes due
  * earlier than it sleeps.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/clock.h"
 #include "util/fds.h"
@@ -22,7 +22,7 @@
 
 #define READS_MAX 64 /* answers taken before timers and callers get their turn */
 
-int hfi_zk_fd(struct hfi_conn *conn)
+int zk_fd(struct hfi_conn *conn)
 {
     return conn->epoll_fd;
 }
@@ -37,7 +37,7 @@ static int64_t next_ms(const struct hfi_conn *conn)
 {
     int64_t next = earlier(conn->due_ms, conn->op_due_ms);
 
-    return conn->done || conn->losses ? 0 : earlier(next, hfi_zk_session_next_ms(conn));
+    return conn->done || conn->losses ? 0 : earlier(next, zk_session_next_ms(conn));
 }
 
 static int until(int64_t due_ms, int64_t now_ms)
@@ -49,7 +49,7 @@ static int until(int64_t due_ms, int64_t now_ms)
     return due_ms - now_ms > INT_MAX ? INT_MAX : (int)(due_ms - now_ms);
 }
 
-int hfi_zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+int zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
 {
     int timeout_ms;
 
@@ -66,15 +66,16 @@ static void enlist(struct hfi_conn *conn, int fd, int events)
 {
     struct epoll_event event = { .events = (uint32_t)events, .data.fd = fd };
 
-    if (fd == conn->zk_fd && events == conn->zk_events && conn->connected)
+    if (fd == conn->zk_engine_fd && events == conn->zk_events && conn->connected)
         return;
     if (fd >= 0)
         fcntl(fd, F_SETFD, FD_CLOEXEC); /* the library lets every child have it */
     if (fd >= 0 && epoll_ctl(conn->epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0)
         (void)epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-    if (fd != conn->zk_fd && !conn->connected)
+    if (fd != conn->zk_engine_fd && !conn->connected)
         conn->begun_ms = hfi_now_ms(); /* the next server */
-    conn->zk_fd = hfi_fd_note(fd); /* the library closes it without a word, which a note outlives */
+    conn->zk_engine_fd =
+        hfi_fd_note(fd); /* the library closes it without a word, which a note outlives */
     conn->zk_events = events;
 }
 
@@ -87,10 +88,10 @@ static void ask_library(struct hfi_conn *conn)
 
     if (!conn->zh || conn->expired || conn->denied)
         return;
-    hfi_zk_library_lock();
+    zk_library_lock();
     rc = zookeeper_interest(conn->zh, &fd, &interest, &nap);
-    hfi_zk_library_unlock();
-    hfi_zk_session_look(conn, now_ms);
+    zk_library_unlock();
+    zk_session_look(conn, now_ms);
     conn->lib_due_ms = now_ms + nap.tv_sec * 1000 + nap.tv_usec / 1000;
     if (rc != ZOK) {
         fd = -1;
@@ -109,10 +110,10 @@ static void run_library(struct hfi_conn *conn, int events)
         int64_t before_ms = hfi_now_ms();
         int rc;
 
-        hfi_zk_library_lock();
+        zk_library_lock();
         rc = zookeeper_process(conn->zh, events);
-        hfi_zk_library_unlock();
-        hfi_zk_session_look(conn, before_ms);
+        zk_library_unlock();
+        zk_session_look(conn, before_ms);
         if (rc != ZOK || !(events & ZOOKEEPER_READ))
             break; /* ZNOTHING: all is read */
         events = ZOOKEEPER_READ;
@@ -126,9 +127,9 @@ static void work(struct hfi_conn *conn, int events)
     if (events)
         run_library(conn, events);
     now_ms = hfi_now_ms();
-    hfi_zk_session_tick(conn, now_ms);
-    hfi_zk_stands_tick(conn, now_ms);
-    hfi_zk_ops_tick(conn, now_ms);
+    zk_session_tick(conn, now_ms);
+    zk_stands_tick(conn, now_ms);
+    zk_ops_tick(conn, now_ms);
 }
 
 static int events_of(short revents)
@@ -147,7 +148,7 @@ static void drive(struct hfi_conn *conn, int64_t until_ms)
 
     pthread_mutex_lock(&conn->lock);
     ask_library(conn);
-    fds[1].fd = conn->zk_fd;
+    fds[1].fd = conn->zk_engine_fd;
     fds[1].events = (short)((conn->zk_events & EPOLLIN ? POLLIN : 0) |
                             (conn->zk_events & EPOLLOUT ? POLLOUT : 0));
     /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
@@ -166,24 +167,24 @@ static void drive(struct hfi_conn *conn, int64_t until_ms)
     pthread_mutex_lock(&conn->lock);
     conn->napping = false;
     work(conn, events);
-    hfi_zk_leave(conn);
+    zk_leave(conn);
 }
 
-void hfi_zk_turn(struct hfi_conn *conn, int64_t until_ms)
+void zk_turn(struct hfi_conn *conn, int64_t until_ms)
 {
     drive(conn, until_ms);
 }
 
-void hfi_zk_process(struct hfi_conn *conn, int64_t now_ms)
+void zk_process(struct hfi_conn *conn, int64_t now_ms)
 {
     (void)now_ms;
     drive(conn, 0);
     pthread_mutex_lock(&conn->lock);
     ask_library(conn); /* for those who poll epoll_fd: which socket it is now */
-    hfi_zk_leave(conn);
+    zk_leave(conn);
 }
 
-void hfi_zk_kick(struct hfi_conn *conn)
+void zk_kick(struct hfi_conn *conn)
 {
     uint64_t one = 1;
 
@@ -191,13 +192,13 @@ void hfi_zk_kick(struct hfi_conn *conn)
         return; /* it is readable already */
 }
 
-bool hfi_zk_hurry(struct hfi_conn *conn)
+bool zk_hurry(struct hfi_conn *conn)
 {
     int64_t due_ms = next_ms(conn);
 
     if (conn->napping && due_ms < conn->nap_until_ms) {
         conn->nap_until_ms = due_ms; /* one kick is enough */
-        hfi_zk_kick(conn);
+        zk_kick(conn);
     }
     if (due_ms >= conn->told_ms)
         return false;

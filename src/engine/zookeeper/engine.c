@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The zookeeper engine: its table, opening and closing, and what comes in from core. See zk.h for the
+ * The zookeeper engine: its table, opening and closing, and what comes in from core. See internal.h for the
  * parts. Event-driven: submit() sends, the driver reads and finishes.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -27,17 +27,17 @@ static hf_status zk_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->epoll_fd = conn->kick_fd = conn->zk_fd = -1;
+    conn->epoll_fd = conn->kick_fd = conn->zk_engine_fd = -1;
     pthread_mutex_init(&conn->lock, NULL);
-    status = hfi_zk_conf_parse(url, &conn->conf, err);
+    status = zk_conf_parse(url, &conn->conf, err);
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
-        status = hfi_zk_session_open(conn, err);
+        status = zk_session_open(conn, err);
     if (status != HF_OK) {
-        hfi_zk_session_close(conn);
+        zk_session_close(conn);
         destroy(conn);
         return status;
     }
@@ -81,7 +81,7 @@ static void destroy(struct hfi_conn *conn)
     struct zk_loss *loss;
 
     while (conn->stands)
-        hfi_zk_stand_free(conn->stands);
+        zk_stand_free(conn->stands);
     while ((loss = conn->losses)) {
         conn->losses = loss->next;
         hfi_free(loss);
@@ -93,14 +93,14 @@ static void destroy(struct hfi_conn *conn)
     pthread_mutex_destroy(&conn->lock);
     hfi_free(conn->members);
     hfi_free(conn->hosts);
-    hfi_zk_conf_free(conn->conf);
+    zk_conf_free(conn->conf);
     hfi_free(conn);
 }
 
 static void zk_close(struct hfi_conn *conn)
 {
     pthread_mutex_lock(&conn->lock);
-    hfi_zk_session_close(conn);
+    zk_session_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
 }
@@ -122,30 +122,30 @@ static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-void hfi_zk_begin(struct hfi_conn *conn, struct hfi_op *op)
+void zk_begin(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_INSPECT:
-        hfi_zk_inspect(conn, op);
+        zk_inspect(conn, op);
         return;
     case HFI_OP_BREAK:
-        hfi_zk_break(conn, op);
+        zk_break(conn, op);
         return;
     case HFI_OP_CELL_READ:
-        hfi_zk_cell_read(conn, op);
+        zk_cell_read(conn, op);
         return;
     case HFI_OP_CELL_SWAP:
-        hfi_zk_cell_swap(conn, op);
+        zk_cell_swap(conn, op);
         return;
     case HFI_OP_TIME:
-        hfi_zk_time(conn, op);
+        zk_time(conn, op);
         return;
     default:
-        hfi_zk_finish(conn, op, HF_UNSUPPORTED, NULL);
+        zk_finish(conn, op, HF_UNSUPPORTED, NULL);
     }
 }
 
-void hfi_zk_park(struct hfi_conn *conn, struct hfi_op *op)
+void zk_park(struct hfi_conn *conn, struct hfi_op *op)
 {
     op->engine[ZK_OP_NEXT] = conn->parked;
     conn->parked = op;
@@ -157,26 +157,26 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     switch (op->kind) {
     case HFI_OP_ACQUIRE:
-        hfi_zk_acquire(conn, op);
+        zk_acquire(conn, op);
         return;
     case HFI_OP_RELEASE:
-        hfi_zk_release(conn, op);
+        zk_release(conn, op);
         return;
     case HFI_OP_RENEW:
-        hfi_zk_renew(conn, op);
+        zk_renew(conn, op);
         return;
     case HFI_OP_CELL_WAIT:
-        hfi_zk_cell_wait(conn, op);
+        zk_cell_wait(conn, op);
         return;
     default:
         break;
     }
     if (conn->denied) {
-        hfi_zk_finish(conn, op, HF_DENIED, &conn->why);
+        zk_finish(conn, op, HF_DENIED, &conn->why);
     } else if (conn->connected) {
-        hfi_zk_begin(conn, op);
+        zk_begin(conn, op);
     } else {
-        hfi_zk_park(conn, op);
+        zk_park(conn, op);
     }
 }
 
@@ -184,20 +184,20 @@ static void zk_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
     pthread_mutex_lock(&conn->lock);
     submit(conn, op);
-    hfi_zk_leave(conn);
+    zk_leave(conn);
 }
 
 static void zk_cancel_op(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     pthread_mutex_lock(&conn->lock);
     if (op->kind == HFI_OP_CELL_WAIT)
-        hfi_zk_cell_cancel(conn, op, status);
+        zk_cell_cancel(conn, op, status);
     else
-        hfi_zk_cancel(conn, op, status);
-    hfi_zk_leave(conn);
+        zk_cancel(conn, op, status);
+    zk_leave(conn);
 }
 
-void hfi_zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
+void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     if (status != HF_OK) {
         if (err && err->text[0])
@@ -212,7 +212,7 @@ void hfi_zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, c
     conn->done_end = (struct hfi_op **)&op->engine[ZK_OP_NEXT];
 }
 
-void hfi_zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
+void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why)
 {
     struct zk_loss *loss = hfi_malloc(sizeof *loss);
 
@@ -225,7 +225,7 @@ void hfi_zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why
     conn->losses = loss;
 }
 
-void hfi_zk_leave(struct hfi_conn *conn)
+void zk_leave(struct hfi_conn *conn)
 {
     struct hfi_op *op = conn->done, *next;
     struct zk_loss *loss = conn->losses, *after;
@@ -236,7 +236,7 @@ void hfi_zk_leave(struct hfi_conn *conn)
     conn->done_end = &conn->done;
     conn->losses = NULL;
     conn->doubt = false;
-    wake = hfi_zk_hurry(conn);
+    wake = zk_hurry(conn);
     pthread_mutex_unlock(&conn->lock);
 
     if (wake && host->wake)
@@ -267,16 +267,16 @@ static const struct hfi_engine zookeeper = {
     .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
     .cancel = zk_cancel_op,
-    .fd = hfi_zk_fd,
-    .timeout_ms = hfi_zk_timeout_ms,
-    .process = hfi_zk_process,
-    .turn = hfi_zk_turn,
-    .kick = hfi_zk_kick,
-    .doctor = hfi_zk_doctor,
+    .fd = zk_fd,
+    .timeout_ms = zk_timeout_ms,
+    .process = zk_process,
+    .turn = zk_turn,
+    .kick = zk_kick,
+    .doctor = zk_doctor,
     .info = { .name = "zookeeper",
               .schemes = "zk",
               .available = 1,
-              .tokens = HF_TOKENS_STRICT,
+              .tokens = HF_TOKEN_STRENGTH_STRICT,
               .on_crash = "freed when the session times out",
               .on_pause = "freed when the session times out; the token fences",
               .on_clock_jump = "none: the servers count with a steady clock",

@@ -7,7 +7,7 @@
  * for. When that time has passed without a renewal the node is deleted: nobody else will, while the
  * session lives, and core has called the lease lost before.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/clock.h"
 
@@ -15,10 +15,10 @@
 
 static zk_answer_fn armed, beaten;
 
-void hfi_zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms)
+void zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms)
 {
     struct hfi_claim *claim = stand->claim;
-    int64_t left_ms = hfi_zk_trust_left(&stand->conn->trust, now_ms);
+    int64_t left_ms = zk_trust_left(&stand->conn->trust, now_ms);
 
     if (left_ms < 1)
         left_ms = 1; /* 0 would mean that it has no end */
@@ -31,24 +31,24 @@ void hfi_zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms)
 
 /* ---- release ------------------------------------------------------------------------------------ */
 
-void hfi_zk_release(struct hfi_conn *conn, struct hfi_op *op)
+void zk_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct zk_stand *stand = op->claim->engine[ZK_CLAIM_STAND];
 
     if (!stand) {
-        hfi_zk_finish(conn, op, HF_LOST, NULL);
+        zk_finish(conn, op, HF_LOST, NULL);
         return;
     }
     if (stand->state == ZK_GONE) {
-        hfi_zk_finish(conn, op, stand->ended, NULL);
-        hfi_zk_stand_free(stand);
+        zk_finish(conn, op, stand->ended, NULL);
+        zk_stand_free(stand);
         return;
     }
     stand->release = op;
     if (op->deadline_ms < conn->due_ms)
         conn->due_ms = op->deadline_ms;
     if (stand->state != ZK_LEAVING || (stand->calls == 0 && conn->connected))
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
 }
 
 /* ---- renewal ------------------------------------------------------------------------------------- */
@@ -58,12 +58,12 @@ static void beaten(struct zk_call *call, const struct zk_reply *reply)
     (void)call, (void)reply; /* call.c has drawn its conclusions */
 }
 
-void hfi_zk_beat(struct hfi_conn *conn)
+void zk_beat(struct hfi_conn *conn)
 {
-    struct zk_call *call = hfi_zk_call_new(conn, beaten, NULL);
+    struct zk_call *call = zk_call_new(conn, beaten, NULL);
 
     if (call)
-        hfi_zk_send_sync(call, conn->conf->root);
+        zk_send_sync(call, conn->conf->root);
     else
         conn->beat_ms = hfi_now_ms() + 100;
 }
@@ -76,7 +76,7 @@ static void renew_item(struct hfi_renewal *item, int64_t now_ms)
         item->status = HF_LOST;
         return;
     }
-    hfi_zk_grant_ttl(stand, item->ttl_ms, now_ms);
+    zk_grant_ttl(stand, item->ttl_ms, now_ms);
     item->status = HF_OK;
 }
 
@@ -86,10 +86,10 @@ static void renew_all(struct hfi_conn *conn, struct hfi_op *op)
 
     for (size_t i = 0; i < op->u.renew.count; i++)
         renew_item(&op->u.renew.items[i], now_ms);
-    hfi_zk_finish(conn, op, HF_OK, NULL);
+    zk_finish(conn, op, HF_OK, NULL);
 }
 
-void hfi_zk_renew(struct hfi_conn *conn, struct hfi_op *op)
+void zk_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     int64_t now_ms = hfi_now_ms();
 
@@ -99,11 +99,11 @@ void hfi_zk_renew(struct hfi_conn *conn, struct hfi_op *op)
     if (op->deadline_ms < conn->op_due_ms)
         conn->op_due_ms = op->deadline_ms;
     if (conn->connected)
-        hfi_zk_beat(conn);
+        zk_beat(conn);
 }
 
 /* The leader has answered what was sent at sent_ms: renewals that were asked for before are done. */
-void hfi_zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms)
+void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms)
 {
     struct hfi_op **at = &conn->renewals, *op;
 
@@ -125,14 +125,14 @@ static void armed(struct zk_call *call, const struct zk_reply *reply)
 
     if (stand->state != ZK_HELD)
         return;
-    if (!hfi_zk_is_reply(reply->rc)) {
-        hfi_zk_watch_clear(stand);
+    if (!zk_is_reply(reply->rc)) {
+        zk_watch_clear(stand);
         stand->armed = false;
         stand->due_ms = call->conn->due_ms = hfi_now_ms() + ZK_ARM_MS;
         return;
     }
     if (reply->rc == ZNONODE)
-        hfi_zk_node_event(call->conn, ZOO_DELETED_EVENT, stand->watch_id);
+        zk_node_event(call->conn, ZOO_DELETED_EVENT, stand->watch_id);
 }
 
 /* Held for longer than a moment: be told if somebody breaks it. */
@@ -141,14 +141,14 @@ static void arm(struct zk_stand *stand, int64_t now_ms)
     struct zk_call *call = NULL;
 
     if (stand->conn->connected)
-        call = hfi_zk_call_new(stand->conn, armed, stand);
+        call = zk_call_new(stand->conn, armed, stand);
     if (!call) {
         stand->due_ms = now_ms + ZK_ARM_MS;
         return;
     }
     stand->armed = true;
     stand->due_ms = HFI_NEVER;
-    hfi_zk_send_get(call, stand->path, hfi_zk_watch_set(stand));
+    zk_send_get(call, stand->path, zk_watch_set(stand));
 }
 
 static void stand_tick(struct zk_stand *stand, int64_t now_ms)
@@ -158,21 +158,21 @@ static void stand_tick(struct zk_stand *stand, int64_t now_ms)
     if (stand->again_ms <= now_ms) {
         stand->again_ms = HFI_NEVER;
         if (conn->connected)
-            hfi_zk_stand_resume(stand); /* it may be gone after this */
+            zk_stand_resume(stand); /* it may be gone after this */
         return;
     }
     if (stand->state == ZK_HELD && stand->end_ms <= now_ms) {
         stand->lapsed = true;
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
     } else if (stand->state == ZK_HELD && !stand->armed && stand->due_ms <= now_ms) {
         arm(stand, now_ms);
     } else if (stand->op && stand->stop != HF_OK && stand->due_ms <= now_ms) {
         /* Neither in the queue for certain nor out of it. Core releases it by owner. */
-        hfi_zk_finish(conn, stand->op, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        zk_finish(conn, stand->op, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
         stand->op = NULL;
         stand->due_ms = HFI_NEVER;
     } else if (stand->release && stand->release->deadline_ms <= now_ms) {
-        hfi_zk_finish(conn, stand->release, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
+        zk_finish(conn, stand->release, HF_UNKNOWN, conn->connected ? NULL : &conn->why);
         stand->release = NULL;
     }
 }
@@ -190,7 +190,7 @@ static int64_t stand_due(const struct zk_stand *stand)
     return due_ms;
 }
 
-void hfi_zk_stands_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_stands_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     struct zk_stand *next;
 
@@ -225,11 +225,11 @@ static void ops_tick(struct hfi_conn *conn, struct hfi_op **list, int64_t now_ms
         if (op->kind == HFI_OP_RENEW)
             for (size_t i = 0; i < op->u.renew.count; i++)
                 op->u.renew.items[i].status = HF_UNAVAILABLE;
-        hfi_zk_finish(conn, op, HF_UNAVAILABLE, conn->connected ? NULL : &conn->why);
+        zk_finish(conn, op, HF_UNAVAILABLE, conn->connected ? NULL : &conn->why);
     }
 }
 
-void hfi_zk_ops_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_ops_tick(struct hfi_conn *conn, int64_t now_ms)
 {
     if (now_ms < conn->op_due_ms)
         return;

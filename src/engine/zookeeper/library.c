@@ -7,19 +7,19 @@
  *
  * A fork waits until nobody is inside: the child may open a store of its own.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-void hfi_zk_library_lock(void)
+void zk_library_lock(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void hfi_zk_library_unlock(void)
+void zk_library_unlock(void)
 {
     pthread_mutex_unlock(&lock);
 }
@@ -33,10 +33,10 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(hfi_zk_library_lock, hfi_zk_library_unlock, in_child);
+    (void)pthread_atfork(zk_library_lock, zk_library_unlock, in_child);
 }
 
-void hfi_zk_library_use(void)
+void zk_library_use(void)
 {
     pthread_once(&once, watch_forks);
 }

@@ -6,7 +6,7 @@
  *
  * Ages are by this machine's clock against the server's: they are for people.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -51,9 +51,9 @@ static void next_name(struct view *view);
 static void end(struct view *view)
 {
     if (view->again && !view->told)
-        hfi_zk_park(view->conn, view->op);
+        zk_park(view->conn, view->op);
     else
-        hfi_zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
+        zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
     for (size_t i = 0; i < view->name_count; i++)
         hfi_free(view->names[i]);
     hfi_free(view->names);
@@ -71,13 +71,13 @@ static void fail(struct view *view, hf_status status)
 static void fail_rc(struct view *view, int rc, const char *what)
 {
     hf_error err;
-    hf_status status = hfi_zk_refusal(rc, what, &err);
+    hf_status status = zk_refusal(rc, what, &err);
 
     if (view->status != HF_OK)
         return;
     view->status = status;
     view->err = err;
-    view->again = !hfi_zk_is_reply(rc) && rc != ZCLOSING;
+    view->again = !zk_is_reply(rc) && rc != ZCLOSING;
 }
 
 static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
@@ -85,7 +85,7 @@ static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
     struct view *view = hfi_calloc(1, sizeof *view);
 
     if (!view) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return NULL;
     }
     view->conn = conn;
@@ -95,7 +95,7 @@ static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
 
 static struct zk_call *call_new(struct view *view, zk_answer_fn *answer)
 {
-    struct zk_call *call = hfi_zk_call_new(view->conn, answer, NULL);
+    struct zk_call *call = zk_call_new(view->conn, answer, NULL);
 
     if (call)
         call->data = view;
@@ -110,10 +110,10 @@ static void take_name(struct view *view, const unsigned char *name, uint32_t len
 
     memcpy(view->name, name, len);
     view->name_len = len;
-    hfi_zk_parent_path(view->conn, "locks", &one, view->parent);
+    zk_parent_path(view->conn, "locks", &one, view->parent);
 }
 
-void hfi_zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct view *view = view_new(conn, op);
     struct zk_call *call;
@@ -132,10 +132,10 @@ void hfi_zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
         return;
     }
     snprintf(path, sizeof path, "%s/locks", conn->conf->root);
-    hfi_zk_send_children(call, path, 0);
+    zk_send_children(call, path, 0);
 }
 
-void hfi_zk_break(struct hfi_conn *conn, struct hfi_op *op)
+void zk_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct view *view = view_new(conn, op);
 
@@ -161,7 +161,7 @@ static void listed(struct zk_call *call, const struct zk_reply *reply)
     }
     view->names = hfi_calloc((size_t)reply->list->count + 1, sizeof *view->names);
     for (int32_t i = 0; view->names && i < reply->list->count; i++) {
-        uint32_t len = hfi_zk_unescape(reply->list->data[i], name);
+        uint32_t len = zk_unescape(reply->list->data[i], name);
 
         if (len == 0 || !hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, name, len))
             continue;
@@ -185,7 +185,7 @@ static void next_name(struct view *view)
         end(view);
         return;
     }
-    len = hfi_zk_unescape(view->names[view->next++], name);
+    len = zk_unescape(view->names[view->next++], name);
     take_name(view, name, len);
     look_at(view);
 }
@@ -197,7 +197,7 @@ static void look_at(struct view *view)
     struct zk_call *call = call_new(view, looked);
 
     if (call)
-        hfi_zk_send_children(call, view->parent, 0);
+        zk_send_children(call, view->parent, 0);
     else
         end(view);
 }
@@ -206,7 +206,7 @@ static bool take_members(struct view *view, const struct String_vector *list)
 {
     size_t count = 0;
 
-    if (!hfi_zk_members(view->conn, list, &count))
+    if (!zk_members(view->conn, list, &count))
         return false;
     if (view->room < count) {
         struct seen *seen = hfi_realloc(view->seen, count * sizeof *seen);
@@ -250,7 +250,7 @@ static void looked(struct zk_call *call, const struct zk_reply *reply)
         view->waiting++;
         snprintf(path, sizeof path, "%s/%s", view->parent, view->seen[i].name);
         next->index = i;
-        hfi_zk_send_get(next, path, 0);
+        zk_send_get(next, path, 0);
     }
     if (--view->waiting == 0)
         looked_all(view);
@@ -309,10 +309,10 @@ static const struct seen *seen_of(const struct view *view, const struct zk_membe
 static hf_kind kind_of(const struct zk_member *member, bool waits)
 {
     if (member->mode == HFI_MODE_SEMAPHORE)
-        return HF_SEMAPHORE;
+        return HF_KIND_SEMAPHORE;
     if (member->mode == HFI_MODE_RW)
-        return waits && member->permits == member->capacity ? HF_EXCLUSIVE : HF_SHARED;
-    return HF_MUTEX;
+        return waits && member->permits == member->capacity ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
+    return HF_KIND_MUTEX;
 }
 
 static bool emit(const struct view *view, const struct zk_member *members, size_t count,
@@ -373,7 +373,7 @@ static void break_it(struct view *view, const struct seen *seen)
     }
     /* A node's name has its owner and is never used again: this deletes that lease or nothing. */
     snprintf(path, sizeof path, "%s/%s", view->parent, seen->name);
-    hfi_zk_send_delete(call, path);
+    zk_send_delete(call, path);
 }
 
 static void broken(struct zk_call *call, const struct zk_reply *reply)
@@ -382,7 +382,7 @@ static void broken(struct zk_call *call, const struct zk_reply *reply)
 
     if (reply->rc == ZNONODE)
         fail(view, HF_NOT_FOUND);
-    else if (reply->rc != ZOK && hfi_zk_is_reply(reply->rc))
+    else if (reply->rc != ZOK && zk_is_reply(reply->rc))
         fail_rc(view, reply->rc, "deleting the node");
     else if (reply->rc != ZOK)
         fail(view, HF_UNKNOWN);
@@ -397,7 +397,7 @@ static void looked_all(struct view *view)
     for (size_t i = 0; i < view->count; i++)
         if (view->seen[i].there)
             members[count++] = view->seen[i].member;
-    if (view->status == HF_OK && !hfi_zk_sort(members, count, &holders))
+    if (view->status == HF_OK && !zk_sort(members, count, &holders))
         fail(view, HF_FULL);
     if (view->op->kind == HFI_OP_BREAK) {
         if (view->status == HF_OK)

@@ -17,7 +17,7 @@ static bool is_plain(unsigned char c, bool first)
            c == '_' || (c == '.' && !first);
 }
 
-void hfi_zk_escape(const unsigned char *name, uint32_t len, char *ret_text)
+void zk_escape(const unsigned char *name, uint32_t len, char *ret_text)
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -38,7 +38,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-uint32_t hfi_zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX])
+uint32_t zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX])
 {
     uint32_t len = 0;
 
@@ -62,7 +62,7 @@ uint32_t hfi_zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX])
     return len;
 }
 
-void hfi_zk_node_prefix(const struct hfi_claim *claim, char ret_text[ZK_PREFIX_LEN + 1])
+void zk_node_prefix(const struct hfi_claim *claim, char ret_text[ZK_PREFIX_LEN + 1])
 {
     char owner[2 * HFI_OWNER_LEN + 1];
 
@@ -83,7 +83,7 @@ static bool parse_number(const char *text, uint32_t *ret_number)
     return true;
 }
 
-bool hfi_zk_node_parse(const char *node, struct zk_member *ret_member)
+bool zk_node_parse(const char *node, struct zk_member *ret_member)
 {
     const char *mode = node[0] ? strchr(modes, node[0]) : NULL;
     const char *sequence = node + ZK_PREFIX_LEN;

@@ -10,8 +10,8 @@
  * sequence is the server's. So one list of children tells who is there, in which order, and how much
  * each takes, without reading a single node.
  */
-#ifndef HFI_ZK_PATH_H
-#define HFI_ZK_PATH_H
+#ifndef ZK_PATH_H
+#define ZK_PATH_H
 
 #include "engine/engine.h"
 
@@ -21,9 +21,9 @@
 #define ZK_PATH_MAX   (512 + 8 + ZK_NAME_MAX + 1 + ZK_NODE_MAX)
 
 /* Escape `len` bytes; `ret_text` has room for ZK_NAME_MAX + 1. */
-void hfi_zk_escape(const unsigned char *name, uint32_t len, char *ret_text);
+void zk_escape(const unsigned char *name, uint32_t len, char *ret_text);
 /* The name of an escaped one; 0: it is none of ours. */
-uint32_t hfi_zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX]);
+uint32_t zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX]);
 
 /* Somebody who stands in line. */
 struct zk_member {
@@ -35,8 +35,8 @@ struct zk_member {
 };
 
 /* "m-00000001-00000001-<owner>-": the server appends the sequence. */
-void hfi_zk_node_prefix(const struct hfi_claim *claim, char ret_text[ZK_PREFIX_LEN + 1]);
+void zk_node_prefix(const struct hfi_claim *claim, char ret_text[ZK_PREFIX_LEN + 1]);
 /* false: not a node of ours. */
-bool hfi_zk_node_parse(const char *node, struct zk_member *ret_member);
+bool zk_node_parse(const char *node, struct zk_member *ret_member);
 
 #endif

@@ -38,7 +38,7 @@ static bool same_kind(const struct zk_member *a, const struct zk_member *b)
     return a->mode == b->mode && a->capacity == b->capacity;
 }
 
-bool hfi_zk_sort(struct zk_member *members, size_t count, size_t *ret_holders)
+bool zk_sort(struct zk_member *members, size_t count, size_t *ret_holders)
 {
     uint64_t taken = 0;
     size_t holders = 0;
@@ -83,12 +83,12 @@ static void find_watch(const struct zk_member *members, size_t at, size_t holder
     place->exact = true;
 }
 
-struct zk_place hfi_zk_place(struct zk_member *members, size_t count,
-                             const unsigned char owner[HFI_OWNER_LEN])
+struct zk_place zk_place(struct zk_member *members, size_t count,
+                         const unsigned char owner[HFI_OWNER_LEN])
 {
     struct zk_place place = { .answer = ZK_ABSENT };
     size_t at = 0, holders = 0;
-    bool ordered = hfi_zk_sort(members, count, &holders);
+    bool ordered = zk_sort(members, count, &holders);
 
     while (at < count && memcmp(members[at].owner, owner, HFI_OWNER_LEN) != 0)
         at++;

@@ -12,8 +12,8 @@
  * That can only become true, never false again, for nobody is ever put in before it. So of two who
  * hold, the later one has seen the earlier one, of the same kind, and has fitted beside it.
  */
-#ifndef HFI_ZK_PLACE_H
-#define HFI_ZK_PLACE_H
+#ifndef ZK_PLACE_H
+#define ZK_PLACE_H
 
 #include "engine/zookeeper/path.h"
 
@@ -38,10 +38,10 @@ struct zk_place {
 };
 
 /* Sort `members`, and find the one of `owner`. */
-struct zk_place hfi_zk_place(struct zk_member *members, size_t count,
-                             const unsigned char owner[HFI_OWNER_LEN]);
+struct zk_place zk_place(struct zk_member *members, size_t count,
+                         const unsigned char owner[HFI_OWNER_LEN]);
 
 /* For those who look: sort, and say how many from the first on hold. false: cannot be told. */
-bool hfi_zk_sort(struct zk_member *members, size_t count, size_t *ret_holders);
+bool zk_sort(struct zk_member *members, size_t count, size_t *ret_holders);
 
 #endif

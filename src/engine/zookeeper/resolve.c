@@ -4,7 +4,7 @@
  * whenever it connects, in the thread that drives, and getaddrinfo(3) has no time limit. A lookup has
  * a thread of its own; one that takes too long is left to itself.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -133,8 +133,7 @@ static void await(struct lookup *lookup, int64_t until_ms)
     pthread_mutex_unlock(&lookup->lock);
 }
 
-hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts,
-                         hf_error *err)
+hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts, hf_error *err)
 {
     struct lookup *lookups[ZK_HOSTS_MAX] = { NULL };
     size_t size = ZK_HOSTS_MAX * (TEXT_MAX + 1);
@@ -211,7 +210,7 @@ static int knock(const char *host, size_t len, int64_t until_ms)
     return error;
 }
 
-bool hfi_zk_refused(const char *hosts, int64_t until_ms, hf_error *err)
+bool zk_refused(const char *hosts, int64_t until_ms, hf_error *err)
 {
     const char *at = hosts;
     int first = 0;

@@ -10,7 +10,7 @@
  *
  * Heartbeats are our own: the library's pings are answered by a server that is cut off from the leader.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -41,14 +41,14 @@ static hf_status new_handle(struct hfi_conn *conn, hf_error *err)
 {
     int64_t now_ms = hfi_now_ms();
 
-    hfi_zk_library_use();
-    hfi_zk_library_lock();
+    zk_library_use();
+    zk_library_lock();
     conn->zh = zookeeper_init2(conn->hosts, on_session, (int)conn->conf->timeout_ms, NULL, conn,
                                ZOO_NO_LOG_CLIENTENV, quiet);
     if (conn->zh && conn->conf->auth)
         zoo_add_auth(conn->zh, "digest", conn->conf->auth, (int)strlen(conn->conf->auth), auth_done,
                      conn);
-    hfi_zk_library_unlock();
+    zk_library_unlock();
     if (!conn->zh)
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "the library makes no handle: %s",
                              strerror(errno));
@@ -65,9 +65,9 @@ static void close_handle(struct hfi_conn *conn)
 {
     if (!conn->zh)
         return;
-    hfi_zk_library_lock();
+    zk_library_lock();
     zookeeper_close(conn->zh);
-    hfi_zk_library_unlock();
+    zk_library_unlock();
     conn->zh = NULL;
 }
 
@@ -86,7 +86,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
     if (type != ZOO_SESSION_EVENT)
         return;
     if (state == ZOO_CONNECTED_STATE) {
-        hfi_zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
+        zk_trust_begin(&conn->trust, conn->primed_ms, zoo_recv_timeout(zh));
         conn->connected = conn->fresh = true;
         conn->beat_ms = hfi_now_ms() + conn->trust.timeout_ms / ZK_BEATS;
         return;
@@ -104,7 +104,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
  * After every call of the library, which began at before_ms. If the handshake was sent in it, that was
  * not before then: the session's time is counted from there.
  */
-void hfi_zk_session_look(struct hfi_conn *conn, int64_t before_ms)
+void zk_session_look(struct hfi_conn *conn, int64_t before_ms)
 {
     int state = zoo_state(conn->zh);
 
@@ -129,10 +129,10 @@ static int64_t dial_ms(const struct hfi_conn *conn)
     return dial_ms > DIAL_MIN_MS ? dial_ms : DIAL_MIN_MS;
 }
 
-void hfi_zk_session_drop(struct hfi_conn *conn)
+void zk_session_drop(struct hfi_conn *conn)
 {
-    if (conn->zk_fd >= 0)
-        (void)shutdown(conn->zk_fd, SHUT_RDWR);
+    if (conn->zk_engine_fd >= 0)
+        (void)shutdown(conn->zk_engine_fd, SHUT_RDWR);
     if (conn->connected) {
         conn->doubt = true;
         hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no answer from the server");
@@ -149,13 +149,13 @@ static void renew_session(struct hfi_conn *conn)
     hf_error err;
 
     conn->connected = false;
-    conn->zk_fd = -1;
+    conn->zk_engine_fd = -1;
     close_handle(conn);
     for (struct zk_stand *stand = conn->stands; stand; stand = next) {
         next = stand->next;
-        hfi_zk_stand_expire(stand);
+        zk_stand_expire(stand);
     }
-    hfi_zk_cells_expire(conn);
+    zk_cells_expire(conn);
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "the session has expired");
     if (new_handle(conn, &err) != HF_OK)
         conn->begun_ms = hfi_now_ms(); /* again at the next tick */
@@ -169,19 +169,19 @@ static void resume(struct hfi_conn *conn)
     conn->fresh = false;
     for (struct zk_stand *stand = conn->stands; stand; stand = next) {
         next = stand->next;
-        hfi_zk_stand_resume(stand);
+        zk_stand_resume(stand);
     }
     /* Connecting went to the leader: it has renewed everything. */
-    hfi_zk_renewals_confirmed(conn, INT64_MAX);
+    zk_renewals_confirmed(conn, INT64_MAX);
     while (conn->connected && (op = conn->parked)) {
         conn->parked = op->engine[ZK_OP_NEXT];
-        hfi_zk_begin(conn, op);
+        zk_begin(conn, op);
     }
 }
 
-void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
+void zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
 {
-    hfi_zk_failed_calls(conn);
+    zk_failed_calls(conn);
     if (conn->denied)
         return;
     if (conn->expired || !conn->zh)
@@ -189,15 +189,15 @@ void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms)
     if (conn->connected && conn->fresh)
         resume(conn);
     if (conn->connected && now_ms >= conn->beat_ms && conn->asking == 0)
-        hfi_zk_beat(conn);
+        zk_beat(conn);
     if (conn->connected && conn->asked_ms != HFI_NEVER &&
         now_ms - conn->asked_ms >= conn->trust.timeout_ms / ZK_STALL)
-        hfi_zk_session_drop(conn);
-    if (!conn->connected && conn->zk_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
-        hfi_zk_session_drop(conn);
+        zk_session_drop(conn);
+    if (!conn->connected && conn->zk_engine_fd >= 0 && now_ms - conn->begun_ms >= dial_ms(conn))
+        zk_session_drop(conn);
 }
 
-int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn)
+int64_t zk_session_next_ms(const struct hfi_conn *conn)
 {
     int64_t next_ms = conn->lib_due_ms;
 
@@ -216,34 +216,34 @@ int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn)
 
 /* ---- open and close -------------------------------------------------------------------------------- */
 
-hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err)
+hf_status zk_session_open(struct hfi_conn *conn, hf_error *err)
 {
     int64_t until_ms = conn->host->open_deadline_ms;
-    hf_status status = hfi_zk_resolve(conn->conf, until_ms, &conn->hosts, err);
+    hf_status status = zk_resolve(conn->conf, until_ms, &conn->hosts, err);
 
     if (status != HF_OK)
         return status;
     hfi_error_set(&conn->why, HF_UNAVAILABLE, 0, "no server answers");
-    if (conn->host->open_once && hfi_zk_refused(conn->hosts, until_ms, err))
+    if (conn->host->open_once && zk_refused(conn->hosts, until_ms, err))
         return HF_UNAVAILABLE;
     pthread_mutex_lock(&conn->lock);
     status = new_handle(conn, err);
     pthread_mutex_unlock(&conn->lock);
     while (status == HF_OK && !conn->connected && !conn->denied) {
         if (hfi_now_ms() >= until_ms) /* the library does not say why */
-            return hfi_zk_refused(conn->hosts, hfi_now_ms() + EXPLAIN_MS, err)
+            return zk_refused(conn->hosts, hfi_now_ms() + EXPLAIN_MS, err)
                        ? HF_UNAVAILABLE
                        : hfi_error_set(err, HF_UNAVAILABLE, conn->why.native, "%s", conn->why.text);
-        hfi_zk_turn(conn, until_ms);
+        zk_turn(conn, until_ms);
     }
     if (status == HF_OK && conn->denied)
         return hfi_error_set(err, HF_DENIED, conn->why.native, "%s", conn->why.text);
     return status;
 }
 
-void hfi_zk_session_close(struct hfi_conn *conn)
+void zk_session_close(struct hfi_conn *conn)
 {
     conn->connected = false;
     close_handle(conn); /* ends the session, and so deletes what is left of its nodes */
-    hfi_zk_failed_calls(conn);
+    zk_failed_calls(conn);
 }

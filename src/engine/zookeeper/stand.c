@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A claim's node: made, found again after a lost connection, deleted. With the lock; zk.h draws the
+ * A claim's node: made, found again after a lost connection, deleted. With the lock; internal.h draws the
  * states. Every function here may be called at any time, whatever is under way: an answer that comes
  * to a stand which has gone on meanwhile is told by its state, and ignored.
  *
@@ -10,7 +10,7 @@
  * which the session has moved, which was before we were connected again. So what is not found then
  * will never be there, and it is made again.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -23,12 +23,12 @@ static zk_answer_fn created, parent_made, found, found_stat, deleted;
 
 /* ---- paths ------------------------------------------------------------------------------- */
 
-void hfi_zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
-                        char *ret_path)
+void zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
+                    char *ret_path)
 {
     char escaped[ZK_NAME_MAX + 1];
 
-    hfi_zk_escape(name->bytes, name->len, escaped);
+    zk_escape(name->bytes, name->len, escaped);
     snprintf(ret_path, ZK_PATH_MAX, "%s/%s/%s", conn->conf->root, kind, escaped);
 }
 
@@ -44,7 +44,7 @@ static void set_prefix(struct zk_stand *stand)
 {
     char prefix[ZK_PREFIX_LEN + 1];
 
-    hfi_zk_node_prefix(stand->claim, prefix);
+    zk_node_prefix(stand->claim, prefix);
     snprintf(stand->path + stand->parent_len, 1 + ZK_NODE_MAX, "/%s", prefix);
 }
 
@@ -53,39 +53,39 @@ static void ignored(struct zk_call *call, const struct zk_reply *reply)
     (void)call, (void)reply;
 }
 
-void hfi_zk_make_parents(struct hfi_conn *conn, const char *path)
+void zk_make_parents(struct hfi_conn *conn, const char *path)
 {
     char part[ZK_PATH_MAX];
 
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct zk_call *call = hfi_zk_call_new(conn, ignored, NULL);
+        struct zk_call *call = zk_call_new(conn, ignored, NULL);
 
         if (!call)
             return; /* what needs it fails, and tries again */
         *slash = 0;
-        hfi_zk_send_create(call, part, "", 0, ZOO_CONTAINER);
+        zk_send_create(call, part, "", 0, ZOO_CONTAINER);
         *slash = '/';
     }
 }
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
-void hfi_zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
+void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
     char parent[ZK_PATH_MAX];
     struct zk_stand *stand;
     size_t len;
 
     if (conn->denied) {
-        hfi_zk_finish(conn, op, HF_DENIED, &conn->why);
+        zk_finish(conn, op, HF_DENIED, &conn->why);
         return;
     }
-    hfi_zk_parent_path(conn, "locks", &op->claim->name, parent);
+    zk_parent_path(conn, "locks", &op->claim->name, parent);
     len = strlen(parent);
     stand = hfi_calloc(1, sizeof *stand + len + 1 + ZK_NODE_MAX);
     if (!stand) {
-        hfi_zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
         return;
     }
     stand->conn = conn;
@@ -103,11 +103,10 @@ void hfi_zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
     op->claim->engine[ZK_CLAIM_STAND] = stand;
 
     /* Nobody drove us for so long that the session may be over: ask for it by connecting anew. */
-    if (conn->connected &&
-        hfi_zk_trust_left(&conn->trust, hfi_now_ms()) < conn->trust.timeout_ms / 4)
-        hfi_zk_session_drop(conn);
+    if (conn->connected && zk_trust_left(&conn->trust, hfi_now_ms()) < conn->trust.timeout_ms / 4)
+        zk_session_drop(conn);
     if (conn->connected)
-        hfi_zk_stand_restart(stand);
+        zk_stand_restart(stand);
 }
 
 /* The node's data: "1 <session timeout>\n<label>". */
@@ -120,7 +119,7 @@ static int node_data(const struct zk_stand *stand, char *data, size_t size)
 }
 
 /* Create and look leave together, and are answered in one round trip. */
-void hfi_zk_stand_restart(struct zk_stand *stand)
+void zk_stand_restart(struct zk_stand *stand)
 {
     char data[64 + HF_LABEL_MAX + 1], parent[ZK_PATH_MAX];
     struct hfi_conn *conn = stand->conn;
@@ -129,36 +128,36 @@ void hfi_zk_stand_restart(struct zk_stand *stand)
 
     stand->state = ZK_CREATING;
     stand->made = stand->unsure = stand->unsure_gone = stand->head = false;
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     set_prefix(stand);
     parent_of(stand, parent);
     if (++stand->tries > ZK_TRIES_MAX) {
         hf_error err;
 
         hfi_error_set(&err, HF_UNAVAILABLE, 0, "the parents of its node vanish again and again");
-        hfi_zk_stand_end(stand, HF_UNAVAILABLE, &err);
+        zk_stand_end(stand, HF_UNAVAILABLE, &err);
         return;
     }
     if (stand->no_parent) {
         if (stand->tries > 2)
-            hfi_zk_make_parents(conn, parent);
-        make = hfi_zk_call_new(conn, parent_made, stand);
+            zk_make_parents(conn, parent);
+        make = zk_call_new(conn, parent_made, stand);
         if (make)
-            hfi_zk_send_create(make, parent, "", 0, ZOO_CONTAINER);
+            zk_send_create(make, parent, "", 0, ZOO_CONTAINER);
     }
     stand->no_parent = false;
-    create = hfi_zk_call_new(conn, created, stand);
-    look = create ? hfi_zk_call_new(conn, hfi_zk_looked, stand) : NULL;
+    create = zk_call_new(conn, created, stand);
+    look = create ? zk_call_new(conn, zk_looked, stand) : NULL;
     if (!create) {
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
         return;
     }
     stand->creating = true;
-    hfi_zk_send_create(create, stand->path, data, len, ZOO_EPHEMERAL_SEQUENTIAL);
+    zk_send_create(create, stand->path, data, len, ZOO_EPHEMERAL_SEQUENTIAL);
     if (look)
-        hfi_zk_send_children(look, parent, 0);
+        zk_send_children(look, parent, 0);
     else
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
 }
 
 /* The acquire is to end with this, unless something else ended it before. */
@@ -176,13 +175,13 @@ static void refused(struct zk_stand *stand, int rc, const char *what)
 {
     hf_error err;
 
-    stop(stand, hfi_zk_refusal(rc, what, &err), &err);
+    stop(stand, zk_refusal(rc, what, &err), &err);
 }
 
 static void parent_made(struct zk_call *call, const struct zk_reply *reply)
 {
     /* NODEEXISTS: somebody else made it. NONODE: the create behind us says so too. */
-    if (hfi_zk_is_reply(reply->rc) && reply->rc != ZOK && reply->rc != ZNODEEXISTS &&
+    if (zk_is_reply(reply->rc) && reply->rc != ZOK && reply->rc != ZNODEEXISTS &&
         reply->rc != ZNONODE)
         refused(call->stand, reply->rc, "making the lock's node");
 }
@@ -192,7 +191,7 @@ static void created(struct zk_call *call, const struct zk_reply *reply)
     struct zk_stand *stand = call->stand;
 
     stand->creating = false;
-    if (!hfi_zk_is_reply(reply->rc)) {
+    if (!zk_is_reply(reply->rc)) {
         stand->unsure = true;
     } else if (reply->rc == ZNONODE) {
         stand->no_parent = true;
@@ -210,7 +209,7 @@ static void created(struct zk_call *call, const struct zk_reply *reply)
         }
     }
     if (stand->state == ZK_LEAVING)
-        hfi_zk_stand_drop(stand); /* nobody wants it any more */
+        zk_stand_drop(stand); /* nobody wants it any more */
 }
 
 /* ---- after a lost connection ---------------------------------------------------------------- */
@@ -226,30 +225,30 @@ static void again(struct zk_stand *stand)
 /* Is there a node of ours? */
 static void find(struct zk_stand *stand)
 {
-    struct zk_call *sync = hfi_zk_call_new(stand->conn, ignored, NULL), *look = NULL;
+    struct zk_call *sync = zk_call_new(stand->conn, ignored, NULL), *look = NULL;
     char parent[ZK_PATH_MAX];
 
     if (stand->state != ZK_LEAVING)
         stand->state = ZK_FINDING;
     if (sync)
-        look = hfi_zk_call_new(stand->conn, found, stand);
+        look = zk_call_new(stand->conn, found, stand);
     if (!look) {
         hfi_free(sync);
         again(stand);
         return;
     }
     parent_of(stand, parent);
-    hfi_zk_send_sync(sync, parent);
-    hfi_zk_send_children(look, parent, 0);
+    zk_send_sync(sync, parent);
+    zk_send_children(look, parent, 0);
 }
 
 static void not_there(struct zk_stand *stand)
 {
     stand->unsure = false;
     if (stand->state == ZK_LEAVING)
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
     else if (stand->state == ZK_FINDING)
-        hfi_zk_stand_restart(stand);
+        zk_stand_restart(stand);
 }
 
 static void found(struct zk_call *call, const struct zk_reply *reply)
@@ -259,13 +258,13 @@ static void found(struct zk_call *call, const struct zk_reply *reply)
     struct zk_call *next;
     size_t count = 0, i = 0;
 
-    if (!hfi_zk_is_reply(reply->rc) || stand->dead || !stand->unsure)
+    if (!zk_is_reply(reply->rc) || stand->dead || !stand->unsure)
         return;
     if (reply->rc == ZNONODE) {
         not_there(stand);
         return;
     }
-    if (reply->rc != ZOK || !hfi_zk_members(conn, reply->list, &count)) {
+    if (reply->rc != ZOK || !zk_members(conn, reply->list, &count)) {
         again(stand);
         return;
     }
@@ -279,31 +278,31 @@ static void found(struct zk_call *call, const struct zk_reply *reply)
     stand->unsure = false;
     stand->made = true;
     if (stand->state == ZK_LEAVING) {
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
         return;
     }
-    next = hfi_zk_call_new(conn, found_stat, stand);
+    next = zk_call_new(conn, found_stat, stand);
     if (next)
-        hfi_zk_send_exists(next, stand->path, 0);
+        zk_send_exists(next, stand->path, 0);
     else
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
 }
 
 static void found_stat(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_stand *stand = call->stand;
 
-    if (!hfi_zk_is_reply(reply->rc) || stand->state != ZK_FINDING)
+    if (!zk_is_reply(reply->rc) || stand->state != ZK_FINDING)
         return;
     if (reply->rc != ZOK) {
-        hfi_zk_stand_restart(stand);
+        zk_stand_restart(stand);
         return;
     }
     stand->czxid = (uint64_t)reply->stat->czxid;
-    hfi_zk_look(stand, false);
+    zk_look(stand, false);
 }
 
-void hfi_zk_stand_resume(struct zk_stand *stand)
+void zk_stand_resume(struct zk_stand *stand)
 {
     if (stand->op && stand->stop != HF_OK)
         stand->state = ZK_LEAVING;
@@ -318,40 +317,40 @@ void hfi_zk_stand_resume(struct zk_stand *stand)
         if (stand->unsure)
             find(stand);
         else if (stand->made)
-            hfi_zk_look(stand, stand->head);
+            zk_look(stand, stand->head);
         else
-            hfi_zk_stand_restart(stand);
+            zk_stand_restart(stand);
         return;
     case ZK_CONFIRMING:
-        hfi_zk_granted(stand);
+        zk_granted(stand);
         return;
     case ZK_HELD:
         if (stand->tells)
-            hfi_zk_tell(stand);
+            zk_tell(stand);
         return;
     case ZK_LEAVING:
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
         return;
     case ZK_GONE:
         return;
     }
 }
 
-void hfi_zk_stand_expire(struct zk_stand *stand)
+void zk_stand_expire(struct zk_stand *stand)
 {
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     stand->made = stand->unsure = stand->unsure_gone = stand->accepted = false;
     stand->mismatched = stand->no_parent = stand->armed = stand->tells = false;
     stand->czxid = 0;
     stand->tries = 0;
     switch (stand->state) {
     case ZK_HELD:
-        hfi_zk_lost(stand->conn, stand->claim, "the session with ZooKeeper has expired");
+        zk_lost(stand->conn, stand->claim, "the session with ZooKeeper has expired");
         stand->state = ZK_GONE;
         stand->ended = HF_LOST;
         return;
     case ZK_LEAVING:
-        hfi_zk_stand_drop(stand);
+        zk_stand_drop(stand);
         return;
     case ZK_GONE:
         return;
@@ -362,10 +361,10 @@ void hfi_zk_stand_expire(struct zk_stand *stand)
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-void hfi_zk_stand_end(struct zk_stand *stand, hf_status status, const hf_error *err)
+void zk_stand_end(struct zk_stand *stand, hf_status status, const hf_error *err)
 {
     stop(stand, status, err);
-    hfi_zk_stand_drop(stand);
+    zk_stand_drop(stand);
 }
 
 /* Its node is certainly not there any more. Tell whoever waits for that. */
@@ -377,23 +376,23 @@ static void gone(struct zk_stand *stand, hf_status how)
     stand->ended = stand->lapsed ? HF_LOST : how;
     stand->made = stand->unsure = false;
     if (stand->op) {
-        hfi_zk_finish(conn, stand->op, stand->stop != HF_OK ? stand->stop : HF_CANCELLED,
-                      stand->error.text[0] ? &stand->error : NULL);
+        zk_finish(conn, stand->op, stand->stop != HF_OK ? stand->stop : HF_CANCELLED,
+                  stand->error.text[0] ? &stand->error : NULL);
         stand->op = NULL;
     } else if (stand->release) {
-        hfi_zk_finish(conn, stand->release, stand->ended, NULL);
+        zk_finish(conn, stand->release, stand->ended, NULL);
         stand->release = NULL;
     } else {
         return; /* somebody will release it, and be told */
     }
-    hfi_zk_stand_free(stand);
+    zk_stand_free(stand);
 }
 
-void hfi_zk_stand_drop(struct zk_stand *stand)
+void zk_stand_drop(struct zk_stand *stand)
 {
     struct zk_call *call;
 
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     stand->state = ZK_LEAVING;
     if (stand->creating)
         return; /* what there is to delete is known when it is answered */
@@ -407,9 +406,9 @@ void hfi_zk_stand_drop(struct zk_stand *stand)
         find(stand);
         return;
     }
-    call = hfi_zk_call_new(stand->conn, deleted, stand);
+    call = zk_call_new(stand->conn, deleted, stand);
     if (call)
-        hfi_zk_send_delete(call, stand->path);
+        zk_send_delete(call, stand->path);
     else
         again(stand);
 }
@@ -420,7 +419,7 @@ static void deleted(struct zk_call *call, const struct zk_reply *reply)
 
     if (stand->state != ZK_LEAVING)
         return;
-    if (!hfi_zk_is_reply(reply->rc)) {
+    if (!zk_is_reply(reply->rc)) {
         stand->unsure_gone = true;
         return;
     }
@@ -431,17 +430,17 @@ static void deleted(struct zk_call *call, const struct zk_reply *reply)
     if (stand->release) {
         hf_error err;
 
-        hfi_zk_finish(call->conn, stand->release,
-                      hfi_zk_refusal(reply->rc, "deleting our node", &err), &err);
+        zk_finish(call->conn, stand->release, zk_refusal(reply->rc, "deleting our node", &err),
+                  &err);
         stand->release = NULL;
     }
 }
 
-void hfi_zk_stand_free(struct zk_stand *stand)
+void zk_stand_free(struct zk_stand *stand)
 {
     struct hfi_conn *conn = stand->conn;
 
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     if (stand->prev)
         stand->prev->next = stand->next;
     else
@@ -456,7 +455,7 @@ void hfi_zk_stand_free(struct zk_stand *stand)
         hfi_free(stand);
 }
 
-void hfi_zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
+void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
     struct zk_stand *stand = op->engine[ZK_OP_STAND];
 
@@ -466,17 +465,17 @@ void hfi_zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     stand->due_ms = hfi_now_ms() + ZK_STOP_MS;
     if (stand->due_ms < conn->due_ms)
         conn->due_ms = stand->due_ms;
-    hfi_zk_stand_drop(stand);
+    zk_stand_drop(stand);
 }
 
 /* ---- watches -------------------------------------------------------------------------------- */
 
-uint64_t hfi_zk_watch_set(struct zk_stand *stand)
+uint64_t zk_watch_set(struct zk_stand *stand)
 {
     struct hfi_conn *conn = stand->conn;
     struct zk_stand **at;
 
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     stand->watch_id = ++conn->last_watch;
     at = &conn->watches[stand->watch_id % ZK_BUCKETS];
     stand->next_watch = *at;
@@ -484,7 +483,7 @@ uint64_t hfi_zk_watch_set(struct zk_stand *stand)
     return stand->watch_id;
 }
 
-void hfi_zk_watch_clear(struct zk_stand *stand)
+void zk_watch_clear(struct zk_stand *stand)
 {
     struct zk_stand **at = &stand->conn->watches[stand->watch_id % ZK_BUCKETS];
 

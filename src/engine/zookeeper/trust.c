@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void hfi_zk_trust_begin(struct zk_trust *trust, int64_t sent_ms, int64_t timeout_ms)
+void zk_trust_begin(struct zk_trust *trust, int64_t sent_ms, int64_t timeout_ms)
 {
     trust->timeout_ms = timeout_ms;
     trust->base_ms = sent_ms;
@@ -26,7 +26,7 @@ static void remember(struct zk_trust *trust, int64_t sent_ms)
     trust->sent_ms[trust->count++] = sent_ms;
 }
 
-void hfi_zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms)
+void zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms)
 {
     int64_t lag_ms = trust->timeout_ms / ZK_TRUST_LAG;
 
@@ -36,12 +36,12 @@ void hfi_zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms)
     remember(trust, sent_ms);
 }
 
-int64_t hfi_zk_trust_until(const struct zk_trust *trust)
+int64_t zk_trust_until(const struct zk_trust *trust)
 {
     return trust->base_ms + trust->timeout_ms;
 }
 
-int64_t hfi_zk_trust_left(const struct zk_trust *trust, int64_t now_ms)
+int64_t zk_trust_left(const struct zk_trust *trust, int64_t now_ms)
 {
-    return hfi_zk_trust_until(trust) - now_ms - (now_ms - trust->base_ms + 99) / 100;
+    return zk_trust_until(trust) - now_ms - (now_ms - trust->base_ms + 99) / 100;
 }

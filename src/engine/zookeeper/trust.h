@@ -18,8 +18,8 @@
  * We do not know the server's tick; a timeout is at least two of them (minSessionTimeout), so half a
  * tick is at most a quarter of the timeout. That is the lag.
  */
-#ifndef HFI_ZK_TRUST_H
-#define HFI_ZK_TRUST_H
+#ifndef ZK_TRUST_H
+#define ZK_TRUST_H
 
 #include <stdint.h>
 
@@ -34,13 +34,13 @@ struct zk_trust {
 };
 
 /* Connected: the handshake was sent at sent_ms, or later. */
-void hfi_zk_trust_begin(struct zk_trust *trust, int64_t sent_ms, int64_t timeout_ms);
+void zk_trust_begin(struct zk_trust *trust, int64_t sent_ms, int64_t timeout_ms);
 /* Something that needs the leader was sent at sent_ms, and has been answered. */
-void hfi_zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms);
+void zk_trust_confirm(struct zk_trust *trust, int64_t sent_ms);
 /* The session lives until then at least. */
-int64_t hfi_zk_trust_until(const struct zk_trust *trust);
+int64_t zk_trust_until(const struct zk_trust *trust);
 /* For how long a lease can be given at now_ms; 1 % of what has passed since the base is kept back,
  * for clocks that run apart: core takes it off what we give only. May be negative. */
-int64_t hfi_zk_trust_left(const struct zk_trust *trust, int64_t now_ms);
+int64_t zk_trust_left(const struct zk_trust *trust, int64_t now_ms);
 
 #endif

@@ -7,11 +7,11 @@
  *
  * Of a semaphore's waiters only the first watches the list of children (`head`), for any holder that
  * goes may make room. Each of the others watches who waits before it. Who is granted some of several
- * permits while others wait writes its node once more (hfi_zk_tell()): that is the event by which the
+ * permits while others wait writes its node once more (zk_tell()): that is the event by which the
  * next one learns that it is the first now. If it was written before the watch was set, its version
  * says so.
  */
-#include "engine/zookeeper/zk.h"
+#include "engine/zookeeper/internal.h"
 
 #include "util/clock.h"
 #include "util/error.h"
@@ -22,20 +22,20 @@
 static zk_answer_fn watched, told;
 
 /* Look at the list of children. `watch`: and be told when it changes. */
-void hfi_zk_look(struct zk_stand *stand, bool watch)
+void zk_look(struct zk_stand *stand, bool watch)
 {
-    struct zk_call *call = hfi_zk_call_new(stand->conn, hfi_zk_looked, stand);
+    struct zk_call *call = zk_call_new(stand->conn, zk_looked, stand);
     char parent[ZK_PATH_MAX];
 
     if (!call) {
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
         return;
     }
     memcpy(parent, stand->path, stand->parent_len);
     parent[stand->parent_len] = 0;
     stand->state = ZK_LOOKING;
     stand->head = watch;
-    hfi_zk_send_children(call, parent, watch ? hfi_zk_watch_set(stand) : 0);
+    zk_send_children(call, parent, watch ? zk_watch_set(stand) : 0);
 }
 
 /* Wait for whoever is in our way. */
@@ -51,19 +51,19 @@ static void await(struct zk_stand *stand, const struct zk_place *place, bool wat
         if (watches && stand->watch_id)
             stand->state = ZK_WATCHING; /* this look has set the watch */
         else
-            hfi_zk_look(stand, true);
+            zk_look(stand, true);
         return;
     }
-    call = hfi_zk_call_new(stand->conn, watched, stand);
+    call = zk_call_new(stand->conn, watched, stand);
     if (!call) {
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
         return;
     }
     stand->state = ZK_WATCHING;
     stand->head = false;
     snprintf(path, sizeof path, "%.*s/%s", (int)stand->parent_len, stand->path, place->watch);
     /* Not exists(): that leaves a watch behind also on what has gone. */
-    hfi_zk_send_get(call, path, hfi_zk_watch_set(stand));
+    zk_send_get(call, path, zk_watch_set(stand));
 }
 
 static void decide(struct zk_stand *stand, const struct zk_place *place, bool watches)
@@ -73,35 +73,35 @@ static void decide(struct zk_stand *stand, const struct zk_place *place, bool wa
     switch (place->answer) {
     case ZK_HOLDS:
         stand->tells = place->tells;
-        hfi_zk_granted(stand);
+        zk_granted(stand);
         return;
     case ZK_MISMATCH:
         if (!stand->accepted) {
             /* The first may be somebody who is about to be told the same. */
             if (stand->mismatched)
-                hfi_zk_stand_end(stand, HF_MISMATCH, NULL);
+                zk_stand_end(stand, HF_MISMATCH, NULL);
             else
-                hfi_zk_look(stand, false);
+                zk_look(stand, false);
             stand->mismatched = true;
             return;
         } /* fall through */
     case ZK_WAITS:
         if (!stand->op->may_wait)
-            hfi_zk_stand_end(stand, HF_BUSY, NULL);
+            zk_stand_end(stand, HF_BUSY, NULL);
         else
             await(stand, place, watches);
         return;
     case ZK_ABSENT: /* somebody has deleted it */
-        hfi_zk_stand_restart(stand);
+        zk_stand_restart(stand);
         return;
     case ZK_UNORDERED:
         hfi_error_set(&err, HF_FULL, 0,
                       "a lease has been held for so long that the order of others cannot be told");
-        hfi_zk_stand_end(stand, HF_FULL, &err);
+        zk_stand_end(stand, HF_FULL, &err);
     }
 }
 
-void hfi_zk_looked(struct zk_call *call, const struct zk_reply *reply)
+void zk_looked(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_stand *stand = call->stand;
     struct hfi_conn *conn = call->conn;
@@ -109,21 +109,21 @@ void hfi_zk_looked(struct zk_call *call, const struct zk_reply *reply)
     size_t count = 0;
     hf_error err;
 
-    if (!hfi_zk_is_reply(reply->rc) ||
-        !(stand->state == ZK_CREATING || stand->state == ZK_LOOKING) || !stand->op)
+    if (!zk_is_reply(reply->rc) || !(stand->state == ZK_CREATING || stand->state == ZK_LOOKING) ||
+        !stand->op)
         return;
     if (stand->stop != HF_OK)
-        hfi_zk_stand_drop(stand); /* create was refused */
+        zk_stand_drop(stand); /* create was refused */
     else if (!stand->made)
-        hfi_zk_stand_restart(stand); /* without a parent */
+        zk_stand_restart(stand); /* without a parent */
     else if (reply->rc == ZNONODE)
-        hfi_zk_stand_restart(stand); /* somebody has deleted all */
+        zk_stand_restart(stand); /* somebody has deleted all */
     else if (reply->rc != ZOK)
-        hfi_zk_stand_end(stand, hfi_zk_refusal(reply->rc, "looking at the queue", &err), &err);
-    else if (!hfi_zk_members(conn, reply->list, &count))
-        hfi_zk_stand_end(stand, HF_NO_MEMORY, NULL);
+        zk_stand_end(stand, zk_refusal(reply->rc, "looking at the queue", &err), &err);
+    else if (!zk_members(conn, reply->list, &count))
+        zk_stand_end(stand, HF_NO_MEMORY, NULL);
     else {
-        place = hfi_zk_place(conn->members, count, stand->claim->owner);
+        place = zk_place(conn->members, count, stand->claim->owner);
         decide(stand, &place, call->watches);
     }
 }
@@ -132,9 +132,9 @@ void hfi_zk_looked(struct zk_call *call, const struct zk_reply *reply)
 static void departed(struct zk_stand *stand)
 {
     if (stand->exact && stand->ahead == 1)
-        hfi_zk_granted(stand);
+        zk_granted(stand);
     else
-        hfi_zk_look(stand, false);
+        zk_look(stand, false);
 }
 
 /* The answer to setting a watch on who is before us. */
@@ -143,29 +143,29 @@ static void watched(struct zk_call *call, const struct zk_reply *reply)
     struct zk_stand *stand = call->stand;
     hf_error err;
 
-    if (!hfi_zk_is_reply(reply->rc) || stand->state != ZK_WATCHING || !stand->op || stand->head)
+    if (!zk_is_reply(reply->rc) || stand->state != ZK_WATCHING || !stand->op || stand->head)
         return;
     if (reply->rc == ZNONODE)
         departed(stand);
     else if (reply->rc != ZOK)
-        hfi_zk_stand_end(stand, hfi_zk_refusal(reply->rc, "watching who is before us", &err), &err);
+        zk_stand_end(stand, zk_refusal(reply->rc, "watching who is before us", &err), &err);
     else if (!stand->exact && reply->stat->version > 0)
-        hfi_zk_look(stand, true); /* it holds, and has told so before we watched */
+        zk_look(stand, true); /* it holds, and has told so before we watched */
 }
 
-void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
+void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
 {
     struct zk_stand *stand = conn->watches[watch_id % ZK_BUCKETS];
 
     while (stand && stand->watch_id != watch_id)
         stand = stand->next_watch;
     if (!stand) {
-        hfi_zk_cell_event(conn, watch_id);
+        zk_cell_event(conn, watch_id);
         return;
     }
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     if (stand->state == ZK_HELD && type == ZOO_DELETED_EVENT) {
-        hfi_zk_lost(conn, stand->claim, "its node in ZooKeeper was deleted");
+        zk_lost(conn, stand->claim, "its node in ZooKeeper was deleted");
         stand->state = ZK_GONE;
         stand->made = false;
         stand->ended = HF_LOST;
@@ -178,7 +178,7 @@ void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
     } else if (stand->state == ZK_WATCHING && type == ZOO_DELETED_EVENT && !stand->head) {
         departed(stand);
     } else if (stand->state == ZK_WATCHING) {
-        hfi_zk_look(stand, true); /* the list has changed; or who is before us holds now */
+        zk_look(stand, true); /* the list has changed; or who is before us holds now */
     }
 }
 
@@ -186,27 +186,27 @@ void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
 
 static void told(struct zk_call *call, const struct zk_reply *reply)
 {
-    if (hfi_zk_is_reply(reply->rc))
+    if (zk_is_reply(reply->rc))
         call->stand->tells = false; /* else after the connection is back */
 }
 
-void hfi_zk_tell(struct zk_stand *stand)
+void zk_tell(struct zk_stand *stand)
 {
-    struct zk_call *call = hfi_zk_call_new(stand->conn, told, stand);
+    struct zk_call *call = zk_call_new(stand->conn, told, stand);
     char data[64 + HF_LABEL_MAX + 1];
     const char *label = stand->claim->label ? stand->claim->label : stand->conn->host->label;
     int len = snprintf(data, sizeof data, "1 %lld\n%.*s", (long long)stand->conn->trust.timeout_ms,
                        HF_LABEL_MAX, label ? label : "");
 
     if (call)
-        hfi_zk_send_set(call, stand->path, data, len);
+        zk_send_set(call, stand->path, data, len);
 }
 
 /* Is so much of the session certain that the lease is worth something? */
 static bool is_worth(const struct zk_stand *stand, int64_t now_ms)
 {
     const struct zk_trust *trust = &stand->conn->trust;
-    int64_t left_ms = hfi_zk_trust_left(trust, now_ms), least_ms = trust->timeout_ms / 4;
+    int64_t left_ms = zk_trust_left(trust, now_ms), least_ms = trust->timeout_ms / 4;
 
     if (stand->refreshed)
         return left_ms > 0;
@@ -217,29 +217,29 @@ static bool is_worth(const struct zk_stand *stand, int64_t now_ms)
     return left_ms >= least_ms;
 }
 
-void hfi_zk_granted(struct zk_stand *stand)
+void zk_granted(struct zk_stand *stand)
 {
     struct hfi_conn *conn = stand->conn;
     struct hfi_claim *claim = stand->claim;
     int64_t now_ms = hfi_now_ms();
 
-    hfi_zk_watch_clear(stand);
+    zk_watch_clear(stand);
     if (!conn->connected || !is_worth(stand, now_ms)) {
         /* Connecting anew goes to the leader: afterwards the whole timeout is certain. */
         stand->state = ZK_CONFIRMING;
         stand->refreshed = true;
-        hfi_zk_session_drop(conn);
+        zk_session_drop(conn);
         return;
     }
     claim->token = stand->czxid;
     claim->tokens = 1;
     stand->state = ZK_HELD;
-    hfi_zk_grant_ttl(stand, claim->ttl_ms, now_ms);
+    zk_grant_ttl(stand, claim->ttl_ms, now_ms);
     stand->due_ms = now_ms + ZK_ARM_MS;
     if (stand->due_ms < conn->due_ms)
         conn->due_ms = stand->due_ms;
     if (stand->tells)
-        hfi_zk_tell(stand);
-    hfi_zk_finish(conn, stand->op, HF_OK, NULL);
+        zk_tell(stand);
+    zk_finish(conn, stand->op, HF_OK, NULL);
     stand->op = NULL;
 }

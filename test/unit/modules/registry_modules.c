@@ -61,7 +61,7 @@ static int prepare(void **state)
     assert_non_null(handle);
     symbol = dlsym(handle, "hfi_registry_find");
     memcpy(&find, &symbol, sizeof find);
-    symbol = dlsym(handle, "hf_engine_at");
+    symbol = dlsym(handle, "hf_engine_get");
     memcpy(&at, &symbol, sizeof at);
     assert_true(find && at);
     return chdir("/");

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --
 -- The tables. What begins with @ gets the schema and the prefix. What ends with _1 is a function whose parameters and answer are
--- those of _1: a version of Holdfast that needs others makes its own beside them. PG_VERSION (pg.h) is raised with every
+-- those of _1: a version of Holdfast that needs others makes its own beside them. PG_VERSION (internal.h) is raised with every
 -- change of what is here: whoever comes with a higher one replaces all functions, for everybody.
 --
 -- A row of `names` is the name's lock: every function that changes anything of a name locks that row first,

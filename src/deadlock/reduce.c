@@ -3,7 +3,7 @@
  * Who can go on. Whoever is not known to wait releases what it has some day; what is then free
  * goes to those who wait, in their order, and they release what they hold, until nothing moves.
  */
-#include "core/knot_parts.h"
+#include "deadlock/graph_internal.h"
 
 static void name_due(struct hfi_graph *g, uint32_t name, uint32_t *count)
 {
@@ -59,7 +59,7 @@ static void grant_due(struct hfi_graph *g, uint32_t count)
     }
 }
 
-void hfi_graph_let_go_on(struct hfi_graph *g)
+void hfi_graph_drop_runnable(struct hfi_graph *g)
 {
     uint32_t count = 0;
 

@@ -17,7 +17,7 @@
  *   sql/ghost.c     statements that may still run although their link is gone
  *   sql/doctor.c    is this server safe for what we promise?
  *
- *   postgres/, mariadb/   a driver (struct sq_driver) each, the SQL of each call, the engine's tables
+ *   postgres/, mariadb/   a driver (struct sql_driver) each, the SQL of each call, the engine's tables
  *
  * BLOCKING: every op runs on the calling thread, on a link that it has to itself meanwhile. A link is
  * never shared by two threads at once. Whoever waits for a lease sleeps on a futex without a link;
@@ -26,8 +26,8 @@
  * Locks: conn->lock guards the pool, the waits and what is held; it is never held over a call that
  * blocks, nor while core is called.
  */
-#ifndef HFI_SQ_H
-#define HFI_SQ_H
+#ifndef HFI_SQL_INTERNAL_H
+#define HFI_SQL_INTERNAL_H
 
 #include "engine/engine.h"
 
@@ -36,34 +36,34 @@
 
 /* ---- values, rows ------------------------------------------------------------------------------ */
 
-enum sq_type { SQ_NULL, SQ_INT, SQ_BYTES, SQ_TEXT };
+enum sql_type { SQL_NULL, SQL_INT, SQL_BYTES, SQL_TEXT };
 
-struct sq_value {
-    enum sq_type type;
-    int64_t number;    /* SQ_INT */
-    const void *bytes; /* SQ_BYTES, SQ_TEXT */
+struct sql_value {
+    enum sql_type type;
+    int64_t number;    /* SQL_INT */
+    const void *bytes; /* SQL_BYTES, SQL_TEXT */
     size_t len;
 };
 
-#define SQ_FEW_VALUES 8
-#define SQ_FEW_BYTES  64
+#define SQL_FEW_VALUES 8
+#define SQL_FEW_BYTES  64
 
-/* What a statement answered: text of numbers is turned into SQ_INT where the column is a number. Lives
+/* What a statement answered: text of numbers is turned into SQL_INT where the column is a number. Lives
  * until sq_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
  * memory. So it is not to be copied. */
-struct sq_rows {
+struct sql_rows {
     uint32_t columns, count;
-    struct sq_value *values; /* row by row */
+    struct sql_value *values; /* row by row */
     void *memory;
-    struct sq_value few[SQ_FEW_VALUES];
-    char few_bytes[SQ_FEW_BYTES];
+    struct sql_value few[SQL_FEW_VALUES];
+    char few_bytes[SQL_FEW_BYTES];
 };
 
 /* A value; where there is none, NULL of SQL. */
-static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t row,
-                                           uint32_t column)
+static inline const struct sql_value *sql_at(const struct sql_rows *rows, uint32_t row,
+                                             uint32_t column)
 {
-    static const struct sq_value none = { .type = SQ_NULL, .bytes = "" };
+    static const struct sql_value none = { .type = SQL_NULL, .bytes = "" };
 
     return row < rows->count && column < rows->columns
                ? &rows->values[(size_t)row * rows->columns + column]
@@ -73,33 +73,33 @@ static inline const struct sq_value *sq_at(const struct sq_rows *rows, uint32_t 
 /* ---- one connection ----------------------------------------------------------------------------- */
 
 /*
- * What became of a statement. Only SQ_DONE has rows. SQ_REFUSED: the server said no, and nothing was
+ * What became of a statement. Only SQL_DONE has rows. SQL_REFUSED: the server said no, and nothing was
  * changed: `again` tells whether the same may be tried again (deadlock 40P01/1213, serialization
- * failure 40001, lock wait timeout 55P03/1205). SQ_UNSENT: it never left. SQ_MAYBE: the link was lost,
+ * failure 40001, lock wait timeout 55P03/1205). SQL_UNSENT: it never left. SQL_MAYBE: the link was lost,
  * or the deadline passed, after it had left; the link is dead (`run` has closed its socket), and the
  * server may still do it: sql/ghost.c.
  */
-enum sq_outcome { SQ_DONE, SQ_REFUSED, SQ_UNSENT, SQ_MAYBE };
+enum sql_outcome { SQL_DONE, SQL_REFUSED, SQL_UNSENT, SQL_MAYBE };
 
-struct sq_trouble {
+struct sql_trouble {
     hf_status
         status; /* what it means for the caller: HF_DENIED, HF_UNAVAILABLE, HF_FULL, HF_CONFIG, ... */
-    bool again;     /* SQ_REFUSED: try again, it was nobody's fault */
-    bool no_table;  /* SQ_REFUSED: a table or routine of ours is missing (or of another version) */
+    bool again;     /* SQL_REFUSED: try again, it was nobody's fault */
+    bool no_table;  /* SQL_REFUSED: a table or routine of ours is missing (or of another version) */
     hf_error error; /* native: the server's number; text: its words, without secrets */
 };
 
-struct sq_link {
+struct sql_link {
     struct hfi_conn *conn;
-    bool dead;            /* of no use any more */
-    bool in_txn;          /* mode=row: a transaction is open */
-    int64_t server_id;    /* the server's name for this connection: backend pid, CONNECTION_ID() */
-    int64_t since;        /* with server_id: which of those that had this number */
-    void *native;         /* PGconn *, MYSQL * */
-    uint64_t prepared;    /* bit per sq_call that the driver has prepared on it */
-    struct sq_link *next; /* idle */
-    struct sq_link *all_next, *all_prev; /* pool.c: every link there is, for abandon() */
-    struct sq_ghost *ghost;              /* memory for it, in case */
+    bool dead;             /* of no use any more */
+    bool in_txn;           /* mode=row: a transaction is open */
+    int64_t server_id;     /* the server's name for this connection: backend pid, CONNECTION_ID() */
+    int64_t since;         /* with server_id: which of those that had this number */
+    void *native;          /* PGconn *, MYSQL * */
+    uint64_t prepared;     /* bit per sql_call that the driver has prepared on it */
+    struct sql_link *next; /* idle */
+    struct sql_link *all_next, *all_prev; /* pool.c: every link there is, for abandon() */
+    struct sql_ghost *ghost;              /* memory for it, in case */
 };
 
 /* ---- calls -------------------------------------------------------------------------------------- */
@@ -108,8 +108,8 @@ struct sq_link {
  * What is asked of the server in mode=lease, and for cells, in every mode. Each is one statement, one
  * round trip and one transaction, whatever it does inside; both drivers have SQL for each of them
  * (postgres/sql/, mariadb/sql/) with these parameters and columns, in this order. Times are of the
- * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQ_BYTES,
- * verdicts one letter of SQ_TEXT, all else SQ_INT. "n times": that many groups follow each other in params.
+ * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQL_BYTES,
+ * verdicts one letter of SQL_TEXT, all else SQL_INT. "n times": that many groups follow each other in params.
  * An answer that has other columns is refused (sql/shape.c has these in a table).
  *
  * `client` is a random positive 62-bit number of the open store: its inbox. `window` is the claim window
@@ -143,45 +143,45 @@ struct sq_link {
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none
  * CELL_SWAP name, version (0: none), bytes or NULL: delete, ttl (0: none) -> verdict, version    C done; V it has this other version
- * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQ_BELL_CELL, once) when one of them has another
+ * CELL_LOOK client, window, n times (name, version), sorted by name: tell me (SQL_BELL_CELL, once) when one of them has another
  *           version -> index, version (0: none), ttl ms left or -1, of each. Lasts for a window; repeated with each beat.
  * TIME                            -> us
- * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sq_hold_words): the lock
+ * LOCK_TRY  key                   -> 1 or 0       mode=session, of a server that prepares them (struct sql_hold_words): the lock
  * LOCK_FREE key                   -> 1 or 0       of this number is this connection's now; it was, and is no longer
  * TOKEN     name, tokens          -> token        tokens=on of row and session: raised and committed; no row: none is left
  */
-enum sq_call {
-    SQ_ACQUIRE,
-    SQ_RELEASE,
-    SQ_RENEW,
-    SQ_CANCEL,
-    SQ_BEAT,
-    SQ_POKE,
-    SQ_ADOPT,
-    SQ_BREAK,
-    SQ_NOTE,
-    SQ_LOOK,
-    SQ_SWEEP,
-    SQ_CELL_READ,
-    SQ_CELL_SWAP,
-    SQ_CELL_LOOK,
-    SQ_TIME,
-    SQ_TOKEN,
-    SQ_LOCK_TRY,
-    SQ_LOCK_FREE,
-    SQ_CALLS
+enum sql_call {
+    SQL_ACQUIRE,
+    SQL_RELEASE,
+    SQL_RENEW,
+    SQL_CANCEL,
+    SQL_BEAT,
+    SQL_POKE,
+    SQL_ADOPT,
+    SQL_BREAK,
+    SQL_NOTE,
+    SQL_LOOK,
+    SQL_SWEEP,
+    SQL_CELL_READ,
+    SQL_CELL_SWAP,
+    SQL_CELL_LOOK,
+    SQL_TIME,
+    SQL_TOKEN,
+    SQL_LOCK_TRY,
+    SQL_LOCK_FREE,
+    SQL_CALLS
 };
 
-#define SQ_FLAG_BARGE    1
-#define SQ_FLAG_DETACHED 2
-#define SQ_FLAG_LISTENS  4 /* whoever grants can see whether our bell lives; not before version 2 */
+#define SQL_FLAG_BARGE    1
+#define SQL_FLAG_DETACHED 2
+#define SQL_FLAG_LISTENS  4 /* whoever grants can see whether our bell lives; not before version 2 */
 
-/* What a bell said. SQ_BELL_GRANT comes with all that BEAT would tell; a server that can only ring
- * says SQ_BELL_RUNG, and the bell thread asks with BEAT. SQ_BELL_LOST: broken. */
-enum sq_bell { SQ_BELL_QUIET, SQ_BELL_RUNG, SQ_BELL_GRANT, SQ_BELL_LOST, SQ_BELL_CELL };
+/* What a bell said. SQL_BELL_GRANT comes with all that BEAT would tell; a server that can only ring
+ * says SQL_BELL_RUNG, and the bell thread asks with BEAT. SQL_BELL_LOST: broken. */
+enum sql_bell { SQL_BELL_QUIET, SQL_BELL_RUNG, SQL_BELL_GRANT, SQL_BELL_LOST, SQL_BELL_CELL };
 
-struct sq_message {
-    enum sq_bell kind;
+struct sql_message {
+    enum sql_bell kind;
     unsigned char owner[HFI_OWNER_LEN]; /* GRANT, LOST */
     uint64_t token;
     uint32_t tokens;
@@ -192,79 +192,79 @@ struct sq_message {
 /* ---- a driver ------------------------------------------------------------------------------------ */
 
 /* What there is in a database: nothing; tables of ours, but not all, or routines of an older version; all. */
-enum sq_found { SQ_FOUND_NONE, SQ_FOUND_OLD, SQ_FOUND_ALL };
+enum sql_found { SQL_FOUND_NONE, SQL_FOUND_OLD, SQL_FOUND_ALL };
 
 /*
  * One server's client library. All calls block, on the calling thread, at most until deadline_ms
  * (hfi_now_ms() time), also if the server is stopped: sockets are polled, never just read.
  */
-struct sq_hold_words; /* hold.h */
+struct sql_hold_words; /* hold.h */
 
-struct sq_driver {
+struct sql_driver {
     const char *name; /* "postgresql" */
-    const struct sq_hold_words
+    const struct sql_hold_words
         *hold;       /* mode=row, mode=session in this server's words; never NULL */
     bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
 
     /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
-     * parameters of sq_conf have been taken before. free_conf() also of what is half made, or NULL. */
+     * parameters of sql_conf have been taken before. free_conf() also of what is half made, or NULL. */
     hf_status (*parse)(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
     void (*free_conf)(struct hfi_conn *conn);
 
     /* Connect; the session is made ready (time zone, autocommit, keepalives, application name, statement
      * timeouts off, plan settings). HF_UNAVAILABLE, HF_DENIED, HF_CONFIG. */
-    hf_status (*open)(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
+    hf_status (*open)(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
                       hf_error *err);
-    void (*close)(struct sq_link *link); /* also of a dead one */
+    void (*close)(struct sql_link *link); /* also of a dead one */
     /* In a child after fork(): memory and descriptors only; nothing may be written to the server. */
-    void (*abandon)(struct sq_link *link);
+    void (*abandon)(struct sql_link *link);
 
     /* One of the calls above. */
-    enum sq_outcome (*call)(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
-                            struct sq_trouble *trouble);
+    enum sql_outcome (*call)(struct sql_link *link, enum sql_call call,
+                             const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                             struct sql_rows *ret_rows, struct sql_trouble *trouble);
     /* Any statement, as text without parameters: schema, row and session modes, doctor. With several
      * results the last one that has rows is given. */
-    enum sq_outcome (*text)(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                            struct sq_rows *ret_rows, struct sq_trouble *trouble);
+    enum sql_outcome (*text)(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                             struct sql_rows *ret_rows, struct sql_trouble *trouble);
     /* A literal for text(): 'it''s', '\x00ff'::bytea, X'00ff'. Into `room` bytes at ret_text. */
-    bool (*literal)(const struct sq_value *value, char *ret_text, size_t room);
+    bool (*literal)(const struct sql_value *value, char *ret_text, size_t room);
 
     /* End the statement that runs on `link`, from another thread, through another link of the pool
      * (pg_cancel_backend(), KILL QUERY). Best effort. */
-    void (*interrupt)(struct sq_link *link, int64_t deadline_ms);
+    void (*interrupt)(struct sql_link *link, int64_t deadline_ms);
     /* Is the link's socket still there? For leases that are a connection's: no round trip. */
-    bool (*alive)(struct sq_link *link);
-    int (*fd)(struct sq_link *link);
+    bool (*alive)(struct sql_link *link);
+    int (*fd)(struct sql_link *link);
 
     /* The bell of this store: a link that is told when this client is granted something or loses it, or a
      * cell that it watches changes. bell_wait() blocks until that, until_ms, or `kick` (an eventfd, which
      * it empties) is readable. HF_UNAVAILABLE: the link is gone. */
-    hf_status (*bell_open)(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_bell,
+    hf_status (*bell_open)(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
                            hf_error *err);
-    hf_status (*bell_wait)(struct sq_link *bell, int kick, int64_t until_ms,
-                           struct sq_message *ret_message, hf_error *err);
+    hf_status (*bell_wait)(struct sql_link *bell, int kick, int64_t until_ms,
+                           struct sql_message *ret_message, hf_error *err);
 
     /* Is all there that the calls need? One statement. HF_OK: *ret_found says it. */
-    hf_status (*probe)(struct sq_link *link, int64_t deadline_ms, enum sq_found *ret_found,
+    hf_status (*probe)(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
                        hf_error *err);
     /* The schema: SQL that makes what is missing and replaces routines that are there, statements one by one (`emit` returns
      * false: stop), for conn->conf's schema and prefix. `lock` first and `unlock` last (may be NULL) keep first users apart. */
     bool (*schema)(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */
-    hf_status (*doctor)(struct sq_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+    hf_status (*doctor)(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
                         void *arg, hf_error *err);
     /* Make sure that statements of a lost link do not run any more (ghost.c). HF_OK: they do not. */
     hf_status (*lay)(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
                      hf_error *err);
 };
 
-enum sq_mode { SQ_MODE_LEASE, SQ_MODE_ROW, SQ_MODE_SESSION };
+enum sql_mode { SQL_MODE_LEASE, SQL_MODE_ROW, SQL_MODE_SESSION };
 
 /* What the URL says, beyond what the client library takes. */
-struct sq_conf {
-    enum sq_mode mode;
+struct sql_conf {
+    enum sql_mode mode;
     bool tokens;          /* tokens=on: row and session */
     uint32_t connections; /* connections=N: at most so many links; default 16 */
     char schema[64];      /* schema= (PostgreSQL); "" : the database's own */
@@ -277,22 +277,22 @@ struct sq_conf {
 
 /* ---- one open store --------------------------------------------------------------------------------- */
 
-#define SQ_TTL_MS 30000
-#define SQ_BLOCK_MAX \
+#define SQL_TTL_MS 30000
+#define SQL_BLOCK_MAX \
     1000 /* tokens: no block ends so many microseconds ahead of the server's clock (sql/00_tables.sql, sql/10_tables.sql) */
-#define SQ_MIN_TTL_MS 1000
-#define SQ_GUARD_MS   2
-#define SQ_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */
+#define SQL_MIN_TTL_MS 1000
+#define SQL_GUARD_MS   2
+#define SQL_CANCEL_MS  2000 /* how long who wants to leave waits for an answer */
 
-struct sq_wait;  /* wait.c: one acquire that waits in the store */
-struct sq_ghost; /* ghost.c */
-struct sq_hold;  /* hold.c */
+struct sql_wait;  /* wait.c: one acquire that waits in the store */
+struct sql_ghost; /* ghost.c */
+struct sql_hold;  /* hold.c */
 
 struct hfi_conn {
-    const struct sq_driver *driver;
+    const struct sql_driver *driver;
     const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
     struct hfi_host *host;
-    struct sq_conf conf;
+    struct sql_conf conf;
     char *location; /* by driver->parse() */
     void *native;   /* likewise: its own */
     int64_t client; /* our number on the server */
@@ -300,10 +300,10 @@ struct hfi_conn {
 
     /* pool.c */
     pthread_cond_t link_free; /* on CLOCK_MONOTONIC */
-    struct sq_link *idle;
-    struct sq_link *all; /* also those in use, the bell's, and those kept */
-    uint32_t links;      /* that are open, or being opened */
-    uint32_t seekers;    /* threads that wait for one */
+    struct sql_link *idle;
+    struct sql_link *all; /* also those in use, the bell's, and those kept */
+    uint32_t links;       /* that are open, or being opened */
+    uint32_t seekers;     /* threads that wait for one */
     bool closing;
 
     /* schema.c */
@@ -311,194 +311,193 @@ struct hfi_conn {
         ready; /* 1: the schema has been found, or made; 0: look for it; -1: something of it is missing */
     pthread_mutex_t schema_lock;
 
-    struct sq_ghost *ghosts;
+    struct sql_ghost *ghosts;
 
     /* wait.c, lease.c */
-    struct sq_wait *waits;  /* acquires that the bell knows of */
-    struct hfi_claim *held; /* through claim->engine[SQ_CLAIM_NEXT] */
-    struct sq_note *notes;  /* local passes that the server has not been told of */
+    struct sql_wait *waits; /* acquires that the bell knows of */
+    struct hfi_claim *held; /* through claim->engine[SQL_CLAIM_NEXT] */
+    struct sql_note *notes; /* local passes that the server has not been told of */
     pthread_mutex_t
         note_lock; /* while they are sent; taken before conn->lock, and held over the call */
-    struct sq_link *bell;
+    struct sql_link *bell;
     pthread_t bell_thread;
     bool bell_runs;
     int kick_fd;
     int64_t beat_sent_ms; /* when the last BEAT left that was answered; 0: none */
     void *wait_state;     /* wait.c's own */
 
-    struct sq_hold *hold;       /* hold.c's own */
+    struct sql_hold *hold;      /* hold.c's own */
     struct hfi_conn *fork_next; /* fork.c's */
 };
 
 /* claim->engine[] in mode=lease; hold.c has its own use of them. */
 enum {
-    SQ_CLAIM_NEXT,
-    SQ_CLAIM_PREV,
-    SQ_CLAIM_STATE, /* its note, if it can be passed on */
-    SQ_CLAIM_LISTED,
-    SQ_CLAIM_ROUND,
-    SQ_CLAIM_SINCE /* when it was granted, as hfi_now_ms() */
+    SQL_CLAIM_NEXT,
+    SQL_CLAIM_PREV,
+    SQL_CLAIM_STATE, /* its note, if it can be passed on */
+    SQL_CLAIM_LISTED,
+    SQL_CLAIM_ROUND,
+    SQL_CLAIM_SINCE /* when it was granted, as hfi_now_ms() */
 };
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
-hf_status hfi_sq_open(const struct sq_driver *driver, const struct hfi_engine *engine,
-                      struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                      hf_error *err);
-void hfi_sq_close(struct hfi_conn *conn);
-void hfi_sq_abandon(struct hfi_conn *conn);
-const char *hfi_sq_location(struct hfi_conn *conn);
-void hfi_sq_submit(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
+                         struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         hf_error *err);
+void sql_close(struct hfi_conn *conn);
+void sql_abandon(struct hfi_conn *conn);
+const char *sql_location(struct hfi_conn *conn);
+void sql_submit(struct hfi_conn *conn, struct hfi_op *op);
+void sql_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 /* Finish op with `status` and these words (NULL: the status' own). No lock held. */
-void hfi_sq_finish(struct hfi_op *op, hf_status status, const hf_error *err);
+void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 
 /* ---- conf.c ------------------------------------------------------------------------------------------- */
 
-hf_status hfi_sq_conf_parse(struct hfi_url *url, struct sq_conf *ret_conf, hf_error *err);
+hf_status sql_conf_parse(struct hfi_url *url, struct sql_conf *ret_conf, hf_error *err);
 /* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
-bool hfi_sq_conf_mode(const struct hfi_url *url, enum sq_mode *ret_mode);
+bool sql_conf_mode(const struct hfi_url *url, enum sql_mode *ret_mode);
 /* Likewise: does it say tokens=on? */
-bool hfi_sq_conf_tokens(const struct hfi_url *url);
+bool sql_conf_tokens(const struct hfi_url *url);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
 /* A link for this thread alone, with the schema made; waits for one, or opens one. */
-hf_status hfi_sq_take(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                      hf_error *err);
+hf_status sql_take(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                   hf_error *err);
 /* Likewise, but the schema is the caller's business. */
-hf_status hfi_sq_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sq_link **ret_link,
-                          hf_error *err);
+hf_status sql_take_raw(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                       hf_error *err);
 /* Give it back, or close it if it is dead. */
-void hfi_sq_give(struct sq_link *link);
-/* It leaves the pool's count (a connection that is a lease's), and is the caller's until hfi_sq_drop(). */
-void hfi_sq_keep(struct sq_link *link);
+void sql_give(struct sql_link *link);
+/* It leaves the pool's count (a connection that is a lease's), and is the caller's until sql_drop(). */
+void sql_keep(struct sql_link *link);
 /* A link that is the driver's open(), bell_open() becomes known to the pool; the end of any link. */
-void hfi_sq_adopt_link(struct sq_link *link);
-void hfi_sq_drop(struct sq_link *link);
-void hfi_sq_pool_close(struct hfi_conn *conn);
+void sql_adopt_link(struct sql_link *link);
+void sql_drop(struct sql_link *link);
+void sql_pool_close(struct hfi_conn *conn);
 
 /* ---- call.c ----------------------------------------------------------------------------------------------- */
 
 /* What one call needs to be sent, and what came of it. */
-struct sq_request {
-    enum sq_call call;
-    const struct sq_value *params;
+struct sql_request {
+    enum sql_call call;
+    const struct sql_value *params;
     uint32_t count;
     int64_t deadline_ms;
     bool
         again; /* may be sent again after its link was lost: a second copy finds what the first has done */
-    struct sq_link *link; /* NULL: one of the pool */
+    struct sql_link *link; /* NULL: one of the pool */
     const struct hfi_claim
         *claim; /* its link's ghost, if it becomes one, may still act on this claim */
 
-    struct sq_rows rows; /* SQ_DONE: free with hfi_sq_rows_free() */
-    int64_t sent_ms;     /* when the copy that was answered left */
-    bool copied;         /* an earlier copy may have been executed too */
-    struct sq_trouble trouble;
+    struct sql_rows rows; /* SQL_DONE: free with sql_rows_free() */
+    int64_t sent_ms;      /* when the copy that was answered left */
+    bool copied;          /* an earlier copy may have been executed too */
+    struct sql_trouble trouble;
 };
 /* HF_OK: request->rows. HF_UNAVAILABLE, HF_DENIED, HF_CONFIG, ...: it was not done. HF_UNKNOWN: it may have been,
  * or may still be. The words are in request->trouble.error. */
-hf_status hfi_sq_call(struct hfi_conn *conn, struct sq_request *request);
-/* The driver's call(), whose answer has the shape that it must have. SQ_MAYBE with HF_CORRUPT: it has not. */
-enum sq_outcome hfi_sq_send(struct sq_link *link, enum sq_call call, const struct sq_value *params,
-                            uint32_t count, int64_t deadline_ms, struct sq_rows *ret_rows,
-                            struct sq_trouble *trouble);
+hf_status sql_call(struct hfi_conn *conn, struct sql_request *request);
+/* The driver's call(), whose answer has the shape that it must have. SQL_MAYBE with HF_CORRUPT: it has not. */
+enum sql_outcome sql_send(struct sql_link *link, enum sql_call call, const struct sql_value *params,
+                          uint32_t count, int64_t deadline_ms, struct sql_rows *ret_rows,
+                          struct sql_trouble *trouble);
 /* Any statement, on a link that the caller has. Retried like a call. */
-hf_status hfi_sq_text(struct sq_link *link, const char *sql, int64_t deadline_ms,
-                      struct sq_rows *ret_rows, struct sq_trouble *trouble);
+hf_status sql_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                   struct sql_rows *ret_rows, struct sql_trouble *trouble);
 /* Reading rows. What is not of that kind is 0, "" or '?'. */
-int64_t hfi_sq_int(const struct sq_rows *rows, uint32_t row, uint32_t column);
-char hfi_sq_letter(const struct sq_rows *rows, uint32_t row, uint32_t column);
-void hfi_sq_rows_free(struct sq_rows *rows);
+int64_t sql_int(const struct sql_rows *rows, uint32_t row, uint32_t column);
+char sql_letter(const struct sql_rows *rows, uint32_t row, uint32_t column);
+void sql_rows_free(struct sql_rows *rows);
 /* For drivers: room for rows * columns values and `bytes` of data behind them. false: no memory. */
-bool hfi_sq_rows_make(struct sq_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
-                      char **ret_data);
+bool sql_rows_make(struct sql_rows *rows, uint32_t count, uint32_t columns, size_t bytes,
+                   char **ret_data);
 
 /* ---- shape.c ------------------------------------------------------------------------------------------------ */
 
-/* Does the answer to a call of so many params have its shape? Durations beyond HF_MS_MAX become that. */
-bool hfi_sq_answer_fits(enum sq_call call, uint32_t params, struct sq_rows *rows);
+/* Does the answer to a call of so many params have its shape? Durations beyond HF_DURATION_MAX_MS become that. */
+bool sql_answer_fits(enum sql_call call, uint32_t params, struct sql_rows *rows);
 /* The same for any statement: these columns (shape.c has the letters), so many rows. */
-bool hfi_sq_fits(struct sq_rows *rows, const char *columns, uint32_t least, uint32_t most);
+bool sql_fits(struct sql_rows *rows, const char *columns, uint32_t least, uint32_t most);
 /* It has not: the rows are freed, the link is of no use any more. `what` was asked, in words. HF_CORRUPT. */
-hf_status hfi_sq_odd(struct sq_link *link, const char *what, struct sq_rows *rows, hf_error *err);
-bool hfi_sq_only_reads(enum sq_call call);
-const char *hfi_sq_call_name(enum sq_call call);
+hf_status sql_odd(struct sql_link *link, const char *what, struct sql_rows *rows, hf_error *err);
+bool sql_only_reads(enum sql_call call);
+const char *sql_call_name(enum sql_call call);
 
-static inline struct sq_value sq_int(int64_t number)
+static inline struct sql_value sql_int_of(int64_t number)
 {
-    return (struct sq_value){ .type = SQ_INT, .number = number };
+    return (struct sql_value){ .type = SQL_INT, .number = number };
 }
-static inline struct sq_value sq_bytes(const void *bytes, size_t len)
+static inline struct sql_value sql_bytes(const void *bytes, size_t len)
 {
-    return (struct sq_value){ .type = SQ_BYTES, .bytes = bytes, .len = len };
+    return (struct sql_value){ .type = SQL_BYTES, .bytes = bytes, .len = len };
 }
-static inline struct sq_value sq_null(void)
+static inline struct sql_value sql_null(void)
 {
-    return (struct sq_value){ .type = SQ_NULL };
+    return (struct sql_value){ .type = SQL_NULL };
 }
 
 /* ---- fork.c ------------------------------------------------------------------------------------------------ */
 
 /* Between these a forked child closes all links of the store. */
-void hfi_sq_fork_add(struct hfi_conn *conn);
-void hfi_sq_fork_remove(struct hfi_conn *conn);
+void sql_fork_add(struct hfi_conn *conn);
+void sql_fork_remove(struct hfi_conn *conn);
 /* How often this process has been forked. */
-unsigned hfi_sq_forks(void);
+unsigned sql_forks(void);
 /* All open stores of this process that have the same server and tables as `conn`, and `conn` itself. None is closed meanwhile,
  * nor is the process forked. */
-void hfi_sq_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
-                 void *arg);
+void sql_each(const struct hfi_conn *conn, void (*visit)(struct hfi_conn *conn, void *arg),
+              void *arg);
 
 /* ---- schema.c ------------------------------------------------------------------------------------------------ */
 
 /* Make sure that tables and routines are there; create=off: only look. On `link`, which has just been opened. */
-hf_status hfi_sq_schema(struct sq_link *link, int64_t deadline_ms, hf_error *err);
+hf_status sql_schema(struct sql_link *link, int64_t deadline_ms, hf_error *err);
 
 /* ---- ghost.c --------------------------------------------------------------------------------------------------- */
 
 /* Memory for it, before a statement leaves that may grant something. false: none. */
-bool hfi_sq_ghost_ready(struct sq_link *link);
-/* The statement on this link, which is dead, may still run and grant `claim`. hfi_sq_ghost_ready() was true. */
-void hfi_sq_ghost_add(struct sq_link *link, const struct hfi_claim *claim);
+bool sql_ghost_ready(struct sql_link *link);
+/* The statement on this link, which is dead, may still run and grant `claim`. sql_ghost_ready() was true. */
+void sql_ghost_add(struct sql_link *link, const struct hfi_claim *claim);
 /* HF_OK: nothing of ours that could grant `claim` runs any more. */
-hf_status hfi_sq_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim,
-                            int64_t deadline_ms, hf_error *err);
-void hfi_sq_ghosts_done(struct hfi_conn *conn);
+hf_status sql_ghosts_lay(struct hfi_conn *conn, const struct hfi_claim *claim, int64_t deadline_ms,
+                         hf_error *err);
+void sql_ghosts_done(struct hfi_conn *conn);
 
 /* ---- lease.c, wait.c, look.c, cells.c: the ops; each finishes its op ----------------------------------------------- */
 
-void hfi_sq_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_release(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_renew(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_adopt(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_break(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void hfi_sq_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_time(struct hfi_conn *conn, struct hfi_op *op);
+void sql_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void sql_release(struct hfi_conn *conn, struct hfi_op *op);
+void sql_renew(struct hfi_conn *conn, struct hfi_op *op);
+void sql_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void sql_break(struct hfi_conn *conn, struct hfi_op *op);
+void sql_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void sql_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void sql_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void sql_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void sql_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void sql_time(struct hfi_conn *conn, struct hfi_op *op);
 /* cancel() of a waiting acquire or cell wait: it ends soon, on its own thread. */
-void hfi_sq_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void hfi_sq_bell_stop(struct hfi_conn *conn);
+void sql_wait_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void sql_bell_stop(struct hfi_conn *conn);
 /* Now and then: remove what is old. Best effort. */
-void hfi_sq_sweep(struct hfi_conn *conn);
-hf_status hfi_sq_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+void sql_sweep(struct hfi_conn *conn);
+hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 /* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
-hf_status hfi_sq_manage(const struct sq_driver *driver, struct hfi_url *url,
-                        const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const char *const *words,
+                     hf_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
-hf_status hfi_sq_hold_open(struct hfi_conn *conn, hf_error *err);
-void hfi_sq_hold_close(struct hfi_conn *conn);
-void hfi_sq_hold_abandon(struct hfi_conn *conn);
+hf_status sql_hold_open(struct hfi_conn *conn, hf_error *err);
+void sql_hold_close(struct hfi_conn *conn);
+void sql_hold_abandon(struct hfi_conn *conn);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
-void hfi_sq_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_sq_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-hf_status hfi_sq_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
-                             hf_error *err);
+void sql_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
+void sql_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said of a knot: a shortest circle through who gives up, as links for a program and in
+ * What is said of a cycle: a shortest circle through who gives up, as links for a program and in
  * words for people.
  */
-#include "core/knot_parts.h"
+#include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 #include "util/text.h"
@@ -20,19 +20,19 @@ static const hf_holder *lease_of(const struct hfi_graph *g, const struct hfi_gra
     return NULL;
 }
 
-static hf_deadlock_link make_link(const struct hfi_graph *g, uint32_t node, uint32_t before)
+static hf_deadlock_waiter make_link(const struct hfi_graph *g, uint32_t node, uint32_t before)
 {
     const struct hfi_graph_waiter *waiter = &g->waiters[node];
     const hf_entry *entry = g->names[waiter->name].entry;
     const hf_holder *lease = lease_of(g, waiter, g->waiters[before].name);
 
-    return (hf_deadlock_link){ .name = entry->name,
-                               .name_len = entry->name_len,
-                               .token = lease ? lease->token : 0,
-                               .session = waiter->tag.session,
-                               .age_ms = waiter->info->age_ms,
-                               .pid = waiter->info->pid,
-                               .label = waiter->info->label };
+    return (hf_deadlock_waiter){ .name = entry->name,
+                                 .name_len = entry->name_len,
+                                 .token = lease ? lease->token : 0,
+                                 .session = waiter->tag.session,
+                                 .age_ms = waiter->info->age_ms,
+                                 .pid = waiter->info->pid,
+                                 .label = waiter->info->label };
 }
 
 /* Breadth first from the victim until it comes round: who was reached from whom, in `from`. Returns the
@@ -55,14 +55,14 @@ static uint32_t go_round(const struct hfi_graph *g, uint32_t victim, uint32_t *f
             }
         }
     }
-    return victim; /* cannot be: it is in a knot */
+    return victim; /* cannot be: it is in a cycle */
 }
 
-hf_deadlock_link *hfi_graph_circle(const struct hfi_graph *g, size_t knot, size_t *ret_count)
+hf_deadlock_waiter *hfi_graph_circle(const struct hfi_graph *g, size_t cycle, size_t *ret_count)
 {
-    uint32_t nodes = g->waiter_count + g->name_count, victim = g->knots[knot];
+    uint32_t nodes = g->waiter_count + g->name_count, victim = g->cycles[cycle];
     uint32_t *from = hfi_graph_array((size_t)nodes * 2, sizeof *from);
-    hf_deadlock_link *links = NULL;
+    hf_deadlock_waiter *links = NULL;
     uint32_t last, count = 1;
 
     if (!from)
@@ -97,13 +97,13 @@ hf_deadlock_link *hfi_graph_circle(const struct hfi_graph *g, size_t knot, size_
 
 #define NAME_SHOWN 60 /* of each: there may be several, and the text has an end */
 
-void hfi_circle_words(const hf_deadlock_link *links, size_t count, char *ret_text, size_t size)
+void hfi_circle_words(const hf_deadlock_waiter *links, size_t count, char *ret_text, size_t size)
 {
     size_t at = 0;
 
     ret_text[0] = 0;
     for (size_t i = 0; i < count && at < size; i++) {
-        const hf_deadlock_link *next = &links[(i + 1) % count];
+        const hf_deadlock_waiter *next = &links[(i + 1) % count];
         char name[NAME_SHOWN], token[48] = "";
         bool us = i + 1 == count, first = i == 0;
         int len;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The detector: see detect.h. */
-#include "core/detect.h"
+#include "deadlock/detector.h"
 
 #include "core/cohort.h"
 #include "core/inspect.h"
-#include "core/knot.h"
 #include "core/thread.h"
 #include "core/url.h"
+#include "deadlock/graph.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -210,19 +210,19 @@ static bool is_due(struct hfi_store *store, int64_t now_ms)
 }
 
 /* End the wait with this tag, if it is one of ours. */
-static void end_wait(struct hfi_store *store, const struct hfi_graph *graph, size_t knot)
+static void end_wait(struct hfi_store *store, const struct hfi_graph *graph, size_t cycle)
 {
-    const struct hfi_tag *victim = hfi_graph_victim(graph, knot);
+    const struct hfi_tag *victim = hfi_graph_victim(graph, cycle);
 
     pthread_mutex_lock(&store->lock);
     for (struct hfi_list *node = store->waits.next; node != &store->waits; node = node->next) {
         struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
-        hf_deadlock_link *links;
+        hf_deadlock_waiter *links;
         size_t count;
 
         if (!wait->tag || !hfi_tag_same(wait->tag, victim) || wait->words)
             continue;
-        links = hfi_graph_circle(graph, knot, &count);
+        links = hfi_graph_circle(graph, cycle, &count);
         wait->words = links ? hfi_malloc(HF_ERROR_TEXT_MAX) : NULL;
         if (wait->words)
             hfi_circle_words(links, count, wait->words, HF_ERROR_TEXT_MAX);
@@ -241,7 +241,7 @@ static void check(struct hfi_store *store, int64_t now_ms)
     if (now_ms < store->detector.rest_ms || !is_due(store, now_ms))
         return;
     if (look_twice(store, &looks, &err) == HF_OK && looks.graphs[1])
-        for (size_t i = 0; i < hfi_graph_knots(looks.graphs[1]); i++)
+        for (size_t i = 0; i < hfi_graph_cycles(looks.graphs[1]); i++)
             end_wait(store, looks.graphs[1], i);
     looks_free(&looks);
     store->detector.rest_ms = hfi_now_ms() + (hfi_now_ms() - now_ms) * HFI_DETECT_SHARE;
@@ -268,7 +268,7 @@ static hf_status look_twice(struct hfi_store *store, struct looks *looks, hf_err
         looks->graphs[i] = hfi_graph_new(looks->views[i], fifo, i ? looks->graphs[0] : NULL);
         if (!looks->graphs[i])
             return hfi_error_memory(err);
-        if (hfi_graph_knots(looks->graphs[i]) == 0)
+        if (hfi_graph_cycles(looks->graphs[i]) == 0)
             break;
     }
     return HF_OK;
@@ -287,9 +287,9 @@ static void looks_free(struct looks *looks)
 static hf_status report(const struct hfi_graph *graph, hf_deadlock_fn *found, void *arg,
                         hf_error *err)
 {
-    for (size_t i = 0; i < hfi_graph_knots(graph); i++) {
+    for (size_t i = 0; i < hfi_graph_cycles(graph); i++) {
         size_t count;
-        hf_deadlock_link *links = hfi_graph_circle(graph, i, &count);
+        hf_deadlock_waiter *links = hfi_graph_circle(graph, i, &count);
 
         if (!links)
             return hfi_error_memory(err);
@@ -299,7 +299,7 @@ static hf_status report(const struct hfi_graph *graph, hf_deadlock_fn *found, vo
     return hfi_ok(err);
 }
 
-hf_status hf_deadlocks(hf_store *handle, hf_deadlock_fn *found, void *arg, hf_error *err)
+hf_status hf_deadlock_list(hf_store *handle, hf_deadlock_fn *found, void *arg, hf_error *err)
 {
     struct looks looks = { 0 };
     struct hfi_store *store;

@@ -3,7 +3,7 @@
  * Sessions: who waits, and what it holds while it does. For deadlock detection.
  *
  * A session is a thread, or the scope that a request names, or what another process
- * told about itself (hf_session_text()). What it holds is known here only, and is
+ * told about itself (hf_session_get()). What it holds is known here only, and is
  * told to others at the one moment when it matters: a request that may have to wait,
  * of a session that holds something in that store, carries a *tag* behind its label.
  * Engines store labels anyway. A holder carries nothing: it is a waiter's tag that
@@ -21,8 +21,8 @@
  * `began` is the second in which the wait began, by the wall clock, modulo 2^24. All
  * who look see the same number: so all agree which of several requests is the last.
  */
-#ifndef HFI_SESSION_H
-#define HFI_SESSION_H
+#ifndef HFI_DEADLOCK_SESSION_H
+#define HFI_DEADLOCK_SESSION_H
 
 #include "core/request.h"
 
@@ -79,9 +79,9 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, 
                           struct hfi_tag *ret_tag, hf_error *err);
 /* Is the lease one that a session holds until it releases it? What ends by itself is in nobody's way for
  * ever. */
-static inline bool hfi_session_counts(const hf_request *request)
+static inline bool hfi_session_counts(const hf_acquire_request *request)
 {
-    return !(request->flags & (HF_NO_SESSION | HF_DETACHED | HF_NO_RENEW)) &&
+    return !(request->flags & (HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
            request->max_hold_ms == 0;
 }
 /* It was granted to this scope, or with 0 to this thread. */

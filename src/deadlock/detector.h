@@ -3,7 +3,7 @@
  * The detector: a thread per store, started with the first request that may have to
  * wait while its session holds something. It looks at the whole store when such a wait
  * is a second old, and then less and less often; one look serves all waits of the
- * process, and looking takes at most a twentieth of the time. Of each knot (knot.h)
+ * process, and looking takes at most a twentieth of the time. Of each cycle (cycle.h)
  * exactly one wait ends; it is ended by the process whose it is.
  *
  * An engine that cannot list waiters may at least tell what its own process holds and waits for, and what other processes
@@ -13,8 +13,8 @@
  * session holds something leaves that queue when it is a second old and goes to the
  * store by itself.
  */
-#ifndef HFI_DETECT_H
-#define HFI_DETECT_H
+#ifndef HFI_DEADLOCK_DETECTOR_H
+#define HFI_DEADLOCK_DETECTOR_H
 
 #include "holdfast/holdfast.h"
 

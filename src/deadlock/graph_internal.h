@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of a graph (knot.h), shared by its parts:
+ * The inside of a graph (cycle.h), shared by its parts:
  *
- *   knot.c         its life: read the view, match tags with leases
- *   knot_grant.c   let go on who can
- *   knot_find.c    the knots among the rest (Tarjan's strongly connected components)
- *   knot_choose.c  who of a knot gives up
- *   knot_circle.c  which circle a knot has, and its words
+ *   cycle.c         its life: read the view, match tags with leases
+ *   reduce.c   let go on who can
+ *   cycles.c    the cycles among the rest (Tarjan's strongly connected components)
+ *   victim.c  who of a cycle gives up
+ *   describe.c  which circle a cycle has, and its words
  */
-#ifndef HFI_KNOT_PARTS_H
-#define HFI_KNOT_PARTS_H
+#ifndef HFI_DEADLOCK_GRAPH_INTERNAL_H
+#define HFI_DEADLOCK_GRAPH_INTERNAL_H
 
-#include "core/knot.h"
+#include "deadlock/graph.h"
 
 #define HFI_GRAPH_NONE UINT32_MAX
 
@@ -47,31 +47,31 @@ struct hfi_graph_claim {
 /* Waiters are nodes 0 to waiter_count - 1; names come behind them. */
 struct hfi_graph {
     bool fifo;
-    uint32_t name_count, holder_count, waiter_count, claim_count, knot_count;
+    uint32_t name_count, holder_count, waiter_count, claim_count, cycle_count;
     struct hfi_graph_name *names;
     struct hfi_graph_holder *holders;
     struct hfi_graph_waiter *waiters;
-    struct hfi_graph_claim *claims;          /* sorted by name */
-    uint32_t *by_id;                         /* holders, sorted by id */
-    uint64_t *keys;                          /* of waiters, sorted */
-    uint32_t *due, *parts, *knots, *scratch; /* parts: which component a node is of */
+    struct hfi_graph_claim *claims;           /* sorted by name */
+    uint32_t *by_id;                          /* holders, sorted by id */
+    uint64_t *keys;                           /* of waiters, sorted */
+    uint32_t *due, *parts, *cycles, *scratch; /* parts: which component a node is of */
 };
 
 /* An array that is there also if it is empty. NULL: out of memory. */
 void *hfi_graph_array(size_t count, size_t size);
 
-/* ---- knot_grant.c ---- */
+/* ---- reduce.c ---- */
 
 /* Leave only those stuck who are. */
-void hfi_graph_let_go_on(struct hfi_graph *g);
-/* If this wait ended, would anybody else of its knot go on? Changes all that
- * hfi_graph_let_go_on() does; the caller has a copy. */
+void hfi_graph_drop_runnable(struct hfi_graph *g);
+/* If this wait ended, would anybody else of its cycle go on? Changes all that
+ * hfi_graph_drop_runnable() does; the caller has a copy. */
 bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim);
 
-/* ---- knot_find.c ---- */
+/* ---- cycles.c ---- */
 
-/* Fill in parts and knots. false: out of memory. */
-bool hfi_graph_find_knots(struct hfi_graph *g);
+/* Fill in parts and cycles. false: out of memory. */
+bool hfi_graph_find_cycles(struct hfi_graph *g);
 /*
  * The edges of a node, one after the other; *cursor is 0 at first. A waiter waits for its name and for
  * those ahead of it; that is, for the nearest of them, who waits for the next, unless it may overtake.
@@ -79,9 +79,9 @@ bool hfi_graph_find_knots(struct hfi_graph *g);
  */
 uint32_t hfi_graph_next_edge(const struct hfi_graph *g, uint32_t node, uint32_t *cursor);
 
-/* ---- knot_choose.c ---- */
+/* ---- victim.c ---- */
 
-/* Of each knot, in g->knots: the one who gives up in place of any one of it. false: out of memory. */
+/* Of each cycle, in g->cycles: the one who gives up in place of any one of it. false: out of memory. */
 bool hfi_graph_choose(struct hfi_graph *g);
 
 #endif

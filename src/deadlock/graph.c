@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A graph's life: read the view, match tags with leases; then knot_grant.c lets go on who
- * can, and knot_find.c finds the knots among the rest. knot_parts.h has the whole.
+ * A graph's life: read the view, match tags with leases; then reduce.c lets go on who
+ * can, and cycles.c finds the cycles among the rest. graph_internal.h has the whole.
  */
-#include "core/knot_parts.h"
+#include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 #include "util/hash.h"
@@ -25,8 +25,8 @@ struct hfi_graph *hfi_graph_new(hf_view *view, bool fifo, const struct hfi_graph
         return NULL;
     }
     match(g, before);
-    hfi_graph_let_go_on(g);
-    if (!hfi_graph_find_knots(g)) {
+    hfi_graph_drop_runnable(g);
+    if (!hfi_graph_find_cycles(g)) {
         hfi_graph_free(g);
         return NULL;
     }
@@ -45,7 +45,7 @@ void hfi_graph_free(struct hfi_graph *g)
     hfi_free(g->keys);
     hfi_free(g->due);
     hfi_free(g->parts);
-    hfi_free(g->knots);
+    hfi_free(g->cycles);
     hfi_free(g->scratch);
     hfi_free(g);
 }
@@ -60,14 +60,14 @@ bool hfi_graph_stuck(const struct hfi_graph *g, size_t index)
     return g->waiters[index].stuck;
 }
 
-size_t hfi_graph_knots(const struct hfi_graph *g)
+size_t hfi_graph_cycles(const struct hfi_graph *g)
 {
-    return g->knot_count;
+    return g->cycle_count;
 }
 
-const struct hfi_tag *hfi_graph_victim(const struct hfi_graph *g, size_t knot)
+const struct hfi_tag *hfi_graph_victim(const struct hfi_graph *g, size_t cycle)
 {
-    return &g->waiters[g->knots[knot]].tag;
+    return &g->waiters[g->cycles[cycle]].tag;
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static void read_entry(struct hfi_graph *g, uint32_t index, const hf_entry *entr
     for (size_t i = 0; i < entry->holder_count; i++) {
         struct hfi_graph_holder *holder = &g->holders[g->holder_count++];
 
-        /* Views are ours: const is for those who get them from hf_inspect(). */
+        /* Views are ours: const is for those who get them from hf_store_inspect(). */
         holder->info = (hf_holder *)(uintptr_t)&entry->holders[i];
         holder->id = hfi_hold_id(name->hash,
                                  holder->info->first ? holder->info->first : holder->info->token);
@@ -139,10 +139,10 @@ static bool read_view(struct hfi_graph *g, hf_view *view)
     g->keys = hfi_graph_array(waiters, sizeof *g->keys);
     g->due = hfi_graph_array(view->count, sizeof *g->due);
     g->parts = hfi_graph_array(nodes, sizeof *g->parts);
-    g->knots = hfi_graph_array(waiters, sizeof *g->knots);
+    g->cycles = hfi_graph_array(waiters, sizeof *g->cycles);
     g->scratch = hfi_graph_array(nodes * 5, sizeof *g->scratch);
     if (!g->names || !g->holders || !g->waiters || !g->claims || !g->by_id || !g->keys || !g->due ||
-        !g->parts || !g->knots || !g->scratch)
+        !g->parts || !g->cycles || !g->scratch)
         return false;
 
     for (size_t i = 0; i < view->count; i++)

@@ -7,7 +7,7 @@
  * told when one of them is released, maybe by another thread: an old handle is known
  * by its number, and dropped when the list is gone through the next time.
  */
-#include "core/session.h"
+#include "deadlock/session.h"
 
 #include "core/store.h"
 #include "core/table.h"
@@ -143,7 +143,7 @@ static uint64_t session_id(uint64_t number, uintptr_t store)
 }
 
 /* Does nothing end the wait but a grant? */
-static bool for_ever(const hf_request *request)
+static bool for_ever(const hf_acquire_request *request)
 {
     return request->wait_ms == HF_FOREVER && !request->cancel;
 }
@@ -152,14 +152,14 @@ static bool for_ever(const hf_request *request)
 static void complete(struct hfi_store *store, const struct hfi_want *want, struct hfi_tag *tag)
 {
     static _Atomic uint64_t waits;
-    const hf_request *request = want->request;
+    const hf_acquire_request *request = want->request;
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
     tag->began = (uint32_t)((uint64_t)now.tv_sec & BITS(24));
     tag->number = (uint32_t)((hfi_process_id() + atomic_fetch_add(&waits, 1)) & BITS(12));
     tag->timed = !for_ever(request);
-    tag->barge = request->flags & HF_BARGE;
+    tag->barge = request->flags & HF_FLAG_BARGE;
     if (!tag->session)
         tag->session = request->scope ? session_id(request->scope, (uintptr_t)store)
                                       : session_id(hfi_thread_id(), 0);
@@ -168,12 +168,13 @@ static void complete(struct hfi_store *store, const struct hfi_want *want, struc
 hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, bool async,
                           struct hfi_tag *ret_tag, hf_error *err)
 {
-    const hf_request *request = want->request;
+    const hf_acquire_request *request = want->request;
     hf_status status = HF_OK;
 
     ret_tag->count = 0;
     ret_tag->session = 0;
-    if (request->wait_ms == 0 || request->flags & HF_NO_SESSION || !store->detector.able)
+    if (request->wait_ms == 0 || request->flags & HF_FLAG_NO_DEADLOCK_CHECK ||
+        !store->detector.able)
         return HF_OK;
 
     if (request->scope)
@@ -206,7 +207,7 @@ static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
                        const struct hfi_want *want, uint64_t *taken)
 {
-    const hf_request *request = want->request;
+    const hf_acquire_request *request = want->request;
     const struct hfi_name *name = &lease->claim.name;
 
     if (name->len != want->name_len || memcmp(name->bytes, want->name, name->len) != 0 ||
@@ -214,7 +215,7 @@ static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
         return false;
     if (want->mode == HFI_MODE_RW && lease->claim.permits == 1 && want->permits > 1)
         return true;
-    if (request->flags & HF_REENTRANT && lease->reentrant && lease->store == store)
+    if (request->flags & HF_FLAG_REENTRANT && lease->reentrant && lease->store == store)
         return false; /* it is entered again */
     *taken += lease->claim.permits;
     return for_ever(request) && *taken + want->permits > want->capacity;
@@ -384,7 +385,7 @@ void hfi_scopes_done(struct hfi_scopes *scopes)
 #define TEXT_SESSION 6
 #define TEXT_ONE     (1 + 8 + 8)
 
-_Static_assert(TEXT_SESSION + TEXT_ONE * HFI_HOLDS_MAX < HF_SESSION_MAX, "it fits");
+_Static_assert(TEXT_SESSION + TEXT_ONE * HFI_HOLDS_MAX < HF_SESSION_TEXT_MAX, "it fits");
 
 static uint64_t store_id(struct hfi_store *store)
 {
@@ -427,8 +428,8 @@ static void ask_text(struct hfi_store *store, const char *text, struct hfi_tag *
     }
 }
 
-hf_status hf_session_text(hf_lease *handle, const char *around, char ret_text[HF_SESSION_MAX],
-                          hf_error *err)
+hf_status hf_session_get(hf_lease *handle, const char *around, char ret_text[HF_SESSION_TEXT_MAX],
+                         hf_error *err)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next;

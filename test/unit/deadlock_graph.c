@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Knots: named cases, and random stores against a model that plays every order of
+ * Cycles: named cases, and random stores against a model that plays every order of
  * events. The model knows no graph: it lets whoever can do something do it, until
  * nobody can, and who then still waits is stuck. As nobody in it ever asks for more,
  * the order does not matter; it is drawn by lot, and played several times.
  */
-#include "core/knot.h"
+#include "deadlock/graph.h"
 #include "unit.h"
 #include "util/alloc.h"
 #include "util/hash.h"
@@ -81,11 +81,11 @@ static void waits(struct world *w, int session, char name, uint32_t permits)
         (hf_waiter){ .permits = permits, .label = label };
 }
 
-/* How many knots, and whose the first is. */
-static size_t knots(struct world *w, bool fifo, uint64_t *ret_victim)
+/* How many cycles, and whose the first is. */
+static size_t cycles(struct world *w, bool fifo, uint64_t *ret_victim)
 {
     struct hfi_graph *g = hfi_graph_new(&w->view, fifo, NULL);
-    size_t count = hfi_graph_knots(g);
+    size_t count = hfi_graph_cycles(g);
 
     assert_non_null(g);
     if (count > 0)
@@ -94,13 +94,13 @@ static size_t knots(struct world *w, bool fifo, uint64_t *ret_victim)
     return count;
 }
 
-#define EXPECT_KNOT(w, victim)                          \
-    do {                                                \
-        uint64_t found = 0;                             \
-        assert_int_equal(knots(&(w), true, &found), 1); \
-        assert_int_equal(found, victim);                \
+#define EXPECT_CYCLE(w, victim)                          \
+    do {                                                 \
+        uint64_t found = 0;                              \
+        assert_int_equal(cycles(&(w), true, &found), 1); \
+        assert_int_equal(found, victim);                 \
     } while (0)
-#define EXPECT_NONE(w) assert_int_equal(knots(&(w), true, &(uint64_t){ 0 }), 0)
+#define EXPECT_NONE(w) assert_int_equal(cycles(&(w), true, &(uint64_t){ 0 }), 0)
 
 /* ---- named cases -------------------------------------------------------------------- */
 
@@ -116,19 +116,19 @@ static void circles(void **state)
     begin(&w, 2, 1);
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
-    EXPECT_KNOT(w, 2);
+    EXPECT_CYCLE(w, 2);
 
     begin(&w, 4, 1); /* a ring of three, and one who waits for it but is not of it */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
     waits(&w, 9, 'a', 1);
-    EXPECT_KNOT(w, 3);
+    EXPECT_CYCLE(w, 3);
 
     begin(&w, 4, 1); /* it stands before the last, but its end would help nobody */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 9, 'd', 1);
     waits(&w, 9, 'a', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'c', 1), waits(&w, 3, 'a', 1);
-    EXPECT_KNOT(w, 3);
+    EXPECT_CYCLE(w, 3);
 }
 
 static void alone(void **state)
@@ -138,14 +138,14 @@ static void alone(void **state)
     (void)state;
     begin(&w, 1, 1);
     holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
-    EXPECT_KNOT(w, 1);
+    EXPECT_CYCLE(w, 1);
     begin(&w, 1, 1);
     w.tags[1].timed = true; /* it asked to wait so long */
     holds(&w, 1, 'a', 1), waits(&w, 1, 'a', 1);
     EXPECT_NONE(w);
 }
 
-static void two_knots(void **state)
+static void two_cycles(void **state)
 {
     struct world w;
     uint64_t victim;
@@ -154,7 +154,7 @@ static void two_knots(void **state)
     begin(&w, 4, 1);
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1), holds(&w, 3, 'c', 1), holds(&w, 4, 'd', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1), waits(&w, 3, 'd', 1), waits(&w, 4, 'c', 1);
-    assert_int_equal(knots(&w, true, &victim), 2);
+    assert_int_equal(cycles(&w, true, &victim), 2);
 }
 
 static void semaphores(void **state)
@@ -171,12 +171,12 @@ static void semaphores(void **state)
     w.entries[1].capacity = w.entries[2].capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 3, 'a', 1), holds(&w, 1, 'c', 1);
     waits(&w, 1, 'a', 1), waits(&w, 2, 'b', 1), waits(&w, 3, 'c', 1);
-    EXPECT_KNOT(w, 3);
+    EXPECT_CYCLE(w, 3);
     begin(&w, 3, 2); /* one permit would do, but both are wanted */
     w.entries[1].capacity = 1;
     holds(&w, 1, 'b', 1), holds(&w, 2, 'a', 1), holds(&w, 0, 'a', 1);
     waits(&w, 1, 'a', 2), waits(&w, 2, 'b', 1);
-    EXPECT_KNOT(w, 2);
+    EXPECT_CYCLE(w, 2);
 }
 
 static void queues(void **state)
@@ -192,11 +192,11 @@ static void queues(void **state)
         if (barge) {
             EXPECT_NONE(w);
         } else {
-            EXPECT_KNOT(w, 2);
+            EXPECT_CYCLE(w, 2);
             begin(&w, 2, 100);
             holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 100);
             waits(&w, 0, 'a', 100), waits(&w, 2, 'a', 1), waits(&w, 1, 'b', 1);
-            assert_int_equal(knots(&w, false, &(uint64_t){ 0 }), 0); /* no order: it may pass */
+            assert_int_equal(cycles(&w, false, &(uint64_t){ 0 }), 0); /* no order: it may pass */
         }
     }
 }
@@ -210,13 +210,13 @@ static void whose_turn(void **state)
     w.tags[1].began = 101; /* came last */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
-    EXPECT_KNOT(w, 1);
+    EXPECT_CYCLE(w, 1);
     begin(&w, 2, 1);
     w.tags[1].began = 101;
     w.tags[2].timed = true; /* would give up anyway */
     holds(&w, 1, 'a', 1), holds(&w, 2, 'b', 1);
     waits(&w, 1, 'b', 1), waits(&w, 2, 'a', 1);
-    EXPECT_KNOT(w, 2);
+    EXPECT_CYCLE(w, 2);
 }
 
 /* A second look counts only what was there at the first. */
@@ -241,8 +241,8 @@ static void second_look(void **state)
         }
         first = hfi_graph_new(&w.view, true, NULL);
         second = hfi_graph_new(&v.view, true, first);
-        assert_int_equal(hfi_graph_knots(first), 1);
-        assert_int_equal(hfi_graph_knots(second), change ? 0 : 1);
+        assert_int_equal(hfi_graph_cycles(first), 1);
+        assert_int_equal(hfi_graph_cycles(second), change ? 0 : 1);
         hfi_graph_free(second);
         hfi_graph_free(first);
     }
@@ -263,7 +263,7 @@ static void one_scope_two_waits(void **state)
 static void words(void **state)
 {
     struct hfi_graph *g;
-    hf_deadlock_link *links;
+    hf_deadlock_waiter *links;
     struct world w;
     char text[300], expected[300];
     size_t count;
@@ -446,7 +446,7 @@ static void build(const struct model *m, struct world *w)
 static void against_model(void **state)
 {
     uint64_t random = 7;
-    int stuck_seen = 0, free_seen = 0, knots_seen = 0;
+    int stuck_seen = 0, free_seen = 0, cycles_seen = 0;
 
     (void)state;
     for (int round = 0; round < 20000; round++) {
@@ -474,11 +474,11 @@ static void against_model(void **state)
                 free_seen += !hfi_graph_stuck(g, index);
                 stuck += hfi_graph_stuck(g, index) && w.tags[session].count > 0;
             }
-        /* Whoever is stuck is stuck because of a knot; and a circle goes round. */
-        assert_true((hfi_graph_knots(g) > 0) == (stuck > 0));
-        for (size_t k = 0; k < hfi_graph_knots(g); k++) {
+        /* Whoever is stuck is stuck because of a cycle; and a circle goes round. */
+        assert_true((hfi_graph_cycles(g) > 0) == (stuck > 0));
+        for (size_t k = 0; k < hfi_graph_cycles(g); k++) {
             size_t count;
-            hf_deadlock_link *links = hfi_graph_circle(g, k, &count);
+            hf_deadlock_waiter *links = hfi_graph_circle(g, k, &count);
 
             assert_true(count >= 1 && count <= SESSIONS);
             assert_int_equal(links[0].session, hfi_graph_victim(g, k)->session);
@@ -489,19 +489,19 @@ static void against_model(void **state)
                 assert_true(has == (links[i].token > 0));
                 assert_true(has || (fifo && links[i].name[0] - 'a' == name));
             }
-            knots_seen++;
+            cycles_seen++;
             hfi_free(links);
         }
         hfi_graph_free(g);
     }
-    assert_true(stuck_seen > 1000 && free_seen > 1000 && knots_seen > 500);
+    assert_true(stuck_seen > 1000 && free_seen > 1000 && cycles_seen > 500);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(circles),       cmocka_unit_test(alone),
-        cmocka_unit_test(two_knots),     cmocka_unit_test(semaphores),
+        cmocka_unit_test(two_cycles),    cmocka_unit_test(semaphores),
         cmocka_unit_test(queues),        cmocka_unit_test(whose_turn),
         cmocka_unit_test(second_look),   cmocka_unit_test(one_scope_two_waits),
         cmocka_unit_test(words),         cmocka_unit_test(tags),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who of a knot gives up: the first, in an order that stands in the tags, so that all processes
+ * Who of a cycle gives up: the first, in an order that stands in the tags, so that all processes
  * agree, whose end would let another one of it go on.
  */
-#include "core/knot_parts.h"
+#include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 
@@ -45,7 +45,7 @@ static void put_back(struct hfi_graph *g, const struct memory *memory)
         g->names[i].kept = memory->kept[i];
 }
 
-/* The first of a knot, in the order of rather(), behind `last` (HFI_GRAPH_NONE: from the beginning). */
+/* The first of a cycle, in the order of rather(), behind `last` (HFI_GRAPH_NONE: from the beginning). */
 static uint32_t candidate(const struct hfi_graph *g, uint32_t part, uint32_t last)
 {
     uint32_t best = HFI_GRAPH_NONE;
@@ -59,7 +59,7 @@ static uint32_t candidate(const struct hfi_graph *g, uint32_t part, uint32_t las
 }
 
 /*
- * Who stands in a queue of the knot may be part of it without anybody needing what it holds: that it gave
+ * Who stands in a queue of the cycle may be part of it without anybody needing what it holds: that it gave
  * up would help nobody. So the first whose end helps is chosen; if more than one must give up, the first.
  */
 static uint32_t choose(struct hfi_graph *g, uint32_t part, const struct memory *memory)
@@ -85,8 +85,8 @@ bool hfi_graph_choose(struct hfi_graph *g)
 
     if (ok) {
         keep(g, &memory);
-        for (uint32_t i = 0; i < g->knot_count; i++)
-            g->knots[i] = choose(g, g->parts[g->knots[i]], &memory);
+        for (uint32_t i = 0; i < g->cycle_count; i++)
+            g->cycles[i] = choose(g, g->parts[g->cycles[i]], &memory);
     }
     hfi_free(memory.holders);
     hfi_free(memory.waiters);

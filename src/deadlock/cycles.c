@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Knots: groups of the stuck in which everybody waits for everybody, directly or not, and for
+ * Cycles: groups of the stuck in which everybody waits for everybody, directly or not, and for
  * nobody outside. They are the strongly connected components that no edge leaves.
  */
-#include "core/knot_parts.h"
+#include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 
@@ -107,7 +107,7 @@ static bool is_alone(const struct hfi_graph *g, uint32_t victim)
     return others == 0 && g->waiters[victim].tag.timed;
 }
 
-bool hfi_graph_find_knots(struct hfi_graph *g)
+bool hfi_graph_find_cycles(struct hfi_graph *g)
 {
     uint32_t nodes = g->waiter_count + g->name_count;
     struct search s = { .order = g->scratch,
@@ -137,7 +137,7 @@ bool hfi_graph_find_knots(struct hfi_graph *g)
     for (uint32_t part = 1; part <= s.part_count; part++)
         if (members[part] != 0 && members[part] != HFI_GRAPH_NONE &&
             !is_alone(g, members[part] - 1))
-            g->knots[g->knot_count++] = members[part] - 1;
+            g->cycles[g->cycle_count++] = members[part] - 1;
     hfi_free(members);
-    return g->knot_count == 0 || hfi_graph_choose(g);
+    return g->cycle_count == 0 || hfi_graph_choose(g);
 }

@@ -19,10 +19,10 @@
  * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
  * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
  * zookeeper_close(), with the lock held. Ops are finished, and core is called, with the lock dropped:
- * whoever leaves with hfi_zk_leave() finishes what is due.
+ * whoever leaves with zk_leave() finishes what is due.
  */
-#ifndef HFI_ZK_H
-#define HFI_ZK_H
+#ifndef HFI_ZOOKEEPER_INTERNAL_H
+#define HFI_ZOOKEEPER_INTERNAL_H
 
 #include "engine/engine.h"
 #include "engine/zookeeper/conf.h"
@@ -158,8 +158,8 @@ struct hfi_conn {
     hf_error why;      /* not connected */
 
     int epoll_fd, kick_fd;
-    int zk_fd, zk_events; /* in epoll_fd; -1: none */
-    int64_t lib_due_ms;   /* when the library wants to be called */
+    int zk_engine_fd, zk_events; /* in epoll_fd; -1: none */
+    int64_t lib_due_ms;          /* when the library wants to be called */
     bool napping;
     int64_t nap_until_ms, told_ms;
 
@@ -190,111 +190,107 @@ enum {
 enum { ZK_CLAIM_STAND };
 
 /* ---- engine.c */
-void hfi_zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
-void hfi_zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
-void hfi_zk_leave(struct hfi_conn *conn);                    /* unlock, and finish what is due */
-void hfi_zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
+void zk_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+void zk_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
+void zk_leave(struct hfi_conn *conn);                    /* unlock, and finish what is due */
+void zk_begin(struct hfi_conn *conn, struct hfi_op *op); /* an op that is no claim; connected */
 /* The same when it is connected again: nothing has been changed yet, and nothing told. */
-void hfi_zk_park(struct hfi_conn *conn, struct hfi_op *op);
+void zk_park(struct hfi_conn *conn, struct hfi_op *op);
 
 /* ---- drive.c */
-int hfi_zk_fd(struct hfi_conn *conn);
-int hfi_zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
-void hfi_zk_process(struct hfi_conn *conn, int64_t now_ms);
-void hfi_zk_turn(struct hfi_conn *conn, int64_t until_ms);
-void hfi_zk_kick(struct hfi_conn *conn);
-bool hfi_zk_hurry(struct hfi_conn *conn); /* with the lock; true: host->wake */
+int zk_fd(struct hfi_conn *conn);
+int zk_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
+void zk_process(struct hfi_conn *conn, int64_t now_ms);
+void zk_turn(struct hfi_conn *conn, int64_t until_ms);
+void zk_kick(struct hfi_conn *conn);
+bool zk_hurry(struct hfi_conn *conn); /* with the lock; true: host->wake */
 
 /* ---- session.c */
-hf_status hfi_zk_session_open(struct hfi_conn *conn, hf_error *err);
-void hfi_zk_session_close(struct hfi_conn *conn);
-void hfi_zk_session_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t hfi_zk_session_next_ms(const struct hfi_conn *conn);
-void hfi_zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
-void hfi_zk_session_look(struct hfi_conn *conn,
-                         int64_t before_ms); /* after every call of the library */
-void hfi_zk_beat(struct hfi_conn *conn);
+hf_status zk_session_open(struct hfi_conn *conn, hf_error *err);
+void zk_session_close(struct hfi_conn *conn);
+void zk_session_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t zk_session_next_ms(const struct hfi_conn *conn);
+void zk_session_drop(struct hfi_conn *conn); /* this connection is of no use */
+void zk_session_look(struct hfi_conn *conn,
+                     int64_t before_ms); /* after every call of the library */
+void zk_beat(struct hfi_conn *conn);
 
 /* ---- library.c */
-void hfi_zk_library_use(void); /* before the first call */
-void hfi_zk_library_lock(void);
-void hfi_zk_library_unlock(void);
+void zk_library_use(void); /* before the first call */
+void zk_library_lock(void);
+void zk_library_unlock(void);
 
 /* ---- resolve.c */
 /* "host:port,host:port" for the library. By until_ms at the latest. Free with hfi_free(). */
 /* Do all of these addresses ("address:port,...") refuse a connection? Waits for their answers until until_ms. true: err
  * says so, of the first. */
-bool hfi_zk_refused(const char *hosts, int64_t until_ms, hf_error *err);
-hf_status hfi_zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts,
-                         hf_error *err);
+bool zk_refused(const char *hosts, int64_t until_ms, hf_error *err);
+hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_hosts, hf_error *err);
 
 /* ---- call.c */
 /* NULL: out of memory. */
-struct zk_call *hfi_zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer,
-                                struct zk_stand *stand);
-void hfi_zk_send_create(struct zk_call *call, const char *path, const char *data, int len,
-                        int flags);
-void hfi_zk_send_delete(struct zk_call *call, const char *path);
-void hfi_zk_send_set(struct zk_call *call, const char *path, const char *data, int len);
-void hfi_zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id);
-void hfi_zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id);
-void hfi_zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id);
-void hfi_zk_send_sync(struct zk_call *call, const char *path);
-void hfi_zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count,
-                       zoo_op_result_t *results);
-void hfi_zk_failed_calls(struct hfi_conn *conn);
+struct zk_call *zk_call_new(struct hfi_conn *conn, zk_answer_fn *answer, struct zk_stand *stand);
+void zk_send_create(struct zk_call *call, const char *path, const char *data, int len, int flags);
+void zk_send_delete(struct zk_call *call, const char *path);
+void zk_send_set(struct zk_call *call, const char *path, const char *data, int len);
+void zk_send_exists(struct zk_call *call, const char *path, uint64_t watch_id);
+void zk_send_get(struct zk_call *call, const char *path, uint64_t watch_id);
+void zk_send_children(struct zk_call *call, const char *path, uint64_t watch_id);
+void zk_send_sync(struct zk_call *call, const char *path);
+void zk_send_multi(struct zk_call *call, const zoo_op_t *ops, int count, zoo_op_result_t *results);
+void zk_failed_calls(struct hfi_conn *conn);
 /* Did a server say it? Else it may have been done or not. */
-bool hfi_zk_is_reply(int rc);
+bool zk_is_reply(int rc);
 /* The status for a refusal by a server, with its text. */
-hf_status hfi_zk_refusal(int rc, const char *what, hf_error *ret_err);
+hf_status zk_refusal(int rc, const char *what, hf_error *ret_err);
 /* Parse a list into conn->members. false: out of memory. */
-bool hfi_zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count);
+bool zk_members(struct hfi_conn *conn, const struct String_vector *list, size_t *ret_count);
 
 /* ---- stand.c */
-void hfi_zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void hfi_zk_stand_resume(struct zk_stand *stand); /* connected again */
-void hfi_zk_stand_expire(struct zk_stand *stand); /* the session has ended */
-void hfi_zk_stand_drop(struct zk_stand *stand);   /* delete its node, if there is one */
-void hfi_zk_stand_end(struct zk_stand *stand, hf_status status,
-                      const hf_error *err);        /* acquire: leave */
-void hfi_zk_stand_restart(struct zk_stand *stand); /* make a node */
-void hfi_zk_stand_free(struct zk_stand *stand);
-uint64_t hfi_zk_watch_set(struct zk_stand *stand); /* a new watch counts; returns its id */
-void hfi_zk_watch_clear(struct zk_stand *stand);
-void hfi_zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
-                        char *ret_path);
+void zk_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void zk_stand_resume(struct zk_stand *stand); /* connected again */
+void zk_stand_expire(struct zk_stand *stand); /* the session has ended */
+void zk_stand_drop(struct zk_stand *stand);   /* delete its node, if there is one */
+void zk_stand_end(struct zk_stand *stand, hf_status status,
+                  const hf_error *err);        /* acquire: leave */
+void zk_stand_restart(struct zk_stand *stand); /* make a node */
+void zk_stand_free(struct zk_stand *stand);
+uint64_t zk_watch_set(struct zk_stand *stand); /* a new watch counts; returns its id */
+void zk_watch_clear(struct zk_stand *stand);
+void zk_parent_path(const struct hfi_conn *conn, const char *kind, const struct hfi_name *name,
+                    char *ret_path);
 /* Make every parent of `path` that is missing; answers are ignored. */
-void hfi_zk_make_parents(struct hfi_conn *conn, const char *path);
+void zk_make_parents(struct hfi_conn *conn, const char *path);
 
 /* ---- wait.c */
-void hfi_zk_look(struct zk_stand *stand, bool watch);
-void hfi_zk_looked(struct zk_call *call, const struct zk_reply *reply);
-void hfi_zk_granted(struct zk_stand *stand);
-void hfi_zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id);
-void hfi_zk_tell(struct zk_stand *stand);
+void zk_look(struct zk_stand *stand, bool watch);
+void zk_looked(struct zk_call *call, const struct zk_reply *reply);
+void zk_granted(struct zk_stand *stand);
+void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id);
+void zk_tell(struct zk_stand *stand);
 
 /* ---- lease.c */
-void hfi_zk_release(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_renew(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms);
-void hfi_zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms);
-void hfi_zk_stands_tick(struct hfi_conn *conn, int64_t now_ms);
-void hfi_zk_ops_tick(struct hfi_conn *conn, int64_t now_ms);
+void zk_release(struct hfi_conn *conn, struct hfi_op *op);
+void zk_renew(struct hfi_conn *conn, struct hfi_op *op);
+void zk_renewals_confirmed(struct hfi_conn *conn, int64_t sent_ms);
+void zk_grant_ttl(struct zk_stand *stand, int64_t ttl_ms, int64_t now_ms);
+void zk_stands_tick(struct hfi_conn *conn, int64_t now_ms);
+void zk_ops_tick(struct hfi_conn *conn, int64_t now_ms);
 
 /* ---- look.c, cells.c, doctor.c */
-void hfi_zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_break(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void zk_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void zk_break(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 
 /* ---- cell_wait.c */
-void hfi_zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
-void hfi_zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void hfi_zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
-void hfi_zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
-void hfi_zk_time(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void zk_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
+void zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
+void zk_time(struct hfi_conn *conn, struct hfi_op *op);
 
-hf_status hfi_zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
 #endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The etcd engine, in parts:
+ *
+ *   engine.c   the table, opening and closing, what comes in from core
+ *   drive.c    being driven: libcurl's sockets in one epoll
+ *   call.c     one request and its answer: endpoints, fail-over, sending again
+ *   http.c     what all requests have in common; one that blocks
+ *   auth.c     the token of a user
+ *   reply.c    answers as JSON, taken apart
+ *   session.c  etcd's leases: granted, kept alive, retired, given back
+ *   acquire.c  a claim's way through the queue
+ *   queue.c    the part of it that waits: who is ahead, and their end
+ *   place.c    who holds and who waits, decided (pure)
+ *   watch.c    streams: on a predecessor, and on what this store is told
+ *   lease.c    release, renew, adopt, break;  look.c inspect;  change.c;  doctor.c
+ *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
+ *   conf.c     the URL;  text.c, keys.c  bytes
+ *
+ * Everything below is guarded by conn->lock, and only touched with it, libcurl's handles included.
+ * Answers run with the lock; what core is to be told is kept and told when the lock is dropped
+ * (etcd_leave).
+ *
+ * "Lease" means etcd's lease here; what core calls a lease is a claim.
+ */
+#ifndef HFI_ETCD_INTERNAL_H
+#define HFI_ETCD_INTERNAL_H
+
+#include "engine/engine.h"
+#include "engine/etcd/conf.h"
+#include "engine/etcd/text.h"
+
+#include <curl/curl.h>
+#include <jansson.h>
+#include <pthread.h>
+
+#define ETCD_TTL_MS       30000
+#define ETCD_LINES        8   /* connections for calls, to one endpoint */
+#define ETCD_WATCHES_MAX  256 /* streams of one store; who gets none looks every ETCD_POLL_MS */
+#define ETCD_POLL_MS      500
+#define ETCD_BATCH        100  /* claims in one transaction; etcd's own limit is 128 operations */
+#define ETCD_SLOTS        4096 /* places in queues that a store uses again and again */
+#define ETCD_HOT          64   /* names of which we remember that somebody waited for them */
+#define ETCD_REPLY_MAX    (64u << 20)
+#define ETCD_URL_ROOM     512
+#define ETCD_AGAIN_MIN_MS 20
+#define ETCD_AGAIN_MAX_MS 1000
+#define ETCD_USE_SIXTHS   3 /* a lease is used without asking if so much of it is left */
+
+/* gRPC's, as the gateway passes it on: the token is no good */
+#define ETCD_CODE_UNAUTHENTICATED 16
+
+struct etcd_call;
+struct etcd_lease;
+struct etcd_wait;
+
+/* What became of a call. */
+enum etcd_outcome {
+    ETCD_ANSWERED, /* `reply` is what it said */
+    ETCD_REFUSED,  /* etcd said no, and did nothing: `err` and call->code say why */
+    ETCD_UNSENT,   /* no copy of it can have been executed */
+    ETCD_MAYBE     /* it may have been executed, and may still be */
+};
+
+/* With the lock. `reply`: only if it was answered, freed by the caller. The call is freed after it. */
+typedef void etcd_answer_fn(struct etcd_call *call, enum etcd_outcome outcome, json_t *reply,
+                            const hf_error *err);
+
+struct etcd_call {
+    struct etcd_call *next; /* in the pool, or among the parked */
+    struct etcd_call *live; /* in conn->calls: those that were given to libcurl */
+    struct hfi_conn *conn;
+    CURL *easy;
+    struct curl_slist *headers; /* of its own, with the token; NULL: the store's */
+    const char *path;           /* static */
+    struct etcd_text body, reply;
+    etcd_answer_fn *answer;
+    struct hfi_op *op;                  /* for the answer; NULL: none */
+    void *data;                         /* the same */
+    unsigned char owner[HFI_OWNER_LEN]; /* the same */
+    bool again;      /* may be sent again although a copy may have been executed */
+    bool maybe;      /* a copy may have been executed whose answer we do not have */
+    bool secret;     /* its body is a password */
+    bool waits_auth; /* parked until there is a new token */
+    bool flying;     /* libcurl has it */
+    bool starved;    /* there was no memory to send it */
+    unsigned copies; /* left us, of this attempt; libcurl itself repeats on a dead connection */
+    unsigned tries, auth_tries;
+    unsigned token;       /* number of the token that it was sent with */
+    const char *url_path; /* what its handle is set to; NULL: nothing */
+    size_t url_host;
+    size_t host;      /* last sent to */
+    int code;         /* of etcd's error (gRPC's) */
+    int64_t sent_ms;  /* before the last copy left */
+    int64_t until_ms; /* give up then */
+    int64_t retry_ms; /* parked: not before */
+};
+
+/* One of libcurl's multi handles, and when it wants to be called. */
+struct etcd_multi {
+    CURLM *handle;
+    int64_t timer_ms;
+    struct hfi_conn *conn;
+};
+enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
+
+/* ---- leases ------------------------------------------------------------------------------ */
+
+typedef void etcd_ready_fn(struct hfi_conn *conn, struct etcd_lease *lease, hf_status status,
+                           const hf_error *err, void *data);
+/* Somebody waits until a lease is good; part of what he is, so that it needs no memory. */
+struct etcd_ask {
+    struct etcd_ask *next;
+    etcd_ready_fn *ready;
+    void *data;
+};
+
+enum etcd_lease_state { ETCD_LEASE_NEW, ETCD_LEASE_LIVE, ETCD_LEASE_GONE };
+
+struct etcd_lease {
+    struct etcd_lease *next; /* in conn->leases */
+    int64_t id, ttl_s;       /* asked for */
+    int64_t granted_ms;      /* as granted */
+    int64_t base_ms;         /* good from here for granted_ms: send of the grant or keepalive */
+    int64_t sent_ms, term;   /* of a keepalive that was answered and is to be confirmed */
+    int64_t heard_ms;        /* ... and what it granted */
+    int64_t keep_ms;         /* to be kept alive then, if somebody waits with it */
+    enum etcd_lease_state state;
+    bool own;       /* of one detached claim, and never shared */
+    bool retiring;  /* a late copy of an acquire may come with it: it must end; claims move away */
+    bool spare;     /* not ours to end: it may carry a claim of somebody else */
+    bool busy;      /* a grant or keepalive is under way */
+    bool again;     /* the keepalive was answered by a leader of another term */
+    unsigned refs;  /* claims, and who is about to use it */
+    unsigned waits; /* of those, claims in a queue: we keep it alive for them */
+    struct etcd_ask *asks;
+};
+
+/* ---- acquiring ----------------------------------------------------------------------------- */
+
+enum etcd_wait_state {
+    ETCD_WAIT_LEASE,   /* for a lease that is good */
+    ETCD_WAIT_PUT,     /* its transaction is under way */
+    ETCD_WAIT_LOOK,    /* who is ahead? */
+    ETCD_WAIT_WATCH,   /* somebody is; we wait for an event (or for beat_ms) */
+    ETCD_WAIT_CONFIRM, /* it is first; a keepalive is under way */
+    ETCD_WAIT_LEAVE,   /* its key is being deleted */
+};
+
+struct etcd_ahead {
+    unsigned char place[HFI_OWNER_LEN];
+    uint32_t permits;
+};
+
+#define ETCD_ALL UINT64_MAX
+
+struct etcd_watch;
+
+struct etcd_wait {
+    struct etcd_wait *next, *prev; /* in conn->waits */
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct etcd_lease *lease; /* a reference, until the claim has it */
+    struct etcd_ask ask;
+    enum etcd_wait_state state;
+    struct etcd_call *call; /* under way */
+    struct etcd_watch *watch;
+    uint64_t token; /* create revision of its key; 0: it has none, as far as we know */
+    int64_t seen;   /* revision of the last look */
+    int64_t limit;  /* a try: everybody in the queue was there before that revision; 0: nobody */
+    uint64_t taken; /* permits of all ahead at the last look */
+    struct etcd_ahead *ahead; /* who they are, if one must watch them all */
+    size_t ahead_count;
+    int64_t beat_ms;               /* look then, whatever comes; HFI_NEVER: no need */
+    unsigned failures;             /* of watches, since the last that was created */
+    uint64_t watched;              /* create revision of whom we watch; ETCD_ALL: all of them */
+    bool dirty;                    /* an event came while a look was under way */
+    bool hopes;                    /* its transaction is only for a name that nobody has */
+    struct etcd_lease *next_lease; /* to which it moves */
+    struct etcd_ask move_ask;
+    struct etcd_call *move_call;
+    int64_t move_ms;   /* not before */
+    hf_status stop;    /* HF_OK, or what the op is to end with */
+    hf_status verdict; /* ETCD_WAIT_LEAVE: what it ends with */
+    hf_error why;
+};
+
+/* One who waits for a cell to have another version. */
+struct etcd_cell_wait {
+    struct hfi_op *op;        /* NULL: it has gone, and only the call is left */
+    struct etcd_call *call;   /* reads the cell */
+    struct etcd_watch *watch; /* that it has the version that is known: on what comes next */
+};
+
+/* A stream on a key or a range of keys. */
+struct etcd_watch {
+    struct etcd_watch *next, *prev;
+    struct hfi_conn *conn;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct etcd_text body, input; /* request; what came and is not yet a whole line */
+    struct etcd_wait *wait;       /* whose it is: a waiting claim's, */
+    struct etcd_cell_wait *cell;  /* one's who waits for a cell; both NULL: the store's own */
+    size_t host;
+    bool touched; /* something came, or it ended */
+    bool ended;
+    bool created;
+    hf_error why;
+};
+
+/* A claim that is no longer ours, until core has been told. */
+struct etcd_loss {
+    struct etcd_loss *next;
+    struct hfi_claim *claim;
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *why; /* static */
+};
+
+struct etcd_change; /* change.c: one who waits for any change */
+
+struct hfi_conn {
+    pthread_mutex_t lock;
+    struct hfi_host *host;
+    struct etcd_conf *conf;
+    char store[ETCD_STORE_HEX + 1]; /* our name among stores */
+
+    int epoll_fd, kick_fd;
+    struct etcd_multi multis[ETCD_MULTIS];
+    CURLSH *share; /* TLS sessions; NULL: none */
+    struct curl_slist *headers;
+    bool napping;
+    int64_t nap_until_ms, told_ms;
+    bool started; /* libcurl has something new to begin */
+    bool closing;
+
+    size_t at;         /* the endpoint in use */
+    unsigned failures; /* in a row, of any */
+    char *token;       /* of a user; NULL: none, or it is to be asked for */
+    unsigned tokens;   /* how many there were */
+    bool authenticating;
+    struct etcd_call *calls, *parked, *pool;
+    unsigned pool_count;
+
+    struct etcd_lease *leases;
+    unsigned char slots[ETCD_SLOTS / 8]; /* that are in use: one bit each */
+    uint64_t more_slots;                 /* beyond those, never used twice */
+    struct hfi_claim *claims;            /* held, through claim->engine[] */
+    int64_t expiry_ms;                   /* none of them has lapsed before */
+    struct etcd_wait *waits;
+    uint64_t hot[ETCD_HOT]; /* hashes of names; 0: none */
+    struct etcd_watch *watches;
+    unsigned watch_count;
+    struct etcd_watch *handling; /* what came on it is being worked on */
+    struct etcd_watch *inbox;
+    int64_t inbox_rev; /* the inbox goes on after it; 0: it was never needed */
+    int64_t inbox_ms;  /* when to open it again; HFI_NEVER: it is open or not wanted */
+    int64_t ping_ms;   /* when to ask whether the server is there */
+    bool pinging;
+    struct etcd_change *changes;
+    unsigned cell_waits; /* how many */
+
+    struct hfi_op *done, **done_end; /* to be finished, through op->engine[ETCD_OP_NEXT] */
+    struct etcd_loss *losses;
+    bool doubt;
+};
+
+/* op->engine[] */
+enum { ETCD_OP_NEXT, ETCD_OP_STATUS, ETCD_OP_WAIT, ETCD_OP_DATA };
+#define ETCD_FLAG_LISTED 1u
+#define ETCD_FLAG_LAPSED 2u /* over by our clock: its key is being deleted */
+
+/* ---- engine.c ------------------------------------------------------------------------------- */
+
+/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
+void etcd_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+void etcd_lost(struct hfi_conn *conn, struct hfi_claim *claim, const char *why);
+/* Begin what was started, drop the lock, tell core. */
+void etcd_leave(struct hfi_conn *conn);
+void etcd_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
+void etcd_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
+struct hfi_claim *etcd_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+/* A place for its key that no other claim of this store has; and given back. */
+void etcd_place_get(struct hfi_conn *conn, struct hfi_claim *claim);
+void etcd_place_drop(struct hfi_conn *conn, struct hfi_claim *claim);
+/* The claim's key is the one that was read. */
+void etcd_claim_at(struct hfi_claim *claim, const struct etcd_record *record);
+struct etcd_lease *etcd_claim_lease(const struct hfi_claim *claim);
+void etcd_claim_set_lease(struct hfi_claim *claim, struct etcd_lease *lease);
+
+/* ---- drive.c -------------------------------------------------------------------------------- */
+
+/* multi.c: curl_multi_init(), and what it opens is closed on exec. */
+CURLM *etcd_multi_new(void);
+hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err);
+void etcd_drive_close(struct hfi_conn *conn);
+int etcd_fd(struct hfi_conn *conn);
+int etcd_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
+void etcd_process(struct hfi_conn *conn, int64_t now_ms);
+void etcd_turn(struct hfi_conn *conn, int64_t until_ms);
+void etcd_kick(struct hfi_conn *conn);
+/* Let libcurl begin what was started, and take what has ended. With the lock. */
+void etcd_pump(struct hfi_conn *conn);
+/* Drive with the lock, for opening and closing, when nobody else does. */
+void etcd_drive_alone(struct hfi_conn *conn, int64_t until_ms);
+/* Something may have become due earlier. true: core must be told too. With the lock. */
+bool etcd_hurry(struct hfi_conn *conn);
+/* A descriptor for libcurl, noted for a fork; for any easy handle of this store. */
+void etcd_track(struct hfi_conn *conn, CURL *easy);
+
+/* ---- call.c ---------------------------------------------------------------------------------- */
+
+/* NULL: out of memory, and `op`, if there is one, is finished so. */
+struct etcd_call *etcd_call_new(struct hfi_conn *conn, const char *path, etcd_answer_fn *answer,
+                                struct hfi_op *op);
+void etcd_call_send(struct etcd_call *call);
+void etcd_call_free(struct etcd_call *call);
+/* libcurl is done with it. */
+void etcd_call_ended(struct etcd_call *call, CURLcode result);
+void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t etcd_calls_next_ms(const struct hfi_conn *conn);
+void etcd_calls_close(struct hfi_conn *conn);
+/* This endpoint is of no use now: the next. */
+void etcd_host_failed(struct hfi_conn *conn, size_t host);
+
+/* ---- http.c ---------------------------------------------------------------------------------- */
+
+/* What every easy handle of a store needs: TLS, limits, no proxy, its descriptors noted. */
+void etcd_easy_setup(struct hfi_conn *conn, CURL *easy);
+/* Headers with the token; NULL: none is needed, or no memory. */
+struct curl_slist *etcd_headers(struct hfi_conn *conn);
+/* What etcd's error (gRPC's code and its words) means, and libcurl's. */
+hf_status etcd_code_status(int code, const char *text);
+hf_status etcd_curl_status(CURLcode result);
+/* The status for an op whose call was not answered. */
+hf_status etcd_status(enum etcd_outcome outcome, const hf_error *err);
+/* One blocking request, on a connection of its own: open and doctor. Any thread, without the lock. */
+hf_status etcd_ask(struct hfi_conn *conn, size_t host, const char *path, const char *body,
+                   int64_t limit_ms, json_t **ret_reply, hf_error *err);
+
+/* ---- auth.c ------------------------------------------------------------------------------------- */
+
+void etcd_auth_begin(struct hfi_conn *conn);
+void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf);
+
+/* ---- reply.c -------------------------------------------------------------------------------------- */
+
+/* Numbers of etcd's JSON are strings, and absent when 0. */
+int64_t etcd_read_number(const json_t *object, const char *key);
+/* Seconds (a ttl) as milliseconds, within 0 and HF_DURATION_MAX_MS whatever the server says. */
+int64_t etcd_seconds_ms(const json_t *object, const char *key);
+int64_t etcd_revision(const json_t *reply); /* of its header */
+int64_t etcd_term(const json_t *reply);
+/* Response number `index` of a transaction, by its kind ("response_range"); NULL: it is none. */
+json_t *etcd_response(const json_t *reply, size_t index, const char *kind);
+/* One of the keys of a range. false: not one of ours. */
+bool etcd_kv(const struct hfi_conn *conn, const json_t *kv, struct etcd_record *ret_record);
+void etcd_finish_odd(struct hfi_conn *conn, struct hfi_op *op);
+
+/* ---- parts of requests (reply.c) ------------------------------------------------------------------ */
+
+void etcd_add_key(struct etcd_text *text, const char *field, const struct etcd_key *key);
+/* {"key":..,"target":TARGET,"result":RESULT,"TARGET_revision":"N"}; `to` NULL: one key */
+void etcd_add_compare(struct etcd_text *text, const struct etcd_key *key, const struct etcd_key *to,
+                      const char *result, const char *target, int64_t revision);
+/* {"request_range":{...}}, `more` as it is, from its comma on */
+void etcd_add_range(struct etcd_text *text, const struct etcd_key *key, const struct etcd_key *to,
+                    const char *more);
+/* {"request_delete_range":{"key":..}} */
+void etcd_add_delete(struct etcd_text *text, const struct etcd_key *key);
+
+/* ---- session.c ---------------------------------------------------------------------------------------- */
+
+/* A lease for this ttl, with a reference for the caller. NULL: out of memory. */
+struct etcd_lease *etcd_lease_get(struct hfi_conn *conn, int64_t ttl_ms, bool own);
+/* One that exists already, of a detached claim. */
+struct etcd_lease *etcd_lease_known(struct hfi_conn *conn, int64_t id, int64_t ttl_s);
+void etcd_lease_drop(struct hfi_conn *conn, struct etcd_lease *lease);
+/* Call ask->ready once the lease is good for a share of its ttl, in sixths; it may be called at
+ * once. HF_LOST: it is gone. */
+void etcd_lease_ready(struct hfi_conn *conn, struct etcd_lease *lease, int sixths,
+                      struct etcd_ask *ask);
+void etcd_lease_unask(struct etcd_lease *lease, const struct etcd_ask *ask);
+void etcd_lease_keep(struct hfi_conn *conn, struct etcd_lease *lease);
+/* How much of it is left, by our clock. */
+int64_t etcd_lease_left_ms(const struct etcd_lease *lease, int64_t now_ms);
+void etcd_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease, const char *why);
+void etcd_leases_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t etcd_leases_next_ms(const struct hfi_conn *conn);
+void etcd_leases_close(struct hfi_conn *conn);
+int64_t etcd_seconds(int64_t ms);
+
+/* ---- place.c -------------------------------------------------------------------------------------------- */
+
+enum etcd_verdict { ETCD_HOLDS, ETCD_WATCH_ONE, ETCD_WATCH_ALL };
+/*
+ * Does a claim of `permits` of `capacity` hold, with these ahead of it, the nearest first? If not,
+ * whose end must be waited for: *ret_index, or of any of them. Pure.
+ */
+enum etcd_verdict etcd_place(uint32_t capacity, uint32_t permits, const uint32_t *ahead,
+                             size_t count, size_t *ret_index, uint64_t *ret_taken);
+
+/* ---- acquire.c, queue.c, watch.c -------------------------------------------------------------------------- */
+
+void etcd_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void etcd_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t etcd_waits_next_ms(const struct hfi_conn *conn);
+/* Their lease is gone: they queue again. */
+void etcd_waits_lease_gone(struct hfi_conn *conn, struct etcd_lease *lease);
+/* From a wait's watch. */
+void etcd_wait_created(struct hfi_conn *conn, struct etcd_wait *wait, int64_t revision);
+void etcd_wait_deleted(struct hfi_conn *conn, struct etcd_wait *wait,
+                       const unsigned char place[HFI_OWNER_LEN]);
+void etcd_wait_unwatched(struct hfi_conn *conn, struct etcd_wait *wait, const hf_error *why);
+
+/* Between the two of them. acquire.c: its key is gone, from the beginning; it is first; out of the queue. */
+void etcd_wait_again(struct hfi_conn *conn, struct etcd_wait *wait);
+void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait);
+void etcd_wait_leave(struct hfi_conn *conn, struct etcd_wait *wait, hf_status verdict,
+                     const hf_error *err);
+/* queue.c: ask who is ahead; `range` says who, newest first (in the order that _order() asks for), at `revision`. */
+void etcd_wait_look(struct hfi_conn *conn, struct etcd_wait *wait);
+void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t *range,
+                     int64_t revision);
+const char *etcd_wait_order(const struct hfi_claim *claim);
+void etcd_wait_unwatch(struct hfi_conn *conn, struct etcd_wait *wait);
+void etcd_wait_stop_moving(struct hfi_conn *conn, struct etcd_wait *wait);
+
+/* false: out of memory, or too many. start 0: from now on. */
+bool etcd_watch_open(struct hfi_conn *conn, struct etcd_wait *wait, const struct etcd_key *key,
+                     const struct etcd_key *to, int64_t start, struct etcd_watch **ret_watch);
+/* Likewise for one who waits for a cell: everything that happens to it after `revision`. */
+bool etcd_watch_cell(struct hfi_conn *conn, struct etcd_cell_wait *cell, const struct etcd_key *key,
+                     int64_t revision);
+void etcd_watch_close(struct hfi_conn *conn, struct etcd_watch *watch);
+void etcd_watch_ended(struct etcd_watch *watch, CURLcode result);
+void etcd_watches_work(struct hfi_conn *conn); /* what came */
+void etcd_watches_host_failed(struct hfi_conn *conn, size_t host);
+void etcd_watches_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t etcd_watches_next_ms(const struct hfi_conn *conn);
+/* A claim is held since this revision: breaks of it must be heard. */
+void etcd_inbox_want(struct hfi_conn *conn, int64_t revision);
+
+/* ---- lease.c, look.c, cells.c, change.c, doctor.c ----------------------------------------------------------- */
+
+void etcd_release(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_renew(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_break(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_lapse_tick(struct hfi_conn *conn, int64_t now_ms);
+void etcd_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void etcd_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+/* From its watch: it has this version now (0: it is gone); the watch is over. */
+void etcd_cell_changed(struct hfi_conn *conn, struct etcd_cell_wait *cell, uint64_t version);
+void etcd_cell_unwatched(struct hfi_conn *conn, struct etcd_cell_wait *cell, const hf_error *why);
+hf_status etcd_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                           const _Atomic int *stop, hf_error *err);
+void etcd_stop_wait(struct hfi_conn *conn);
+hf_status etcd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+
+#endif

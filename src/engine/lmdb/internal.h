@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The embedded engine, inside: one `depot` per process and store directory, shared
+ * by every handle (conn) that this process has on it.
+ *
+ * Locks, in their order:
+ *   header->mutex   shared between processes; around every transaction. Also guards
+ *                   the depot's claim list and its environment.
+ *   depot->local    the waits, the watch table; never held across a system call that blocks.
+ *   depot->calls    held while the bell thread calls out (host->lost), so that a conn
+ *                   is not closed under it. Taken with none of the others held.
+ */
+#ifndef HFI_LMDB_INTERNAL_H
+#define HFI_LMDB_INTERNAL_H
+
+#include "engine/lmdb/layout.h"
+#include "engine/lmdb/pages.h"
+
+#include "util/clock.h"
+
+#include <lmdb.h>
+#include <setjmp.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#define LMDB_WATCH_MAX    64 /* processes watched by pidfd; more: looked at once a second */
+#define LMDB_HEARTBEAT_MS 1000
+#define LMDB_LOOK_MS \
+    5000 /* how often a waiter looks itself, trusting no event: what has none is exec(2) */
+#define LMDB_LOCK_WAIT_MS 5000 /* how long a stuck transaction of another process is waited for */
+#define LMDB_WAKES_INLINE 8
+
+/* Return codes of transaction bodies, beside 0, LMDB's (-30799...) and errno (> 0). */
+enum {
+    LMDB_E_CORRUPT = -1,   /* a record that we did not write so */
+    LMDB_E_COLLISION = -2, /* two names of one hash */
+    LMDB_E_TOKENS = -3,    /* no token below 2^53 is left, or none could be reserved */
+    LMDB_E_DEAD = -4,      /* a dead process is in the way: recover it and try again */
+    LMDB_STOP = -5,        /* nothing to write: abort, all is well */
+};
+
+struct lmdb_depot;
+
+/* A waiting acquire. Type-stable: kept in the depot's pool until the depot closes, so that
+ * a thread which looks at one that has just ended reads sense, not freed memory. */
+struct lmdb_wait {
+    struct lmdb_wait *next, *prev; /* in depot->waits, or next in the pool */
+    struct hfi_op *op;             /* NULL once finished */
+    struct hfi_claim *claim;
+    struct hfi_conn *conn;
+    _Atomic uint64_t cookie; /* never used twice */
+    uint64_t ticket;
+    uint64_t
+        told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
+    uint32_t cell, turn;
+    _Atomic int64_t wake_ms; /* when a holder expires or the name opens */
+    _Atomic int64_t look_ms; /* when to look at who is ahead, watched or not */
+    _Atomic int unwatched;   /* somebody ahead has no pidfd here: look once a second */
+    _Atomic uint64_t open;   /* its cookie, until somebody is about to finish the op; then 0 */
+};
+
+/* A process whose death we want to hear of. */
+struct lmdb_watch {
+    uint32_t slot, generation;
+    int fd; /* pidfd; -1: vacant */
+};
+
+/* The file of the cells, as it was when the transaction began; see cells_sound.c. */
+struct lmdb_cells_view {
+    const char *pages; /* a mapping of our own; NULL: it is not open */
+    int fd;
+    uint64_t backed; /* pages that the file has */
+    uint64_t txn;    /* the last transaction that we saw in it */
+    uint64_t last_page;
+    struct lmdb_tree free, main;
+    unsigned char
+        *taken; /* a bit for each page: free, or of the tree of free pages; NULL: a read */
+    unsigned char *whole; /* and: looked at in this transaction */
+    bool looking;         /* LMDB will not read what we do */
+    int deletions;        /* of this transaction */
+    bool sealed;          /* records have checksums; false: not known yet, or they have none */
+};
+
+/* From the root to a leaf. */
+struct lmdb_cells_path {
+    int depth;
+    struct {
+        const struct lmdb_page *page;
+        int at;
+    } steps[LMDB_DEPTH_MAX];
+};
+
+struct lmdb_depot {
+    struct lmdb_depot *next; /* in the process's list */
+    unsigned refs;
+    uint64_t process; /* hfi_process_id() */
+    dev_t dev;
+    ino_t ino;
+    char *path;     /* for people: absolute where it could be */
+    char *location; /* "file:" + path */
+    int dir_fd, store_fd, control_fd, live_fd, lease_fd;
+    uid_t dir_uid;
+    gid_t dir_gid;
+    unsigned file_mode;
+    bool shared;     /* its URL says that the group is trusted */
+    bool by_default; /* nobody named it */
+    int32_t pid;
+    uint64_t pid_namespace;
+    int64_t lock_wait_ms;
+
+    struct lmdb_header *header;
+    _Atomic uint32_t slots_backed; /* slots that the control file had room for when we looked */
+    uint32_t slot;
+
+    MDB_env *env;
+    MDB_dbi dbi;
+    uint32_t epoch; /* of env */
+    size_t map_size;
+    const char *pages;     /* where LMDB has it; see sound.c */
+    jmp_buf damaged;       /* under header->mutex */
+    jmp_buf cells_damaged; /* under header->cells_mutex */
+    MDB_env *cells;        /* opened on first use, under `local` */
+    MDB_dbi cells_dbi;
+    struct lmdb_cells_view cells_view;
+
+    struct hfi_claim *claims; /* list of all waiting and held; under header->mutex */
+    uint64_t claim_count;
+    uint32_t writes; /* transactions, to look at the file's shape now and then */
+
+    pthread_mutex_t local;
+    struct lmdb_wait *waits, *pool;
+    uint64_t next_cookie;
+    struct lmdb_watch watches[LMDB_WATCH_MAX];
+    uint32_t emptied; /* how often the table was */
+    uint64_t cells_used[(LMDB_CELLS + 63) / 64];
+    uint32_t turns[LMDB_CELLS];
+
+    pthread_mutex_t calls;
+    pthread_t bell_thread, watch_thread;
+    _Atomic int bell_runs, watch_runs, stop;
+    int epoll_fd, wake_fd;
+};
+
+struct hfi_conn {
+    struct lmdb_depot *depot;
+    struct hfi_host *host;
+    bool own_label; /* its label is not the slot's: stored with every record */
+};
+
+/* Positions in claim->engine[]. */
+enum { LMDB_CLAIM_PREV, LMDB_CLAIM_NEXT, LMDB_CLAIM_WAIT, LMDB_CLAIM_CONN, LMDB_CLAIM_PASS };
+/* Positions in op->engine[] of a waiting acquire: the waiting thread's own copy. */
+enum { LMDB_OP_WAIT, LMDB_OP_CELL, LMDB_OP_TURN, LMDB_OP_COOKIE };
+/* And of a wait for a cell: somebody is about to finish it; under depot->local. */
+enum { LMDB_OP_TAKEN };
+
+/* ---- txn.c: transactions, and what happens after them --------------------- */
+
+enum lmdb_wake_kind { LMDB_WAKE_GRANTED = 1, LMDB_WAKE_CALLED, LMDB_WAKE_LOST, LMDB_WAKE_FORGET };
+
+/* To be done once the transaction has committed. */
+struct lmdb_wake {
+    enum lmdb_wake_kind kind;
+    uint32_t slot, cell, turn; /* FORGET: one record less of this slot */
+    uint64_t cookie, token;
+    int64_t granted_ms;
+};
+
+struct lmdb_txn {
+    struct lmdb_depot *depot;
+    MDB_txn *mdb;
+    int64_t read_ms; /* 0: the clock was not read yet; see lmdb_now() */
+    bool write;
+    struct lmdb_wake *wakes, few[LMDB_WAKES_INLINE];
+    size_t wake_count, wake_room;
+    _Atomic uint32_t *bells[LMDB_WAKES_INLINE]; /* futexes to wake after the mutex is free */
+    size_t bell_count;
+    uint32_t dead; /* with LMDB_E_DEAD: which slot */
+};
+
+/*
+ * Run `body` in one transaction under the shared mutex. It returns 0 to commit, or a
+ * code to abort. It may be run again from the start (the map grew, the file was
+ * rebuilt, a dead process was removed): it changes nothing but the transaction,
+ * the tokens and t->wakes. After a commit (or LMDB_STOP) `after`, which may be NULL, runs
+ * once, still under the mutex; then wakes are delivered. `deadline_ms` bounds the wait
+ * for the mutex. Statuses: what the body's code means, HF_UNAVAILABLE when the mutex
+ * cannot be had.
+ */
+typedef int lmdb_body(struct lmdb_txn *t, void *arg);
+typedef void lmdb_after(struct lmdb_txn *t, void *arg);
+hf_status lmdb_run(struct lmdb_depot *d, bool write, int64_t deadline_ms, lmdb_body *body,
+                   lmdb_after *after, void *arg, hf_error *err);
+int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake); /* ENOMEM */
+/* The time of this transaction, read when first needed: one clock for all who share the store. */
+static inline int64_t lmdb_now(struct lmdb_txn *t)
+{
+    if (!t->read_ms)
+        t->read_ms = hfi_now_ms();
+    return t->read_ms;
+}
+/* Has this moment come? Most deadlines are HFI_NEVER or 0: then nobody asks the clock. */
+static inline bool lmdb_past(struct lmdb_txn *t, int64_t at_ms)
+{
+    return at_ms != HFI_NEVER && (at_ms == 0 || at_ms <= lmdb_now(t));
+}
+hf_status lmdb_failed(struct lmdb_depot *d, int rc, hf_error *err);
+
+/* ---- control.c: the control file and its mutexes; slots.c: processes in it ---- */
+
+hf_status lmdb_control_open(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err);
+void lmdb_control_close(struct lmdb_depot *d);
+hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err);
+hf_status lmdb_lock_cells(struct lmdb_depot *d, int64_t deadline_ms,
+                          hf_error *err); /* the other mutex */
+void lmdb_unlock_cells(struct lmdb_depot *d);
+void lmdb_unlock(struct lmdb_depot *d);
+hf_status lmdb_register(struct lmdb_depot *d, const char *label, int64_t deadline_ms,
+                        hf_error *err);
+void lmdb_unregister(struct lmdb_depot *d);
+hf_status lmdb_refuse_second_copy(struct lmdb_depot *d, hf_error *err);
+bool lmdb_alive(struct lmdb_depot *d, uint32_t slot); /* by its fcntl lock */
+bool lmdb_anybody_alive(struct lmdb_depot *d, int32_t *ret_pid);
+bool lmdb_anybody_running(struct lmdb_depot *d, int32_t *ret_pid); /* by their pids */
+/* The page of a slot. A number that comes out of shared memory is compared with lmdb_slots_used() first. */
+struct lmdb_slot *lmdb_slot(struct lmdb_depot *d, uint32_t slot);
+/* Slots below it have been used, and are in the file, whatever stands in the header. */
+uint32_t lmdb_slots_used(struct lmdb_depot *d);
+/* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
+_Atomic uint32_t *lmdb_deliver(struct lmdb_depot *d, const struct lmdb_wake *wake);
+void lmdb_ring_all(struct lmdb_depot *d); /* everybody looks for himself; under the mutex */
+
+/* ---- default.c: which directory; trust.c: who else may write to it ----------- */
+
+#define LMDB_SITE_FILE   "/etc/holdfast/store" /* the administrator's word */
+#define LMDB_OLD_DEFAULT "/var/lib/holdfast"   /* of all users, until version 0.1 */
+
+struct lmdb_where {
+    char *path;      /* absolute */
+    bool shared;     /* shared=group */
+    bool by_default; /* nobody named it */
+    bool in_home;    /* its parents are made too */
+};
+enum lmdb_old { LMDB_OLD_NONE, LMDB_OLD_IDLE, LMDB_OLD_LIVE };
+struct hfi_url;
+hf_status lmdb_where(struct hfi_url *url, struct lmdb_where *ret, hf_error *err);
+void lmdb_where_done(struct lmdb_where *where);
+hf_status lmdb_default(const char *site_file, struct lmdb_where *ret, hf_error *err);
+enum lmdb_old lmdb_old_default(const char *path, int32_t *ret_pid);
+hf_status lmdb_refuse_two_defaults(const struct lmdb_where *where, hf_error *err);
+
+enum lmdb_distrust { LMDB_TRUSTED, LMDB_OTHERS_WRITE, LMDB_GROUP_WRITES, LMDB_OTHER_OWNER };
+enum lmdb_distrust lmdb_distrust(const struct stat *st, uid_t user, bool shared); /* pure */
+const char *lmdb_strange(const struct stat *st);                                  /* pure */
+/* Of the directory (`name` NULL) or a file in it. HF_DENIED with what to do. */
+hf_status lmdb_check_trust(struct lmdb_depot *d, const struct stat *st, const char *name,
+                           hf_error *err);
+void lmdb_sharing_words(struct lmdb_depot *d, char *buf, size_t size);
+
+/* ---- place.c, tokens.c: directory, durable file ---------------------------- */
+
+/* `existing`: make nothing. HF_NOT_FOUND: there is no store yet. */
+hf_status lmdb_place_open(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
+                          hf_error *err);
+void lmdb_place_close(struct lmdb_depot *d);
+bool lmdb_network_fs(long type, const char **ret_name); /* pure */
+/* Open a file of the store: existing, else created empty. HF_DENIED: it is none that we would make. */
+hf_status lmdb_file(struct lmdb_depot *d, const char *name, int *ret_fd, bool *ret_created,
+                    hf_error *err);
+hf_status lmdb_reserve_space(struct lmdb_depot *d, int fd, const char *name, int64_t size,
+                             hf_error *err);
+hf_status lmdb_boot_id(char ret_id[40], hf_error *err);
+hf_status lmdb_tokens_open(struct lmdb_depot *d, uint64_t *ret_limit, hf_error *err);
+/* Raise the durable mark to `limit`, on disk before this returns. */
+int lmdb_tokens_reserve(struct lmdb_depot *d, uint64_t limit);
+/* Pure: which of two copies counts; false: neither. */
+bool lmdb_mark_pick(const struct lmdb_mark *first, const struct lmdb_mark *second,
+                    struct lmdb_mark *ret);
+
+/* ---- leases.c: the LMDB file of an epoch, and its rebuilding ---------------- */
+
+hf_status lmdb_leases_open(struct lmdb_depot *d, bool create, hf_error *err);
+void lmdb_leases_close(struct lmdb_depot *d);
+int lmdb_leases_grow(struct lmdb_depot *d);
+void lmdb_close_on_exec(MDB_env *env);
+int lmdb_leases_remap(struct lmdb_depot *d); /* as large as the file is by now */
+bool lmdb_is_corrupt(int rc);
+/* The lease file is damaged: begin a new epoch. Under the mutex. */
+hf_status lmdb_rebuild(struct lmdb_depot *d, hf_error *err);
+/* If the file is mostly holes, go on in a new epoch with a copy. Under the mutex. Failing is harmless. */
+void lmdb_compact(struct lmdb_depot *d);
+/* Another epoch has begun: open its file and register our leases there. Under the mutex. */
+hf_status lmdb_follow(struct lmdb_depot *d, hf_error *err);
+/* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
+ * (LMDB_NO_SLOT: only time is missing). Under the mutex. */
+bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot);
+
+/* ---- sound.c: what lies beneath the records ---------------------------------------- */
+
+bool lmdb_sound_file(struct lmdb_depot *d);               /* when it is opened */
+bool lmdb_sound_find(struct lmdb_depot *d, MDB_txn *txn); /* whenever it was mapped */
+bool lmdb_sound(struct lmdb_depot *d);                    /* before a transaction */
+void lmdb_sound_committed(struct lmdb_depot *d);          /* after it */
+bool lmdb_sound_room(
+    struct lmdb_depot
+        *d); /* for one that takes something: enough is left for those who give back */
+/* Is the way to where this name is, or would be, as it should be? Then "not there" is true. */
+bool lmdb_sound_way(struct lmdb_txn *t, const uint64_t hash[2]);
+/* This name was not found though it should have been: is it really not there? */
+bool lmdb_sound_absent(struct lmdb_txn *t, const uint64_t hash[2]);
+MDB_assert_func lmdb_sound_assert;
+/*
+ * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
+ * in there, and this returns a second time. Nothing may be held then that is not in the depot.
+ */
+#define LMDB_GUARD(depot)       (_setjmp((depot)->damaged) == 0)
+#define LMDB_CELLS_GUARD(depot) (_setjmp((depot)->cells_damaged) == 0)
+
+/* ---- records.c: reading and writing records --------------------------------- */
+
+int lmdb_name_get(struct lmdb_txn *t, const struct hfi_name *name, struct lmdb_name *ret);
+int lmdb_name_get_by_hash(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *ret);
+int lmdb_name_parse(const void *key, const MDB_val *value, struct lmdb_name *ret);
+int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
+                   const unsigned char owner[HFI_OWNER_LEN], struct lmdb_name *ret,
+                   bool *ret_deleted);
+/* Write it, or delete it if nothing is left in it. */
+int lmdb_name_put(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec);
+void lmdb_name_init(struct lmdb_name *rec, const struct hfi_name *name);
+size_t lmdb_name_seal(struct lmdb_name *rec,
+                      const uint64_t hash[2]); /* checksum; returns the stored size */
+bool lmdb_record_sound(const void *key, size_t key_len, const void *record, size_t len);
+void lmdb_first_set(struct lmdb_name *rec, const struct lmdb_holder *h, const char *label,
+                    size_t len);
+int lmdb_further_put(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_holder *h,
+                     const char *label, size_t label_len);
+int lmdb_further_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token,
+                     struct lmdb_further *ret);
+int lmdb_further_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token);
+/* The first further holder with a token >= *token (which is set), or MDB_NOTFOUND. */
+int lmdb_further_next(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *token,
+                      struct lmdb_further *ret);
+int lmdb_waiter_put(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
+                    struct lmdb_waiter *w);
+int lmdb_waiter_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
+                    struct lmdb_waiter *ret);
+int lmdb_waiter_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket);
+int lmdb_waiter_next(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                     struct lmdb_waiter *ret);
+int lmdb_waiter_before(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *ticket,
+                       struct lmdb_waiter *ret);
+/* Find the holder with this owner. *ret_label may be NULL. MDB_NOTFOUND. */
+int lmdb_holder_find(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                     const unsigned char owner[HFI_OWNER_LEN], uint64_t token,
+                     struct lmdb_holder *ret);
+int lmdb_holder_update(
+    struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+    const struct lmdb_holder *h); /* the name record itself is put by the caller */
+
+/* ---- holders.c: the permit model; acquire.c, release.c; claims.c ------------------ */
+
+/* Take a holder out of the record; `unclean` starts its lock_delay at `since_ms`. */
+int lmdb_holder_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                       const struct lmdb_holder *h, bool unclean, int64_t since_ms);
+/* Drop what has expired, then grant to the waiters whose turn it is. `self`: the ticket of a barging
+ * waiter that is looking itself, else 0. */
+int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self);
+int lmdb_expire(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec);
+/* Tell the first waiter to look again at who holds, and until when. */
+int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec);
+/* Drop every holder and waiter of `slot` in this name, and promote. */
+int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot);
+/* LMDB_E_DEAD if a process that blocks this name is dead; `trust_watch`: those with a pidfd here will
+ * be told of in time. */
+int lmdb_find_dead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                   bool trust_watch);
+const char *lmdb_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
+void lmdb_claim_link(struct lmdb_depot *d, struct hfi_claim *claim, struct hfi_conn *conn);
+void lmdb_claim_unlink(struct lmdb_depot *d,
+                       struct hfi_claim *claim); /* no harm if it is not linked */
+/* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
+int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                      struct lmdb_holder *h, const char *label, size_t label_len);
+int lmdb_holder_add(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                    const struct lmdb_holder *h, const char *label, size_t label_len);
+/* Nothing of a lease that no process remembers can still count after the latest of these. */
+void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms);
+int lmdb_sweep(struct lmdb_txn *t);
+int lmdb_token_take(struct lmdb_txn *t, uint32_t count, uint64_t *ret_first);
+void lmdb_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_release(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_adopt(struct hfi_conn *conn, struct hfi_op *op);
+
+/* ---- wait.c: waiting in the store's queue --------------------------------------- */
+
+/* What stands between a waiter and its grant. */
+struct lmdb_ahead {
+    uint32_t slots[LMDB_WATCH_MAX], generations[LMDB_WATCH_MAX];
+    uint32_t count;
+    bool more;       /* did not fit */
+    int64_t wake_ms; /* earliest expiry or opening */
+};
+struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_wait_end(struct lmdb_depot *d, struct lmdb_wait *w); /* back into the pool */
+/* Write our waiter record and count it in `rec`, which the caller puts. */
+int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket);
+int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
+                       uint64_t ticket, const unsigned char owner[HFI_OWNER_LEN]);
+int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
+                    uint64_t ticket, struct lmdb_ahead *ret);
+/* The wait is in the store: watch who is ahead. Outside the mutex. */
+void lmdb_wait_begun(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+                     const struct lmdb_ahead *ahead, bool by_mail);
+void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void lmdb_attend(struct lmdb_depot *d, uint64_t cookie); /* look at this wait's place anew */
+void lmdb_ring_own(struct lmdb_depot *d); /* a granter may have died before he rang */
+void lmdb_wait_granted(struct lmdb_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms);
+
+/* ---- watch.c: deaths --------------------------------------------------------------- */
+
+bool lmdb_watched(struct lmdb_depot *d, uint32_t slot, uint32_t generation);
+bool lmdb_watch_add(struct lmdb_depot *d, uint32_t slot,
+                    uint32_t generation); /* true: will be told */
+hf_status lmdb_recover(struct lmdb_depot *d, uint32_t slot, uint32_t generation, hf_error *err);
+/* Recover every process that is dead now. */
+void lmdb_reap(struct lmdb_depot *d);
+hf_status lmdb_watch_start(struct lmdb_depot *d, hf_error *err);
+void lmdb_watch_poke(struct lmdb_depot *d); /* look at the timers again */
+void lmdb_watch_stop(struct lmdb_depot *d);
+
+/* ---- bell.c: mail ------------------------------------------------------------------- */
+
+hf_status lmdb_bell_start(struct lmdb_depot *d, hf_error *err);
+void lmdb_bell_stop(struct lmdb_depot *d);
+
+/* ---- look.c, change.c, doctor.c, cells.c --------------------------------------------- */
+
+void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_break(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void lmdb_pass_end(struct lmdb_depot *d, struct hfi_claim *claim);
+hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
+                           const _Atomic int *stop, hf_error *err);
+void lmdb_stop_wait(struct hfi_conn *conn);
+void lmdb_changed(struct lmdb_depot *d);      /* something did change */
+void lmdb_tell_changed(struct lmdb_depot *d); /* wake who waits for that */
+hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void lmdb_cells_close(struct lmdb_depot *d);
+struct lmdb_cells_report {
+    uint64_t cells, damaged;
+    bool sealed;     /* they have checksums */
+    char first[600]; /* a damaged one, as far as its name can be read */
+};
+hf_status lmdb_cells_report(struct lmdb_depot *d, int64_t deadline_ms,
+                            struct lmdb_cells_report *ret, hf_error *err);
+/* cell_records.c */
+#define LMDB_CELL_COUNTER     "v" /* the key of the counter of versions: shorter than any hash */
+#define LMDB_CELL_COUNTER_LEN 1
+/* A record, as it lies in LMDB's pages. */
+struct lmdb_found {
+    uint64_t version; /* 0: there is none */
+    int64_t end_ms;   /* HFI_NEVER: none */
+    const unsigned char *name;
+    uint16_t name_len;
+    MDB_val bytes;
+};
+/* `sealed`: of a store whose records have checksums. If that is wrong, the rest of *ret is what it would be. */
+int lmdb_cell_parse(const MDB_val *key, const MDB_val *value, bool sealed, struct lmdb_found *ret);
+int lmdb_cell_counter_parse(const MDB_val *value, uint64_t *ret_version, bool *ret_sealed);
+int lmdb_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version);
+int lmdb_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
+                  const struct lmdb_found *record);
+int lmdb_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
+/* cells_sound.c */
+#define LMDB_CELLS_MAP ((size_t)1 << 30)
+int lmdb_cells_map(struct lmdb_cells_view *v, int fd); /* and look at all pages */
+void lmdb_cells_unmap(struct lmdb_cells_view *v);
+int lmdb_cells_begin(struct lmdb_cells_view *v, bool write);
+int lmdb_cells_audit(const struct lmdb_cells_view *v); /* all pages, however many */
+/* cells_find.c */
+int lmdb_cells_compare(const struct lmdb_node *one, const struct lmdb_node *two, bool numbers);
+bool lmdb_cells_page_whole(const struct lmdb_page *page, bool numbers);
+bool lmdb_cells_value(const struct lmdb_cells_view *v, const struct lmdb_page *page,
+                      const struct lmdb_node *node, MDB_val *ret);
+int lmdb_cells_find(struct lmdb_cells_view *v, const MDB_val *key, MDB_val *ret);
+int lmdb_cells_from(struct lmdb_cells_view *v, const MDB_val *key, struct lmdb_cells_path *ret);
+int lmdb_cells_next(struct lmdb_cells_view *v, struct lmdb_cells_path *path, MDB_val *ret_key,
+                    MDB_val *ret_value);
+bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key); /* before it is deleted */
+/* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
+hf_status lmdb_cell_look(struct lmdb_depot *d, const struct hfi_name *name, int64_t deadline_ms,
+                         uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);
+int64_t lmdb_wall_us(void);
+
+/* ---- cell_wait.c: waiting for a cell to change ------------------------------------------ */
+
+/* Under cells_mutex, before the commit: whoever looks from now on waits for it. Returns the futex to
+ * wake once the mutex is free. */
+_Atomic uint32_t *lmdb_cell_bell(struct lmdb_depot *d, uint64_t hash);
+void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
+void lmdb_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The MariaDB and MySQL driver of the SQL engines (sql/internal.h).
+ *
+ *   engine.c  the driver, the engine's table of mode=lease
+ *   modes.c   the tables of mode=row and mode=session; hold.c: their statements
+ *   conf.c    what the URL says to the client library
+ *   link.c    connecting, closing; ghosts
+ *   query.c   one statement and its results, with a deadline
+ *   trouble.c what the server's errors mean
+ *   call.c    the calls of internal.h: CALL `holdfast_acquire`(X'..', ...)
+ *   bell.c    a connection that sleeps in the server until it is rung
+ *   schema.c  sql/ *.sql with our names in it
+ *   doctor.c  is this server safe for what we promise?
+ *   hold.c, modes.c   mode=row and mode=session in the words of this server
+ *
+ * Every call is a stored procedure: decisions need no second round trip, and the common case of acquire
+ * and of release is one statement in it. Values travel as numbers and hexadecimal literals, so nothing of
+ * a name can end a literal.
+ *
+ * The client library's non-blocking calls are used throughout, and sockets are polled: a server that is
+ * stopped must not stop us. (What it does blocking all the same is looking up host names.)
+ *
+ * Each link has a user lock with a random name. Who holds that lock is a live connection of exactly this
+ * link: numbers of connections begin anew with each start of the server, such a lock does not.
+ */
+#ifndef HFI_MARIADB_INTERNAL_H
+#define HFI_MARIADB_INTERNAL_H
+
+#include "engine/sql/internal.h"
+
+#include <mysql.h>
+
+#define MARIA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
+#define MARIA_ROUTINES 2 /* of what procedures do: raised with every change of sql/ *.sql */
+#define MARIA_NAME_MAX 64
+
+enum maria_tls { MARIA_TLS_ASIS, MARIA_TLS_OFF, MARIA_TLS_ON, MARIA_TLS_VERIFY };
+
+struct maria_conf {
+    char *user, *password, *host, *database, *socket;
+    unsigned port; /* 0: the library's */
+    enum maria_tls tls;
+    char *ca, *cert, *key;
+    char *file, *group; /* option file; group in it */
+    /* Not the URL's: did the last acquire, the last release, find others? (call.c) */
+    _Atomic bool acquire_contended, release_contended;
+};
+
+/* One link: link->native. */
+struct maria_link {
+    MYSQL mysql;
+    char *text; /* the statement that is being made */
+    size_t len, room;
+    bool full; /* no memory for it */
+    /* bell.c */
+    bool asleep;                           /* CALL bell is under way */
+    int stage;                             /* of it */
+    int waiting;                           /* for what the library waits */
+    struct sql_message *queue;             /* heard, and not told yet */
+    uint32_t queued, told;                 /* how many; how many of them have been told */
+    unsigned char (*known)[HFI_OWNER_LEN]; /* owners that the server knows to be heard of */
+    uint32_t known_count;
+};
+
+/* conf.c */
+hf_status maria_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
+void maria_free_conf(struct hfi_conn *conn);
+
+/* link.c */
+hf_status maria_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
+                     hf_error *err);
+void maria_close(struct sql_link *link);
+void maria_abandon(struct sql_link *link);
+bool maria_alive(struct sql_link *link);
+int maria_fd(struct sql_link *link);
+hf_status maria_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
+                    hf_error *err);
+void maria_interrupt(struct sql_link *link, int64_t deadline_ms);
+/* Is it certain that the server is the one that was meant: verified TLS, or a socket of this machine? */
+bool maria_trusts(const struct maria_conf *conf);
+/* Its socket is closed, so that nobody hears of it any more; memory goes with maria_close(). */
+void maria_cut(struct sql_link *link);
+
+/* query.c */
+/* Wait for what the library waits for (MYSQL_WAIT_*), or `fd` (-1: none) to be readable. What came, as
+ * MYSQL_WAIT_*; 0: until_ms has passed, or it was fd. */
+int maria_poll(MYSQL *mysql, int status, int fd, int64_t until_ms);
+enum sql_outcome maria_text(struct sql_link *link, const char *sql, int64_t deadline_ms,
+                            struct sql_rows *ret_rows, struct sql_trouble *trouble);
+enum sql_outcome maria_run(struct sql_link *link, const char *sql, size_t len, int64_t deadline_ms,
+                           struct sql_rows *ret_rows, struct sql_trouble *trouble);
+/* What a result holds, in memory of our own. */
+bool maria_rows(MYSQL_RES *result, struct sql_rows *ret_rows);
+
+/* trouble.c: what mysql's last error means; cuts the link if it is not good any more. */
+enum sql_outcome maria_trouble(struct sql_link *link, bool sent, struct sql_trouble *trouble);
+enum sql_outcome maria_late(struct sql_link *link, struct sql_trouble *trouble);
+enum sql_outcome maria_no_memory(struct sql_trouble *trouble);
+
+/* call.c */
+void maria_begin(struct maria_link *native);
+void maria_add(struct maria_link *native, const char *text, size_t len);
+void maria_add_value(struct maria_link *native, const struct sql_value *value);
+enum sql_outcome maria_call(struct sql_link *link, enum sql_call call,
+                            const struct sql_value *params, uint32_t count, int64_t deadline_ms,
+                            struct sql_rows *ret_rows, struct sql_trouble *trouble);
+bool maria_literal(const struct sql_value *value, char *ret_text, size_t room);
+
+/* bell.c */
+hf_status maria_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
+                          hf_error *err);
+hf_status maria_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
+                          struct sql_message *ret_message, hf_error *err);
+
+/* schema.c */
+hf_status maria_probe(struct sql_link *link, int64_t deadline_ms, enum sql_found *ret_found,
+                      hf_error *err);
+bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql), void *arg);
+extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
+
+/* doctor.c */
+hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+                       void *arg, hf_error *err);
+
+/* modes.c: the table of mode=row, mode=session; NULL: another mode. */
+const struct hfi_engine *maria_hold_table(const struct hfi_url *url);
+
+extern const struct sql_driver maria_driver;
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redis engine, inside.
+ *
+ *   engine.c    the table; open, close, submit, cancel
+ *   pump.c      being driven: reading, timers, finishing (shared with redlock)
+ *   net.c       the servers of a store: open, close, being driven
+ *   net_node.c  one of them: connect, reconnect; the inbox
+ *   net_send.c  which of them gets a command; parked ones; what answers mean for it
+ *   sentinel.c  redis+sentinel: which server that is
+ *   cluster.c   redis+cluster: which of many, and redirections
+ *   call.c      one command under way: what its answer means
+ *   acquire.c   acquire and its waiting: enqueue, cancel
+ *   grant.c     what a grant is worth; messages; confirming
+ *   beat.c      heartbeats of those who wait
+ *   lease.c     release, renew, adopt, break, notes of local passes
+ *   look.c      inspect
+ *   cells.c     cells, and the server's clock
+ *   cell_wait.c waiting for a cell to change
+ *   counter.c   counters
+ *   script.c    scripts of the user's
+ *   kill.c      ending a script that does not end
+ *   limit.c     rate limits
+ *   foreign.c   acquire in the foreign wire modes: try, wait, try again
+ *   doctor.c    what this server means for the promises
+ *
+ * Everything is under pump.lock (pump.h).
+ */
+#ifndef HFI_REDIS_INTERNAL_H
+#define HFI_REDIS_INTERNAL_H
+
+#include "engine/engine.h"
+#include "engine/redis/link.h"
+#include "engine/redis/pump.h"
+#include "engine/redis/scripts.h"
+
+#include <pthread.h>
+
+#define REDIS_TTL_MS        30000
+#define REDIS_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
+#define REDIS_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
+#define REDIS_WINDOW_MAX_MS 10000
+#define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
+#define REDIS_BATCH         256   /* names in one renewal or heartbeat */
+#define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
+#define REDIS_NOTE_AGAIN_MS 1000  /* ... and when it is told again, if it was not */
+#define REDIS_TOMBSTONE_MS  60000 /* how long a late acquire of a cut connection is refused */
+#define REDIS_HOPS_MAX      8     /* redirections of one command */
+#define REDIS_TRIES_SLOWER  5     /* after a refusal that may pass, pauses grow so many times */
+#define REDIS_NAP_MAX_MS    1000  /* the driver's longest sleep while something is under way */
+#define REDIS_SCRIPTS_MAX   32
+#define REDIS_BUCKETS       1024
+#define REDIS_KEY_MAX       (HFI_PREFIX_MAX + 3 * HF_NAME_MAX + 4) /* "P{T}:w", each byte escaped */
+
+struct redis_call;
+
+/* What became of a command. */
+enum redis_outcome {
+    REDIS_ANSWERED, /* `reply` is there, and is not an error */
+    REDIS_REFUSED, /* the server said no, and did nothing: `err` says why. (To a user's script it may
+                    have said no half way: `reply` is what it said) */
+    REDIS_UNSENT,  /* it never left: `err` says why */
+    REDIS_MAYBE    /* it may have been done, or may still be: `err` says what happened */
+};
+
+typedef void redis_answer_fn(struct redis_call *call, enum redis_outcome outcome,
+                             const struct hfi_reply *reply, const hf_error *err);
+
+/* One command under way. From redis_call_new(); freed by whoever answers it, after `answer`. */
+struct redis_call {
+    struct hfi_sent sent;
+    struct redis_call *next; /* parked, or in the pool */
+    struct hfi_conn *conn;
+    redis_answer_fn *answer;
+    struct hfi_op *op;  /* NULL: none, or it was finished without waiting for this */
+    void *data;         /* the caller's */
+    int64_t give_up_ms; /* parked no longer than this */
+    int64_t first_ms;   /* when the first copy of it was sent; 0: none was */
+    bool hasty;         /* fails at once if it cannot be sent: parked only for a first connection */
+    bool again;         /* may be sent again although the first copy may have been executed */
+    bool was_sent;      /* a copy of it may have been executed */
+    bool copied;        /* ... and that was one of this very call, which was sent again */
+    bool asking;        /* the next send follows an ASK */
+    bool synced;        /* on the line where a WAIT follows */
+    bool theirs;        /* the user's script: what the server says of it is his to judge */
+    unsigned hops, tries;
+    int64_t retry_ms;           /* parked: not sent before */
+    uint32_t node;              /* ASK, SCAN: where; else REDIS_NODE_ANY */
+    struct redis_node *sent_to; /* last */
+    struct hfi_command command;
+};
+#define REDIS_NODE_ANY UINT32_MAX
+
+/* A waiting (or asking) acquire. */
+enum redis_wait_state {
+    REDIS_WAIT_ASKING,     /* its acquire is under way */
+    REDIS_WAIT_QUEUED,     /* the server has it in the queue */
+    REDIS_WAIT_RESTING,    /* foreign wires: until the next try */
+    REDIS_WAIT_CANCELLING, /* its cancel is under way */
+    REDIS_WAIT_CONFIRMING  /* granted, but for too short: a renewal is under way */
+};
+
+struct redis_wait {
+    struct redis_wait *next, *prev; /* in conn->waits */
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct redis_call *call; /* its acquire, while that is under way */
+    enum redis_wait_state state;
+    bool listens;     /* redisson: its channel is subscribed */
+    bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
+    uint32_t slot;    /* of its name, in a cluster */
+    uint64_t attempt; /* of the acquire last sent */
+    int64_t heard_ms; /* local send of the last enqueue or heartbeat answered "still waiting" */
+    uint64_t past; /* the last token of the name then: a grant that is ours now has a larger one */
+    int64_t beat_ms;     /* when to beat, or to try again; HFI_NEVER: an answer is awaited */
+    hf_status confirmed; /* CONFIRMING: what the renewal said */
+    hf_status stop;      /* HF_OK, or what the op is to end with */
+};
+
+/* One server that we talk to. */
+struct redis_node {
+    struct hfi_conn *conn;
+    struct hfi_link *link;
+    struct hfi_address *address; /* our own copy */
+    uint32_t index;              /* in conn->nodes */
+    unsigned failures;
+    int64_t open_ms; /* when to open it again */
+    bool wanted;     /* it is to be open: in a cluster, once somebody sent something there */
+    bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
+    int64_t keep_ms;           /* cluster: one that is gone is dropped then */
+    char run_id[48], replid[48];
+    hf_error why;  /* it went down */
+    hf_error said; /* when it last asked to be asked later */
+    bool was_up;
+    const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
+    bool shun; /* it is of no use (a replica): close it at the next tick */
+};
+
+struct hfi_conn {
+    struct hfi_pump pump; /* first: they are one address */
+    struct hfi_redis_conf *conf;
+    const struct redis_way *way; /* which wire */
+    bool closing;
+
+    const struct redis_topology *topology;
+    struct redis_node **nodes; /* single and sentinel: one. Never NULL, but their links may be */
+    uint32_t node_count, node_room;
+    uint16_t *slots; /* cluster: node of each slot; NULL otherwise */
+    struct redis_cluster *cluster;
+    struct redis_sentinel *sentinel;
+    struct redis_node
+        sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
+    struct redis_node inbox; /* the subscriber */
+    bool inbox_up;
+    struct hfi_sent inbox_sent;
+    bool inbox_asked; /* SUBSCRIBE is under way */
+    char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
+    size_t inbox_len;
+
+    struct redis_call *parked, **parked_end;
+    int64_t parked_ms; /* none of them gives up before */
+    struct redis_call *pool;
+    unsigned pool_count;
+    struct redis_call
+        *reserve; /* without memory a cancel or release must still leave; NULL: in use */
+
+    struct redis_wait *waits;
+    int64_t beat_ms;                /* no wait has anything to do before */
+    struct redis_channel *channels; /* those that somebody waits on for a cell to change */
+    int64_t look_ms;                /* none of those reads before */
+    uint64_t last_attempt;
+    struct hfi_claim
+        *claims[REDIS_BUCKETS]; /* ours, by owner, through claim->engine[REDIS_CLAIM_NEXT] */
+
+    struct hfi_claim
+        *noted; /* claims whose local pass the store does not know; through [REDIS_CLAIM_NOTED] */
+    int64_t note_ms;
+
+    const char *location;
+};
+
+/* op->engine[] */
+enum {
+    REDIS_OP_WAIT =
+        HFI_PUMP_FREE, /* an acquire: its struct redis_wait, until it is to be finished; a
+                                   wait for a cell: its struct redis_cell_wait, likewise */
+    REDIS_OP_DATA,     /* look.c */
+    REDIS_OP_LEFT      /* a renewal: how many commands of it are under way */
+};
+
+/* claim->engine[] */
+enum {
+    REDIS_CLAIM_NEXT,  /* in its bucket */
+    REDIS_CLAIM_WAIT,  /* struct redis_wait, while it is being acquired */
+    REDIS_CLAIM_NOTED, /* next in conn->noted; the claim itself: last */
+    REDIS_CLAIM_TOKEN, /* what holds now after a pass */
+    REDIS_CLAIM_TID,
+    REDIS_CLAIM_FLAGS
+};
+#define REDIS_FLAG_LISTED 1u /* it is in the table */
+#define REDIS_FLAG_UNSURE 2u /* an acquire of it may be executed late: release leaves a tombstone */
+
+/* What one wire mode does differently. */
+struct redis_way {
+    void (*acquire)(struct hfi_conn *conn, struct redis_wait *wait);
+    void (*heard)(struct hfi_conn *conn, const char *channel,
+                  size_t len); /* a message, not our inbox' */
+    void (*cancel)(struct hfi_conn *conn, struct redis_wait *wait);
+    void (*release)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*renew)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*adopt)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*brk)(struct hfi_conn *conn, struct hfi_op *op);
+    void (*inspect)(struct hfi_conn *conn, struct hfi_op *op);
+    /* The key and the arguments of one lease in a renewal. */
+    void (*add_key)(struct redis_call *call, const struct hfi_name *name);
+    void (*add_renewal)(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
+    /* A name's slot in a cluster; NULL: names do not share a command. */
+    uint32_t (*slot)(const struct hfi_conn *conn, const struct hfi_name *name);
+};
+extern const struct redis_way redis_native, redis_plain, redis_redisson;
+
+/* ---- engine.c ---------------------------------------------------------------- */
+
+/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. With the lock. */
+void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err);
+/* Some server, or its data, is another one now: core is told when the lock is dropped. */
+void redis_doubt(struct hfi_conn *conn);
+
+void redis_claim_add(struct hfi_conn *conn, struct hfi_claim *claim);
+void redis_claim_remove(struct hfi_conn *conn, struct hfi_claim *claim);
+struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *owner);
+
+/* ---- net.c ----------------------------------------------------------------------- */
+
+/*
+ * How the servers of a store are found. With the lock; open, tick and close by the driver, or when
+ * nobody drives. All but open, ready and why may be NULL.
+ */
+struct redis_topology {
+    hf_status (*open)(struct hfi_conn *conn, hf_error *err); /* the first links; does not wait */
+    void (*close)(struct hfi_conn *conn); /* also after a failed open; links of nodes are gone */
+    bool (*ready)(const struct hfi_conn *conn);
+    /* Why it is not ready; NULL: not known. `hopeless`: only what will not pass by waiting. */
+    const hf_error *(*why)(const struct hfi_conn *conn, bool hopeless);
+    void (*up)(struct redis_node *node);
+    void (*down)(struct redis_node *node); /* any node, the inbox too */
+    /* A server refused a call. true: it was sent elsewhere, parked, or ended. */
+    bool (*refused)(struct redis_call *call, const struct hfi_reply *reply);
+    void (*tick)(struct hfi_conn *conn, int64_t now_ms);
+    int64_t (*next_ms)(const struct hfi_conn *conn);
+};
+extern const struct redis_topology redis_single, redis_sentinel, redis_cluster;
+
+/* Opening: is this why a server cannot be used, and waiting will not mend it, or nobody wants to wait? */
+static inline bool redis_is_final(const struct hfi_conn *conn, const hf_error *why)
+{
+    return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->pump.host->open_once);
+}
+
+hf_status redis_net_open(struct hfi_conn *conn,
+                         hf_error *err); /* blocks until host->open_deadline_ms */
+void redis_net_close(struct hfi_conn *conn);
+void redis_net_flush(struct hfi_conn *conn);
+void redis_net_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t redis_net_next_ms(struct hfi_conn *conn);
+/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
+struct hfi_link *redis_net_busy(struct hfi_conn *conn);
+
+/* ---- net_node.c ----------------------------------------------------------------------- */
+
+/* A new server; its number, or REDIS_NODE_ANY: out of memory. */
+uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address);
+/* Its connection and address go; its number may be given to another. By the driver. */
+void redis_node_drop(struct redis_node *node);
+/* Lead the inbox, or all that belongs to the one server, elsewhere. By the driver. false: out of
+ * memory. */
+bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
+bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
+/* By the driver, for a node with a link. */
+void redis_node_tick(struct redis_node *node, int64_t now_ms);
+int64_t redis_node_next_ms(const struct redis_node *node);
+
+/* ---- net_send.c ----------------------------------------------------------------------- */
+
+void redis_net_send(struct hfi_conn *conn, struct redis_call *call);
+/* It was refused, and not executed: send it again after a pause. false: its caller does not want
+ * to wait so long; it is still his. */
+bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply);
+/* Send what is parked and can be sent; end what has waited long enough. */
+void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms);
+/* Take back a call that is parked; false: it is on its way. */
+bool redis_net_unsend(struct hfi_conn *conn, struct redis_call *call);
+/* It may not have the texts of our scripts any more. */
+void redis_scripts_forget(struct redis_node *node);
+/* End what is parked: the store is being closed. */
+void redis_net_end_parked(struct hfi_conn *conn);
+
+/* ---- cluster.c ------------------------------------------------------------------------ */
+
+/* Where a call goes; NULL: that is not known yet. */
+struct redis_node *redis_cluster_route(struct hfi_conn *conn, const struct redis_call *call);
+/* The first master from number `from` on; REDIS_NODE_ANY: none. */
+uint32_t redis_cluster_next(const struct hfi_conn *conn, uint32_t from);
+
+/* ---- call.c ------------------------------------------------------------------------- */
+
+/* A call of a script on `key_count` keys; append keys and arguments to call->command, then send.
+ * script NULL: a plain command. NULL: out of memory, and `op`, if there is one, is finished so. */
+struct redis_call *redis_call_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                  uint32_t key_count, redis_answer_fn *answer, struct hfi_op *op);
+void redis_call_free(struct redis_call *call);
+void redis_call_send(struct redis_call *call);
+/* Answer it with no reply, and free it. */
+void redis_call_end(struct redis_call *call, enum redis_outcome outcome, const hf_error *err);
+/* sync=N: a WAIT for the replicas behind what was just sent there; `answer` gets their number. */
+struct redis_call *redis_wait_call(struct hfi_conn *conn, redis_answer_fn *answer);
+/* Did enough replicas have it? */
+bool redis_wait_enough(const struct hfi_conn *conn, enum redis_outcome outcome,
+                       const struct hfi_reply *reply, hf_error *ret_err);
+/* Append the keys of a name. `all`: the three of a native name, else the first only. */
+void redis_add_keys(struct redis_call *call, const struct hfi_name *name, bool all);
+/* The slot of its keys in a cluster. */
+uint32_t redis_name_slot(const struct hfi_conn *conn, const struct hfi_name *name);
+/* The key of a cell, and the channel of its changes; its length. */
+size_t redis_cell_key(const struct hfi_conn *conn, const struct hfi_name *name,
+                      char ret_key[REDIS_KEY_MAX]);
+void redis_add_cell_key(struct redis_call *call, const struct hfi_name *name);
+void redis_add_owner(struct redis_call *call, const unsigned char *owner);
+/* The status for an op whose call ended without an answer: UNAVAILABLE, UNKNOWN or the server's. */
+hf_status redis_status(enum redis_outcome outcome, const hf_error *err);
+/* The letter of a scripted reply; 0: it is not one of ours. */
+char redis_letter(const struct hfi_reply *reply);
+/* The answer to a release: it is not there. */
+void redis_finish_gone(struct redis_call *call);
+/* HF_CORRUPT: an answer that no script of ours gives. */
+void redis_finish_odd(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_reply *reply);
+
+/* ---- acquire.c ------------------------------------------------------------------------ */
+
+void redis_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+redis_answer_fn redis_cancelled; /* to a native cancel */
+void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+                    const hf_error *err);
+int64_t redis_window_ms(int64_t ttl_ms);
+/* Native: ask the server, from the beginning. */
+void redis_ask(struct hfi_conn *conn, struct redis_wait *wait);
+/* Native: the server said no. If an earlier copy of what we asked may still be executed, it must find
+ * a tombstone, and not a name that has become free. */
+void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
+                  const hf_error *err);
+
+/* ---- grant.c -------------------------------------------------------------------------- */
+
+/* A reply `G token tokens ttl` to what was sent at `from_ms`; false: it is not that. */
+bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+                      int64_t from_ms);
+/* End it: an answer that no script of ours gives. */
+void redis_odd(struct hfi_conn *conn, struct redis_wait *wait);
+void redis_message(struct hfi_conn *conn, const char *payload, size_t len);
+
+/* ---- beat.c --------------------------------------------------------------------------- */
+
+/* The server has it in its queue, or still has: when do we look again? */
+void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
+                  int64_t sent_ms);
+void redis_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void redis_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
+
+/* ---- lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------------------- */
+
+void redis_release(struct hfi_conn *conn, struct hfi_op *op);
+void redis_renew(struct hfi_conn *conn, struct hfi_op *op);
+void redis_renew_by(struct hfi_conn *conn, struct hfi_op *op, const struct hfi_script *script);
+void redis_adopt(struct hfi_conn *conn, struct hfi_op *op);
+void redis_break(struct hfi_conn *conn, struct hfi_op *op);
+void redis_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void redis_notes_send(struct hfi_conn *conn);
+/* Owner, ttl, and which token holds now: the arguments of the native renewal. */
+void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
+
+void redis_cell_read(struct hfi_conn *conn, struct hfi_op *op);
+void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
+void redis_time(struct hfi_conn *conn, struct hfi_op *op);
+void redis_script(struct hfi_conn *conn, struct hfi_op *op);
+hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
+hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                       void *arg, hf_error *err);
+void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
+void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
+void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void redis_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+/* The inbox' line came or went; a message came on it that is not for the inbox. */
+void redis_channels_up(struct hfi_conn *conn);
+void redis_channels_down(struct hfi_conn *conn);
+void redis_channel_message(struct hfi_conn *conn, const char *name, size_t name_len,
+                           const char *payload, size_t len);
+void redis_limit(struct hfi_conn *conn, struct hfi_op *op);
+
+hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The redlock engine, inside: N independent Redis servers, each asked at once, decided by
+ * majority. No node knows of another.
+ *
+ *   engine.c    the table; open, close, submit, cancel; claims by owner
+ *   node.c      one server: its links, what it owes, what we owe it
+ *   round.c     one command to several nodes, and their answers
+ *   quorum.c    what the answers mean (pure)
+ *   heal_plan.c what a cluster that is not whole needs next (pure)
+ *   acquire.c   an acquisition: asking, votes, giving back
+ *   win.c       a majority holds: write-back, winning, confirming
+ *   wait.c      its waiting: heartbeats, yielding, messages, trying again
+ *   lease.c     release, renew, notes of local passes
+ *   adopt.c     taking over a detached lease
+ *   heal.c      epochs: looking at the nodes, healing one; heal_start.c: a new cluster
+ *   look.c      inspect and break; look_merge.c: what the nodes say, put together
+ *   survey.c    asking all nodes one by one, for who may block: doctor.c, manage.c
+ *   doctor.c    what these servers mean for the promises
+ *   manage.c    `holdfast redlock`
+ *
+ * Everything is under pump.lock (engine/redis/pump.h). scripts/README.md says what a node does.
+ */
+#ifndef HFI_REDLOCK_INTERNAL_H
+#define HFI_REDLOCK_INTERNAL_H
+
+#include "engine/engine.h"
+#include "engine/redis/link.h"
+#include "engine/redis/pump.h"
+#include "engine/redlock/quorum.h"
+#include "engine/redlock/scripts.h"
+
+#define REDLOCK_TTL_MS        30000
+#define REDLOCK_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
+#define REDLOCK_MAX_TTL_LEAST 3000
+#define REDLOCK_WINDOW_MIN_MS \
+    3000 /* the claim window: the ttl, but no less and no more than this */
+#define REDLOCK_WINDOW_MAX_MS 10000
+#define REDLOCK_BATCH         256 /* names in one renewal or heartbeat */
+#define REDLOCK_AHEAD_US \
+    10000000                    /* tokens that are so far ahead of our clock are given one by one */
+#define REDLOCK_NOTE_MS      20 /* how late the nodes hear of a local pass */
+#define REDLOCK_SILENT_MS    200  /* a node that owes an answer for so long gets no new acquires */
+#define REDLOCK_FLIGHT_MAX   4096 /* what a silent node may owe; beyond it gets nothing at all */
+#define REDLOCK_DEBTS_MAX    4096 /* releases kept for a node that cannot be reached */
+#define REDLOCK_CANCEL_MS    1000 /* who gives up waits no longer to hear that it is forgotten */
+#define REDLOCK_TRY_MS       4    /* what failed half way is tried again after about so long */
+#define REDLOCK_SLOTS_MAX    4096 /* permits of one lease of a semaphore */
+#define REDLOCK_SCRIPTS_MAX  24
+#define REDLOCK_BUCKETS      1024
+#define REDLOCK_KEY_MAX      (HFI_PREFIX_MAX + 3 + 3 * HF_NAME_MAX + 4)
+#define REDLOCK_EPOCH_LEN    24 /* as the scripts have it: number (double, little-endian), id */
+#define REDLOCK_INBOX_ID_LEN 32
+
+struct redlock_node;
+struct redlock_round;
+struct redlock_wait;
+
+/* What became of a command at one node. */
+enum redlock_outcome {
+    REDLOCK_ANSWERED, /* `reply` is there, and is not an error */
+    REDLOCK_REFUSED,  /* the node said no, and did nothing: `err` says why */
+    REDLOCK_UNSENT,   /* it never left */
+    REDLOCK_MAYBE     /* it may have been done, or may still be */
+};
+
+typedef void redlock_answer_fn(struct redlock_round *round, unsigned node,
+                               enum redlock_outcome outcome, const struct hfi_reply *reply,
+                               const hf_error *err);
+typedef void redlock_over_fn(struct redlock_round *round);
+typedef bool redlock_wanted_fn(const struct redlock_round *round);
+
+/* One command to one node. */
+struct redlock_leg {
+    struct hfi_sent sent;
+    struct redlock_round *round;
+    unsigned node;
+};
+
+/*
+ * One command to several nodes. From redlock_round_new(); `answer` comes exactly once for every node that it
+ * was sent to, possibly from within redlock_round_send(); when none is left `over` is called, if there is one, and it
+ * is freed. So it never outlives its last answer, and whoever is interested must look things up: the op or claim that it
+ * was sent for may have ended long before.
+ */
+struct redlock_round {
+    struct hfi_conn *conn;
+    struct redlock_round *next; /* in the pool */
+    redlock_answer_fn *answer;
+    redlock_over_fn *over;
+    redlock_wanted_fn *wanted; /* is it, if it has to be sent again? NULL: always */
+    struct hfi_op *op;         /* of a release, renew, ...; NULL: none, or it has been finished */
+    void *data;                /* the caller's */
+    unsigned char owner[HFI_OWNER_LEN]; /* what it is about: found again by it */
+    uint64_t attempt;
+    uint32_t asked;             /* the nodes it was sent to ... */
+    uint32_t open;              /* ... and of them those that have not answered */
+    unsigned yes, no;           /* the caller's counts */
+    uint32_t name_at, name_len; /* release: where its name is in the command's bytes */
+    int64_t sent_ms;            /* read before the first byte could leave */
+    int64_t ttl_ms;             /* release: how long a late acquire of it is to be refused */
+    bool sending;               /* within redlock_round_send(): who sent decides afterwards */
+    unsigned depth;             /* not over before we are out of it */
+    struct hfi_command command;
+    struct redlock_leg legs[HFI_NODES_MAX];
+};
+
+/* A release that a node has not heard of. Sent with a tombstone when it can be reached again. */
+struct redlock_debt {
+    struct redlock_debt *next;
+    unsigned char owner[HFI_OWNER_LEN];
+    uint64_t attempt;
+    int64_t until_ms; /* of no use later: the lease has expired there */
+    uint32_t name_len;
+    unsigned char name[];
+};
+
+struct redlock_node {
+    struct hfi_conn *conn;
+    unsigned index;
+    struct hfi_link *link, *inbox; /* commands; messages */
+    unsigned failures, inbox_failures;
+    int64_t open_ms, inbox_open_ms;
+    bool inbox_up;
+    bool shun; /* it is of no use (a replica, a twin): closed at the next tick */
+    struct hfi_sent inbox_sent;
+    char run_id[48];
+    hf_error why; /* it is not up */
+    const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
+    int64_t heard_ms;          /* when it last answered, or was first asked after it owed nothing */
+    struct hfi_node_view view; /* heal.c: what it said of itself */
+    struct redlock_debt *debts, **debts_end;
+    unsigned debt_count;
+};
+
+/* What we remember of a claim from submit of its acquire (or adopt) until it has ended. */
+struct redlock_hold {
+    struct hfi_claim *claim; /* core's; may be gone once the store is being closed */
+    unsigned char owner[HFI_OWNER_LEN];
+    struct redlock_hold *next; /* in its bucket */
+    struct redlock_wait *wait; /* while it is being acquired */
+    struct redlock_hold
+        *noted;         /* next that has something to note; itself: last; NULL: not in the list */
+    uint64_t attempt;   /* the last one */
+    uint64_t choice;    /* which slots it was granted */
+    uint64_t token_now; /* of the last local pass; 0: none */
+    int64_t tid;
+    uint32_t sent;     /* nodes that may have something of it */
+    uint32_t unsure;   /* of them: an acquire may arrive there late, behind a release */
+    uint32_t counts;   /* nodes that witness its token, as far as we know */
+    uint64_t top;      /* the last token of its block */
+    uint32_t released; /* nodes that have released it */
+    uint32_t broken;   /* nodes that said that it was broken */
+    int64_t
+        late_ms; /* the shortest ttl of a renewal that may arrive late, behind others; 0: none */
+};
+
+/*
+ *            ask all nodes             a majority, one token
+ *   ASKING ------------------> open --------------------------> won --> (CONFIRMING) --> granted
+ *     ^                         |  ^                             ^
+ *     | after a pause           |  | heartbeats, messages        |
+ *   RESTING <-- given back -----+  +--- QUEUED ------------------+
+ *                               |         | cancel
+ *                               +---------+---> CANCELLING --> given back
+ */
+enum redlock_wait_state {
+    REDLOCK_WAIT_ASKING,     /* answers are under way */
+    REDLOCK_WAIT_QUEUED,     /* enough nodes have it in their queues, or hold for it */
+    REDLOCK_WAIT_RESTING,    /* until the next attempt */
+    REDLOCK_WAIT_CONFIRMING, /* won, but for too short: a renewal is under way */
+    REDLOCK_WAIT_CANCELLING  /* its release is under way */
+};
+
+struct redlock_wait {
+    struct redlock_wait *next, *prev; /* in conn->waits */
+    struct hfi_op *op;
+    struct hfi_claim *claim;
+    struct redlock_hold *hold;
+    enum redlock_wait_state state;
+    struct hfi_ballot ballot;
+    struct hfi_epoch epoch;    /* of this attempt */
+    uint64_t stamp;            /* microseconds: its place among waiters */
+    uint32_t start;            /* semaphore: from which slot on it looks for free ones */
+    unsigned tries;            /* attempts that came to nothing, for the pauses between them */
+    unsigned splits;           /* times that it yielded, likewise */
+    int64_t due_ms;            /* when to act although nothing comes; HFI_NEVER */
+    int64_t beat_ms, yield_ms; /* QUEUED: when to do what; due_ms is the earlier */
+    bool moved;                /* a node said that it is in another epoch */
+    /* A grant by message is valid from here on at least: send of the first enqueue of this attempt, or of
+     * the last enqueue or heartbeat answered "still waiting". */
+    int64_t heard_ms[HFI_NODES_MAX];
+    /* A message counts only with a counter beyond this: what the counter was when the node last said that
+     * we wait, or that of the grant that we are about to give back. UINT64_MAX: none counts. */
+    uint64_t known[HFI_NODES_MAX];
+    uint32_t forgot; /* CANCELLING: nodes that have nothing of it any more */
+    hf_status stop;  /* HF_OK, or what the op is to end with */
+    hf_error err;    /* why a node did not vote: the last, or the most telling */
+};
+
+struct hfi_conn {
+    struct hfi_pump pump; /* first: they are one address */
+    struct hfi_redis_conf *conf;
+    unsigned n, need;
+    struct redlock_node nodes[HFI_NODES_MAX];
+    char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
+    size_t prefix_len;
+    char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
+    size_t inbox_len;
+    bool closing, even_ok;
+
+    /* heal.c */
+    bool has_epoch; /* a majority is in `epoch` */
+    struct hfi_epoch epoch;
+    int64_t max_ttl_ms; /* of the cluster; before there is one, of the one to be made */
+    bool may_start;     /* a fresh cluster may be made */
+    struct redlock_healing *healing;
+    hf_error stuck; /* why there is no epoch; HF_OK: not known */
+
+    struct redlock_round *pool;
+    unsigned pool_count;
+    struct redlock_round *reserve; /* without memory a release must still leave; NULL: in use */
+    struct redlock_wait *waits;
+    int64_t due_ms; /* no wait has anything to do before */
+    struct redlock_hold *holds[REDLOCK_BUCKETS];
+    struct redlock_hold *noted;
+    int64_t note_ms;
+    uint64_t last_proposal;
+    uint64_t last_token; /* the highest that we were ever granted */
+    const char *location;
+};
+
+/* op->engine[], behind the pump's own */
+enum {
+    REDLOCK_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct redlock_wait */
+    REDLOCK_OP_LEFT                  /* renew: rounds that are not decided */
+};
+/* claim->engine[] */
+enum { REDLOCK_CLAIM_HOLD };
+
+static inline struct redlock_hold *redlock_hold_of(const struct hfi_claim *claim)
+{
+    return claim->engine[REDLOCK_CLAIM_HOLD];
+}
+
+/* Sets of nodes: a bit each. */
+static inline uint32_t redlock_all(const struct hfi_conn *conn)
+{
+    return (UINT32_C(1) << conn->n) - 1;
+}
+
+static inline unsigned redlock_count(uint32_t nodes)
+{
+    return (unsigned)__builtin_popcount(nodes);
+}
+
+/* ---- engine.c -------------------------------------------------------------------------- */
+
+/* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+                        hf_error *err);
+struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
+                                      struct hfi_claim *claim); /* NULL: memory */
+void redlock_hold_free(struct hfi_conn *conn, struct redlock_hold *hold);
+struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned char *owner);
+void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status,
+                    const hf_error *err);
+void redlock_hasten(struct hfi_conn *conn, int64_t due_ms); /* a wait has something to do then */
+/* Microseconds of this machine's clock, rising: what a client proposes. */
+uint64_t redlock_proposal(struct hfi_conn *conn);
+
+/* ---- node.c ------------------------------------------------------------------------------ */
+
+hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
+void redlock_nodes_close(struct hfi_conn *conn);
+void redlock_nodes_flush(struct hfi_conn *conn);
+void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t redlock_nodes_next_ms(const struct hfi_conn *conn);
+bool redlock_node_up(const struct redlock_node *node);
+bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
+uint32_t redlock_nodes_up(const struct hfi_conn *conn);
+/* Those that an acquire goes to: up, in our epoch, not silent (or too few are). */
+uint32_t redlock_nodes_voting(const struct hfi_conn *conn, int64_t now_ms);
+void redlock_owe(struct redlock_node *node, const struct hfi_name *name, const unsigned char *owner,
+                 uint64_t attempt, int64_t ttl_ms);
+
+/* ---- round.c ------------------------------------------------------------------------------ */
+
+/* A call of a script on `key_count` keys; append keys and arguments to round->command, then send. NULL:
+ * out of memory. script NULL: a plain command. */
+struct redlock_round *redlock_round_new(struct hfi_conn *conn, const struct hfi_script *script,
+                                        uint32_t key_count, redlock_answer_fn *answer);
+/* To those of `nodes` that are up; the others are answered REDLOCK_UNSENT. It may be gone on return. */
+void redlock_round_send(struct redlock_round *round, uint32_t nodes);
+void redlock_round_free(struct redlock_round *round); /* one that was not sent */
+/* Append keys. cluster: "P cluster"; name: "P{T}". */
+void redlock_add_cluster(struct redlock_round *round);
+void redlock_add_name(struct redlock_round *round, const struct hfi_name *name);
+void redlock_add_owner(struct redlock_round *round, const unsigned char *owner);
+/* A number as the scripts have it: a little-endian double. */
+void redlock_put_number(unsigned char ret_bytes[8], uint64_t value);
+void redlock_add_epoch(struct redlock_round *round, const struct hfi_epoch *epoch);
+bool redlock_read_epoch(const struct hfi_reply *reply, struct hfi_epoch *ret_epoch);
+/* The letter of a scripted reply; 0: it is not one of ours. */
+char redlock_letter(const struct hfi_reply *reply);
+
+/* ---- acquire.c ------------------------------------------------------------------------------ */
+
+void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op);
+void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
+void redlock_ask(struct hfi_conn *conn, struct redlock_wait *wait,
+                 uint32_t nodes);                                     /* the same attempt */
+void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait); /* a new attempt */
+/* Give back everywhere, and end with `status` (and why). */
+void redlock_end_refused(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status);
+/* Give back everywhere, and begin again after about `pause_ms`. */
+void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t pause_ms);
+/* CONFIRMING: it has lapsed, or that is not known. Give it back, and stand in line again, or end. */
+void redlock_unconfirmed(struct hfi_conn *conn, struct redlock_wait *wait);
+void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_status status,
+                      const hf_error *err);
+/* The wait that (owner, attempt) of a round or message is about, if it is still undecided; else NULL. */
+struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned char *owner,
+                                       uint64_t attempt);
+/* A grant that comes after it was won: one more node that counts, or other slots, which are given back. */
+void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint64_t attempt,
+                        unsigned node, uint64_t counter, uint64_t choice);
+/* A node said E or U: it has no vote, and the cluster must be looked at. */
+void redlock_no_vote(struct redlock_node *node);
+void redlock_step(struct hfi_conn *conn,
+                  struct redlock_wait *wait); /* decide; `wait` may be gone */
+/* `G c tokens ms slots` of a reply, from its second item on, into the ballot. false: it is not that. */
+bool redlock_take_grant(struct redlock_wait *wait, unsigned node, const struct hfi_reply *reply,
+                        int64_t sent_ms);
+int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim);
+uint64_t redlock_choice(const char *slots, size_t len); /* 0: none */
+
+/* ---- win.c ----------------------------------------------------------------------------------- */
+
+void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out);
+void redlock_write_back(struct hfi_conn *conn, struct redlock_wait *wait,
+                        const struct hfi_outcome *out);
+
+/* ---- wait.c ---------------------------------------------------------------------------------- */
+
+void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void redlock_queued(struct hfi_conn *conn, struct redlock_wait *wait); /* it waits from now on */
+void redlock_split(struct hfi_conn *conn, struct redlock_wait *wait, uint32_t nodes);
+void redlock_message(struct redlock_node *node, const char *payload, size_t len);
+/* A node said that we are in its queue, or still are: as of `sent_ms`. */
+void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, unsigned node,
+                           const struct hfi_reply *reply, int64_t sent_ms);
+void redlock_waits_hurry(struct hfi_conn *conn);   /* messages may have been lost: beat now */
+void redlock_waits_restart(struct hfi_conn *conn); /* the epoch is another one */
+
+/* ---- lease.c ---------------------------------------------------------------------------------- */
+
+void redlock_release(struct hfi_conn *conn, struct hfi_op *op);
+void redlock_renew(struct hfi_conn *conn, struct hfi_op *op);
+/* A renewal for ttl_ms may still arrive at a node, and cut short what later ones gave: they count for no more
+ * than that from now on. `hold` may be NULL. */
+void redlock_renewal_late(struct redlock_hold *hold, int64_t ttl_ms);
+void redlock_adopt(struct hfi_conn *conn, struct hfi_op *op);
+/* true: a note is due sooner than anything was. */
+/* The arguments of one lease in a renewal, behind all keys. */
+void redlock_add_renewal(struct redlock_round *round, const struct hfi_claim *claim,
+                         int64_t ttl_ms);
+bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
+void redlock_notes_send(struct hfi_conn *conn);
+/* Release at every node of `nodes` by owner and attempt, without waiting; what cannot be told is owed. */
+void redlock_give_back(struct hfi_conn *conn, const struct hfi_claim *claim,
+                       struct redlock_hold *hold, uint32_t nodes);
+/* A round of release: a `tombstone` for those where an acquire may come late. NULL: memory. */
+struct redlock_round *redlock_release_round(struct hfi_conn *conn, const struct hfi_name *name,
+                                            const unsigned char *owner, uint64_t attempt,
+                                            int64_t ttl_ms, bool tombstone,
+                                            redlock_answer_fn *answer);
+/* A node that did not hear of this release, or may not have, is told later: with a tombstone, for the acquire
+ * may be behind it by then. */
+void redlock_owe_release(struct redlock_round *round, unsigned node);
+void redlock_pay_debts(struct redlock_node *node);
+
+/* ---- heal.c: with the lock --------------------------------------------------------------------- */
+
+hf_status redlock_heal_open(struct hfi_conn *conn, hf_error *err);
+void redlock_heal_close(struct hfi_conn *conn);       /* no node is there any more */
+void redlock_heal_node_up(struct redlock_node *node); /* ask it what it is */
+void redlock_heal_node_down(struct redlock_node *node);
+void redlock_heal_doubt(struct hfi_conn *conn); /* a node said E or U: look at all again, soon */
+bool redlock_heal_busy(const struct hfi_conn *conn); /* nodes are being looked at, or worked on */
+void redlock_heal_tick(struct hfi_conn *conn, int64_t now_ms);
+int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
+
+/* ---- look.c, doctor.c, manage.c ------------------------------------------------------------------------------ */
+
+void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
+void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
+hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+                         void *arg, hf_error *err);
+
+#endif
