@@ -290,7 +290,7 @@ static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
     if (store->drive == HFI_EVENT)
         return go_event(a, ret_lease, err);
 
-    hfi_op_init(&op, HFI_OP_ACQUIRE, &a->lease->claim, a->deadline_ms);
+    hfi_op_init(&op, engine, HFI_OP_ACQUIRE, &a->lease->claim, a->deadline_ms);
     op.may_wait = op.blocking = request->wait_ms != 0;
     if (store->drive == HFI_BLOCKING) {
         if (!op.may_wait)

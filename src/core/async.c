@@ -254,7 +254,8 @@ static void try_run(struct hfi_task *task)
         return;
     }
     again(call->lease);
-    hfi_op_init(&call->op, HFI_OP_ACQUIRE, &call->lease->claim, call->deadline_ms);
+    hfi_op_init(&call->op, hfi_store_engine(call->store), HFI_OP_ACQUIRE, &call->lease->claim,
+                call->deadline_ms);
     call->op.may_wait = true;
     wait_for_thread(call);
 }
@@ -292,7 +293,8 @@ static void submit(struct hfi_call *call)
         return;
     }
 
-    hfi_op_init(&call->op, HFI_OP_ACQUIRE, &call->lease->claim, call->deadline_ms);
+    hfi_op_init(&call->op, hfi_store_engine(call->store), HFI_OP_ACQUIRE, &call->lease->claim,
+                call->deadline_ms);
     call->op.may_wait = call->may_wait;
     if (store->drive == HFI_BLOCKING) {
         submit_blocking(call);
@@ -445,7 +447,8 @@ static void release_in_store(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    hfi_op_init(&call->op, HFI_OP_RELEASE, &call->lease->claim, HFI_NEVER);
+    hfi_op_init(&call->op, hfi_store_engine(call->store), HFI_OP_RELEASE, &call->lease->claim,
+                HFI_NEVER);
     if (store->drive == HFI_BLOCKING) {
         call->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
         call->task.run = release_run;

@@ -75,7 +75,7 @@ static void job_done(struct hfi_op *op)
 
 void hfi_job_init(struct hfi_job *job, struct hfi_store *store, enum hfi_op_kind kind)
 {
-    hfi_op_init(&job->op, kind, NULL, HFI_NEVER);
+    hfi_op_init(&job->op, hfi_store_engine(store), kind, NULL, HFI_NEVER);
     job->store = store;
     atomic_store_explicit(&job->done, 0, memory_order_relaxed);
     job->abandoned = false;

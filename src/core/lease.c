@@ -32,7 +32,8 @@ static char *tagged(const char *label, const struct hfi_tag *tag);
 
 /* ---- making -------------------------------------------------------------------- */
 
-static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
+static void set_claim(struct hfi_claim *claim, const struct hfi_want *want,
+                      const struct hfi_engine *engine)
 {
     hfi_hash128(want->name, want->name_len, claim->name.hash);
     hfi_owner_new(claim->owner, want->request->flags & HF_FLAG_DETACHED);
@@ -51,6 +52,7 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_want *want)
     claim->sent_ms = 0;
     for (size_t i = 0; i < sizeof claim->engine / sizeof *claim->engine; i++)
         claim->engine[i] = NULL;
+    memset(claim->room, 0, engine->claim_size);
 }
 
 static void set_term(struct hfi_term *term, const struct hfi_want *want,
@@ -86,7 +88,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
     if (lease->reentrant)
         lease->scope = lease->scoped ? request->scope : hfi_thread_id();
 
-    set_claim(&lease->claim, want);
+    set_claim(&lease->claim, want, hfi_store_engine(store));
     set_term(&lease->term, want, hfi_store_engine(store));
     atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
                           memory_order_relaxed);

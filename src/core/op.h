@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 
 /* Prepare an op. Its error text is 512 bytes and is not wiped: the first byte says that it is empty. */
-static inline void hfi_op_init(struct hfi_op *op, enum hfi_op_kind kind, struct hfi_claim *claim,
-                               int64_t deadline_ms)
+static inline void hfi_op_init(struct hfi_op *op, const struct hfi_engine *engine,
+                               enum hfi_op_kind kind, struct hfi_claim *claim, int64_t deadline_ms)
 {
     op->kind = kind;
     op->deadline_ms = deadline_ms;
@@ -25,6 +25,7 @@ static inline void hfi_op_init(struct hfi_op *op, enum hfi_op_kind kind, struct 
     atomic_store_explicit(&op->finished, 0, memory_order_relaxed);
     for (int i = 0; i < 6; i++)
         op->engine[i] = NULL;
+    memset(op->room, 0, engine->op_size);
 }
 
 static inline bool hfi_op_finished(const struct hfi_op *op)

@@ -168,7 +168,7 @@ hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait 
     if (store->drive == HFI_EVENT)
         return claim_event(lease, sole, next, err);
 
-    hfi_op_init(&op, HFI_OP_RELEASE, &lease->claim, HFI_NEVER);
+    hfi_op_init(&op, hfi_store_engine(store), HFI_OP_RELEASE, &lease->claim, HFI_NEVER);
     if (store->drive == HFI_BLOCKING)
         op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
     hfi_store_engine(store)->submit(store->conn, &op);

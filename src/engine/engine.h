@@ -43,6 +43,12 @@
 #define HFI_RW_MAX      UINT32_C(0x40000000) /* capacity of a read-write lock; a writer takes all */
 #define HFI_NEVER       INT64_MAX
 
+/* Bytes of the engine's own in every claim and in every op, for a struct of its own type: core zeroes
+ * claim_size and op_size of them (HFI_ROOMS() below) before the first submit. A larger state is a
+ * pointer there, to the engine's own memory. */
+#define HFI_CLAIM_ROOM 128
+#define HFI_OP_ROOM    256
+
 /* A duration that a server says: never negative, nor longer than any that we take. Every engine does this where it decodes
  * it: what is made of it later is sums and products. */
 static inline int64_t hfi_told_ms(int64_t ms)
@@ -100,6 +106,7 @@ struct hfi_claim {
     int64_t sent_ms; /* hfi_now_ms() read before the request that started this ttl was sent */
 
     void *engine[6]; /* the engine's own; zeroed by core before submit of the acquire */
+    _Alignas(16) unsigned char room[HFI_CLAIM_ROOM]; /* likewise: claim_size bytes */
 };
 
 /* Tells a claim from all others of its name where tokens do not. */
@@ -217,6 +224,7 @@ struct hfi_op {
     hf_error error;       /* the engine writes it before it finishes with anything but HF_OK */
     _Atomic int finished; /* 0 until hfi_op_finish(); then 1 + status */
     void *engine[6];      /* the engine's own; zeroed by core before submit */
+    _Alignas(16) unsigned char room[HFI_OP_ROOM]; /* likewise: op_size bytes */
 };
 
 /* Finish an op: exactly once. It may be gone when this returns. */
@@ -251,8 +259,9 @@ struct hfi_engine {
     hf_engine_info info;    /* name, schemes, caps, tokens and the promise table */
     int64_t default_ttl_ms; /* 0: process-bound, no ttl */
     int64_t min_ttl_ms;
-    int64_t guard_ms; /* taken off every validity, beyond the drift */
-    unsigned native;  /* HFI_NATIVE_*: what it does itself, in one step */
+    int64_t guard_ms;             /* taken off every validity, beyond the drift */
+    unsigned native;              /* HFI_NATIVE_*: what it does itself, in one step */
+    uint32_t op_size, claim_size; /* HFI_ROOMS() */
     /* Without HF_CAP_WAITERS: HFI_OP_INSPECT tells core's deadlock detector, and nobody else, what this process holds
      * and waits for, and what others have told it of that. A holder's `first` is hfi_claim_number(). */
     bool tells_own;
@@ -348,6 +357,15 @@ struct hfi_engine {
     hf_status (*manage)(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
                         void *arg, hf_error *err);
 };
+
+/* How much of the rooms this engine uses, in its table: HFI_ROOMS(struct redis_op, struct redis_claim). */
+#define HFI_FITS(type, room)                                                              \
+    (sizeof(type) + 0 * sizeof(struct {                                                   \
+                        _Static_assert(sizeof(type) <= (room), "too large for its room"); \
+                        char c;                                                           \
+                    }))
+#define HFI_ROOMS(op, claim) \
+    .op_size = HFI_FITS(op, HFI_OP_ROOM), .claim_size = HFI_FITS(claim, HFI_CLAIM_ROOM)
 
 /* A module lib/holdfast/<name>.so exports this; a static build lists it in the registry. */
 #define HFI_ENGINE_SYMBOL "hfi_engine_entry"

@@ -44,7 +44,7 @@ static struct hfi_conn *open_at(const char *text)
 static hf_status name_op(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
                          const char *name, uint64_t version, const char *bytes, int64_t ttl_ms)
 {
-    hfi_op_init(op, kind, NULL, hfi_now_ms() + 10000);
+    hfi_op_init(op, engine, kind, NULL, hfi_now_ms() + 10000);
     memset(&op->u.cell, 0, sizeof op->u.cell);
     op->u.cell.name.bytes = (const unsigned char *)name;
     op->u.cell.name.len = (uint32_t)strlen(name);

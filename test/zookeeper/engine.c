@@ -229,7 +229,7 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
 {
     static const unsigned char name[] = "st/ock";
 
-    hfi_op_init(op, kind, NULL, hfi_now_ms() + LIMIT_MS);
+    hfi_op_init(op, engine, kind, NULL, hfi_now_ms() + LIMIT_MS);
     memset(&op->u.cell, 0, sizeof op->u.cell);
     op->u.cell.name.bytes = name;
     op->u.cell.name.len = sizeof name - 1;
