@@ -196,7 +196,7 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, 
 static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 {
     return lease->store == store || (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
-                                     strcmp(lease->store->location, store->location) == 0);
+                                     strcmp(lease->store->host.location, store->host.location) == 0);
 }
 
 /*
@@ -391,7 +391,7 @@ static uint64_t store_id(struct hfi_store *store)
 {
     uint64_t hash[2];
 
-    hfi_hash128(store->location, strlen(store->location), hash);
+    hfi_hash128(store->host.location, strlen(store->host.location), hash);
     return hash[0] & BITS(48);
 }
 

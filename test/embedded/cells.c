@@ -11,7 +11,7 @@
 
 #include "core/op.h"
 #include "core/registry.h"
-#include "core/url.h"
+#include "util/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"

@@ -6,7 +6,7 @@
 #include "bed.h"
 
 #include "core/registry.h"
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/engine.h"
 #include "util/alloc.h"
 #include "util/hash.h"

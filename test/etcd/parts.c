@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's pure parts: base64, keys and values, places in the queue, URLs. No server. */
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/etcd/internal.h"
 #include "util/alloc.h"
 

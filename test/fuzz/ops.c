@@ -5,7 +5,7 @@
  */
 #include "ops.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "prim/limit_plan.h"
 #include "util/alloc.h"
 #include "util/clock.h"

@@ -2,7 +2,7 @@
 /* Secrets in store URLs, as the command takes them out of argv and out of its child's environment. */
 #include "fuzz.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "secret.h"
 #include "util/alloc.h"
 

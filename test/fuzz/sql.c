@@ -6,7 +6,7 @@
  */
 #include "ops.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/sql/hold.h"
 #include "engine/sql/internal.h"
 #include "util/alloc.h"

@@ -2,7 +2,7 @@
 /* Store URLs: taken apart, shown without their secrets; and what each engine makes of one. */
 #include "fuzz.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/etcd/conf.h"
 #include "engine/memcached/conf.h"
 #include "engine/redis/conf.h"

@@ -14,7 +14,7 @@
  */
 #include "mem_internal.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -2,7 +2,7 @@
 /* Keys and values of the memcached engine, and its URLs. */
 #include "unit.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/memcached/conf.h"
 #include "engine/memcached/proto.h"
 #include "engine/memcached/record.h"

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "engine/redis/conf.h"
 #include "util/alloc.h"
 

@@ -2,7 +2,7 @@
 /* Store URLs: what is taken, what is refused and where, and what is never shown. */
 #include "unit.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "util/alloc.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "bed.h"
 #include "fake.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "util/clock.h"
 
 #include <stdio.h>
@@ -61,7 +61,7 @@ void bed_init(struct bed *bed, const char *url, bool subscriber)
     *bed = (struct bed){ .conf = parse_conf(url), .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     assert_true(bed->epoll_fd >= 0);
     bed->link =
-        hfi_link_new(bed->conf, &bed->conf->addresses[0], subscriber, bed->epoll_fd, &owner, bed);
+        hfi_link_new(bed->conf, &bed->conf->url.hosts[0], subscriber, bed->epoll_fd, &owner, bed);
     assert_non_null(bed->link);
 }
 

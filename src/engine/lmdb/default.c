@@ -11,7 +11,7 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/url.h"
+#include "util/url.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
