@@ -31,7 +31,7 @@ __attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf
     r->finding(level, topic, text, r->arg);
 }
 
-static void check_place(struct lmdb_depot *d, const struct report *r)
+static void check_place(struct lmdb_directory *d, const struct report *r)
 {
     struct statvfs space;
     struct statfs fs;
@@ -63,7 +63,7 @@ static void check_place(struct lmdb_depot *d, const struct report *r)
             "remove it, or go on with it by a line in " LMDB_SITE_FILE " (holdfast-engines(7))");
 }
 
-static void check_cells(struct lmdb_depot *d, const struct report *r)
+static void check_cells(struct lmdb_directory *d, const struct report *r)
 {
     struct lmdb_cells_report report;
     hf_error err = { .status = HF_OK };
@@ -97,7 +97,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     MDB_val key, value;
     MDB_cursor *cursor;
     struct lmdb_name rec;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     memset(w, 0, sizeof *w);
     if (rc != 0)
@@ -118,7 +118,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static void check_processes(struct lmdb_depot *d, const struct report *r)
+static void check_processes(struct lmdb_directory *d, const struct report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
     uint32_t used;
@@ -150,7 +150,7 @@ static void check_processes(struct lmdb_depot *d, const struct report *r)
 
 hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct report r = { finding, arg };
     struct walk w;
     uint64_t limit;
