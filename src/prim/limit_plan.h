@@ -34,7 +34,7 @@
 #ifndef HFI_LIMIT_PLAN_H
 #define HFI_LIMIT_PLAN_H
 
-#include "holdfast/holdfast.h"
+#include "holdfast/primitives.h"
 
 #include <stdbool.h>
 

@@ -7,6 +7,7 @@
 #define HFI_SCRIPT_H
 
 #include "engine/engine.h"
+#include "holdfast/redis.h"
 
 #define HFI_SCRIPT_SHA_LEN 40
 

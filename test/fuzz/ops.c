@@ -6,6 +6,7 @@
 #include "ops.h"
 
 #include "core/url.h"
+#include "holdfast/primitives.h"
 #include "prim/counter.h"
 #include "prim/limit.h"
 #include "prim/script.h"
