@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
-#include "prim/limit.h"
+#include "engine/native.h"
 #include "engine/redis/internal.h"
 #include "holdfast/primitives.h"
 
