@@ -228,7 +228,8 @@ static hf_status read_host(struct hfi_conf *conf, const char *from, const char *
         return wrong(conf, from, "the host", "has no closing ']'", err);
     if (!end)
         end = to;
-    if (!bracketed && end < to && memchr(end + 1, ':', (size_t)(to - end - 1)))
+    if (!bracketed &&
+        memchr(name, ':', (size_t)(to - name)) != memrchr(name, ':', (size_t)(to - name)))
         return wrong(conf, from, "the host", "has two ':' (an IPv6 address is written in [])", err);
     if (end == name && !bracketed && conf->form->flags & HFI_FORM_LIBRARY) {
         status = read_port(conf, end, to, address, err); /* the library knows a host */
