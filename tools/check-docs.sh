@@ -13,7 +13,7 @@
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 
-documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md)
+documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md)
 bad=0
 wrong() {
     echo "$*" >&2
@@ -47,8 +47,24 @@ check_paths() {
 check_links() {
     local target
     while read -r target; do
-        [ -e "$target" ] || wrong "$1: link to $target: no such file"
+        [ -e "$target" ] || [ -e "$(dirname "$1")/$target" ] || wrong "$1: link to $target: no such file"
     done < <(grep -oE '\]\([^)#:]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u)
+}
+
+# A document that a merge has damaged says things twice.
+check_repeats() {
+    local twice
+    while read -r twice; do
+        wrong "$1: stands there twice: $twice"
+    done < <(grep -E '^#{1,3} |^.{60,}$' "$1" | grep -vE '^[|`]' | sort | uniq -d)
+}
+
+# Manual pages likewise: sections, and whole lines of prose.
+check_page_repeats() {
+    local twice
+    while read -r twice; do
+        wrong "$1: stands there twice: $twice"
+    done < <(awk '/^\.Sh / { section = $0; print } /^\.Ss / { print section ": " $0 } /^[^.].{70,}/ { print }' "$1" | sort | uniq -d)
 }
 
 check_calls() {
@@ -93,7 +109,9 @@ for document in "${documents[@]}"; do
     check_names "$document"
     check_paths "$document"
     check_links "$document"
+    check_repeats "$document"
 done
+for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
 check_labels
 check_rights

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
-#include "prim/limit.h"
+#include "engine/native.h"
 #include "engine/redis/internal.h"
 
 static enum hfi_limit_said said_by(char letter)
