@@ -185,10 +185,10 @@ void hfi_reactor_leave(struct hfi_reactor *reactor)
     }
 }
 
-void hfi_reactor_leave_quietly(struct hfi_reactor *reactor)
+void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner)
 {
     struct hfi_host *host = reactor->host;
-    bool wake = hurry(reactor);
+    bool wake = sooner && hurry(reactor);
 
     pthread_mutex_unlock(&reactor->lock);
     if (wake)
@@ -304,7 +304,9 @@ static int64_t source_next_ms(const struct hfi_source *source)
 
 static struct plan plan_sleep(const struct hfi_reactor *reactor)
 {
-    struct plan plan = { .due_ms = HFI_NEVER, .exact_ms = HFI_NEVER };
+    struct plan plan = { .due_ms = HFI_NEVER,
+                         .exact_ms = HFI_NEVER,
+                         .listens = reactor->listeners > 0 };
     unsigned awaiting = 0;
 
     for (uint32_t i = 0; i < reactor->source_count; i++) {
@@ -358,7 +360,7 @@ int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
     int timeout_ms;
 
     pthread_mutex_lock(&reactor->lock);
-    reactor->told_ms = plan_sleep(reactor).due_ms;
+    reactor->told_ms = reactor->soonest_ms = plan_sleep(reactor).due_ms;
     timeout_ms = until(reactor->told_ms, now_ms);
     pthread_mutex_unlock(&reactor->lock);
     return timeout_ms;

@@ -55,7 +55,7 @@ struct hfi_source {
     /* The engine's to set. */
     unsigned awaited; /* answers under way on it */
     bool sleeps;      /* they come soon, and read() can sleep: if no other source awaits any, the driver does */
-    bool listens;     /* while it has a time, what comes on other descriptors must be noticed soon */
+    bool listens;     /* while it has a time, somebody listens: see `listeners` */
     bool exact;       /* its time is kept to the millisecond; others may be late by a slice */
 };
 
@@ -76,6 +76,8 @@ struct hfi_reactor {
     unsigned corked;      /* somebody is at work and will flush */
     bool looping;         /* ... and it is the caller's loop that runs its callbacks */
     int64_t looked_ms;    /* when the driver last asked epoll */
+    unsigned listeners;   /* who waits for a message: it must be noticed soon, also while the driver sleeps
+                             in read() of another source. The engine's to set */
     struct hfi_op *done, **done_end;
     struct hfi_loss *losses;
     const char *doubt; /* why every lease is in doubt, until core has been told; static. The engine's to set */
@@ -94,9 +96,9 @@ void hfi_reactor_done(struct hfi_reactor *reactor); /* also after a failed init,
 void hfi_reactor_enter(struct hfi_reactor *reactor);
 /* Flush unless corked, drop the lock, tell core what is due. */
 void hfi_reactor_leave(struct hfi_reactor *reactor);
-/* Drop the lock and call nothing of core, which may hold locks of its own here, but wake, and that only if
- * something became due earlier. What was sent waits for the next hfi_reactor_leave(). */
-void hfi_reactor_leave_quietly(struct hfi_reactor *reactor);
+/* Drop the lock and call nothing of core, which may hold locks of its own here, but wake; that only if something has
+ * become due `sooner`. What was sent waits for the next hfi_reactor_leave(). */
+void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner);
 
 /* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
 void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_status status,
