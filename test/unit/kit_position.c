@@ -108,9 +108,8 @@ static void table(void **state)
             hfi_position_blocked_once(&position) != cases[i].once ||
             hfi_position_is_next(&position) != cases[i].next)
             fail_msg("case %zu: %s behind %zu: verdict %d, blocker %zu, once %d, next %d", i,
-                     cases[i].own, count, (int)hfi_position_verdict(&position),
-                     position.blocker, hfi_position_blocked_once(&position),
-                     hfi_position_is_next(&position));
+                     cases[i].own, count, (int)hfi_position_verdict(&position), position.blocker,
+                     hfi_position_blocked_once(&position), hfi_position_is_next(&position));
     }
 }
 
