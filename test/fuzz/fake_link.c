@@ -87,7 +87,8 @@ static void source_due(struct hfi_source *source, int64_t now_ms)
     hfi_link_tick((struct hfi_link *)source, now_ms);
 }
 
-static const struct hfi_source_calls source_calls = { .due = source_due, .next_ms = source_next_ms };
+static const struct hfi_source_calls source_calls = { .due = source_due,
+                                                      .next_ms = source_next_ms };
 
 /* ---- a link ----------------------------------------------------------------------------------------- */
 

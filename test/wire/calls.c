@@ -176,7 +176,8 @@ static void closing_one_of_two(void **state)
     CALL(&bed, &call, "A");
     hfi_link_close(bed.link);
     assert_int_equal(poll(&(struct pollfd){ .fd = theirs, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
-    assert_int_equal(poll(&(struct pollfd){ .fd = bed.reactor.epoll_fd, .events = POLLIN }, 1, 0), 0);
+    assert_int_equal(poll(&(struct pollfd){ .fd = bed.reactor.epoll_fd, .events = POLLIN }, 1, 0),
+                     0);
     close(theirs);
     bed_done(&bed);
     fake_stop(fake);

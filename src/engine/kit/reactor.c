@@ -22,8 +22,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define EVENTS_MAX   32
-#define LOOK_MS      2 /* how long the other descriptors may go without a look while one is slept at ... */
+#define EVENTS_MAX 32
+#define LOOK_MS \
+    2 /* how long the other descriptors may go without a look while one is slept at ... */
 #define LOOK_IDLE_MS HFI_REACTOR_SLICE_MS /* ... and nothing listens */
 #define KICK         UINT64_MAX
 

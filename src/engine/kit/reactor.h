@@ -54,9 +54,10 @@ struct hfi_source {
 
     /* The engine's to set. */
     unsigned awaited; /* answers under way on it */
-    bool sleeps;      /* they come soon, and read() can sleep: if no other source awaits any, the driver does */
-    bool listens;     /* while it has a time, somebody listens: see `listeners` */
-    bool exact;       /* its time is kept to the millisecond; others may be late by a slice */
+    bool
+        sleeps; /* they come soon, and read() can sleep: if no other source awaits any, the driver does */
+    bool listens; /* while it has a time, somebody listens: see `listeners` */
+    bool exact;   /* its time is kept to the millisecond; others may be late by a slice */
 };
 
 /* Embedded in the store, first. */
@@ -76,11 +77,13 @@ struct hfi_reactor {
     unsigned corked;      /* somebody is at work and will flush */
     bool looping;         /* ... and it is the caller's loop that runs its callbacks */
     int64_t looked_ms;    /* when the driver last asked epoll */
-    unsigned listeners;   /* who waits for a message: it must be noticed soon, also while the driver sleeps
+    unsigned
+        listeners; /* who waits for a message: it must be noticed soon, also while the driver sleeps
                              in read() of another source. The engine's to set */
     struct hfi_op *done, **done_end;
     struct hfi_loss *losses;
-    const char *doubt; /* why every lease is in doubt, until core has been told; static. The engine's to set */
+    const char *
+        doubt; /* why every lease is in doubt, until core has been told; static. The engine's to set */
 };
 
 /* The first member of the engine's struct in op->room. */
@@ -131,13 +134,14 @@ void hfi_source_dirty(struct hfi_source *source);
 int hfi_reactor_fd(struct hfi_conn *conn);
 int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
 void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms); /* does not wait */
-void hfi_reactor_turn(struct hfi_conn *conn, int64_t until_ms);  /* waits; for the engine too, while it opens */
+void hfi_reactor_turn(struct hfi_conn *conn,
+                      int64_t until_ms); /* waits; for the engine too, while it opens */
 void hfi_reactor_kick(struct hfi_conn *conn);
 void hfi_reactor_cork(struct hfi_conn *conn, bool on);
 
-#define HFI_REACTOR_DRIVE                                                                         \
-    .drive = HFI_EVENT, .fd = hfi_reactor_fd, .timeout_ms = hfi_reactor_timeout_ms,               \
-    .process = hfi_reactor_process, .turn = hfi_reactor_turn, .kick = hfi_reactor_kick,           \
+#define HFI_REACTOR_DRIVE                                                               \
+    .drive = HFI_EVENT, .fd = hfi_reactor_fd, .timeout_ms = hfi_reactor_timeout_ms,     \
+    .process = hfi_reactor_process, .turn = hfi_reactor_turn, .kick = hfi_reactor_kick, \
     .cork = hfi_reactor_cork
 
 #endif

@@ -262,8 +262,8 @@ struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *o
 
 #define CALLS                                                                                      \
     .abi = HFI_ENGINE_ABI, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, .open = redis_open, \
-    .close = redis_close, .location = redis_location, .submit = redis_submit,                     \
-    .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                     \
+    .close = redis_close, .location = redis_location, .submit = redis_submit,                      \
+    .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                      \
     HFI_ROOMS(struct hfi_reactor_op, char)
 
 #define SCHEMES \

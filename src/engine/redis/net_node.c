@@ -43,8 +43,8 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
                                                 is_inbox ? &inbox_owner : &node_owner, node)
                                  : NULL;
 
-    if (!link || (!node->timer.reactor &&
-                  !hfi_source_add(&node->timer, &conn->reactor, &timer_calls))) {
+    if (!link ||
+        (!node->timer.reactor && !hfi_source_add(&node->timer, &conn->reactor, &timer_calls))) {
         hfi_link_free(link);
         hfi_address_free(copy);
         return false;

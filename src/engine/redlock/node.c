@@ -41,10 +41,8 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
         node->conn = conn;
         node->index = i;
         node->debts_end = &node->debts;
-        node->link =
-            hfi_link_new(conn->conf, address, false, &conn->reactor, &node_owner, node);
-        node->inbox =
-            hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
+        node->link = hfi_link_new(conn->conf, address, false, &conn->reactor, &node_owner, node);
+        node->inbox = hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
         if (!node->link || !node->inbox)
             return hfi_error_memory(err);
     }
