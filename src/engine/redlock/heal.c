@@ -406,7 +406,7 @@ static void decide(struct hfi_conn *conn)
                           conn->n);
         else
             hfi_error_set(&conn->stuck, HF_NOT_FOUND, 0, "no store yet at %s",
-                          conn->pump.host->location);
+                          conn->reactor.host->location);
         if (!conn->may_start)
             redlock_heal_again(conn);
         else if (my_turn(conn, START_MS))
