@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The one table of verbs and options. To add an option: a field in struct args, a row here. */
 #include "table.h"
+#include "holdfast/primitives.h"
 
 #include <limits.h>
 #include <string.h>

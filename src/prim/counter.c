@@ -11,6 +11,7 @@
 #include "engine/native.h"
 
 #include "core/op.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"

@@ -19,6 +19,7 @@
 #include "core/op.h"
 #include "core/request.h"
 #include "core/wait.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"
