@@ -9,6 +9,7 @@
  */
 #include "core/cohort.h"
 #include "core/owner.h"
+#include "core/spare.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "deadlock/session.h"
@@ -137,43 +138,13 @@ static char *tagged(const char *label, const struct hfi_tag *tag)
     return hfi_strndup(text, len + tag_len);
 }
 
-/* ---- slots, with a few spare ones for each thread --------------------------------- */
-
-static pthread_key_t end_key;
-static pthread_once_t end_once = PTHREAD_ONCE_INIT;
-static bool end_key_ok;
-
-static void on_thread_end(void *arg)
-{
-    (void)arg;
-    while (hfi_self.spares > 0)
-        hfi_slot_give(&hfi_leases, hfi_self.spare[--hfi_self.spares]);
-    hfi_self.watched = false;
-}
-
-static void make_end_key(void)
-{
-    end_key_ok = pthread_key_create(&end_key, on_thread_end) == 0;
-}
-
-/* Will on_thread_end() be called for this thread? */
-static bool watch_thread(void)
-{
-    pthread_once(&end_once, make_end_key);
-    if (end_key_ok && pthread_setspecific(end_key, &hfi_self) == 0)
-        hfi_self.watched = true;
-    return hfi_self.watched;
-}
+/* ---- slots ------------------------------------------------------------------------- */
 
 static struct hfi_lease *take_slot(void)
 {
-    struct hfi_lease *lease;
+    struct hfi_lease *lease = hfi_spare_take(&hfi_leases, &hfi_self.leases);
     uint64_t process = hfi_process_id();
 
-    if (hfi_self.spares > 0)
-        lease = hfi_self.spare[--hfi_self.spares];
-    else
-        lease = hfi_slot_take(&hfi_leases);
     if (!lease || hfi_slot_ours(&lease->slot, process))
         return lease;
 
@@ -211,10 +182,7 @@ void hfi_lease_free(struct hfi_lease *lease)
     atomic_store_explicit(&lease->gone, 0, memory_order_relaxed);
     atomic_store_explicit(&lease->phase, HFI_FREE, memory_order_relaxed);
 
-    if (hfi_self.spares < HFI_SPARE_MAX && (hfi_self.watched || watch_thread()))
-        hfi_self.spare[hfi_self.spares++] = lease;
-    else
-        hfi_slot_give(&hfi_leases, lease);
+    hfi_spare_give(&hfi_leases, &hfi_self.leases, lease);
 }
 
 void hfi_lease_uncount(struct hfi_lease *lease)
