@@ -12,7 +12,7 @@
  */
 #include "core/acquire.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
@@ -20,7 +20,7 @@
 #include "util/error.h"
 #include "util/futex.h"
 
-static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_want *want,
+static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err);
 static void enter(hf_store *handle, struct hfi_call *call);
 static void submit(struct hfi_call *call);
@@ -44,14 +44,14 @@ hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
                             struct hfi_call **ret_call, hf_error *err)
 {
     struct hfi_store *store;
-    struct hfi_want want;
+    struct hfi_checked_request checked;
     hf_acquire_request whole;
     hf_status status = hfi_store_find(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), store->cohort > 0, request, &whole, &want,
-                               err);
+    status = hfi_request_check(hfi_store_engine(store), store->pass_limit > 0, request, &whole,
+                               &checked, err);
     if (status != HF_OK)
         return status;
     if (!ret_call)
@@ -61,7 +61,7 @@ hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
     if (!*ret_call)
         return hfi_error_memory(err);
     (*ret_call)->err = err;
-    status = begin(handle, *ret_call, &want, err);
+    status = begin(handle, *ret_call, &checked, err);
     if (status != HF_OK)
         hfi_call_free(*ret_call);
     return status;
@@ -84,7 +84,7 @@ hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
  * one, whether leases can be passed on or not. */
 static bool queues_here(struct hfi_store *store)
 {
-    return store->cohort > 0 ||
+    return store->pass_limit > 0 ||
            (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
 }
 
@@ -92,22 +92,22 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
                            void *arg, hf_op **ret_op, hf_error *err)
 {
     struct hfi_store *store;
-    struct hfi_want want;
+    struct hfi_checked_request checked;
     struct hfi_call *call = NULL;
     hf_acquire_request whole;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), queues_here(store), request, &whole, &want,
-                               err);
+    status = hfi_request_check(hfi_store_engine(store), queues_here(store), request, &whole,
+                               &checked, err);
     if (status == HF_OK && !done)
         status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");
     if (status == HF_OK && !(call = hfi_call_new(store, HFI_TO_LOOP)))
         status = hfi_error_memory(err);
     if (call) {
         hfi_call_callback(call, done, arg);
-        status = begin(handle, call, &want, err);
+        status = begin(handle, call, &checked, err);
         if (status == HF_OK && ret_op)
             *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
         if (status == HF_OK) {
@@ -124,15 +124,17 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
 /* ---- before the store ------------------------------------------------------------- */
 
 /* Which threads of the store it needs that are not there: HFI_STARTED_*. */
-static unsigned missing_threads(const struct hfi_call *call, const struct hfi_want *want)
+static unsigned missing_threads(const struct hfi_call *call,
+                                const struct hfi_checked_request *checked)
 {
     struct hfi_store *store = call->store;
     bool in_loop = !hfi_call_has_thread(call);
     unsigned threads = 0;
 
-    if (want->ttl_ms > 0 || store->drive == HFI_EVENT || (in_loop && want->request->wait_ms > 0))
+    if (checked->ttl_ms > 0 || store->drive == HFI_EVENT ||
+        (in_loop && checked->request->wait_ms > 0))
         threads |= HFI_STARTED_KEEPER;
-    if (want->request->on_lost && !in_loop)
+    if (checked->request->on_lost && !in_loop)
         threads |= HFI_STARTED_NOTIFY;
     return threads & ~atomic_load_explicit(&store->started, memory_order_relaxed);
 }
@@ -156,8 +158,7 @@ static hf_status check_cancel(hf_cancel *cancel, hf_error *err)
 
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
-    return status == HF_OK ? HF_OK
-                           : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
+    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
 }
 
 /* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
@@ -179,17 +180,17 @@ static hf_status prepare_async(struct hfi_call *call, hf_error *err)
 }
 
 /* HF_OK: it is under way, or has its answer already. Else nothing began. */
-static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_want *want,
+static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err)
 {
-    const hf_acquire_request *request = want->request;
+    const hf_acquire_request *request = checked->request;
     bool async = !hfi_call_has_thread(call);
-    hf_status status = hfi_session_ask(call->store, want, async, &call->tag, err);
+    hf_status status = hfi_session_ask(call->store, checked, async, &call->tag, err);
     unsigned threads;
 
     if (status != HF_OK)
         return status;
-    want->tag = &call->tag;
+    checked->tag = &call->tag;
     call->cancel = request->cancel;
     call->may_wait = request->wait_ms != 0;
     call->min_valid_ms = request->min_valid_ms;
@@ -198,13 +199,13 @@ static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_want 
 
     if (request->cancel)
         status = check_cancel(request->cancel, err);
-    if (status == HF_OK && (threads = missing_threads(call, want)))
+    if (status == HF_OK && (threads = missing_threads(call, checked)))
         status = start_threads(handle, call->store, threads, err);
     if (status != HF_OK)
         return status;
     if (request->wait_ms > 0)
         call->deadline_ms = hfi_now_ms() + request->wait_ms;
-    call->lease = hfi_lease_new(call->store, want);
+    call->lease = hfi_lease_new(call->store, checked);
     if (!call->lease)
         return hfi_error_memory(err);
     if (async)
@@ -230,8 +231,8 @@ static void enter(hf_store *handle, struct hfi_call *call)
     bool thread = hfi_call_has_thread(call);
     hf_lease *again = NULL;
 
-    switch (hfi_cohort_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
-                             call->min_valid_ms, &again)) {
+    switch (hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
+                                  call->min_valid_ms, &again)) {
     case HFI_ENTRY_GO:
         submit_outermost(call);
         break;
@@ -288,7 +289,7 @@ void hfi_call_told(struct hfi_call *call, uint32_t word)
 
 void hfi_call_stop_local(struct hfi_call *call)
 {
-    if (hfi_cohort_leave(&call->wait))
+    if (hfi_local_queue_leave(&call->wait))
         leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
     else
         hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
@@ -305,7 +306,7 @@ static hf_status sleep_in_queue(struct hfi_call *call)
         bool late = until_ms != HFI_NEVER && hfi_now_ms() >= until_ms;
 
         if (word == HFI_WAIT_STOPPED || late) {
-            if (hfi_cohort_leave(wait))
+            if (hfi_local_queue_leave(wait))
                 return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
             /* Somebody has taken us out and is about to tell us. */
             until_ms = HFI_NEVER;
@@ -341,7 +342,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
     struct hfi_store *store = lease->store;
 
     /* A block of tokens only where local waiting has been seen. */
-    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->cohort + 1 : 1;
+    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->pass_limit + 1 : 1;
     if (lease->claim.ttl_ms == 0)
         return HF_OK;
 
@@ -606,7 +607,7 @@ static void step_down(struct hfi_lease *lease)
     pthread_mutex_lock(&shard->lock);
     atomic_store_explicit(&lease->phase, HFI_ENDING, memory_order_relaxed);
     hfi_table_unlink(shard, lease);
-    next = hfi_cohort_hand_on(lease);
+    next = hfi_local_queue_hand_on(lease);
     if (lease->timed)
         hfi_keeper_forget(lease->store, &lease->timer);
     lease->timed = false;

@@ -187,14 +187,14 @@ static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
     } else if (hfi_lease_lost(lease)) {
         ret_plan->what = HFI_ENDING_LOST;
         take_out(lease, ret_plan);
-    } else if ((heir = hfi_cohort_pass(lease))) {
+    } else if ((heir = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(heir, HFI_WAIT_PASSED);
         return HF_OK;
     } else {
         ret_plan->what = HFI_ENDING_STORE;
         take_out(lease, ret_plan);
-        ret_plan->next = hfi_cohort_hand_on(lease);
+        ret_plan->next = hfi_local_queue_hand_on(lease);
     }
     hfi_lease_unlock(lease, next);
     return HF_OK;

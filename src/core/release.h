@@ -3,7 +3,7 @@
 #ifndef HFI_RELEASE_H
 #define HFI_RELEASE_H
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 
 struct hfi_call;
 

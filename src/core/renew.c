@@ -9,7 +9,7 @@
  */
 #include "core/renew.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/request.h"
 #include "util/alloc.h"

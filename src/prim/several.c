@@ -102,16 +102,16 @@ static hf_status read_one(struct several *s, const hf_acquire_request *request, 
     struct item *item = &s->items[index];
     const hf_acquire_request *first = &s->items[0].request;
     const char *differs = NULL;
-    struct hfi_want want;
-    hf_status status =
-        hfi_request_check(hfi_store_engine(s->store), false, request, &item->request, &want, err);
+    struct hfi_checked_request checked;
+    hf_status status = hfi_request_check(hfi_store_engine(s->store), false, request, &item->request,
+                                         &checked, err);
 
     if (status != HF_OK) {
         hfi_error_wrap(err, "requests[%zu]", index);
         return status;
     }
-    item->request = *want.request;
-    item->request.name_len = want.name_len;
+    item->request = *checked.request;
+    item->request.name_len = checked.name_len;
     item->index = index;
     if (item->request.wait_ms != first->wait_ms)
         differs = "wait_ms";
@@ -174,8 +174,7 @@ static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
         struct item *item = &s->items[i];
 
         item->request.wait_ms = 0;
-        item->status =
-            hfi_acquire_begin(s->handle, &item->request, &item->call, &item->error);
+        item->status = hfi_acquire_begin(s->handle, &item->request, &item->call, &item->error);
         if (item->status != HF_OK)
             item->call = NULL;
     }
