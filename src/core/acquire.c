@@ -237,11 +237,10 @@ static void enter(hf_store *handle, struct hfi_call *call)
         submit_outermost(call);
         break;
     case HFI_ENTRY_QUEUED:
-        call->queued = thread;
-        call->waits = true;
-        /* It may have been stopped before it was in the queue. */
-        if (!thread && atomic_load(&call->wait.stop) != HF_OK)
-            hfi_call_stop_local(call);
+        if (thread)
+            call->queued = call->waits = true;
+        else if (atomic_load(&call->wait.stop) != HF_OK)
+            hfi_call_stop_local(call); /* it was stopped before it was in the queue */
         break;
     case HFI_ENTRY_AGAIN:
         answer_here(call, HF_OK, again);
