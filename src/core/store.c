@@ -62,8 +62,8 @@ struct own_conf {
     int64_t deadlock_check_ms;
 };
 static const struct hfi_param own_params[] = {
-    { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_COHORT_MAX,
-      HFI_COHORT_DEFAULT, NULL },
+    { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_PASSES_MAX,
+      HFI_PASSES_DEFAULT, NULL },
     { "deadlock_check", HFI_PARAM_DURATION, offsetof(struct own_conf, deadlock_check_ms), 0,
       3600 * 1000, HFI_DETECT_FIRST_MS, NULL },
     { .name = NULL },
@@ -140,7 +140,7 @@ static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struc
 
     store->conf = conf;
     store->host.location = conf->location;
-    store->cohort = engine->info.caps & HF_CAP_PASS ? own->cohort : 0;
+    store->pass_limit = engine->info.caps & HF_CAP_PASS ? own->cohort : 0;
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
 
