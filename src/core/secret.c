@@ -58,7 +58,8 @@ static hf_status read_file(struct hfi_url *url, const char *key, const char *pat
     hf_status status = HF_OK;
 
     if (len < 0 && fd < 0 && errno == 0) {
-        status = hfi_url_refuse(url, key, HF_DENIED, 0, "is refused: it does not name a regular file", err);
+        status = hfi_url_refuse(url, key, HF_DENIED, 0,
+                                "is refused: it does not name a regular file", err);
     } else if (len < 0) {
         snprintf(why, sizeof why, "cannot be read: %s", strerror(errno));
         status = hfi_url_refuse(url, key, HF_DENIED, errno, why, err);
@@ -68,7 +69,8 @@ static hf_status read_file(struct hfi_url *url, const char *key, const char *pat
     text[len < 0 ? 0 : len] = 0;
     text[strcspn(text, "\r\n")] = 0;
     if (status == HF_OK && (strlen(text) > SECRET_MAX || !*text))
-        status = hfi_url_refuse(url, key, HF_CONFIG, 0, "names a file whose first line is no password", err);
+        status = hfi_url_refuse(url, key, HF_CONFIG, 0,
+                                "names a file whose first line is no password", err);
     else if (status == HF_OK && !(*ret_secret = hfi_strdup(text)))
         status = hfi_error_memory(err);
     explicit_bzero(text, sizeof text);

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/op.h"
 #include "../lib/direct.h"
+#include "core/op.h"
 #include "holdfast/primitives.h"
 #include "util/alloc.h"
 #include "util/clock.h"
