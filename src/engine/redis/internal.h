@@ -37,7 +37,7 @@
 #include <pthread.h>
 
 #define REDIS_TTL_MS        30000
-#define REDIS_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
+#define REDIS_INBOX_ID_LEN  32    /* hex digits of an inbox' name */
 #define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
 #define REDIS_BATCH         256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
@@ -94,9 +94,9 @@ struct redis_wait {
     struct redis_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
-    struct redis_call *call; /* its acquire, while that is under way */
+    struct redis_call *call;     /* its acquire, while that is under way */
     enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
-    bool listens;     /* redisson: its channel is subscribed */
+    bool listens;                /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
