@@ -122,7 +122,7 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
     return hash[0] & BITS(48);
 }
 
-/* As those who look find it in the store. */
+/* As other processes find it in the store. */
 static uint64_t id_of(const struct hfi_lease *lease)
 {
     bool own = hfi_store_engine(lease->store)->tells_own;
@@ -192,7 +192,7 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, 
     return HF_OK;
 }
 
-/* Two handles of one store are one store to those who wait in it. With the lock of the lease. */
+/* Two handles of one store are one store to its waiters. With the lock of the lease. */
 static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 {
     return lease->store == store || (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
@@ -201,8 +201,8 @@ static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 
 /*
  * Is this lease of ours in the way of our own request for good? A reader that wants to write never
- * can, whatever its patience: another reader may want the same. Else who waits for itself with a
- * limit gets what it asked for, to wait so long. With the lock of the lease.
+ * can, whatever its patience: another reader may want the same. Else a session that waits for itself with a
+ * limit gets what it asked for: it waits until that limit. With the lock of the lease.
  */
 static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
                        const struct hfi_want *want, uint64_t *taken)
@@ -240,7 +240,7 @@ static hf_status own_way_error(struct hfi_store *store, const struct hfi_want *w
 
 /*
  * A tag names a lease as the store knows it, and a local pass changes nothing of that. So a lease that may
- * be in the tag of one who still waits is not passed on: else its tag would say that it holds what
+ * be in the tag of a session that still waits is not passed on: else its tag would say that it holds what
  * another one has. A thread that releases does not wait. With the lock of the lease.
  */
 static void name_by(struct hfi_lease *lease, uint64_t thread)
@@ -278,7 +278,7 @@ static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
     struct hfi_scope *found;
     uint32_t count = 0;
 
-    /* A copy: whoever is woken while we look at leases may come by here. */
+    /* A copy: a thread that is woken while we look at leases may come by here. */
     pthread_mutex_lock(&store->scopes.lock);
     found = find_scope(&store->scopes, want->request->scope, false);
     if (found) {
