@@ -12,6 +12,7 @@
  */
 #include "engine/zookeeper/internal.h"
 
+#include "engine/kit/handover.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -128,9 +129,9 @@ void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
     zk_op(op)->node = node;
     zk_claim(op->claim)->node = node;
 
-    /* Nobody drove us for so long that the session may be over: ask for it by connecting anew. */
-    if (conn->connected &&
-        zk_validity_left(&conn->validity, hfi_now_ms()) < conn->validity.timeout_ms / 4)
+    /* Nobody drove the store for so long that the session may be over: connecting anew asks for it. */
+    if (conn->connected && hfi_grant_is_stale(zk_validity_left(&conn->validity, hfi_now_ms()),
+                                              conn->validity.timeout_ms))
         zk_session_drop(conn);
     if (conn->connected)
         zk_claim_node_restart(node);

@@ -74,29 +74,29 @@ static hf_status begin(const struct zk_conf *conf, struct hfi_lookup *lookups[],
 {
     struct hfi_places places;
 
-    for (size_t i = 0; i < conf->host_count; i++) {
-        const struct zk_host *host = &conf->hosts[i];
+    for (size_t i = 0; i < conf->url.host_count; i++) {
+        const struct hfi_address *host = &conf->url.hosts[i];
 
-        if (hfi_resolve_numeric(host->name, host->port, &places))
+        if (hfi_resolve_numeric(host->host, host->port, &places))
             continue;
-        lookups[i] = hfi_lookup_new(host->name, host->port);
+        lookups[i] = hfi_lookup_new(host->host, host->port);
         if (!lookups[i])
             return hfi_error_memory(err);
     }
     return HF_OK;
 }
 
-static bool resolve_host(const struct zk_host *host, const struct hfi_lookup *lookup,
+static bool resolve_host(const struct hfi_address *host, const struct hfi_lookup *lookup,
                          int64_t until_ms, struct hfi_places *ret_places, hf_error *err)
 {
     const char *wrong = "its address is not found in time";
 
     if (!lookup)
-        return hfi_resolve_numeric(host->name, host->port, ret_places);
+        return hfi_resolve_numeric(host->host, host->port, ret_places);
     hfi_lookup_wait(lookup, until_ms);
     if (hfi_lookup_finished(lookup, ret_places, &wrong) && !wrong)
         return true;
-    hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", host->name, wrong);
+    hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", host->host, wrong);
     return false;
 }
 
@@ -108,11 +108,11 @@ hf_status zk_servers_resolve(const struct zk_conf *conf, int64_t until_ms,
     struct hfi_places places;
     hf_status status = begin(conf, lookups, err);
 
-    for (size_t i = 0; status == HF_OK && i < conf->host_count; i++)
-        if (resolve_host(&conf->hosts[i], lookups[i], until_ms, &places, err) &&
-            !add_places(&servers, &places, conf->hosts[i].port))
+    for (size_t i = 0; status == HF_OK && i < conf->url.host_count; i++)
+        if (resolve_host(&conf->url.hosts[i], lookups[i], until_ms, &places, err) &&
+            !add_places(&servers, &places, conf->url.hosts[i].port))
             status = hfi_error_memory(err);
-    for (size_t i = 0; i < conf->host_count; i++)
+    for (size_t i = 0; i < conf->url.host_count; i++)
         hfi_lookup_drop(lookups[i]);
     if (status == HF_OK && servers.count == 0)
         status = HF_UNAVAILABLE; /* err says of the last one why */
@@ -172,15 +172,15 @@ bool zk_servers_refuse(const struct zk_servers *servers, int64_t until_ms, hf_er
     return first != 0;
 }
 
-static int dial_host(const struct zk_host *host, int64_t until_ms)
+static int dial_host(const struct hfi_address *host, int64_t until_ms)
 {
     struct hfi_lookup *lookup = NULL;
     struct hfi_places places;
     hf_error err;
     int fd = -1, error;
 
-    if (!hfi_resolve_numeric(host->name, host->port, &places)) {
-        lookup = hfi_lookup_new(host->name, host->port);
+    if (!hfi_resolve_numeric(host->host, host->port, &places)) {
+        lookup = hfi_lookup_new(host->host, host->port);
         if (!lookup || !resolve_host(host, lookup, until_ms, &places, &err))
             places.count = 0;
         hfi_lookup_drop(lookup);
@@ -190,7 +190,7 @@ static int dial_host(const struct zk_host *host, int64_t until_ms)
     return fd;
 }
 
-bool zk_server_ask(const struct zk_host *host, int64_t until_ms, char *ret_answer, size_t size)
+bool zk_server_ask(const struct hfi_address *host, int64_t until_ms, char *ret_answer, size_t size)
 {
     int fd = dial_host(host, until_ms);
     size_t used = 0;

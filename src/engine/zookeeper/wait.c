@@ -13,6 +13,7 @@
  */
 #include "engine/zookeeper/internal.h"
 
+#include "engine/kit/handover.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -199,19 +200,17 @@ void zk_tell(struct zk_claim_node *node)
         zk_send_set(call, node->path, data, len);
 }
 
-/* Is so much of the session certain that the lease is worth something? */
+/* Is enough of the session certain for the caller, and for the first renewal? A third is right here too: ZK_BEATS heartbeats in a
+ * timeout, and the lag of validity.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
 static bool is_worth(const struct zk_claim_node *node, int64_t now_ms)
 {
     const struct zk_validity *validity = &node->conn->validity;
-    int64_t left_ms = zk_validity_left(validity, now_ms), least_ms = validity->timeout_ms / 4;
+    int64_t left_ms = zk_validity_left(validity, now_ms);
 
     if (node->refreshed)
         return left_ms > 0;
-    /* More than the whole cannot be had: then core says so. */
-    if (node->claim->min_valid_ms > least_ms &&
-        node->claim->min_valid_ms < validity->timeout_ms * 95 / 100)
-        least_ms = node->claim->min_valid_ms + node->claim->min_valid_ms / 50 + 50;
-    return left_ms >= least_ms;
+    return !hfi_grant_needs_renewal(left_ms, validity->timeout_ms, validity->timeout_ms,
+                                    node->claim->min_valid_ms);
 }
 
 void zk_granted(struct zk_claim_node *node)
