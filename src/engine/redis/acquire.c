@@ -186,7 +186,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
 
     switch (redis_letter(reply)) {
     case 'G':
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     case 'Q':
@@ -196,7 +196,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         if (call->copied)
             redis_ask(conn, wait);
         else
-            redis_queued(conn, wait, reply, call->sent.sent_ms);
+            redis_queued(conn, wait, reply, call->sent.base.sent_ms);
         return;
     case 'B':
         redis_denied(conn, wait, HF_BUSY, NULL);
@@ -281,7 +281,7 @@ void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
         redis_wait_end(conn, wait, wait->stop, NULL);
         return;
     case 'G':
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     default:

@@ -6,8 +6,8 @@
 #include "engine/redis/conf.h"
 
 #include "core/secret.h"
+#include "engine/kit/tls.h"
 #include "engine/redis/conf_parts.h"
-#include "engine/redis/tls.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -234,7 +234,12 @@ static hf_status parse_tls(struct hfi_redis_conf *conf, struct hfi_url *url, hf_
     if (!conf->tls_cert != !conf->tls_key)
         return hfi_conf_wrong_param(url, conf->tls_cert ? "cert" : "key", HF_CONFIG,
                                     "needs the other of cert= and key=", err);
-    return hfi_tls_context_new(conf, err);
+    return hfi_tls_context_new(&(struct hfi_tls_conf){ .verify = conf->tls_verify,
+                                                       .ca = conf->tls_ca,
+                                                       .cert = conf->tls_cert,
+                                                       .key = conf->tls_key,
+                                                       .name = conf->tls_name },
+                               &conf->tls_context, err);
 }
 
 /* ---- how it behaves -------------------------------------------------------------------------- */

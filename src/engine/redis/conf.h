@@ -21,6 +21,7 @@
 #define HFI_PORT            6379
 #define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
 
+struct hfi_tls_context;
 struct hfi_url;
 
 struct hfi_address {
@@ -48,7 +49,8 @@ struct hfi_redis_conf {
     char *tls_ca;             /* ca=FILE; NULL: the system's */
     char *tls_cert, *tls_key; /* cert=FILE key=FILE */
     char *tls_name;           /* sni=NAME: for SNI and verification; NULL: the host */
-    void *tls_context; /* SSL_CTX, made by hfi_conf_parse() so that bad files are refused at open */
+    struct hfi_tls_context
+        *tls_context; /* made by hfi_conf_parse(): bad files are refused at open */
 
     int64_t connect_ms; /* connect_timeout=, default 2 s: one attempt, all of it */
     int64_t op_ms;      /* op_timeout=, default 5 s: for a reply */
