@@ -75,8 +75,8 @@ void hfi_scopes_done(struct hfi_scopes *scopes);
  * A request is about to be made. Fills in the tag of its wait, whose count is 0 if
  * the session holds nothing in this store. HF_DEADLOCK: it would wait for itself.
  */
-hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, bool async,
-                          struct hfi_tag *ret_tag, hf_error *err);
+hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_request *checked,
+                          bool async, struct hfi_tag *ret_tag, hf_error *err);
 /* Is the lease one that a session holds until it releases it? A lease that ends by itself blocks no
  * request for ever. */
 static inline bool hfi_session_counts(const hf_acquire_request *request)

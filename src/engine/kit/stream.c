@@ -132,7 +132,7 @@ static void set_why(struct hfi_stream *stream, const char *format, va_list args)
     char what[360];
 
     vsnprintf(what, sizeof what, format, args);
-    snprintf(stream->why, sizeof stream->why, "%.100s: %s", stream->target.shown, what);
+    snprintf(stream->why, sizeof stream->why, "%.100s: %s", stream->target.address->shown, what);
 }
 
 void hfi_stream_fail(struct hfi_stream *stream, hf_status status, const char *format, ...)

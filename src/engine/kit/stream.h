@@ -45,10 +45,7 @@ struct hfi_sent {
 
 /* Where to, and for how long. What it points to lives longer than the stream. */
 struct hfi_stream_target {
-    const char *host; /* without brackets; NULL: a Unix socket */
-    const char *path; /* of the Unix socket */
-    uint16_t port;
-    const char *shown;                 /* "10.0.0.4:6379", "[::1]:6379" or the path: for errors */
+    const struct hfi_address *address;
     int64_t connect_ms;                /* for one attempt: connecting, TLS and greeting */
     int64_t op_ms;                     /* for the answer to a request */
     const struct hfi_tls_context *tls; /* NULL: plain */
@@ -138,7 +135,7 @@ void hfi_stream_up(struct hfi_stream *stream);
 void hfi_stream_settled(struct hfi_stream *stream);
 /* Go down now, without calling `down`; what is in flight is lost. Then it is IDLE. */
 void hfi_stream_close(struct hfi_stream *stream);
-/* Note why it must go down; only the first reason counts. No secrets; target.shown is put before it. */
+/* Note why it must go down; only the first reason counts. No secrets; the address is put before it. */
 __attribute__((format(printf, 3, 4))) void hfi_stream_fail(struct hfi_stream *stream,
                                                            hf_status status, const char *format,
                                                            ...);

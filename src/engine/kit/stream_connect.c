@@ -36,10 +36,10 @@ static void close_socket(struct hfi_stream *stream);
 void hfi_stream_connect(struct hfi_stream *stream, int64_t now_ms)
 {
     stream->place = 0;
-    if (stream->target.path) {
+    if (stream->target.address->path) {
         if (place_unix(stream))
             try_next(stream, now_ms);
-    } else if (hfi_resolve_numeric(stream->target.host, stream->target.port, &stream->places)) {
+    } else if (hfi_resolve_numeric(stream->target.address->host, stream->target.address->port, &stream->places)) {
         try_next(stream, now_ms);
     } else {
         look_up(stream, now_ms);
@@ -95,7 +95,7 @@ void hfi_stream_disconnect(struct hfi_stream *stream)
 static void look_up(struct hfi_stream *stream, int64_t now_ms)
 {
     if (!stream->lookup)
-        stream->lookup = hfi_lookup_new(stream->target.host, stream->target.port);
+        stream->lookup = hfi_lookup_new(stream->target.address->host, stream->target.address->port);
     if (!stream->lookup) {
         hfi_stream_fail(stream, HF_NO_MEMORY, "no memory or thread to look up its name");
         return;
@@ -133,14 +133,14 @@ static bool place_unix(struct hfi_stream *stream)
 {
     struct sockaddr_un *to = (struct sockaddr_un *)&stream->places.at[0].address;
 
-    if (strlen(stream->target.path) >= sizeof to->sun_path) {
+    if (strlen(stream->target.address->path) >= sizeof to->sun_path) {
         hfi_stream_fail(stream, HF_CONFIG, "the path of a Unix socket has at most %zu bytes",
                         sizeof to->sun_path - 1);
         return false;
     }
     memset(to, 0, sizeof *to);
     to->sun_family = AF_UNIX;
-    strcpy(to->sun_path, stream->target.path);
+    strcpy(to->sun_path, stream->target.address->path);
     stream->places.at[0].len = sizeof *to;
     stream->places.count = 1;
     return true;
@@ -186,7 +186,7 @@ static int try_one(struct hfi_stream *stream, const struct hfi_place *place)
 
 static void fail_connect(struct hfi_stream *stream, int error)
 {
-    bool denied = stream->target.path && (error == EACCES || error == EPERM);
+    bool denied = stream->target.address->path && (error == EACCES || error == EPERM);
 
     hfi_stream_fail(stream, denied ? HF_DENIED : HF_UNAVAILABLE, "%s",
                     error == EAGAIN ? "its queue of connections is full" : strerror(error));
@@ -207,7 +207,7 @@ static void connected(struct hfi_stream *stream)
         hfi_stream_greet(stream);
     } else {
         stream->state = HFI_STREAM_TLS;
-        stream->tls = tls->open(tls, stream->target.host);
+        stream->tls = tls->open(tls, stream->target.address->host);
         if (!stream->tls)
             hfi_stream_fail(stream, HF_NO_MEMORY, "%s", hf_status_text(HF_NO_MEMORY));
         else if (tls->handshake(stream->tls) == HFI_TLS_FAILED) /* it has only begun */
@@ -232,7 +232,7 @@ static bool settle(struct hfi_stream *stream)
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) != 0)
         return false;
-    if (stream->target.path)
+    if (stream->target.address->path)
         return true;
 
     /* Useful, but nothing depends on these. */

@@ -120,7 +120,8 @@ static struct hfi_tls *tls_open(const struct hfi_tls_context *context, const cha
     SSL_set_bio(tls->ssl, tls->in, tls->out);
     SSL_set_connect_state(tls->ssl);
 
-    if (!expect_name(tls->ssl, context->verify, context->name ? context->name : host)) {
+    if (!expect_name(tls->ssl, context->conf->verify,
+                     context->conf->name ? context->conf->name : host)) {
         tls_close(tls);
         return NULL;
     }
@@ -295,8 +296,7 @@ hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_co
         .why = tls_why,
         .refused = tls_refused,
         .library = library,
-        .name = conf->name,
-        .verify = conf->verify,
+        .conf = conf,
     };
     *ret_context = context;
     return HF_OK;

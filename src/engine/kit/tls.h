@@ -8,7 +8,7 @@
 #ifndef HFI_KIT_TLS_H
 #define HFI_KIT_TLS_H
 
-#include "holdfast/holdfast.h"
+#include "engine/conf.h"
 #include "util/buffer.h"
 
 #include <stdbool.h>
@@ -42,18 +42,10 @@ struct hfi_tls_context {
     bool (*refused)(const struct hfi_tls *tls);
 
     void *library; /* SSL_CTX */
-    const char *name;
-    bool verify;
+    const struct hfi_tls_conf *conf;
 };
 
-struct hfi_tls_conf {
-    bool verify;
-    const char *ca;         /* a file; NULL: the system's authorities */
-    const char *cert, *key; /* files; both or neither */
-    const char *name; /* for SNI and verification; NULL: the host. Lives longer than the context */
-};
-
-/* HF_CONFIG, HF_DENIED (a file cannot be read), HF_NO_MEMORY. */
+/* `conf` lives longer than the context. HF_CONFIG, HF_DENIED (a file cannot be read), HF_NO_MEMORY. */
 hf_status hfi_tls_context_new(const struct hfi_tls_conf *conf, struct hfi_tls_context **ret_context,
                               hf_error *err);
 void hfi_tls_context_free(struct hfi_tls_context *context); /* NULL is fine */

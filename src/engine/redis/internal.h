@@ -171,8 +171,6 @@ struct hfi_conn {
     struct hfi_claim
         *noted; /* claims whose local pass the store does not know; through [REDIS_CLAIM_NOTED] */
     struct hfi_source notes; /* when they are sent */
-
-    const char *location;
 };
 
 /* op->engine[] */
@@ -374,7 +372,7 @@ void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void redis_time(struct hfi_conn *conn, struct hfi_op *op);
 void redis_script(struct hfi_conn *conn, struct hfi_op *op);
 hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
-hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                        void *arg, hf_error *err);
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);

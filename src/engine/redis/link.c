@@ -36,10 +36,7 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
                               const struct hfi_link_owner *owner, void *data)
 {
     static const struct hfi_source_calls pings = { .due = ping_due };
-    struct hfi_stream_target target = { .host = address->host,
-                                        .path = address->path,
-                                        .port = address->port,
-                                        .shown = address->shown,
+    struct hfi_stream_target target = { .address = address,
                                         .connect_ms = conf->connect_ms,
                                         .op_ms = conf->op_ms,
                                         .tls = conf->tls_context };

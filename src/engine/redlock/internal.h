@@ -195,6 +195,12 @@ struct redlock_wait {
     hf_error err;    /* why a node did not vote: the last, or the most telling */
 };
 
+struct redlock_conf { /* what the URL says */
+    struct hfi_redis_conf redis;
+    int even; /* even=yes|no: 0: an even number of nodes is what is wanted */
+    int64_t max_ttl_ms;
+};
+
 struct hfi_conn {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
@@ -205,7 +211,7 @@ struct hfi_conn {
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
     size_t inbox_len;
-    bool closing, even_ok;
+    bool closing;
 
     /* heal.c */
     bool has_epoch; /* a majority is in `epoch` */
@@ -225,7 +231,6 @@ struct hfi_conn {
     struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
-    const char *location;
 };
 
 /* op->engine[] */
@@ -255,7 +260,7 @@ static inline unsigned redlock_count(uint32_t nodes)
 /* ---- engine.c -------------------------------------------------------------------------- */
 
 /* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
                         hf_error *err);
 struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
                                       struct hfi_claim *claim); /* NULL: memory */
@@ -391,7 +396,7 @@ int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                          void *arg, hf_error *err);
 
 #endif
