@@ -4,7 +4,7 @@
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
-#   - every call of the public header has its place in libholdfast(3)
+#   - every call of the public headers has its place in libholdfast(3)
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
 #     README has too
@@ -68,12 +68,12 @@ check_page_repeats() {
 }
 
 check_calls() {
-    local call page=man/libholdfast.3 header=include/holdfast/holdfast.h
+    local call page=man/libholdfast.3 headers=(include/holdfast/*.h)
     while read -r call; do
         grep -qE "^\\.F[no] .*\\b$call\\b" "$page" || wrong "$page: nothing about $call()"
-    done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$header")
+    done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_]*\)(.*/\1/p' "${headers[@]}")
     while read -r call; do
-        grep -qE "\\b$call\\(" "$header" || wrong "$page: $call() is not in the header"
+        grep -qE "\\b$call\\(" "${headers[@]}" || wrong "$page: $call() is in no header"
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 

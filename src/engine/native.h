@@ -9,6 +9,8 @@
 #define HFI_NATIVE_H
 
 #include "engine/engine.h"
+#include "holdfast/primitives.h"
+#include "holdfast/redis.h"
 
 /* ---- counters ------------------------------------------------------------------------------------ */
 

@@ -12,6 +12,7 @@
 #include "core/request.h"
 #include "core/thread.h"
 #include "core/wait.h"
+#include "holdfast/primitives.h"
 #include "prim/record.h"
 #include "prim/task.h"
 #include "util/alloc.h"

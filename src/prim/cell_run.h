@@ -112,8 +112,9 @@ void hfi_cell_run_done(struct hfi_cell_run *run);
 /* ---- for decisions ------------------------------------------------------------------------------------ */
 
 /* FAIL with this status and text. */
-__attribute__((format(printf, 3, 4))) enum hfi_verdict
-hfi_run_fail(struct hfi_cell_run *run, hf_status status, const char *format, ...);
+__attribute__((format(printf, 3, 4))) enum hfi_verdict hfi_run_fail(struct hfi_cell_run *run,
+                                                                    hf_status status,
+                                                                    const char *format, ...);
 hf_error *hfi_run_error(struct hfi_cell_run *run);
 /* Likewise: the cell of that name is of another kind. */
 enum hfi_verdict hfi_run_mismatch(struct hfi_cell_run *run);

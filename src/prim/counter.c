@@ -7,6 +7,7 @@
  * computes, and swaps at the version that was read; if that moved meanwhile, again. A swap whose outcome is unknown is not
  * sent again: it could count twice.
  */
+#include "holdfast/primitives.h"
 #include "prim/task.h"
 #include "util/error.h"
 

@@ -11,6 +11,7 @@
  * they look once a second.
  */
 #include "core/request.h"
+#include "holdfast/primitives.h"
 #include "prim/lease_cell.h"
 #include "prim/record.h"
 #include "prim/task.h"

@@ -2,7 +2,7 @@
 /* Primitives that stand on a lease: see lease_cell.h. Any thread. */
 #include "prim/lease_cell.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "util/error.h"
 
 #include <stdio.h>

@@ -19,6 +19,7 @@
 
 #include "core/request.h"
 #include "core/wait.h"
+#include "holdfast/primitives.h"
 #include "prim/task.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -10,6 +10,7 @@
  * by nobody else.
  */
 #include "core/request.h"
+#include "holdfast/primitives.h"
 #include "prim/lease_cell.h"
 #include "prim/record.h"
 #include "prim/task.h"

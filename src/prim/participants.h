@@ -3,7 +3,7 @@
 #ifndef HFI_PARTICIPANTS_H
 #define HFI_PARTICIPANTS_H
 
-#include "holdfast/holdfast.h"
+#include "holdfast/primitives.h"
 #include "prim/record.h"
 
 /* One who takes part. Its lease is that of the name, a NUL, and `who`. */

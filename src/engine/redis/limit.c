@@ -2,6 +2,7 @@
 /* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
 #include "engine/native.h"
 #include "engine/redis/internal.h"
+#include "holdfast/primitives.h"
 
 static enum hfi_limit_said said_by(char letter)
 {
