@@ -4,6 +4,7 @@
  * returns. Against eight bytes that are written and synced by hand, in the same directory; and the same
  * in memory, where a sync costs nothing: what is left there is our own work.
  */
+#include "holdfast/primitives.h"
 #include "measures.h"
 #include "ours.h"
 #include "place.h"

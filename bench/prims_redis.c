@@ -6,6 +6,7 @@
  */
 #include "bench.h"
 #include "engine/redis/scripts.h"
+#include "holdfast/primitives.h"
 #include "measures.h"
 #include "ours.h"
 #include "redis_server.h"

@@ -3,6 +3,7 @@
  * `holdfast barrier`: wait until all are there. With a command: a double barrier, whose parties start their
  * commands together and end together. Main thread.
  */
+#include "holdfast/primitives.h"
 #include "party.h"
 #include "table.h"
 

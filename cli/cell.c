@@ -3,6 +3,7 @@
  * `holdfast cell get|put|cas|rm|watch NAME [VALUE]`: bytes with a version. What is printed of a
  * value are its bytes and nothing else, but to a terminal, which must not obey them.
  */
+#include "holdfast/primitives.h"
 #include "json.h"
 #include "store.h"
 #include "table.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `holdfast counter NAME [--add N | --set N [--if M] | --delete]`: a number that everybody counts up. */
+#include "holdfast/primitives.h"
 #include "json.h"
 #include "store.h"
 #include "table.h"

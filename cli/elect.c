@@ -4,6 +4,7 @@
  * leads when it ends; with --again it campaigns anew after it lost it. `--observe` runs nothing and prints
  * who leads, as that changes. Main thread.
  */
+#include "holdfast/primitives.h"
 #include "look.h"
 #include "run.h"
 #include "table.h"

@@ -3,6 +3,7 @@
  * `holdfast latch`: make one, count down, wait for it, remove it, or look. With a command, who counts down is
  * missed if it dies before. Main thread.
  */
+#include "holdfast/primitives.h"
 #include "json.h"
 #include "party.h"
 #include "table.h"

@@ -6,6 +6,7 @@
  * A signal must end the waiting and give the permits back. So once it must wait, a thread does, and
  * the main thread reads signals.
  */
+#include "holdfast/primitives.h"
 #include "json.h"
 #include "look.h"
 #include "signals.h"

@@ -3,6 +3,7 @@
  * `holdfast once`: a run that looks first whether it has been done, looks again when it has the lock, and
  * sets the mark when the command succeeded. Main thread.
  */
+#include "holdfast/primitives.h"
 #include "run.h"
 #include "table.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What latch and barrier share: see party.h. Main thread. */
 #include "party.h"
+#include "holdfast/primitives.h"
 
 #include <errno.h>
 #include <string.h>

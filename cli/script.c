@@ -3,6 +3,7 @@
  * `holdfast script run FILE KEY... , ARG...`, and `exists`, `flush` and `kill`: scripts of the server. The form
  * is that of redis-cli --eval. `kill` opens no store: a server that is busy with a script lets nobody in.
  */
+#include "holdfast/redis.h"
 #include "json.h"
 #include "store.h"
 #include "table.h"

@@ -3,6 +3,8 @@
  * A computation in rounds, by several processes that wait for each other after each (a barrier), and one
  * that waits until all have counted down (a latch). Each works on what the others left in the round before.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <stdatomic.h>

@@ -6,6 +6,8 @@
  * version the second writer is told that somebody was there before it, and begins again; nobody ever
  * waits for anybody. hf_cell_update() is that loop.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <sys/wait.h>

@@ -3,6 +3,8 @@
  * Counting together, without a lock. Processes draw numbers that nobody else gets; then one after the
  * other gives something back, and whoever sees 0 knows that he was the last.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <inttypes.h>

@@ -3,6 +3,8 @@
  * An election: two candidates, each a process that says where it can be reached. One leads and is killed; the
  * other one follows, and resigns when it is told to. We look on, and print what we are shown.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <signal.h>

@@ -10,6 +10,8 @@
  *
  *   example-guard [STORE OF THE LOCK [STORE OF THE BALANCE]]
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <inttypes.h>

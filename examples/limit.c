@@ -11,6 +11,8 @@
  *
  *   example-limit [STORE]
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <inttypes.h>

@@ -20,6 +20,8 @@
  *
  * The first way is expected to fail, and goes on until it has. The others may not.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <inttypes.h>

@@ -3,6 +3,8 @@
  * Once only: several processes start at the same time, and one of them prepares what all need. The first
  * that tries is killed in the middle, so another one does it; the rest wait, and find it done.
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <signal.h>

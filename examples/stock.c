@@ -19,6 +19,8 @@
  *
  *   example-stock [STORE]
  */
+#include <holdfast/primitives.h>
+
 #include "example.h"
 
 #include <inttypes.h>

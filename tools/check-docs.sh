@@ -4,7 +4,7 @@
 #
 #   - every path/file.c:name in a document: the file is there and defines that function, test or struct
 #   - every `path/to/file` in backticks, and every relative [link](target)
-#   - every call of the public header has its place in libholdfast(3)
+#   - every call of the public headers has its place in libholdfast(3)
 #   - which labels run under which sanitizer is the same in CONTRIBUTING.md and in the Makefile
 #   - what the native scripts of Redis call is tried by rights.lua, and is in the ACL rule of the manual, which
 #     README has too
@@ -13,7 +13,7 @@
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 
-documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md)
+documents=(README.md ARCHITECTURE.md CONTRIBUTING.md CHANGES.md docs/*.md test/INVARIANTS.md src/*/README.md src/engine/*/README.md)
 bad=0
 wrong() {
     echo "$*" >&2
@@ -47,17 +47,33 @@ check_paths() {
 check_links() {
     local target
     while read -r target; do
-        [ -e "$target" ] || wrong "$1: link to $target: no such file"
+        [ -e "$target" ] || [ -e "$(dirname "$1")/$target" ] || wrong "$1: link to $target: no such file"
     done < <(grep -oE '\]\([^)#:]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u)
 }
 
+# A document that a merge has damaged says things twice.
+check_repeats() {
+    local twice
+    while read -r twice; do
+        wrong "$1: stands there twice: $twice"
+    done < <(grep -E '^#{1,3} |^.{60,}$' "$1" | grep -vE '^[|`]' | sort | uniq -d)
+}
+
+# Manual pages likewise: sections, and whole lines of prose.
+check_page_repeats() {
+    local twice
+    while read -r twice; do
+        wrong "$1: stands there twice: $twice"
+    done < <(awk '/^\.Sh / { section = $0; print } /^\.Ss / { print section ": " $0 } /^[^.].{70,}/ { print }' "$1" | sort | uniq -d)
+}
+
 check_calls() {
-    local call page=man/libholdfast.3 header=include/holdfast/holdfast.h
+    local call page=man/libholdfast.3 headers=(include/holdfast/*.h)
     while read -r call; do
         grep -qE "^\\.F[no] .*\\b$call\\b" "$page" || wrong "$page: nothing about $call()"
-    done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$header")
+    done < <(sed -n '/^HF_API/s/.*[ *]\(hf_[a-z_]*\)(.*/\1/p' "${headers[@]}")
     while read -r call; do
-        grep -qE "\\b$call\\(" "$header" || wrong "$page: $call() is not in the header"
+        grep -qE "\\b$call\\(" "${headers[@]}" || wrong "$page: $call() is in no header"
     done < <(sed -nE 's/^\.F[no] "?([a-z_ *]* \*?)?(hf_[a-z_]*)\b.*/\2/p' "$page" | grep -vE '_fn$' | sort -u)
 }
 
@@ -93,7 +109,9 @@ for document in "${documents[@]}"; do
     check_names "$document"
     check_paths "$document"
     check_links "$document"
+    check_repeats "$document"
 done
+for page in man/*.[1-9]; do check_page_repeats "$page"; done
 check_calls
 check_labels
 check_rights

@@ -4,7 +4,7 @@
 #define HFI_CANCEL_H
 
 #include "core/handle.h"
-#include "core/list.h"
+#include "util/list.h"
 
 #include <pthread.h>
 

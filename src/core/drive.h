@@ -10,8 +10,8 @@
 #ifndef HFI_DRIVE_H
 #define HFI_DRIVE_H
 
-#include "core/list.h"
 #include "engine/engine.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

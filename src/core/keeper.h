@@ -10,8 +10,8 @@
 
 #include "core/drive.h"
 #include "core/heap.h"
-#include "core/list.h"
 #include "core/pool.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

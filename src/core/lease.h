@@ -24,8 +24,8 @@
 
 #include "core/handle.h"
 #include "core/heap.h"
-#include "core/list.h"
 #include "core/term.h"
+#include "util/list.h"
 
 #include <string.h>
 

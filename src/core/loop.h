@@ -9,7 +9,7 @@
 #ifndef HFI_LOOP_H
 #define HFI_LOOP_H
 
-#include "core/list.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <stdint.h>

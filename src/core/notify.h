@@ -16,7 +16,7 @@
 #ifndef HFI_NOTIFY_H
 #define HFI_NOTIFY_H
 
-#include "core/list.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <stdint.h>

@@ -12,7 +12,7 @@
 #ifndef HFI_POOL_H
 #define HFI_POOL_H
 
-#include "core/list.h"
+#include "util/list.h"
 
 #include <pthread.h>
 

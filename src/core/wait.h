@@ -16,8 +16,8 @@
 #ifndef HFI_WAIT_H
 #define HFI_WAIT_H
 
-#include "core/list.h"
 #include "engine/engine.h"
+#include "util/list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

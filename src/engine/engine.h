@@ -210,9 +210,9 @@ struct hfi_op {
             struct hfi_name name; /* whose server is asked, where there are several */
             int64_t ret_us;       /* microseconds since 1970 */
         } time;
-        struct hfi_counter_op *counter; /* prim/counter.h */
-        struct hfi_limit_op *limit;     /* prim/limit.h */
-        struct hfi_script_op *script;   /* prim/script.h */
+        struct hfi_counter_op *counter; /* engine/native.h, all three */
+        struct hfi_limit_op *limit;
+        struct hfi_script_op *script;
     } u;
     hfi_done_fn *done; /* called by hfi_op_finish(), on any thread, with no engine lock held */
     void *core;        /* core's own */

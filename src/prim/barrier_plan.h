@@ -17,6 +17,7 @@
 #ifndef HFI_BARRIER_PLAN_H
 #define HFI_BARRIER_PLAN_H
 
+#include "holdfast/primitives.h"
 #include "prim/members.h"
 
 #define HFI_HERE 'h'

@@ -13,6 +13,7 @@
 #include "core/request.h"
 #include "core/thread.h"
 #include "core/wait.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"

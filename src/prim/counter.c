@@ -8,9 +8,10 @@
  * that moved meanwhile, again, after a pause that is longer each time and no other's: whoever moved it
  * got on. A swap whose outcome is unknown is not sent again: it could count twice.
  */
-#include "prim/counter.h"
+#include "engine/native.h"
 
 #include "core/op.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"

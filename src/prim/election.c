@@ -11,6 +11,7 @@
  * but its lease, at which they look once a second: vigil.h.
  */
 #include "core/request.h"
+#include "holdfast/primitives.h"
 #include "prim/change.h"
 #include "prim/held.h"
 #include "prim/vigil.h"

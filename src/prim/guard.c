@@ -14,6 +14,7 @@
  * version that it expects, and is what the caller asked for, or another one, and does nothing.
  */
 #include "core/cohort.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"

@@ -21,6 +21,7 @@
  */
 #include "core/request.h"
 #include "core/store.h"
+#include "holdfast/primitives.h"
 #include "util/error.h"
 
 #include <inttypes.h>

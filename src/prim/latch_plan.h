@@ -12,6 +12,7 @@
 #ifndef HFI_LATCH_PLAN_H
 #define HFI_LATCH_PLAN_H
 
+#include "holdfast/primitives.h"
 #include "prim/members.h"
 
 #define HFI_JOINED 'j' /* has a lease, and has not counted down */

@@ -14,11 +14,12 @@
  * clocks may drift apart in that time. So we wake at T or later, and never earlier, whatever our
  * clock says the time of day is.
  */
-#include "prim/limit.h"
+#include "prim/limit_plan.h"
 
 #include "core/op.h"
 #include "core/request.h"
 #include "core/wait.h"
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"
 #include "util/clock.h"

@@ -34,13 +34,10 @@
 #ifndef HFI_LIMIT_PLAN_H
 #define HFI_LIMIT_PLAN_H
 
-#include "holdfast/holdfast.h"
-
-#include <stdbool.h>
+#include "engine/native.h"
 
 #define HFI_LIMIT_HOLD_US     INT64_C(10000000)
 #define HFI_LIMIT_WAIT_MAX_US (HF_DURATION_MAX_MS * 1000)
-#define HFI_LIMIT_PARTS_MAX   (INT64_C(1) << 51) /* all sums stay below 2^53: exact in Lua too */
 
 /* The bytes of a state: little-endian, 8 bytes each, but for what is said.
  *
@@ -52,49 +49,12 @@
  *            then the log, oldest first: moment, permits (4 bytes)
  *   BUCKET   level, in parts; negative: reserved
  */
-#define HFI_LIMIT_HEAD     27
 #define HFI_LIMIT_SEEN     27
 #define HFI_LIMIT_OVER     35
 #define HFI_LIMIT_MORE     43
 #define HFI_LIMIT_LOG      59
 #define HFI_LIMIT_LINE     12
 #define HFI_LIMIT_ROOM_MAX (HFI_LIMIT_LOG + HFI_LIMIT_LINE * (HF_LIMIT_SLIDING_MAX + 1))
-
-struct hfi_limit_rule {
-    hf_limit_algorithm algorithm;
-    int64_t rate, period_us, burst;
-    int64_t unit, speed; /* BUCKET: parts of a permit; parts that come back in a microsecond */
-    unsigned char head[HFI_LIMIT_HEAD];
-};
-
-enum hfi_limit_act { HFI_LIMIT_TAKE, HFI_LIMIT_LOOK, HFI_LIMIT_BACK };
-
-struct hfi_limit_ask {
-    enum hfi_limit_act act;
-    int64_t permits;
-    int64_t wait_us; /* TAKE: at most */
-    int64_t at_us;   /* BACK: which */
-};
-
-enum hfi_limit_said {
-    HFI_LIMIT_GRANTED,  /* at at_us, which may be later than now */
-    HFI_LIMIT_REFUSED,  /* it would have been granted at at_us */
-    HFI_LIMIT_SEEN_IT,  /* LOOK */
-    HFI_LIMIT_RETURNED, /* BACK */
-    HFI_LIMIT_KEPT,     /* BACK: not possible; nothing has changed */
-    HFI_LIMIT_MISMATCH, /* the state is of another limit, or of something else */
-    HFI_LIMIT_VERSION,  /* ... of a later version of Holdfast */
-    HFI_LIMIT_CORRUPT
-};
-
-struct hfi_limit_answer {
-    enum hfi_limit_said said;
-    int64_t wait_us;   /* at_us less the state's now */
-    int64_t at_us;     /* by the state's time */
-    int64_t left;      /* permits that could be taken at once */
-    int64_t refill_us; /* until all are there again, if nobody takes any */
-    size_t len;        /* of the bytes to be written; 0: none */
-};
 
 /* The rule of a limit. NULL, or what is wrong with it: "rate: ...". */
 const char *hfi_limit_rule(hf_limit_algorithm algorithm, int64_t rate, int64_t period_us,

@@ -3,6 +3,7 @@
 #ifndef HFI_MEMBERS_H
 #define HFI_MEMBERS_H
 
+#include "holdfast/primitives.h"
 #include "prim/change.h"
 
 /* One who takes part. Its lease is that of the name, a NUL, and `who`. */

@@ -13,6 +13,7 @@
  * All on the calling thread.
  */
 #include "core/request.h"
+#include "holdfast/primitives.h"
 #include "prim/change.h"
 #include "prim/held.h"
 #include "util/error.h"

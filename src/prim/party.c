@@ -2,6 +2,7 @@
 /* Those who take part, and their leases: see party.h. */
 #include "prim/party.h"
 
+#include "holdfast/primitives.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/random.h"

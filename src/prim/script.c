@@ -4,7 +4,7 @@
  * are checked, the calling thread waits, and where there are no scripts the caller is told what else
  * there is.
  */
-#include "prim/script.h"
+#include "engine/native.h"
 
 #include "core/op.h"
 #include "core/store.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers: all go on together, again and again; one who is gone breaks its generation for all. */
 #include "agree.h"
+#include "holdfast/primitives.h"
 
 #include <signal.h>
 #include <stdio.h>

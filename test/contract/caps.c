@@ -4,6 +4,7 @@
  * declare answers HF_UNSUPPORTED and changes nothing.
  */
 #include "contract.h"
+#include "holdfast/redis.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
  */
 #include "contract.h"
 
+#include "holdfast/primitives.h"
 #include "mem_engine.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
  */
 #include "contract.h"
 
+#include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "proxy.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Elections: one leads, observers see it, and no former leader covers the words of a later one. */
 #include "agree.h"
+#include "holdfast/primitives.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * must have counted on what the one before it left.
  */
 #include "contract.h"
+#include "holdfast/primitives.h"
 
 #include <inttypes.h>
 #include <stdio.h>

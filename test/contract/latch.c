@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Latches: each counts once, waiters are woken, one who joined is missed when it is gone. */
 #include "agree.h"
+#include "holdfast/primitives.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #define PEER_H
 
 #include "contract.h"
+#include "holdfast/primitives.h"
 
 #define PEER_LEASES 16
 

@@ -12,6 +12,7 @@
 #include "core/op.h"
 #include "core/registry.h"
 #include "core/url.h"
+#include "holdfast/primitives.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"

@@ -7,6 +7,7 @@
  * CELLS_CHANGES and CELLS_SEED choose how many and which; the test prints both.
  */
 #include "embedded.h"
+#include "holdfast/primitives.h"
 
 #include <errno.h>
 #include <fcntl.h>

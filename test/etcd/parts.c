@@ -147,42 +147,6 @@ static void values(void **state)
         assert_false(etcd_read_value(bad[i], strlen(bad[i]), &record));
 }
 
-/* Against the rule itself: sum of all ahead and mine within the capacity. */
-static void places(void **state)
-{
-    static const struct {
-        uint32_t capacity, permits, ahead[4];
-        size_t count;
-        enum etcd_verdict verdict;
-        size_t index;
-    } cases[] = {
-        { 1, 1, { 0 }, 0, ETCD_HOLDS, 0 },
-        { 1, 1, { 1 }, 1, ETCD_WATCH_ONE, 0 },
-        { 1, 1, { 1, 1, 1 }, 3, ETCD_WATCH_ONE, 0 },
-        { 3, 1, { 1, 1 }, 2, ETCD_HOLDS, 0 },
-        { 3, 1, { 1, 1, 1 }, 3, ETCD_WATCH_ALL, 0 },
-        { 3, 3, { 1 }, 1, ETCD_WATCH_ONE, 0 },
-        { 3, 1, { 1, 3, 1 }, 3, ETCD_WATCH_ONE, 1 },
-        { 3, 2, { 1, 1 }, 2, ETCD_WATCH_ALL, 0 },
-        { HFI_RW_MAX, 1, { 1, 1, 1 }, 3, ETCD_HOLDS, 0 },
-        { HFI_RW_MAX, 1, { 1, HFI_RW_MAX, 1 }, 3, ETCD_WATCH_ONE, 1 },
-        { HFI_RW_MAX, HFI_RW_MAX, { 1, 1 }, 2, ETCD_WATCH_ONE, 0 },
-        { HFI_RW_MAX, 1, { HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX, HFI_RW_MAX }, 4, ETCD_WATCH_ONE, 0 },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t index = 0;
-        uint64_t taken;
-
-        assert_int_equal(etcd_place(cases[i].capacity, cases[i].permits, cases[i].ahead,
-                                    cases[i].count, &index, &taken),
-                         cases[i].verdict);
-        if (cases[i].verdict == ETCD_WATCH_ONE)
-            assert_int_equal(index, cases[i].index);
-    }
-}
-
 static hf_status parse(const char *text, struct etcd_conf **ret_conf, hf_error *err)
 {
     struct hfi_url url;
@@ -265,7 +229,6 @@ int main(void)
         cmocka_unit_test(keys_are_read_back),
         cmocka_unit_test(ranges_do_not_mix),
         cmocka_unit_test(values),
-        cmocka_unit_test(places),
         cmocka_unit_test(urls),
     };
 

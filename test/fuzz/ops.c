@@ -6,9 +6,7 @@
 #include "ops.h"
 
 #include "core/url.h"
-#include "prim/counter.h"
-#include "prim/limit.h"
-#include "prim/script.h"
+#include "prim/limit_plan.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"

@@ -16,7 +16,7 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 cd "$dir/stage$prefix"
 lib=$(find . -name 'libholdfast.so.0' -printf '%h')
 [ -n "$lib" ] || fail "no libholdfast.so.0"
-for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h \
+for file in bin/holdfast "$lib/libholdfast.so" "$lib/holdfast/lmdb.so" "$lib/holdfast/redis.so" "$lib/holdfast/redlock.so" "$lib/holdfast/memcached.so" include/holdfast/holdfast.h include/holdfast/primitives.h include/holdfast/redis.h \
     "$lib/pkgconfig/holdfast.pc" "$lib/cmake/Holdfast/HoldfastConfig.cmake"; do
     [ -e "$file" ] || fail "$file is missing"
 done

@@ -12,6 +12,8 @@
  */
 #include "contract.h"
 
+#include "holdfast/primitives.h"
+#include "holdfast/redis.h"
 #include "util/alloc.h"
 
 #include <poll.h>

@@ -5,6 +5,7 @@
  * list is what holdfast-engines(7) tells administrators.
  */
 #include "bed.h"
+#include "holdfast/primitives.h"
 
 #include <stdio.h>
 #include <stdlib.h>

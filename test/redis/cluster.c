@@ -4,6 +4,7 @@
  * over; and a master that is lost. See src/engine/redis/cluster.c for what each redirection means.
  */
 #include "bed.h"
+#include "holdfast/redis.h"
 #include "liar.h"
 #include "set.h"
 #include "storm.h"

@@ -4,6 +4,7 @@
  * written twice over somebody else, and a token that was shut out stays so.
  */
 #include "bed.h"
+#include "holdfast/primitives.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,6 +5,8 @@
  */
 #include "bed.h"
 
+#include "holdfast/primitives.h"
+#include "holdfast/redis.h"
 #include "prim/cell_op.h"
 
 #include <stdio.h>

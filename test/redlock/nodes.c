@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See nodes.h. */
 #include "nodes.h"
+#include "holdfast/primitives.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a Redlock store does not take: too few nodes, an even number, one node twice, too long a ttl. */
+#include "holdfast/primitives.h"
 #include "nodes.h"
 
 #include <stdio.h>

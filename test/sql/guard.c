@@ -5,6 +5,7 @@
  * changes nothing. One server for all cases; each has a name of its own.
  */
 #include "contract.h"
+#include "holdfast/primitives.h"
 #include "user.h"
 
 #include <mysql.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session: connections, clients and servers that end or stop; see holds.h. */
+#include "holdfast/primitives.h"
 #include "holds.h"
 
 #include <pthread.h>

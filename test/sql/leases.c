@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: first use, rows and locks, settings of others, clean-up; see leases.h. */
 #include "leases.h"
+#include "holdfast/primitives.h"
 
 #include <stdio.h>
 #include <stdlib.h>

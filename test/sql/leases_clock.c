@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
+#include "holdfast/primitives.h"
 #include "leases.h"
 
 #include <errno.h>

@@ -6,6 +6,7 @@
  */
 #include "contract.h"
 #include "db.h"
+#include "holdfast/primitives.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * extreme redis|etcd.
  */
 #include "contract.h"
+#include "holdfast/primitives.h"
 #include "server.h"
 
 #include <signal.h>

@@ -2,32 +2,19 @@
 /* Is this store safe for what it promises? Blocking, on connections of its own. */
 #include "engine/etcd/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMBERS_SAFE 3
 
-struct report {
+struct checkup {
     struct hfi_conn *conn;
-    hf_finding_fn *finding;
-    void *arg;
+    struct hfi_report report;
 };
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -36,14 +23,14 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-static hf_status ask(const struct report *r, size_t host, const char *path, const char *body,
+static hf_status ask(const struct checkup *r, size_t host, const char *path, const char *body,
                      json_t **ret_reply, hf_error *err)
 {
     return etcd_ask(r->conn, host, path, body, r->conn->conf->op_ms, ret_reply, err);
 }
 
 /* Each endpoint: does it answer, what is it, does it follow a leader? How many answer. */
-static size_t check_endpoints(const struct report *r, size_t *ret_good)
+static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
 {
     const struct etcd_conf *conf = r->conn->conf;
     size_t up = 0;
@@ -54,92 +41,97 @@ static size_t check_endpoints(const struct report *r, size_t *ret_good)
         hf_error err;
 
         if (ask(r, i, "/v3/maintenance/status", "{}", &reply, &err) != HF_OK) {
-            say(r, conf->host_count > 1 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "endpoint",
-                "%s", err.text);
+            hfi_report(&r->report,
+                       conf->host_count > 1 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
+                       "endpoint", "%s", err.text);
             continue;
         }
         *ret_good = i;
         up++;
         version = text_of(reply, "version");
         if (strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) < 4)
-            say(r, HF_CHECK_LEVEL_BAD, "version", "%s: etcd %s; 3.4 or newer is needed", shown,
-                version);
+            hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "version",
+                       "%s: etcd %s; 3.4 or newer is needed", shown, version);
         else
-            say(r, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", shown, version);
+            hfi_report(&r->report, HF_CHECK_LEVEL_OK, "version", "%s: etcd %s", shown, version);
         if (etcd_read_number(reply, "leader") == 0)
-            say(r, HF_CHECK_LEVEL_BAD, "leader",
-                "%s knows no leader: nothing can be locked through it", shown);
+            hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "leader",
+                       "%s knows no leader: nothing can be locked through it", shown);
         if (json_array_size(json_object_get(reply, "errors")) > 0)
-            say(r, HF_CHECK_LEVEL_WARNING, "errors", "%s reports: %s", shown,
-                json_string_value(json_array_get(json_object_get(reply, "errors"), 0)));
+            hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "errors", "%s reports: %s", shown,
+                       json_string_value(json_array_get(json_object_get(reply, "errors"), 0)));
         json_decref(reply);
     }
     return up;
 }
 
-static void check_members(const struct report *r, size_t host)
+static void check_members(const struct checkup *r, size_t host)
 {
     json_t *reply = NULL;
     hf_error err;
     size_t count;
 
     if (ask(r, host, "/v3/cluster/member/list", "{}", &reply, &err) != HF_OK) {
-        say(r, HF_CHECK_LEVEL_WARNING, "cluster", "its members: not told (%s)", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "its members: not told (%s)",
+                   err.text);
         return;
     }
     count = json_array_size(json_object_get(reply, "members"));
     json_decref(reply);
     if (count < MEMBERS_SAFE)
-        say(r, HF_CHECK_LEVEL_WARNING, "cluster",
-            "%zu member%s: locks end while it is down; three go on without one", count,
-            count == 1 ? "" : "s");
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%zu member%s: locks end while it is down; three go on without one", count,
+                   count == 1 ? "" : "s");
     else
-        say(r, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
-            "%zu members: goes on without %zu%s", count, (count - 1) / 2,
-            count % 2 ? "" : "; one less would do as well");
+        hfi_report(&r->report, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%zu members: goes on without %zu%s", count, (count - 1) / 2,
+                   count % 2 ? "" : "; one less would do as well");
     if (r->conn->conf->host_count == 1 && count > 1)
-        say(r, HF_CHECK_LEVEL_WARNING, "endpoints",
-            "the URL names one of %zu members: name them all, or we stop when that one does",
-            count);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
+                   "the URL names one of %zu members: name them all, or we stop when that one does",
+                   count);
 }
 
-static void check_alarms(const struct report *r, size_t host)
+static void check_alarms(const struct checkup *r, size_t host)
 {
     json_t *reply = NULL;
     hf_error err;
     const json_t *alarms;
 
     if (ask(r, host, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", &reply, &err) != HF_OK) {
-        say(r, HF_CHECK_LEVEL_WARNING, "alarms", "not told (%s)", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "alarms", "not told (%s)", err.text);
         return;
     }
     alarms = json_object_get(reply, "alarms");
     if (json_array_size(alarms) == 0)
-        say(r, HF_CHECK_LEVEL_OK, "alarms", "none");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "alarms", "none");
     for (size_t i = 0; i < json_array_size(alarms); i++)
-        say(r, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s", text_of(json_array_get(alarms, i), "alarm"),
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_BAD, "alarms", "%s: %s",
+            text_of(json_array_get(alarms, i), "alarm"),
             strcmp(text_of(json_array_get(alarms, i), "alarm"), "NOSPACE") == 0
                 ? "no new lease and no new lock until space is made (compact, defrag, disarm)"
                 : "etcd itself is not sound");
     json_decref(reply);
 }
 
-static void check_access(const struct report *r)
+static void check_access(const struct checkup *r)
 {
     const struct etcd_conf *conf = r->conn->conf;
 
-    say(r, conf->user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
-        conf->user ? "as a user of etcd" : "no user: whoever reaches etcd can end every lock");
+    hfi_report(&r->report, conf->user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
+               conf->user ? "as a user of etcd"
+                          : "no user: whoever reaches etcd can end every lock");
     if (!conf->tls)
-        say(r, HF_CHECK_LEVEL_WARNING, "tls",
-            "off: what is sent can be read and changed on the way");
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
+                   "off: what is sent can be read and changed on the way");
     else
-        say(r, conf->tls_verify ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tls",
-            conf->tls_verify ? "on%s" : "on, but the server's certificate is not verified%s",
-            conf->tls_cert ? ", with a certificate of our own" : "");
+        hfi_report(&r->report, conf->tls_verify ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tls",
+                   conf->tls_verify ? "on%s" : "on, but the server's certificate is not verified%s",
+                   conf->tls_cert ? ", with a certificate of our own" : "");
 }
 
-static void check_lease(const struct report *r, size_t host)
+static void check_lease(const struct checkup *r, size_t host)
 {
     char body[64];
     json_t *reply = NULL;
@@ -147,12 +139,12 @@ static void check_lease(const struct report *r, size_t host)
     int64_t ttl_s;
 
     if (ask(r, host, "/v3/lease/grant", "{\"TTL\":\"1\"}", &reply, &err) != HF_OK) {
-        say(r, HF_CHECK_LEVEL_BAD, "lease", "not granted (%s)", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "lease", "not granted (%s)", err.text);
         return;
     }
     ttl_s = etcd_read_number(reply, "TTL");
-    say(r, HF_CHECK_LEVEL_OK, "lease", "the shortest ttl is %lld s (from etcd's election timeout)",
-        (long long)ttl_s);
+    hfi_report(&r->report, HF_CHECK_LEVEL_OK, "lease",
+               "the shortest ttl is %lld s (from etcd's election timeout)", (long long)ttl_s);
     snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)etcd_read_number(reply, "ID"));
     json_decref(reply);
     reply = NULL;
@@ -162,12 +154,13 @@ static void check_lease(const struct report *r, size_t host)
 
 hf_status etcd_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct report r = { conn, finding, arg };
+    struct checkup r = { .conn = conn, .report = { .finding = finding, .arg = arg } };
     size_t good = 0, up = check_endpoints(&r, &good);
 
     (void)err;
     check_access(&r);
-    say(&r, HF_CHECK_LEVEL_OK, "prefix", "all keys begin with %s/", conn->conf->prefix);
+    hfi_report(&r.report, HF_CHECK_LEVEL_OK, "prefix", "all keys begin with %s/",
+               conn->conf->prefix);
     if (up == 0)
         return HF_OK; /* said above */
     check_members(&r, good);

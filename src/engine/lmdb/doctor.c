@@ -2,11 +2,11 @@
 /* Is this store safe for what it promises? Findings, each one line. Reads everything once. */
 #include "engine/lmdb/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/clock.h"
 #include "util/error.h"
 
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,56 +14,41 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
-
-static void check_place(struct lmdb_depot *d, const struct report *r)
+static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
 {
     struct statvfs space;
     struct statfs fs;
     struct stat st;
     char words[400];
 
-    say(r, HF_CHECK_LEVEL_OK, "path", "%s", d->path);
+    hfi_report(r, HF_CHECK_LEVEL_OK, "path", "%s", d->path);
     if (fstatfs(d->dir_fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC))
-        say(r, HF_CHECK_LEVEL_WARNING, "durability",
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "durability",
             "the directory is in memory: the token mark is lost with a reboot (a new store then "
             "starts at the "
             "time in microseconds)");
     else
-        say(r, HF_CHECK_LEVEL_OK, "durability",
-            "the token mark is on a disk and synced before its tokens are used");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "durability",
+                   "the token mark is on a disk and synced before its tokens are used");
     if (fstatvfs(d->dir_fd, &space) == 0) {
         unsigned long long mib = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
 
-        say(r, mib < 64 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "space",
-            "%llu MiB free on the file system", mib);
+        hfi_report(r, mib < 64 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "space",
+                   "%llu MiB free on the file system", mib);
     }
     lmdb_sharing_words(d, words, sizeof words);
-    say(r, HF_CHECK_LEVEL_OK, "sharing", "%s", words);
+    hfi_report(r, HF_CHECK_LEVEL_OK, "sharing", "%s", words);
     if (d->by_default && stat(LMDB_OLD_DEFAULT "/store", &st) == 0 &&
         stat(LMDB_OLD_DEFAULT, &st) == 0 && (st.st_dev != d->dev || st.st_ino != d->ino))
-        say(r, HF_CHECK_LEVEL_WARNING, "default",
-            "an older version had its default store in " LMDB_OLD_DEFAULT
-            ", and nobody uses it now: "
-            "remove it, or go on with it by a line in " LMDB_SITE_FILE " (holdfast-engines(7))");
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "default",
+                   "an older version had its default store in " LMDB_OLD_DEFAULT
+                   ", and nobody uses it now: "
+                   "remove it, or go on with it by a line in " LMDB_SITE_FILE
+                   " (holdfast-engines(7))");
 }
 
-static void check_cells(struct lmdb_depot *d, const struct report *r)
+static void check_cells(struct lmdb_directory *d, const struct hfi_report *r)
 {
     struct lmdb_cells_report report;
     hf_error err = { .status = HF_OK };
@@ -73,17 +58,19 @@ static void check_cells(struct lmdb_depot *d, const struct report *r)
     if (status == HF_NOT_FOUND)
         return;
     if (status != HF_OK)
-        say(r, HF_CHECK_LEVEL_BAD, "cells", "%s", err.text);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "cells", "%s", err.text);
     else if (report.damaged)
-        say(r, HF_CHECK_LEVEL_BAD, "cells",
-            "%llu of %llu in cells.mdb are damaged, the first is '%s'",
-            (unsigned long long)report.damaged, (unsigned long long)report.cells, report.first);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "cells",
+                   "%llu of %llu in cells.mdb are damaged, the first is '%s'",
+                   (unsigned long long)report.damaged, (unsigned long long)report.cells,
+                   report.first);
     else if (!report.sealed && report.cells)
-        say(r, HF_CHECK_LEVEL_WARNING, "cells",
-            "%llu, of a version without checksums: the next write gives them some",
-            (unsigned long long)report.cells);
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "cells",
+                   "%llu, of a version without checksums: the next write gives them some",
+                   (unsigned long long)report.cells);
     else
-        say(r, HF_CHECK_LEVEL_OK, "cells", "%llu, all are sound", (unsigned long long)report.cells);
+        hfi_report(r, HF_CHECK_LEVEL_OK, "cells", "%llu, all are sound",
+                   (unsigned long long)report.cells);
 }
 
 struct walk {
@@ -97,7 +84,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     MDB_val key, value;
     MDB_cursor *cursor;
     struct lmdb_name rec;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     memset(w, 0, sizeof *w);
     if (rc != 0)
@@ -118,7 +105,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static void check_processes(struct lmdb_depot *d, const struct report *r)
+static void check_processes(struct lmdb_directory *d, const struct hfi_report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
     uint32_t used;
@@ -139,19 +126,21 @@ static void check_processes(struct lmdb_depot *d, const struct report *r)
             live++;
     }
     lmdb_unlock(d);
-    say(r, HF_CHECK_LEVEL_OK, "processes",
+    hfi_report(
+        r, HF_CHECK_LEVEL_OK, "processes",
         "%u have the store open; %u dead ones wait to be tidied away by whoever needs their names",
         live, dead);
     if (foreign)
-        say(r, HF_CHECK_LEVEL_WARNING, "processes",
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "processes",
             "%u live in another PID namespace: their death is noticed within a second, not at once",
             foreign);
 }
 
 hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct lmdb_depot *d = conn->depot;
-    struct report r = { finding, arg };
+    struct lmdb_directory *d = conn->directory;
+    struct hfi_report r = { .finding = finding, .arg = arg };
     struct walk w;
     uint64_t limit;
     uint32_t epoch = d->header->epoch;
@@ -162,32 +151,35 @@ hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, 
     status =
         lmdb_run(d, false, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), walk_body, NULL, &w, err);
     if (status != HF_OK) {
-        say(&r, HF_CHECK_LEVEL_BAD, "leases", "%s", err ? err->text : hf_status_text(status));
+        hfi_report(&r, HF_CHECK_LEVEL_BAD, "leases", "%s",
+                   err ? err->text : hf_status_text(status));
         return HF_OK;
     }
-    say(&r, HF_CHECK_LEVEL_OK, "leases",
-        "%llu names, %llu holders, %llu waiters; all %llu records are sound",
-        (unsigned long long)w.names, (unsigned long long)w.holders, (unsigned long long)w.waiters,
-        (unsigned long long)w.records);
+    hfi_report(&r, HF_CHECK_LEVEL_OK, "leases",
+               "%llu names, %llu holders, %llu waiters; all %llu records are sound",
+               (unsigned long long)w.names, (unsigned long long)w.holders,
+               (unsigned long long)w.waiters, (unsigned long long)w.records);
     if (d->header->epoch != epoch)
-        say(&r, HF_CHECK_LEVEL_BAD, "leases",
-            "the lease file was damaged and has just been rebuilt");
+        hfi_report(&r, HF_CHECK_LEVEL_BAD, "leases",
+                   "the lease file was damaged and has just been rebuilt");
     else if (epoch > 1)
-        say(&r, HF_CHECK_LEVEL_WARNING, "leases",
-            "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
+        hfi_report(&r, HF_CHECK_LEVEL_WARNING, "leases",
+                   "the lease file was damaged and rebuilt %u times since boot", epoch - 1);
     if (d->header->closed_ms > hfi_now_ms())
-        say(&r, HF_CHECK_LEVEL_BAD, "leases",
-            "after a rebuild nothing is granted for another %lld s",
-            (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);
+        hfi_report(&r, HF_CHECK_LEVEL_BAD, "leases",
+                   "after a rebuild nothing is granted for another %lld s",
+                   (long long)(d->header->closed_ms - hfi_now_ms() + 999) / 1000);
 
     check_cells(d, &r);
 
     status = lmdb_tokens_open(d, &limit, err);
     if (status != HF_OK)
-        say(&r, HF_CHECK_LEVEL_BAD, "tokens", "%s", err ? err->text : hf_status_text(status));
+        hfi_report(&r, HF_CHECK_LEVEL_BAD, "tokens", "%s",
+                   err ? err->text : hf_status_text(status));
     else
-        say(&r, limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
-            "tokens", "%.1f%% of 2^53 used or reserved",
-            100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
+        hfi_report(&r,
+                   limit > HFI_TOKEN_LIMIT / 10 * 9 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+                   "tokens", "%.1f%% of 2^53 used or reserved",
+                   100.0 * (double)limit / (double)HFI_TOKEN_LIMIT);
     return HF_OK;
 }

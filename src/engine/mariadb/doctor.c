@@ -2,32 +2,19 @@
 /* What the server's settings mean for the promises of a lock. */
 #include "engine/mariadb/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FREE_ENOUGH 20 /* connections that can still be made */
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
+struct checkup {
+    struct hfi_report report;
     struct sql_rows settings, status; /* name, value */
 };
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
 
 /* Names that only one of MariaDB and MySQL knows are simply not answered. */
 static const char settings[] =
@@ -64,26 +51,26 @@ static long number_of(const struct sql_rows *rows, const char *first, const char
     return strtol(*value ? value : value_of(rows, second), NULL, 10);
 }
 
-static void check_disk(const struct report *r)
+static void check_disk(const struct checkup *r)
 {
     if (strcmp(value_of(&r->settings, "innodb_flush_log_at_trx_commit"), "1") != 0)
-        say(r, HF_CHECK_LEVEL_WARNING, "innodb_flush_log_at_trx_commit",
-            "%s: a crash forgets the last grants, and their tokens; 1 is safe",
-            value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "innodb_flush_log_at_trx_commit",
+                   "%s: a crash forgets the last grants, and their tokens; 1 is safe",
+                   value_of(&r->settings, "innodb_flush_log_at_trx_commit"));
     else
-        say(r, HF_CHECK_LEVEL_OK, "innodb_flush_log_at_trx_commit",
-            "a grant is on the disk before anybody hears of it");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "innodb_flush_log_at_trx_commit",
+                   "a grant is on the disk before anybody hears of it");
     if (!is_on(&r->settings, "log_bin"))
         return;
     if (strcmp(value_of(&r->settings, "binlog_format"), "STATEMENT") == 0)
-        say(r, HF_CHECK_LEVEL_BAD, "binlog_format",
-            "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "binlog_format",
+                   "STATEMENT: InnoDB refuses our statements; ROW or MIXED");
     if (number_of(&r->settings, "sync_binlog", "") != 1)
-        say(r, HF_CHECK_LEVEL_WARNING, "sync_binlog",
-            "not 1: after a crash replicas and this server may differ");
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "sync_binlog",
+                   "not 1: after a crash replicas and this server may differ");
 }
 
-static void check_replicas(const struct report *r)
+static void check_replicas(const struct checkup *r)
 {
     long count = number_of(&r->status, "Slaves_connected", "Replicas_connected");
     long semi =
@@ -93,38 +80,43 @@ static void check_replicas(const struct report *r)
             : 0;
 
     if (is_on(&r->settings, "wsrep_on"))
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
             "a Galera cluster: use one node for all locks; who waits at another one is woken by "
             "its next "
             "beat only");
     else if (is_on(&r->settings, "read_only") || is_on(&r->settings, "super_read_only"))
-        say(r, HF_CHECK_LEVEL_BAD, "read_only", "this server is a replica, or set to be read only");
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "read_only",
+                   "this server is a replica, or set to be read only");
     else if (count == 0)
-        say(r, HF_CHECK_LEVEL_OK, "replication",
-            "no replica: locks wait for this server if it goes away");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "replication",
+                   "no replica: locks wait for this server if it goes away");
     else if (semi == 0)
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
             "%ld replica(s), none semi-synchronous: one that takes over may lack the last grants, "
             "and two "
             "may hold one lock",
             count);
     else
-        say(r, HF_CHECK_LEVEL_OK, "replication",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_OK, "replication",
             "%ld of %ld replica(s) semi-synchronous: grants wait for one of them (or for its "
             "time-out)",
             semi, count);
 }
 
 /* An option file may have another list of plugins than ours (restricted-auth), which the library does not tell. */
-static void check_password(const struct report *r, struct sql_link *link)
+static void check_password(const struct checkup *r, struct sql_link *link)
 {
     const struct maria_conf *conf = link->conn->native;
 
     if (maria_trusts(conf))
-        say(r, HF_CHECK_LEVEL_OK, "password",
-            "it goes to this server alone: verified TLS, or a socket of this machine");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "password",
+                   "it goes to this server alone: verified TLS, or a socket of this machine");
     else
-        say(r, HF_CHECK_LEVEL_OK, "password",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_OK, "password",
             "only a challenge is answered: it is never sent, also if the server asks for it%s",
             conf->file || conf->group ? " (unless the option file says restricted-auth)" : "");
 }
@@ -145,24 +137,25 @@ static hf_status ask(struct sql_link *link, const char *sql, int64_t deadline_ms
 hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
                        void *arg, hf_error *err)
 {
-    struct report r = { .finding = finding, .arg = arg };
+    struct checkup r = { .report = { .finding = finding, .arg = arg } };
     long left;
     hf_status status = ask(link, settings, deadline_ms, &r.settings, err);
 
     if (status == HF_OK)
         status = ask(link, states, deadline_ms, &r.status, err);
     if (status == HF_OK) {
-        say(&r, HF_CHECK_LEVEL_OK, "server", "%s%s",
-            strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
-            value_of(&r.settings, "version"));
+        hfi_report(&r.report, HF_CHECK_LEVEL_OK, "server", "%s%s",
+                   strstr(value_of(&r.settings, "version"), "MariaDB") ? "" : "MySQL (untested) ",
+                   value_of(&r.settings, "version"));
         check_disk(&r);
         check_replicas(&r);
         check_password(&r, link);
         left = number_of(&r.settings, "max_connections", "") -
                number_of(&r.status, "Threads_connected", "");
-        say(&r, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "connections",
-            "%ld more can be made; a process takes up to %u, and one to listen", left,
-            (unsigned)link->conn->conf.connections);
+        hfi_report(&r.report, left < FREE_ENOUGH ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+                   "connections",
+                   "%ld more can be made; a process takes up to %u, and one to listen", left,
+                   (unsigned)link->conn->conf.connections);
     }
     sql_rows_free(&r.settings);
     sql_rows_free(&r.status);

@@ -5,6 +5,7 @@
  */
 #include "engine/memcached/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,24 +36,6 @@ struct ask {
     bool over;
     hf_error why;
 };
-
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *report,
-                                                      hf_check_level level, const char *topic,
-                                                      const char *format, ...)
-{
-    char text[HF_ERROR_TEXT_MAX];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    report->finding(level, topic, text, report->arg);
-}
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
@@ -185,76 +167,83 @@ static hf_status learn(const struct memcached_conf *conf, struct facts *ret_fact
 
 /* ---- judging --------------------------------------------------------------------------------------- */
 
-static void judge_memory(const struct report *report, const struct facts *facts)
+static void judge_memory(const struct hfi_report *report, const struct facts *facts)
 {
     bool may_evict = strcmp(facts->evicted_first, "off") != 0;
     uint64_t percent = facts->limit_maxbytes ? facts->bytes * 100 / facts->limit_maxbytes : 0;
 
     if (may_evict)
-        say(report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "eviction",
+        hfi_report(
+            report, facts->evictions ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "eviction",
             "%" PRIu64 " items were evicted since the server started%s. When its memory is full it "
             "forgets items, leases included, and lets somebody else in; a holder notices at its "
             "next "
             "renewal (a third of the ttl). Give locks a server of their own",
             facts->evictions, facts->evictions ? ": leases may have been among them" : "");
     else
-        say(report, HF_CHECK_LEVEL_WARNING, "eviction",
+        hfi_report(
+            report, HF_CHECK_LEVEL_WARNING, "eviction",
             "off (-M): nothing is forgotten for want of memory. But when it is full, a renewal "
             "or another's attempt that finds no room makes memcached delete the lease under that "
             "name; the holder notices at its next renewal");
-    say(report, percent >= 80 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "memory",
-        "%" PRIu64 " MB at most (-m), %" PRIu64 "%% in use", facts->limit_maxbytes >> 20, percent);
+    hfi_report(report, percent >= 80 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_OK, "memory",
+               "%" PRIu64 " MB at most (-m), %" PRIu64 "%% in use", facts->limit_maxbytes >> 20,
+               percent);
 }
 
-static void judge_life(const struct report *report, const struct facts *facts)
+static void judge_life(const struct hfi_report *report, const struct facts *facts)
 {
-    say(report, HF_CHECK_LEVEL_WARNING, "restart",
-        "up for %" PRIu64 " s. A restart forgets all leases at once: others get in while holders "
-        "still hold, until their next renewal. What reaches a server just before it is "
-        "continued from a stop may end early",
-        facts->uptime);
+    hfi_report(report, HF_CHECK_LEVEL_WARNING, "restart",
+               "up for %" PRIu64
+               " s. A restart forgets all leases at once: others get in while holders "
+               "still hold, until their next renewal. What reaches a server just before it is "
+               "continued from a stop may end early",
+               facts->uptime);
     if (facts->cmd_flush)
-        say(report, HF_CHECK_LEVEL_BAD, "flush_all",
-            "%" PRIu64 " times since it started: each forgot all leases. Who flushes this cache "
-            "must not share it with locks",
-            facts->cmd_flush);
+        hfi_report(report, HF_CHECK_LEVEL_BAD, "flush_all",
+                   "%" PRIu64
+                   " times since it started: each forgot all leases. Who flushes this cache "
+                   "must not share it with locks",
+                   facts->cmd_flush);
     else
-        say(report, HF_CHECK_LEVEL_OK, "flush_all",
-            "never since it started (one would forget all leases)");
+        hfi_report(report, HF_CHECK_LEVEL_OK, "flush_all",
+                   "never since it started (one would forget all leases)");
 }
 
-static void judge_rest(const struct report *report, const struct facts *facts)
+static void judge_rest(const struct hfi_report *report, const struct facts *facts)
 {
-    say(report, HF_CHECK_LEVEL_WARNING, "tokens",
+    hfi_report(
+        report, HF_CHECK_LEVEL_WARNING, "tokens",
         "none: nothing fences a holder that was paused. For locks that protect data use another "
         "engine; this one saves double work");
-    say(report, HF_CHECK_LEVEL_WARNING, "waiting",
-        "by polling: no order among waiters, and nobody can list them");
+    hfi_report(report, HF_CHECK_LEVEL_WARNING, "waiting",
+               "by polling: no order among waiters, and nobody can list them");
     if (strcmp(facts->cas_enabled, "no") == 0)
-        say(report, HF_CHECK_LEVEL_BAD, "cas",
-            "off (-C): nothing can be renewed or released. Start it without");
+        hfi_report(report, HF_CHECK_LEVEL_BAD, "cas",
+                   "off (-C): nothing can be renewed or released. Start it without");
     if (strcmp(facts->lru_crawler, "no") == 0)
-        say(report, HF_CHECK_LEVEL_WARNING, "ls", "the LRU crawler is off: names cannot be listed");
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "ls",
+                   "the LRU crawler is off: names cannot be listed");
     if (facts->rejected_connections)
-        say(report, HF_CHECK_LEVEL_WARNING, "connections",
-            "%" PRIu64 " were refused: -c is too small", facts->rejected_connections);
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "connections",
+                   "%" PRIu64 " were refused: -c is too small", facts->rejected_connections);
     else
-        say(report, HF_CHECK_LEVEL_OK, "connections",
-            "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads", facts->curr_connections,
-            facts->max_connections, facts->threads);
+        hfi_report(report, HF_CHECK_LEVEL_OK, "connections",
+                   "%" PRIu64 " of at most %" PRIu64 ", %" PRIu64 " threads",
+                   facts->curr_connections, facts->max_connections, facts->threads);
 }
 
 hf_status memcached_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct report report = { .finding = finding, .arg = arg };
+    struct hfi_report report = { .finding = finding, .arg = arg };
     struct facts facts = { 0 };
     char version[32] = "";
     hf_status status = learn(conn->conf, &facts, version, err);
 
     if (status != HF_OK)
         return status;
-    say(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version, conn->conf->shown,
-        conn->conf->user ? ", with a user" : "");
+    hfi_report(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version,
+               conn->conf->shown, conn->conf->user ? ", with a user" : "");
     judge_memory(&report, &facts);
     judge_life(&report, &facts);
     judge_rest(&report, &facts);

@@ -2,28 +2,11 @@
 /* What the server's settings mean for the promises of a lock. */
 #include "engine/postgres/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
 
 /* What is asked for, column by column. */
 enum { VERSION, FSYNC, COMMIT, PAGES, STANDBYS, SYNC, NAMES, LEFT, BACKEND };
@@ -53,42 +36,44 @@ static bool is(const struct sql_rows *rows, int column, const char *word)
     return strcmp(text(rows, column, buf, sizeof buf), word) == 0;
 }
 
-static void check_disk(const struct report *r, const struct sql_rows *rows)
+static void check_disk(const struct hfi_report *r, const struct sql_rows *rows)
 {
     if (is(rows, FSYNC, "off"))
-        say(r, HF_CHECK_LEVEL_BAD, "fsync",
-            "off: after a power cut the database may be damaged, and tokens may come again");
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "fsync",
+                   "off: after a power cut the database may be damaged, and tokens may come again");
     else if (is(rows, PAGES, "off"))
-        say(r, HF_CHECK_LEVEL_WARNING, "full_page_writes",
-            "off: safe only where the disk writes whole pages");
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "full_page_writes",
+                   "off: safe only where the disk writes whole pages");
     else
-        say(r, HF_CHECK_LEVEL_OK, "fsync", "on");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "fsync", "on");
     if (is(rows, COMMIT, "off"))
-        say(r, HF_CHECK_LEVEL_WARNING, "synchronous_commit",
-            "off: a crash of the server forgets the last grants, and their tokens");
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "synchronous_commit",
+                   "off: a crash of the server forgets the last grants, and their tokens");
     else
-        say(r, HF_CHECK_LEVEL_OK, "synchronous_commit",
-            "a grant is on the disk before anybody hears of it");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "synchronous_commit",
+                   "a grant is on the disk before anybody hears of it");
 }
 
-static void check_standbys(const struct report *r, const struct sql_rows *rows)
+static void check_standbys(const struct hfi_report *r, const struct sql_rows *rows)
 {
     long long count = sql_int(rows, 0, STANDBYS), sync = sql_int(rows, 0, SYNC);
 
     if (count == 0)
-        say(r, HF_CHECK_LEVEL_OK, "replication",
-            "no standby: locks wait for this server if it goes away");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "replication",
+                   "no standby: locks wait for this server if it goes away");
     else if (sync == 0)
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "replication",
             "%lld standby(s), none synchronous: one that takes over may lack the last grants, and "
             "two may hold one lock",
             count);
     else if (is(rows, COMMIT, "off") || is(rows, COMMIT, "local"))
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
-            "%lld synchronous standby(s), but synchronous_commit does not wait for them", sync);
+        hfi_report(r, HF_CHECK_LEVEL_WARNING, "replication",
+                   "%lld synchronous standby(s), but synchronous_commit does not wait for them",
+                   sync);
     else
-        say(r, HF_CHECK_LEVEL_OK, "replication", "%lld of %lld standby(s) have every grant", sync,
-            count);
+        hfi_report(r, HF_CHECK_LEVEL_OK, "replication", "%lld of %lld standby(s) have every grant",
+                   sync, count);
 }
 
 /* Is it certain that the server is the one that was meant, before it gets a password? */
@@ -111,15 +96,16 @@ static bool is_certain(PGconn *pg)
     return certain;
 }
 
-static void check_password(const struct report *r, PGconn *pg)
+static void check_password(const struct hfi_report *r, PGconn *pg)
 {
     if (!PQconnectionUsedPassword(pg))
-        say(r, HF_CHECK_LEVEL_OK, "password", "the server did not ask for one");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "password", "the server did not ask for one");
     else if (is_certain(pg))
-        say(r, HF_CHECK_LEVEL_OK, "password",
-            "it goes to this server alone, or only as the answer to a challenge");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "password",
+                   "it goes to this server alone, or only as the answer to a challenge");
     else
-        say(r, HF_CHECK_LEVEL_WARNING, "password",
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "password",
             "whoever answers at this address can ask for it in clear text, and libpq obeys: use "
             "sslmode=verify-full (with libpq 16 or later require_auth=scram-sha-256 helps too)");
 }
@@ -127,7 +113,7 @@ static void check_password(const struct report *r, PGconn *pg)
 hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
                           void *arg, hf_error *err)
 {
-    const struct report r = { finding, arg };
+    const struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
     char version[64];
@@ -139,20 +125,20 @@ hf_status postgres_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding
         sql_rows_free(&rows);
         return hfi_error_set(err, status, trouble.error.native, "%s", trouble.error.text);
     }
-    say(&r, HF_CHECK_LEVEL_OK, "server", "PostgreSQL %s",
-        text(&rows, VERSION, version, sizeof version));
+    hfi_report(&r, HF_CHECK_LEVEL_OK, "server", "PostgreSQL %s",
+               text(&rows, VERSION, version, sizeof version));
     check_disk(&r, &rows);
     check_standbys(&r, &rows);
     check_password(&r, link->native);
     if (PQbackendPID(link->native) != (int)sql_int(&rows, 0, BACKEND))
-        say(&r, HF_CHECK_LEVEL_WARNING, "pooler",
-            "something stands between us and the server: it must pool whole sessions, not "
-            "transactions");
+        hfi_report(&r, HF_CHECK_LEVEL_WARNING, "pooler",
+                   "something stands between us and the server: it must pool whole sessions, not "
+                   "transactions");
     else
-        say(&r, HF_CHECK_LEVEL_OK, "pooler", "none: the connection is the server's own");
-    say(&r, sql_int(&rows, 0, LEFT) < 20 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
-        "connections", "%lld more can be made; a process takes up to %u, and one to listen",
-        (long long)sql_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
+        hfi_report(&r, HF_CHECK_LEVEL_OK, "pooler", "none: the connection is the server's own");
+    hfi_report(&r, sql_int(&rows, 0, LEFT) < 20 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+               "connections", "%lld more can be made; a process takes up to %u, and one to listen",
+               (long long)sql_int(&rows, 0, LEFT), (unsigned)link->conn->conf.connections);
     sql_rows_free(&rows);
     return HF_OK;
 }

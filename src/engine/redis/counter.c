@@ -8,7 +8,7 @@
  */
 #include "engine/redis/internal.h"
 
-#include "prim/counter.h"
+#include "engine/native.h"
 
 #include <errno.h>
 #include <stdlib.h>

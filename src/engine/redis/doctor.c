@@ -10,7 +10,6 @@
 #include "util/alloc.h"
 #include "util/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +17,13 @@
 #define SENTINELS_FEW 3
 #define HOST_ROOM     256
 
-static void check_sentinels(struct hfi_report *r);
-static void check_cluster(struct hfi_report *r);
-static void check_server(const struct hfi_report *r, const struct hfi_address *address);
+static void check_sentinels(struct redis_checkup *r);
+static void check_cluster(struct redis_checkup *r);
+static void check_server(const struct redis_checkup *r, const struct hfi_address *address);
 
 hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct hfi_report r = { finding, arg, conn->conf, NULL };
+    struct redis_checkup r = { .report = { .finding = finding, .arg = arg }, .conf = conn->conf };
 
     (void)err;
     if (conn->conf->way == HFI_WAY_SENTINEL)
@@ -35,34 +34,19 @@ hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
         check_server(&r, &conn->conf->addresses[0]);
 
     if (conn->conf->wire != HFI_WIRE_NATIVE)
-        hfi_report(&r, HF_CHECK_LEVEL_WARNING, "wire",
+        hfi_report(&r.report, HF_CHECK_LEVEL_WARNING, "wire",
                    "%s: locks shared with other libraries have no tokens and no order of waiting",
                    conn->conf->wire == HFI_WIRE_PLAIN ? "plain" : "redisson");
     return HF_OK;
 }
 
-void hfi_report(const struct hfi_report *r, hf_check_level level, const char *topic,
-                const char *format, ...)
-{
-    char text[512];
-    int used = 0;
-    va_list args;
-
-    if (r->where)
-        used = snprintf(text, sizeof text / 2, "%.100s: ", r->where);
-    va_start(args, format);
-    vsnprintf(text + used, sizeof text - (size_t)used, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
-
-static void check_server(const struct hfi_report *r, const struct hfi_address *address)
+static void check_server(const struct redis_checkup *r, const struct hfi_address *address)
 {
     struct hfi_ask *ask = NULL;
     hf_error err;
 
     if (hfi_ask_open(r->conf, address, false, &ask, &err) != HF_OK) {
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "connection", "%s", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "connection", "%s", err.text);
         return;
     }
     hfi_doctor_server(r, ask, address);
@@ -70,21 +54,21 @@ static void check_server(const struct hfi_report *r, const struct hfi_address *a
 }
 
 /* A server that another one told us of. `host` is of HOST_ROOM. */
-static void check_told(struct hfi_report *r, char *host, unsigned port)
+static void check_told(struct redis_checkup *r, char *host, unsigned port)
 {
     char shown[HOST_ROOM + 16];
     struct hfi_address address = { .host = host, .port = (uint16_t)port, .shown = shown };
 
     snprintf(shown, sizeof shown, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-    r->where = shown;
+    r->report.where = shown;
     check_server(r, &address);
-    r->where = NULL;
+    r->report.where = NULL;
 }
 
 /* ---- sentinel -------------------------------------------------------------------------------- */
 
 /* "host\nport" of the master, as this sentinel has it. false: it does not answer, or has none. */
-static bool ask_sentinel(const struct hfi_report *r, const struct hfi_address *address,
+static bool ask_sentinel(const struct redis_checkup *r, const struct hfi_address *address,
                          char told[HOST_ROOM])
 {
     struct hfi_ask *ask = NULL;
@@ -92,14 +76,14 @@ static bool ask_sentinel(const struct hfi_report *r, const struct hfi_address *a
     char *text;
 
     if (hfi_ask_open(r->conf, address, true, &ask, &err) != HF_OK) {
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "sentinel", "%s", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "sentinel", "%s", err.text);
         return false;
     }
     text = hfi_ask(ask,
                    (const char *[]){ "SENTINEL", "GET-MASTER-ADDR-BY-NAME", r->conf->master, NULL },
                    &err);
     if (!text || !*text)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "sentinel", "%s: %s", address->shown,
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "sentinel", "%s: %s", address->shown,
                    text ? "does not know this master" : err.text);
     else
         snprintf(told, HOST_ROOM, "%s", text);
@@ -108,7 +92,7 @@ static bool ask_sentinel(const struct hfi_report *r, const struct hfi_address *a
     return told[0] != 0;
 }
 
-static void check_sentinels(struct hfi_report *r)
+static void check_sentinels(struct redis_checkup *r)
 {
     char master[HOST_ROOM] = "", told[HOST_ROOM];
     size_t answered = 0, agreed = 0;
@@ -124,14 +108,14 @@ static void check_sentinels(struct hfi_report *r)
         agreed += strcmp(master, told) == 0;
     }
     if (!answered) {
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "sentinel", "none of them names the master '%s'",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "sentinel", "none of them names the master '%s'",
                    r->conf->master);
         return;
     }
     if (agreed < answered)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "sentinel",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "sentinel",
                    "they name different masters: a failover is under way, or the network is cut");
-    hfi_report(r,
+    hfi_report(&r->report,
                r->conf->address_count < SENTINELS_FEW ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
                "sentinel", "%zu of %zu answer%s", answered, r->conf->address_count,
                r->conf->address_count < SENTINELS_FEW
@@ -166,7 +150,8 @@ static bool parse_node(const char *line, char host[HOST_ROOM], unsigned *ret_por
     return *ret_port != 0;
 }
 
-static void check_masters(struct hfi_report *r, const struct hfi_address *asked, const char *nodes)
+static void check_masters(struct redis_checkup *r, const struct hfi_address *asked,
+                          const char *nodes)
 {
     char host[HOST_ROOM];
     unsigned port, masters = 0;
@@ -180,12 +165,12 @@ static void check_masters(struct hfi_report *r, const struct hfi_address *asked,
             snprintf(host, sizeof host, "%s", asked->host);
         check_told(r, host, port);
     }
-    hfi_report(r, masters < 3 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
+    hfi_report(&r->report, masters < 3 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
                "%u masters%s", masters,
                masters < 3 ? ": with fewer than three there is no majority that replaces one" : "");
 }
 
-static void check_cluster(struct hfi_report *r)
+static void check_cluster(struct redis_checkup *r)
 {
     struct hfi_ask *ask = NULL;
     hf_error err = { 0 };
@@ -194,27 +179,29 @@ static void check_cluster(struct hfi_report *r)
 
     for (i = 0; i < r->conf->address_count && !ask; i++)
         if (hfi_ask_open(r->conf, &r->conf->addresses[i], false, &ask, &err) != HF_OK)
-            hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "%s", err.text);
+            hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "%s", err.text);
     if (!ask) {
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "cluster", "none of the nodes in the URL answers");
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "cluster",
+                   "none of the nodes in the URL answers");
         return;
     }
     info = hfi_ask(ask, (const char *[]){ "CLUSTER", "INFO", NULL }, &err);
     if (!info)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "its state: not allowed to know (%s)",
-                   err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
+                   "its state: not allowed to know (%s)", err.text);
     else if (strcmp(hfi_info(info, "cluster_state", value, sizeof value), "ok") != 0)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "cluster",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "cluster",
                    "its state is '%s': names of some slots cannot be locked", value);
     else
-        hfi_report(r, HF_CHECK_LEVEL_OK, "cluster", "its state is ok, all slots have a master");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "cluster",
+                   "its state is ok, all slots have a master");
     hfi_free(info);
 
     nodes = hfi_ask(ask, (const char *[]){ "CLUSTER", "NODES", NULL }, &err);
     hfi_ask_close(ask);
     if (!nodes) {
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "cluster", "its nodes: not allowed to know (%s)",
-                   err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
+                   "its nodes: not allowed to know (%s)", err.text);
         check_server(r, &r->conf->addresses[i - 1]);
         return;
     }

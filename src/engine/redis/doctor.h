@@ -4,23 +4,18 @@
 #ifndef HFI_REDIS_DOCTOR_H
 #define HFI_REDIS_DOCTOR_H
 
+#include "engine/kit/report.h"
 #include "engine/redis/ask.h"
 
-struct hfi_report {
-    hf_finding_fn *finding;
-    void *arg;
+struct redis_checkup {
+    struct hfi_report report; /* where: which server, if there are several */
     const struct hfi_redis_conf *conf;
-    const char *where; /* which server, where there are several; NULL */
 };
 
-__attribute__((format(printf, 4, 5))) void hfi_report(const struct hfi_report *r,
-                                                      hf_check_level level, const char *topic,
-                                                      const char *format, ...);
-
 /* Everything about the server at the other end. */
-void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
+void hfi_doctor_server(const struct redis_checkup *r, struct hfi_ask *ask,
                        const struct hfi_address *address);
 /* May our user do what native locks need? */
-void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask);
+void hfi_doctor_rights(const struct redis_checkup *r, struct hfi_ask *ask);
 
 #endif

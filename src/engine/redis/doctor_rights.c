@@ -14,11 +14,11 @@
 
 #define TEXT_ROOM 320
 
-static char *run(const struct hfi_report *r, struct hfi_ask *ask, bool whole, hf_error *err);
-static void judge(const struct hfi_report *r, char *refused);
+static char *run(const struct redis_checkup *r, struct hfi_ask *ask, bool whole, hf_error *err);
+static void judge(const struct redis_checkup *r, char *refused);
 static bool is_spare(const char *words);
 
-void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask)
+void hfi_doctor_rights(const struct redis_checkup *r, struct hfi_ask *ask)
 {
     hf_error whole_err, sha_err, scan_err;
     char *whole = run(r, ask, true, &whole_err); /* first: then the server knows its sha */
@@ -32,18 +32,19 @@ void hfi_doctor_rights(const struct hfi_report *r, struct hfi_ask *ask)
 
         if (strncmp(err->text, "MOVED", 5) !=
             0) /* else another node of the cluster has those keys */
-            hfi_report(r, HF_CHECK_LEVEL_BAD, "rights", "%s: %s", whole ? "EVALSHA" : "EVAL",
-                       err->text);
+            hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "rights", "%s: %s",
+                       whole ? "EVALSHA" : "EVAL", err->text);
     }
     if (!scan && scan_err.status == HF_DENIED)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "rights", "no SCAN: `ls` and `watch` cannot look");
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "rights",
+                   "no SCAN: `ls` and `watch` cannot look");
     hfi_free(whole);
     hfi_free(sha);
     hfi_free(scan);
 }
 
 /* The keys' tag begins with %, which no name's can: there it is written %25. */
-static void add_key(struct hfi_command *command, const struct hfi_report *r, const char *end)
+static void add_key(struct hfi_command *command, const struct redis_checkup *r, const char *end)
 {
     char key[TEXT_ROOM];
 
@@ -51,7 +52,7 @@ static void add_key(struct hfi_command *command, const struct hfi_report *r, con
     hfi_command_add_text(command, key);
 }
 
-static char *run(const struct hfi_report *r, struct hfi_ask *ask, bool whole, hf_error *err)
+static char *run(const struct redis_checkup *r, struct hfi_ask *ask, bool whole, hf_error *err)
 {
     struct hfi_command command;
     char channel[TEXT_ROOM], *refused;
@@ -68,16 +69,16 @@ static char *run(const struct hfi_report *r, struct hfi_ask *ask, bool whole, hf
     return refused;
 }
 
-static void judge(const struct hfi_report *r, char *refused)
+static void judge(const struct redis_checkup *r, char *refused)
 {
     for (char *c = refused; *c; c++)
         if (*c == '\n')
             *c = ' ';
     if (!*refused)
-        hfi_report(r, HF_CHECK_LEVEL_OK, "rights", "all that locks need");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "rights", "all that locks need");
     else if (is_spare(refused))
         hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "rights",
+            &r->report, HF_CHECK_LEVEL_WARNING, "rights",
             "refused: %s. Without PUBLISH waiters are woken by their own heartbeats only; without "
             "PUBSUB a waiter that died keeps the name idle for up to 10 seconds; without "
             "DEL neither cells can be deleted nor a queue whose name was lost; without GET, SET "
@@ -85,7 +86,7 @@ static void judge(const struct hfi_report *r, char *refused)
             refused);
     else
         hfi_report(
-            r, HF_CHECK_LEVEL_BAD, "rights",
+            &r->report, HF_CHECK_LEVEL_BAD, "rights",
             "this user may not do all that locks need; refused: %s (see holdfast-engines(7))",
             refused);
 }

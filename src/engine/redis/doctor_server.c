@@ -36,23 +36,23 @@ struct facts {
 };
 
 static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err);
-static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info);
-static void check_user(const struct hfi_report *r, struct hfi_ask *ask, const struct facts *facts,
-                       const struct hfi_address *address);
-static void check_memory(const struct hfi_report *r, const char *info);
-static void check_persistence(const struct hfi_report *r, const struct facts *facts);
-static void check_replication(const struct hfi_report *r, const char *info);
-static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask);
-static void check_clock(const struct hfi_report *r, struct hfi_ask *ask);
+static void check_version(const struct redis_checkup *r, struct hfi_ask *ask, const char *info);
+static void check_user(const struct redis_checkup *r, struct hfi_ask *ask,
+                       const struct facts *facts, const struct hfi_address *address);
+static void check_memory(const struct redis_checkup *r, const char *info);
+static void check_persistence(const struct redis_checkup *r, const struct facts *facts);
+static void check_replication(const struct redis_checkup *r, const char *info);
+static void check_round_trip(const struct redis_checkup *r, struct hfi_ask *ask);
+static void check_clock(const struct redis_checkup *r, struct hfi_ask *ask);
 
-void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
+void hfi_doctor_server(const struct redis_checkup *r, struct hfi_ask *ask,
                        const struct hfi_address *address)
 {
     struct facts facts;
     hf_error err;
 
     if (!gather(ask, &facts, &err)) {
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "connection", "%s", err.text);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "connection", "%s", err.text);
         return;
     }
     check_version(r, ask, facts.info);
@@ -63,7 +63,7 @@ void hfi_doctor_server(const struct hfi_report *r, struct hfi_ask *ask,
     if (r->conf->wire == HFI_WIRE_NATIVE) {
         hfi_doctor_rights(r, ask);
         hfi_report(
-            r, HF_CHECK_LEVEL_OK, "tokens",
+            &r->report, HF_CHECK_LEVEL_OK, "tokens",
             "no smaller than the server's time in microseconds: even if it forgets all, they "
             "grow on, unless its clock goes back too");
     }
@@ -121,25 +121,25 @@ static bool gather(struct hfi_ask *ask, struct facts *ret_facts, hf_error *err)
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-static void check_version(const struct hfi_report *r, struct hfi_ask *ask, const char *info)
+static void check_version(const struct redis_checkup *r, struct hfi_ask *ask, const char *info)
 {
     const struct hfi_server *server = hfi_ask_server(ask);
     char value[VALUE_ROOM];
 
-    hfi_report(r, HF_CHECK_LEVEL_OK, "server", "%s %s%s, up for %lld s",
+    hfi_report(&r->report, HF_CHECK_LEVEL_OK, "server", "%s %s%s, up for %lld s",
                server->is_valkey ? "Valkey" : "Redis", server->version,
                strcmp(hfi_info(info, "redis_mode", value, sizeof value), "standalone") == 0 ? ""
                : server->is_cluster ? ", a cluster's node"
                                     : "",
                info_number(info, "uptime_in_seconds"));
     if (server->is_replica)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "role",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "role",
                    "a replica: it takes no locks; connect to its master");
     if (server->is_cluster && r->conf->way != HFI_WAY_CLUSTER)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "role",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "role",
                    "a node of a cluster, which has only some of the names: use redis+cluster:");
     if (info_number(info, "loading"))
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "server",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "server",
                    "still reading its data from disk: it takes no locks yet");
 }
 
@@ -153,7 +153,7 @@ static bool is_good_replica(const char *line, long long master_offset)
            at >= 0 && master_offset >= 0 && master_offset - at < BEHIND_FAR;
 }
 
-static void check_replication(const struct hfi_report *r, const char *info)
+static void check_replication(const struct redis_checkup *r, const char *info)
 {
     long long count = info_number(info, "connected_slaves");
     long long offset = info_number(info, "master_repl_offset"), good = 0;
@@ -165,69 +165,70 @@ static void check_replication(const struct hfi_report *r, const char *info)
         if (is_good_replica(line, offset))
             good++;
         else
-            hfi_report(r, HF_CHECK_LEVEL_WARNING, "replication", "a replica does not keep up: %s",
-                       line);
+            hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+                       "a replica does not keep up: %s", line);
     }
     if (r->conf->sync > good)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "replication",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
                    "sync=%u, but %lld replicas keep up: no lock will be granted", r->conf->sync,
                    good);
     else if (r->conf->sync)
         hfi_report(
-            r, HF_CHECK_LEVEL_OK, "replication",
+            &r->report, HF_CHECK_LEVEL_OK, "replication",
             "%lld replicas keep up; a grant counts once %u of them have it. A failover to one "
             "that does not have it can still forget it",
             good, r->conf->sync);
     else if (count)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
                    "%lld replicas, of which none need have a grant: a failover can forget the last "
                    "ones, and the name be granted twice (sync=N narrows that; tokens still tell)",
                    count);
     else
-        hfi_report(r, r->conf->way == HFI_WAY_SINGLE ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING,
+        hfi_report(&r->report,
+                   r->conf->way == HFI_WAY_SINGLE ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING,
                    "replication", "no replicas: if this server is gone, so are its locks");
 }
 
 /* ---- what it keeps ------------------------------------------------------------------------------ */
 
-static void check_disk(const struct hfi_report *r, const char *info)
+static void check_disk(const struct redis_checkup *r, const char *info)
 {
     char value[VALUE_ROOM];
 
     if (strcmp(hfi_info(info, "aof_last_write_status", value, sizeof value), "err") == 0)
         hfi_report(
-            r, HF_CHECK_LEVEL_BAD, "persistence",
+            &r->report, HF_CHECK_LEVEL_BAD, "persistence",
             "the last write to its append-only file failed: it refuses locks until that works");
     if (strcmp(hfi_info(info, "rdb_last_bgsave_status", value, sizeof value), "err") == 0)
-        hfi_report(r, HF_CHECK_LEVEL_BAD, "persistence",
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "persistence",
                    "the last snapshot failed: it may refuse locks (stop-writes-on-bgsave-error)");
 }
 
-static void check_append_only(const struct hfi_report *r, const struct facts *facts)
+static void check_append_only(const struct redis_checkup *r, const struct facts *facts)
 {
     const char *fsync = facts->appendfsync.value, *rewrite = facts->no_fsync_on_rewrite.value;
 
     if (!facts->appendfsync.known || !facts->no_fsync_on_rewrite.known)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "persistence",
                    "an append-only file; how often it is synced: " NOT_ALLOWED
                    " (appendfsync). Unless always, a crash forgets the last grants");
     else if (strcmp(fsync, "always") != 0)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "persistence",
                    "an append-only file with appendfsync %s: if its machine crashes, the last %s "
                    "of grants are forgotten and can be given again",
                    fsync, strcmp(fsync, "everysec") == 0 ? "two seconds" : "half minute or more");
     else if (strcmp(rewrite, "no") != 0)
         hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "persistence",
+            &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync always, but no-appendfsync-on-rewrite %s: while the file is rewritten "
             "a crash forgets grants",
             rewrite);
     else
-        hfi_report(r, HF_CHECK_LEVEL_OK, "persistence",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "persistence",
                    "appendfsync always: leases and token counters survive a restart");
 }
 
-static void check_persistence(const struct hfi_report *r, const struct facts *facts)
+static void check_persistence(const struct redis_checkup *r, const struct facts *facts)
 {
     const char *save = facts->save.value;
 
@@ -236,41 +237,42 @@ static void check_persistence(const struct hfi_report *r, const struct facts *fa
         check_append_only(r, facts);
     else if (!facts->save.known)
         hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "persistence",
+            &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
             " (save). A restart forgets every lease since the last one, or all, and can give "
             "them again");
     else if (save[0])
         hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "persistence",
+            &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "snapshots only (save %s): a restart that comes with a crash forgets every lease "
             "since the last one, and can give them again",
             save);
     else
         hfi_report(
-            r, HF_CHECK_LEVEL_WARNING, "persistence",
+            &r->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart forgets every lease and token counter. Holders are told as soon "
             "as they notice, but a name can be granted again before");
 }
 
-static void check_memory(const struct hfi_report *r, const char *info)
+static void check_memory(const struct redis_checkup *r, const char *info)
 {
     long long most = info_number(info, "maxmemory"), used = info_number(info, "used_memory");
     char policy[VALUE_ROOM];
 
     hfi_info(info, "maxmemory_policy", policy, sizeof policy);
     if (!policy[0])
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "memory", "maxmemory-policy: " NOT_ALLOWED);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "memory", "maxmemory-policy: " NOT_ALLOWED);
     else if (strcmp(policy, "noeviction") != 0)
-        hfi_report(r, most ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "memory",
+        hfi_report(&r->report, most ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "memory",
                    "maxmemory-policy %s: %s, a lock that is held can be evicted and granted again. "
                    "It must be noeviction",
                    policy, most ? "when memory is full" : "once there is a maxmemory");
     else if (most == 0)
-        hfi_report(r, HF_CHECK_LEVEL_OK, "memory",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "memory",
                    "noeviction, no maxmemory: locks are not evicted");
     else
-        hfi_report(r, used > most / 100 * MEMORY_NEAR ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+        hfi_report(&r->report,
+                   used > most / 100 * MEMORY_NEAR ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
                    "memory",
                    "noeviction, %lld of %lld MiB used: when it is full, locks are refused; "
                    "releases and renewals go on",
@@ -286,31 +288,31 @@ static bool is_local(const struct hfi_address *address)
 }
 
 /* May others connect as we do, without a password? */
-static void check_openness(const struct hfi_report *r, const struct facts *facts,
+static void check_openness(const struct redis_checkup *r, const struct facts *facts,
                            const struct hfi_address *address)
 {
     const char *mode = facts->protected_mode.value, *bind = facts->bind.value;
     bool known = facts->protected_mode.known && facts->bind.known;
 
     if (!is_local(address))
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "user",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
                    "no password is needed: whoever reaches the port can end every lock");
     else if (!known)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "user",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
                    "no password is needed, and who can reach the port: " NOT_ALLOWED
                    " (bind, protected-mode)");
     else if (strcmp(mode, "yes") != 0 && !strstr("127.0.0.1 -::1 ::1 127.0.0.1", bind))
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "user",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "user",
                    "no password is needed, protected-mode %s, bind '%s': whoever reaches the port "
                    "can end every lock",
                    mode, bind);
     else
-        hfi_report(r, HF_CHECK_LEVEL_OK, "user",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "user",
                    "no password is needed; every user of that machine can end every lock");
 }
 
-static void check_user(const struct hfi_report *r, struct hfi_ask *ask, const struct facts *facts,
-                       const struct hfi_address *address)
+static void check_user(const struct redis_checkup *r, struct hfi_ask *ask,
+                       const struct facts *facts, const struct hfi_address *address)
 {
     hf_error err;
     char *user;
@@ -319,19 +321,20 @@ static void check_user(const struct hfi_report *r, struct hfi_ask *ask, const st
         check_openness(r, facts, address);
     } else {
         user = hfi_ask(ask, (const char *[]){ "ACL", "WHOAMI", NULL }, &err);
-        hfi_report(r, HF_CHECK_LEVEL_OK, "user", "%s, with a password",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "user", "%s, with a password",
                    user            ? user
                    : r->conf->user ? r->conf->user
                                    : "default");
         hfi_free(user);
     }
     if (r->conf->tls && !r->conf->tls_verify)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "tls",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
                    "verify=off: whoever is between us and the server can be the server");
     else if (r->conf->tls)
-        hfi_report(r, HF_CHECK_LEVEL_OK, "tls", "encrypted, the server's certificate verified");
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "tls",
+                   "encrypted, the server's certificate verified");
     else if (r->conf->password && !is_local(address))
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "tls",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
                    "none: the password and all locks travel in the clear (rediss:)");
 }
 
@@ -344,7 +347,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
+static void check_round_trip(const struct redis_checkup *r, struct hfi_ask *ask)
 {
     int64_t us[PINGS], median_us;
     double median_ms, longest_ms;
@@ -355,7 +358,8 @@ static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
         char *pong = hfi_ask(ask, (const char *[]){ "PING", NULL }, &err);
 
         if (!pong) {
-            hfi_report(r, err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
+            hfi_report(&r->report,
+                       err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
                        "round trip", "PING: %s", err.text);
             return;
         }
@@ -367,12 +371,12 @@ static void check_round_trip(const struct hfi_report *r, struct hfi_ask *ask)
     median_ms = (double)median_us / 1000;
     longest_ms = (double)us[PINGS - 1] / 1000;
     if (median_us > SLOW_US)
-        hfi_report(r, HF_CHECK_LEVEL_WARNING, "round trip",
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "round trip",
                    "%.1f ms (median of %d; the longest %.1f ms): leases need a ttl that is much "
                    "longer",
                    median_ms, PINGS, longest_ms);
     else
-        hfi_report(r, HF_CHECK_LEVEL_OK, "round trip",
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "round trip",
                    "%.2f ms (median of %d; the longest %.2f ms)", median_ms, PINGS, longest_ms);
 }
 
@@ -404,7 +408,7 @@ static bool ask_clock(struct hfi_ask *ask, int64_t *ret_ahead_us, int64_t *ret_e
     return true;
 }
 
-static void check_clock(const struct hfi_report *r, struct hfi_ask *ask)
+static void check_clock(const struct redis_checkup *r, struct hfi_ask *ask)
 {
     int64_t ahead_us = 0, error_us = INT64_MAX, one_us, one_error_us;
     hf_error err;
@@ -413,9 +417,9 @@ static void check_clock(const struct hfi_report *r, struct hfi_ask *ask)
     for (int i = 0; i < PINGS; i++) {
         if (!ask_clock(ask, &one_us, &one_error_us, &err)) {
             if (err.status == HF_DENIED)
-                hfi_report(r, HF_CHECK_LEVEL_WARNING, "clock", "TIME: " NOT_ALLOWED);
+                hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "clock", "TIME: " NOT_ALLOWED);
             else
-                hfi_report(r, HF_CHECK_LEVEL_BAD, "clock", "TIME: %s", err.text);
+                hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "clock", "TIME: %s", err.text);
             return;
         }
         if (one_error_us < error_us) {
@@ -424,7 +428,7 @@ static void check_clock(const struct hfi_report *r, struct hfi_ask *ask)
         }
     }
     far = llabs(ahead_us) - error_us > CLOCK_FAR_US;
-    hfi_report(r, far ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",
+    hfi_report(&r->report, far ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",
                "the server's is %.2f ms %s ours (give or take %.2f ms). Leases go by the server's "
                "alone%s",
                (double)llabs(ahead_us) / 1000, ahead_us < 0 ? "behind" : "ahead of",

@@ -16,7 +16,7 @@
 #include "engine/redis/internal.h"
 
 #include "core/url.h"
-#include "prim/script.h"
+#include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rate limits: the decision is taken by scripts/limit.lua, in one round trip. */
-#include "prim/limit.h"
+#include "engine/native.h"
 #include "engine/redis/internal.h"
+#include "holdfast/primitives.h"
 
 static enum hfi_limit_said said_by(char letter)
 {

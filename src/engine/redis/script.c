@@ -9,7 +9,7 @@
  */
 #include "engine/redis/internal.h"
 
-#include "prim/script.h"
+#include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"

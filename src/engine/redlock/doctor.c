@@ -7,12 +7,12 @@
  */
 #include "engine/redlock/survey.h"
 
+#include "engine/kit/report.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +25,9 @@
 #define NOT_ALLOWED "not allowed to know"
 
 struct doctor {
-    hf_finding_fn *finding;
-    void *arg;
+    struct hfi_report report;
     struct redlock_survey survey;
-    const char *where; /* NULL: about all nodes */
-    bool sure;         /* every node keeps its counters, as far as it can be seen */
+    bool sure; /* every node keeps its counters, as far as it can be seen */
     bool clock_known[HFI_NODES_MAX];
     int64_t ahead_us[HFI_NODES_MAX];
 };
@@ -39,47 +37,35 @@ static void check_cluster(struct doctor *d);
 static void check_clocks(struct doctor *d);
 static void check_places(struct doctor *d);
 
-__attribute__((format(printf, 4, 5))) static void say(const struct doctor *d, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[HF_ERROR_TEXT_MAX + 128];
-    int used = 0;
-    va_list args;
-
-    if (d->where)
-        used = snprintf(text, sizeof text / 2, "%.100s: ", d->where);
-    va_start(args, format);
-    vsnprintf(text + used, sizeof text - (size_t)used, format, args);
-    va_end(args);
-    d->finding(level, topic, text, d->arg);
-}
-
 hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct doctor d = { .finding = finding, .arg = arg, .sure = true };
+    struct doctor d = { .report = { .finding = finding, .arg = arg }, .sure = true };
 
     (void)err;
     redlock_survey_init(&d.survey, conn->conf);
     redlock_survey_look(&d.survey);
     for (unsigned i = 0; i < d.survey.n; i++) {
-        d.where = redlock_survey_name(&d.survey, i);
+        d.report.where = redlock_survey_name(&d.survey, i);
         check_node(&d, i, conn->max_ttl_ms);
     }
-    d.where = NULL;
+    d.report.where = NULL;
     check_cluster(&d);
     check_places(&d);
     check_clocks(&d);
     if (d.sure)
-        say(&d, HF_CHECK_LEVEL_OK, "tokens",
+        hfi_report(
+            &d.report, HF_CHECK_LEVEL_OK, "tokens",
             "strict: every node keeps its counters through a crash, so no token is given twice, "
             "whatever "
             "clocks, networks and clients do");
     else
-        say(&d, HF_CHECK_LEVEL_WARNING, "tokens",
+        hfi_report(
+            &d.report, HF_CHECK_LEVEL_WARNING, "tokens",
             "strict only while no node comes back with counters of some time ago (see "
             "persistence), and fewer "
             "than a majority lose their data at a time; else unique as far as clocks are right");
-    say(&d, HF_CHECK_LEVEL_OK, "exclusion",
+    hfi_report(
+        &d.report, HF_CHECK_LEVEL_OK, "exclusion",
         "at most one holder at a time while clocks run at one speed and nobody is paused past its "
         "ttl; beyond "
         "that only the token protects, where the resource checks it (hf_guard_claim)");
@@ -108,25 +94,28 @@ static void check_append_only(struct doctor *d, struct hfi_ask *ask)
     setting(ask, "appendfsync", sync);
     setting(ask, "no-appendfsync-on-rewrite", rewrite);
     if (strcmp(sync, "always") == 0 && strcmp(rewrite, "no") == 0) {
-        say(d, HF_CHECK_LEVEL_OK, "persistence",
-            "appendfsync always: it keeps its counters through a crash");
+        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "persistence",
+                   "appendfsync always: it keeps its counters through a crash");
         return;
     }
     d->sure = false;
     if (!sync[0] || !rewrite[0])
-        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "an append-only file; appendfsync: " NOT_ALLOWED
             ". Unless it is always, it may come back from a crash with counters of some time ago "
             "and vote with "
             "them: tokens are strict only while that does not happen");
     else if (strcmp(sync, "always") != 0)
-        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync %s: after a crash of its machine it comes back with the counters of %s "
             "before, and votes "
             "with them: tokens are strict only while that does not happen",
             sync, strcmp(sync, "everysec") == 0 ? "a second or two" : "half a minute");
     else
-        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "appendfsync always, but no-appendfsync-on-rewrite %s: a crash while the file is "
             "rewritten takes "
             "counters back; tokens are strict only while that does not happen",
@@ -140,7 +129,8 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
     char *text;
 
     if (strcmp(hfi_info(info, "aof_last_write_status", value, sizeof value), "err") == 0)
-        say(d, HF_CHECK_LEVEL_BAD, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_BAD, "persistence",
             "the last write to its append-only file failed: it refuses locks until that works");
     if (strcmp(hfi_info(info, "aof_enabled", value, sizeof value), "1") == 0) {
         check_append_only(d, ask);
@@ -150,17 +140,20 @@ static void check_persistence(struct doctor *d, struct hfi_ask *ask, const char 
     setting(ask, "save", save);
     text = hfi_ask(ask, (const char *[]){ "CONFIG", "GET", "save", NULL }, &err);
     if (!text)
-        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "no append-only file; snapshots: " NOT_ALLOWED
             ". With snapshots it comes back from a crash with old counters and votes with them");
     else if (save[0])
-        say(d, HF_CHECK_LEVEL_BAD, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_BAD, "persistence",
             "snapshots only (save %s): it comes back from any crash with the counters of the last "
             "one, and votes "
             "with them: tokens can be given twice. Use appendonly yes and appendfsync always",
             save);
     else
-        say(d, HF_CHECK_LEVEL_WARNING, "persistence",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "persistence",
             "none: a restart empties it, which is noticed; it has no vote until it is healed. "
             "Tokens are strict only "
             "while no majority is emptied within one max_ttl");
@@ -174,16 +167,18 @@ static void check_memory(const struct doctor *d, const char *info)
     hfi_info(info, "maxmemory_policy", policy, sizeof policy);
     hfi_info(info, "maxmemory", most, sizeof most);
     if (!policy[0])
-        say(d, HF_CHECK_LEVEL_WARNING, "memory",
-            "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "memory",
+                   "maxmemory-policy: " NOT_ALLOWED ". It must be noeviction");
     else if (strcmp(policy, "noeviction") != 0)
-        say(d, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING, "memory",
+        hfi_report(
+            &d->report, strcmp(most, "0") != 0 ? HF_CHECK_LEVEL_BAD : HF_CHECK_LEVEL_WARNING,
+            "memory",
             "maxmemory-policy %s: %s it evicts leases, and with its cluster key its vote. It must "
             "be noeviction",
             policy, strcmp(most, "0") != 0 ? "when memory is full" : "once there is a maxmemory");
     else
-        say(d, HF_CHECK_LEVEL_OK, "memory",
-            "noeviction: a full node refuses locks, and forgets none");
+        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "memory",
+                   "noeviction: a full node refuses locks, and forgets none");
 }
 
 static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *info)
@@ -193,20 +188,20 @@ static void check_role(const struct doctor *d, struct hfi_ask *ask, const char *
 
     hfi_info(info, "connected_slaves", replicas, sizeof replicas);
     hfi_info(info, "uptime_in_seconds", uptime, sizeof uptime);
-    say(d, HF_CHECK_LEVEL_OK, "server", "%s %s, up for %s s",
-        server->is_valkey ? "Valkey" : "Redis", server->version, uptime[0] ? uptime : "?");
+    hfi_report(&d->report, HF_CHECK_LEVEL_OK, "server", "%s %s, up for %s s",
+               server->is_valkey ? "Valkey" : "Redis", server->version, uptime[0] ? uptime : "?");
     if (server->is_replica)
-        say(d, HF_CHECK_LEVEL_BAD, "role",
-            "a replica: it has no vote of its own. Nodes must be independent of each other");
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "role",
+                   "a replica: it has no vote of its own. Nodes must be independent of each other");
     else if (server->is_cluster)
-        say(d, HF_CHECK_LEVEL_BAD, "role",
-            "a node of a Redis Cluster, which has only some of the names");
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "role",
+                   "a node of a Redis Cluster, which has only some of the names");
     else if (strtol(replicas, NULL, 10) > 0)
-        say(d, HF_CHECK_LEVEL_WARNING, "role",
-            "a master with %s replicas: if one of them takes its place, that is a node with "
-            "counters of some time "
-            "ago, which votes. Tokens are strict only while nobody fails over",
-            replicas);
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "role",
+                   "a master with %s replicas: if one of them takes its place, that is a node with "
+                   "counters of some time "
+                   "ago, which votes. Tokens are strict only while nobody fails over",
+                   replicas);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------ */
@@ -236,8 +231,9 @@ static void ask_clock(struct doctor *d, unsigned node, struct hfi_ask *ask)
         }
         hfi_free(text);
         if (s <= 0 || s >= HFI_TOLD_S_MAX || us < 0 || us >= 1000000) {
-            say(d, err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "clock",
-                "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
+            hfi_report(&d->report,
+                       err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
+                       "clock", "TIME: %s", err.status == HF_DENIED ? NOT_ALLOWED : err.text);
             return;
         }
         if (after_us - before_us < best_us) {
@@ -261,7 +257,8 @@ static void check_clocks(struct doctor *d)
     if (low > high)
         return;
     far = high - low;
-    say(d, far > CLOCK_FAR_US ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",
+    hfi_report(
+        &d->report, far > CLOCK_FAR_US ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "clock",
         "the nodes' differ by %.2f ms, ours from theirs by %.2f ms at most. Leases are counted in "
         "time that passes, so "
         "a difference is no harm%s",
@@ -271,7 +268,8 @@ static void check_clocks(struct doctor *d)
               "slews"
             : "");
     if (-low > AHEAD_US)
-        say(d, HF_CHECK_LEVEL_WARNING, "clock",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "clock",
             "ours is more than a minute ahead of a node's: what we propose for tokens does not "
             "count there, and most "
             "acquisitions need a second round trip");
@@ -287,22 +285,23 @@ static void check_state(const struct doctor *d, const struct redlock_surveyed *n
     int64_t left_ms = max_ttl_ms - view->age_ms;
 
     if (view->state == HFI_NODE_READY) {
-        say(d, HF_CHECK_LEVEL_OK, "epoch",
-            "%llu, max_ttl %s, %llu names with a counter of their own",
-            (unsigned long long)view->epoch.number,
-            hfi_format_duration(view->max_ttl_ms, shown, sizeof shown),
-            (unsigned long long)node->told.names);
+        hfi_report(&d->report, HF_CHECK_LEVEL_OK, "epoch",
+                   "%llu, max_ttl %s, %llu names with a counter of their own",
+                   (unsigned long long)view->epoch.number,
+                   hfi_format_duration(view->max_ttl_ms, shown, sizeof shown),
+                   (unsigned long long)node->told.names);
     } else if (view->state == HFI_NODE_EMPTY && view->marked && left_ms > 0) {
-        say(d, HF_CHECK_LEVEL_WARNING, "epoch",
+        hfi_report(
+            &d->report, HF_CHECK_LEVEL_WARNING, "epoch",
             "it has lost its data, and has no vote; any client heals it in %s, when nothing can be "
             "held any more that "
             "it has forgotten",
             hfi_format_duration(left_ms, left, sizeof left));
     } else if (view->state == HFI_NODE_EMPTY) {
-        say(d, HF_CHECK_LEVEL_WARNING, "epoch",
-            "it is empty, and has no vote; it is about to be healed");
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "epoch",
+                   "it is empty, and has no vote; it is about to be healed");
     } else {
-        say(d, HF_CHECK_LEVEL_BAD, "epoch", "%s", node->why.text);
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "epoch", "%s", node->why.text);
     }
 }
 
@@ -314,15 +313,17 @@ static void check_node(struct doctor *d, unsigned index, int64_t max_ttl_ms)
 
     if (!node->ask) {
         d->sure = false;
-        say(d, HF_CHECK_LEVEL_WARNING, "connection", "%s. It costs its vote and nothing else",
-            redlock_why(d->survey.conf, index, &node->why));
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "connection",
+                   "%s. It costs its vote and nothing else",
+                   redlock_why(d->survey.conf, index, &node->why));
         return;
     }
     info = hfi_ask(node->ask, (const char *[]){ "INFO", NULL }, &err);
     if (!info) {
         d->sure = false;
-        say(d, err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "server",
-            "INFO: %s", err.text);
+        hfi_report(&d->report,
+                   err.status == HF_DENIED ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD, "server",
+                   "INFO: %s", err.text);
     } else {
         check_role(d, node->ask, info);
         check_persistence(d, node->ask, info);
@@ -348,7 +349,7 @@ static void check_cluster(struct doctor *d)
         for (unsigned i = 0; i < n; i++)
             whys[i] = &d->survey.nodes[i].why;
         redlock_stuck_text(d->survey.conf, views, n, plan.why, whys, &err);
-        say(d, HF_CHECK_LEVEL_BAD, "cluster", "%s", err.text);
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "cluster", "%s", err.text);
     }
     if (hfi_epoch_current(views, n, &epoch))
         for (unsigned i = 0; i < n; i++) {
@@ -359,18 +360,20 @@ static void check_cluster(struct doctor *d)
             behind += views[i].state == HFI_NODE_READY && !same;
         }
     if (behind)
-        say(d, HF_CHECK_LEVEL_WARNING, "cluster",
-            "%u nodes are in another epoch than the majority: they are about to be lifted", behind);
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%u nodes are in another epoch than the majority: they are about to be lifted",
+                   behind);
     if (in >= need)
-        say(d, in == n ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
-            "%u of %u nodes vote, %u are needed: %u more may fail or be cut off", in, n, need,
-            in - need);
+        hfi_report(&d->report, in == n ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%u of %u nodes vote, %u are needed: %u more may fail or be cut off", in, n,
+                   need, in - need);
     else if (plan.step != HFI_HEAL_STUCK)
-        say(d, HF_CHECK_LEVEL_BAD, "cluster",
-            "no majority of the %u nodes is in one epoch: no lock is granted", n);
+        hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "cluster",
+                   "no majority of the %u nodes is in one epoch: no lock is granted", n);
     if (n % 2 == 0)
-        say(d, HF_CHECK_LEVEL_WARNING, "cluster",
-            "%u nodes stand no more losses than %u: one of them costs and does not help", n, n - 1);
+        hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "cluster",
+                   "%u nodes stand no more losses than %u: one of them costs and does not help", n,
+                   n - 1);
 }
 
 /* Independent nodes are on different machines; what is not one server, need not fail alone. */
@@ -387,13 +390,13 @@ static void check_places(struct doctor *d)
             if (survey->nodes[i].ask && survey->nodes[k].ask &&
                 strcmp(hfi_ask_server(survey->nodes[i].ask)->run_id,
                        hfi_ask_server(survey->nodes[k].ask)->run_id) == 0)
-                say(d, HF_CHECK_LEVEL_BAD, "places",
-                    "%s and %s are one server: it would vote twice", b->shown, a->shown);
+                hfi_report(&d->report, HF_CHECK_LEVEL_BAD, "places",
+                           "%s and %s are one server: it would vote twice", b->shown, a->shown);
             else if (!told && a->host && b->host && strcmp(a->host, b->host) == 0) {
                 told = true; /* once: with all on one machine it is every pair */
-                say(d, HF_CHECK_LEVEL_WARNING, "places",
-                    "%s and %s are on one host: what fails together counts as one node", b->shown,
-                    a->shown);
+                hfi_report(&d->report, HF_CHECK_LEVEL_WARNING, "places",
+                           "%s and %s are on one host: what fails together counts as one node",
+                           b->shown, a->shown);
             }
         }
 }

@@ -7,18 +7,17 @@
 #include "engine/redlock/survey.h"
 
 #include "core/url.h"
+#include "engine/kit/report.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/random.h"
 #include "util/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define TEXT_ROOM 1024
 #define TURN_MS   1000 /* while something must pass, the nodes are asked so often */
 #define STEPS_MAX 1000
 #define FORCED_AHEAD \
@@ -27,8 +26,7 @@
 struct manager {
     struct hfi_conn conn; /* parsed, never opened */
     struct redlock_survey survey;
-    hf_finding_fn *finding;
-    void *arg;
+    struct hfi_report report;
     bool force;
     int node;      /* the one to be healed; -1: all */
     uint32_t told; /* nodes of which we have said that they must age */
@@ -50,8 +48,7 @@ hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_findi
 
     if (!m)
         return hfi_error_memory(err);
-    m->finding = finding;
-    m->arg = arg;
+    m->report = (struct hfi_report){ .finding = finding, .arg = arg };
     m->node = -1;
     result = redlock_parse(&m->conn, url, "manage", err);
     if (result == HF_OK)
@@ -91,18 +88,6 @@ static hf_status read_words(struct manager *m, const char *const *words, bool *r
     return HF_OK;
 }
 
-__attribute__((format(printf, 4, 5))) static void say(const struct manager *m, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[TEXT_ROOM];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    m->finding(level, topic, text, m->arg);
-}
-
 static const char *name_of(const struct manager *m, unsigned node)
 {
     return redlock_survey_name(&m->survey, node);
@@ -140,23 +125,24 @@ static void say_node(const struct manager *m, unsigned node, uint64_t highest, b
     case HFI_NODE_READY:
         hfi_hex(view->epoch.id, HFI_EPOCH_ID, id);
         hfi_hex(view->cluster, HFI_EPOCH_ID, cluster);
-        say(m, votes ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, name_of(m, node),
-            "state=ready votes=%s epoch=%llu epoch_id=%s lag=%llu cluster=%s nodes=%u "
-            "max_ttl_ms=%lld top=%llu "
-            "floor=%llu names=%llu",
-            votes ? "yes" : "no", (unsigned long long)view->epoch.number, id,
-            (unsigned long long)(highest - view->epoch.number), cluster, view->n,
-            (long long)view->max_ttl_ms, (unsigned long long)view->top,
-            (unsigned long long)at->told.floor, (unsigned long long)at->told.names);
+        hfi_report(&m->report, votes ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, name_of(m, node),
+                   "state=ready votes=%s epoch=%llu epoch_id=%s lag=%llu cluster=%s nodes=%u "
+                   "max_ttl_ms=%lld top=%llu "
+                   "floor=%llu names=%llu",
+                   votes ? "yes" : "no", (unsigned long long)view->epoch.number, id,
+                   (unsigned long long)(highest - view->epoch.number), cluster, view->n,
+                   (long long)view->max_ttl_ms, (unsigned long long)view->top,
+                   (unsigned long long)at->told.floor, (unsigned long long)at->told.names);
         break;
     case HFI_NODE_EMPTY:
         hfi_hex(view->marker, HFI_EPOCH_ID, id);
-        say(m, HF_CHECK_LEVEL_WARNING, name_of(m, node), "state=empty votes=no%s%s age_ms=%lld",
-            view->marked ? " marker=" : "", view->marked ? id : "", (long long)view->age_ms);
+        hfi_report(&m->report, HF_CHECK_LEVEL_WARNING, name_of(m, node),
+                   "state=empty votes=no%s%s age_ms=%lld", view->marked ? " marker=" : "",
+                   view->marked ? id : "", (long long)view->age_ms);
         break;
     case HFI_NODE_UNKNOWN:
-        say(m, HF_CHECK_LEVEL_BAD, name_of(m, node), "state=%s votes=no why=%s",
-            at->ask ? "unfit" : "unreachable", why_of(m, node));
+        hfi_report(&m->report, HF_CHECK_LEVEL_BAD, name_of(m, node), "state=%s votes=no why=%s",
+                   at->ask ? "unfit" : "unreachable", why_of(m, node));
     }
 }
 
@@ -189,7 +175,8 @@ static hf_status status(struct manager *m, hf_error *err)
         say_node(m, i, highest, in);
     }
     plan = hfi_heal_next(m->views, n);
-    say(m,
+    hfi_report(
+        &m->report,
         votes == n                 ? HF_CHECK_LEVEL_OK
         : votes >= hfi_majority(n) ? HF_CHECK_LEVEL_WARNING
                                    : HF_CHECK_LEVEL_BAD,
@@ -220,7 +207,8 @@ static hf_status mark(struct manager *m, unsigned node, const unsigned char *mar
     redlock_say_mark(&command, marker, overwrite_ms);
     if (!redlock_survey_send(&m->survey, node, &command, &inner))
         return node_error(m, node, &inner, err);
-    say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "marked: its time counts from here on");
+    hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, node),
+               "marked: its time counts from here on");
     return HF_OK;
 }
 
@@ -237,8 +225,8 @@ static hf_status seal(struct manager *m, unsigned node, const struct hfi_epoch *
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'S')
-        say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "moved on to epoch %llu",
-            (unsigned long long)epoch->number);
+        hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, node), "moved on to epoch %llu",
+                   (unsigned long long)epoch->number);
     return HF_OK;
 }
 
@@ -255,8 +243,9 @@ static hf_status install(struct manager *m, unsigned node, const struct hfi_node
     if (!letter)
         return node_error(m, node, &inner, err);
     if (letter == 'D')
-        say(m, HF_CHECK_LEVEL_OK, name_of(m, node), "joined in epoch %llu, with tokens above %llu",
-            (unsigned long long)epoch->number, (unsigned long long)floor);
+        hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, node),
+                   "joined in epoch %llu, with tokens above %llu",
+                   (unsigned long long)epoch->number, (unsigned long long)floor);
     return HF_OK;
 }
 
@@ -307,7 +296,8 @@ static void wait_aged(struct manager *m, uint32_t nodes, int64_t wait_ms)
         if (!(nodes & ~m->told & 1u << i))
             continue;
         m->told |= 1u << i;
-        say(m, HF_CHECK_LEVEL_WARNING, name_of(m, i),
+        hfi_report(
+            &m->report, HF_CHECK_LEVEL_WARNING, name_of(m, i),
             "waiting for %s: what it granted and has forgotten may be held until then (max_ttl)",
             hfi_format_duration(wait_ms > 0 ? wait_ms : 1, left, sizeof left));
     }
@@ -359,7 +349,8 @@ static void say_given_up(struct manager *m)
     if (m->told_given_up)
         return;
     m->told_given_up = true;
-    say(m, HF_CHECK_LEVEL_WARNING, "force",
+    hfi_report(
+        &m->report, HF_CHECK_LEVEL_WARNING, "force",
         "given up: that every new token is larger than every old one. They will be larger than all "
         "that the nodes with "
         "data remember and than the present time in microseconds with a minute on top, so an old "
@@ -463,8 +454,8 @@ static hf_status joined(struct manager *m, hf_error *err)
         if (m->node < 0 || m->node == (int)i)
             return hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: %s", name_of(m, i), why_of(m, i));
     }
-    say(m, away ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster", "%u of %u nodes vote",
-        m->survey.n - away, m->survey.n);
+    hfi_report(&m->report, away ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK, "cluster",
+               "%u of %u nodes vote", m->survey.n - away, m->survey.n);
     return HF_OK;
 }
 
@@ -486,7 +477,7 @@ static hf_status join(struct manager *m, hf_error *err)
         look(m);
         plan = hfi_heal_next(m->views, m->survey.n);
         if (is_joined(m)) {
-            say(m, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
+            hfi_report(&m->report, HF_CHECK_LEVEL_OK, name_of(m, (unsigned)m->node), "it votes");
             return HF_OK;
         }
         if (plan.step == HFI_HEAL_NOTHING)

@@ -2,11 +2,11 @@
 /* Is this server safe for what we promise? And the statements that make the tables, for who may run them. */
 #include "engine/sql/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,32 +15,15 @@
 #define DOCTOR_MS  5000
 #define CLOCK_NEAR 1000 /* ms */
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
-
 /* Tokens come from its clock; leases are counted by it alone, whatever ours says. */
-static void check_clock(struct hfi_conn *conn, const struct report *r, int64_t deadline_ms)
+static void check_clock(struct hfi_conn *conn, const struct hfi_report *r, int64_t deadline_ms)
 {
     struct sql_request request = { .call = SQL_TIME, .deadline_ms = deadline_ms, .again = true };
     struct timespec t;
     int64_t ours_ms, theirs_ms;
 
     if (sql_call(conn, &request) != HF_OK) {
-        say(r, HF_CHECK_LEVEL_BAD, "clock", "%s", request.trouble.error.text);
+        hfi_report(r, HF_CHECK_LEVEL_BAD, "clock", "%s", request.trouble.error.text);
         return;
     }
     clock_gettime(CLOCK_REALTIME, &t);
@@ -48,11 +31,12 @@ static void check_clock(struct hfi_conn *conn, const struct report *r, int64_t d
     theirs_ms = sql_int(&request.rows, 0, 0) / 1000;
     sql_rows_free(&request.rows);
     if (llabs(ours_ms - theirs_ms) > CLOCK_NEAR)
-        say(r, HF_CHECK_LEVEL_WARNING, "clock",
+        hfi_report(
+            r, HF_CHECK_LEVEL_WARNING, "clock",
             "the server's clock is %lld ms %s ours: no harm to locks, but one of them is wrong",
             (long long)llabs(ours_ms - theirs_ms), theirs_ms > ours_ms ? "ahead of" : "behind");
     else
-        say(r, HF_CHECK_LEVEL_OK, "clock", "the server's clock agrees with ours");
+        hfi_report(r, HF_CHECK_LEVEL_OK, "clock", "the server's clock agrees with ours");
 }
 
 #define MAKES_THEM ", or the SQL that `holdfast doctor --sql URL` prints"
@@ -67,7 +51,7 @@ static const char *const tables_text[] = {
 
 hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    const struct report r = { finding, arg };
+    const struct hfi_report r = { .finding = finding, .arg = arg };
     int64_t deadline_ms = hfi_now_ms() + DOCTOR_MS;
     struct sql_link *link;
     enum sql_found found = SQL_FOUND_ALL;
@@ -81,8 +65,9 @@ hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, h
     }
     if (status != HF_OK)
         return status;
-    say(&r, found == SQL_FOUND_ALL ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tables",
-        tables_text[found], conn->conf.schema, conn->conf.schema[0] ? "." : "", conn->conf.prefix);
+    hfi_report(&r, found == SQL_FOUND_ALL ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tables",
+               tables_text[found], conn->conf.schema, conn->conf.schema[0] ? "." : "",
+               conn->conf.prefix);
     if (conn->driver->doctor)
         status = conn->driver->doctor(link, deadline_ms, finding, arg, err);
     sql_give(link);
@@ -95,7 +80,7 @@ hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, h
 
 static bool emit(void *arg, const char *sql)
 {
-    const struct report *r = arg;
+    const struct hfi_report *r = arg;
 
     r->finding(HF_CHECK_LEVEL_OK, "sql", sql, r->arg);
     return true;
@@ -104,7 +89,7 @@ static bool emit(void *arg, const char *sql)
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const char *const *words,
                      hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct report r = { finding, arg };
+    struct hfi_report r = { .finding = finding, .arg = arg };
     struct hfi_conn *conn;
     hf_status status;
 

@@ -2,40 +2,31 @@
 /* The doctor of mode=row and mode=session: what these modes can promise here, and what could end a lease. */
 #include "engine/sql/hold.h"
 
+#include "engine/kit/report.h"
 #include "util/clock.h"
 #include "util/error.h"
 
 #include <stdio.h>
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
-};
-
-static void say(const struct report *report, hf_check_level level, const char *topic,
-                const char *text)
+static void about_mode(const struct hfi_report *report, const struct hfi_conn *conn)
 {
-    report->finding(level, topic, text, report->arg);
-}
-
-static void about_mode(const struct report *report, const struct hfi_conn *conn)
-{
-    say(report, HF_CHECK_LEVEL_OK, "mode",
+    hfi_report(
+        report, HF_CHECK_LEVEL_OK, "mode",
         conn->conf.mode == SQL_MODE_ROW
             ? "a lease is a locked row, in a transaction that stays open on a connection of its own"
             : "a lease is an advisory lock of a session; many share a connection");
     if (!conn->conf.tokens)
-        say(report, HF_CHECK_LEVEL_WARNING, "tokens",
-            "none: who was paused while the server gave up its connection is not fenced; "
-            "tokens=on");
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "tokens",
+                   "none: who was paused while the server gave up its connection is not fenced; "
+                   "tokens=on");
     if (conn->conf.pooled)
-        say(report, HF_CHECK_LEVEL_WARNING, "pooler",
-            "pooler=session: that it pools by session, and never by transaction, cannot be "
-            "verified");
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "pooler",
+                   "pooler=session: that it pools by session, and never by transaction, cannot be "
+                   "verified");
 }
 
 /* Rows of name and value: time limits that are on for others. */
-static void about_limits(const struct report *report, const struct sql_rows *rows)
+static void about_limits(const struct hfi_report *report, const struct sql_rows *rows)
 {
     char text[256];
 
@@ -46,25 +37,25 @@ static void about_limits(const struct report *report, const struct sql_rows *row
                  "%.*s is %.*s on this server: connections that hold leases have it switched off",
                  (int)name->len, name->bytes ? (const char *)name->bytes : "", (int)value->len,
                  value->bytes ? (const char *)value->bytes : "");
-        say(report, HF_CHECK_LEVEL_OK, "time limits", text);
+        hfi_report(report, HF_CHECK_LEVEL_OK, "time limits", "%s", text);
     }
 }
 
 /* After how long the server looks whether a silent host is still there; 0: its system decides. */
-static void about_hosts(const struct report *report, int64_t alive_s)
+static void about_hosts(const struct hfi_report *report, int64_t alive_s)
 {
     if (alive_s > 0)
-        say(report, HF_CHECK_LEVEL_OK, "keepalive",
-            "a host that vanished is noticed by the server");
+        hfi_report(report, HF_CHECK_LEVEL_OK, "keepalive",
+                   "a host that vanished is noticed by the server");
     else
-        say(report, HF_CHECK_LEVEL_WARNING, "keepalive",
-            "tcp_keepalive_time is 0: the locks of a host that vanished stay as long as the "
-            "server's system waits, usually two hours; set it to 20");
+        hfi_report(report, HF_CHECK_LEVEL_WARNING, "keepalive",
+                   "tcp_keepalive_time is 0: the locks of a host that vanished stay as long as the "
+                   "server's system waits, usually two hours; set it to 20");
 }
 
 /* hold_tell.c. If the table is not there, what was said of the tables says so. */
-static void about_circles(const struct report *report, struct sql_hold *hold, struct sql_link *link,
-                          int64_t until_ms)
+static void about_circles(const struct hfi_report *report, struct sql_hold *hold,
+                          struct sql_link *link, int64_t until_ms)
 {
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
@@ -75,13 +66,13 @@ static void about_circles(const struct report *report, struct sql_hold *hold, st
         sql_rows_free(&rows);
         return;
     }
-    say(report, HF_CHECK_LEVEL_WARNING, "deadlocks",
-        "found within a process only: this user may not write to the table lock_waits");
+    hfi_report(report, HF_CHECK_LEVEL_WARNING, "deadlocks",
+               "found within a process only: this user may not write to the table lock_waits");
 }
 
 hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct report report = { finding, arg };
+    struct hfi_report report = { .finding = finding, .arg = arg };
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), conn->conf.op_ms);
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };

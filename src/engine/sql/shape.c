@@ -5,6 +5,7 @@
  */
 #include "engine/sql/internal.h"
 
+#include "holdfast/primitives.h"
 #include "util/error.h"
 
 #include <ctype.h>

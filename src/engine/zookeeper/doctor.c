@@ -7,6 +7,7 @@
  */
 #include "engine/zookeeper/internal.h"
 
+#include "engine/kit/report.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -15,7 +16,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,23 +24,10 @@
 #define ANSWER_MS   3000
 #define ANSWER_ROOM 4096
 
-struct report {
-    hf_finding_fn *finding;
-    void *arg;
+struct checkup {
+    struct hfi_report report;
     unsigned servers, members, leaders; /* that answer; of an ensemble; that lead it */
 };
-
-__attribute__((format(printf, 4, 5))) static void say(const struct report *r, hf_check_level level,
-                                                      const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    r->finding(level, topic, text, r->arg);
-}
 
 static bool await(int fd, short events, int64_t until_ms)
 {
@@ -106,12 +93,13 @@ static const char *value(const char *answer, const char *key, char *ret_value, s
     return ret_value;
 }
 
-static void check_server(struct report *r, const struct zk_host *host)
+static void check_server(struct checkup *r, const struct zk_host *host)
 {
     char answer[ANSWER_ROOM], mode[32], version[64], *dash;
 
     if (!ask(host, answer)) {
-        say(r, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->name, host->port);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->name,
+                   host->port);
         return;
     }
     value(answer, "Mode: ", mode, sizeof mode);
@@ -121,58 +109,62 @@ static void check_server(struct report *r, const struct zk_host *host)
         *dash = 0;
     if (!mode[0]) {
         r->members++; /* for all that we know */
-        say(r, HF_CHECK_LEVEL_WARNING, "server",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "server",
             "%s:%u: does not answer \"srvr\" (4lw.commands.whitelist): version and role not known",
             host->name, host->port);
         return;
     }
-    say(r, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->name, host->port, version,
-        mode);
+    hfi_report(&r->report, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->name,
+               host->port, version, mode);
     r->servers++;
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
     r->leaders += strcmp(mode, "leader") == 0;
     if (strcmp(mode, "standalone") == 0)
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
             "%s:%u stands alone: without it there are no locks, and with its disk the order of "
             "tokens is lost",
             host->name, host->port);
     if (strcmp(mode, "read-only") == 0)
-        say(r, HF_CHECK_LEVEL_BAD, "replication", "%s:%u is cut off from the others", host->name,
-            host->port);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
+                   "%s:%u is cut off from the others", host->name, host->port);
 }
 
-static void check_ensemble(const struct report *r, size_t hosts)
+static void check_ensemble(const struct checkup *r, size_t hosts)
 {
     if (r->leaders > 1)
-        say(r, HF_CHECK_LEVEL_BAD, "replication", "%u servers lead: they do not belong together",
-            r->leaders);
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
+                   "%u servers lead: they do not belong together", r->leaders);
     if (r->members > 0 && hosts == 1)
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "replication",
             "one server of an ensemble is named: name all, or its loss is the loss of the store");
     if (r->members > 0 && hosts > 1 && hosts % 2 == 0)
-        say(r, HF_CHECK_LEVEL_WARNING, "replication",
-            "%zu servers tolerate no more losses than %zu (unless some are observers)", hosts,
-            hosts - 1);
+        hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "replication",
+                   "%zu servers tolerate no more losses than %zu (unless some are observers)",
+                   hosts, hosts - 1);
 }
 
-static void check_session(const struct report *r, int64_t asked_ms, int64_t given_ms)
+static void check_session(const struct checkup *r, int64_t asked_ms, int64_t given_ms)
 {
     char asked[32], given[32];
 
     hfi_format_duration(asked_ms, asked, sizeof asked);
     hfi_format_duration(given_ms, given, sizeof given);
     if (given_ms != asked_ms)
-        say(r, HF_CHECK_LEVEL_WARNING, "session",
+        hfi_report(
+            &r->report, HF_CHECK_LEVEL_WARNING, "session",
             "asked for a timeout of %s, the server gives %s (minSessionTimeout, maxSessionTimeout)",
             asked, given);
     else
-        say(r, HF_CHECK_LEVEL_OK, "session",
-            "timeout %s: a lease is freed so long after its holder died", given);
+        hfi_report(&r->report, HF_CHECK_LEVEL_OK, "session",
+                   "timeout %s: a lease is freed so long after its holder died", given);
 }
 
 hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct report r = { .finding = finding, .arg = arg };
+    struct checkup r = { .report = { .finding = finding, .arg = arg } };
     int64_t timeout_ms;
     bool connected;
 
@@ -184,14 +176,15 @@ hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf
     if (connected)
         check_session(&r, conn->conf->timeout_ms, timeout_ms);
     else
-        say(&r, HF_CHECK_LEVEL_BAD, "session", "not connected");
+        hfi_report(&r.report, HF_CHECK_LEVEL_BAD, "session", "not connected");
     for (size_t i = 0; i < conn->conf->host_count; i++)
         check_server(&r, &conn->conf->hosts[i]);
     check_ensemble(&r, conn->conf->host_count);
     if (conn->conf->acl == ZK_ACL_OPEN)
-        say(&r, HF_CHECK_LEVEL_WARNING, "access",
+        hfi_report(
+            &r.report, HF_CHECK_LEVEL_WARNING, "access",
             "nodes are open to everybody who reaches the servers (a user in the URL, acl=creator)");
     else
-        say(&r, HF_CHECK_LEVEL_OK, "access", "nodes belong to the URL's user");
+        hfi_report(&r.report, HF_CHECK_LEVEL_OK, "access", "nodes belong to the URL's user");
     return HF_OK;
 }

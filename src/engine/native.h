@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ops that only some engines have: counters (HFI_NATIVE_COUNTER), rate limits (HFI_NATIVE_LIMIT) and scripts
+ * (HF_CAP_SCRIPTS). Where an engine has no counters or limits of its own, src/prim makes them of a cell.
+ *
+ * Core keeps each of these structs, with the name's bytes, until the op is finished.
+ */
+#ifndef HFI_NATIVE_H
+#define HFI_NATIVE_H
+
+#include "engine/engine.h"
+#include "holdfast/primitives.h"
+#include "holdfast/redis.h"
+
+/* ---- counters ------------------------------------------------------------------------------------ */
+
+enum hfi_counter_verb {
+    HFI_COUNTER_ADD,    /* value -> ret_value; HF_OVERFLOW: nothing has changed */
+    HFI_COUNTER_GET,    /* -> ret_value; one that is not there is 0 */
+    HFI_COUNTER_SET,    /* value */
+    HFI_COUNTER_SET_IF, /* value, if it is `expected`; HF_CHANGED: it is ret_value */
+    HFI_COUNTER_DELETE
+};
+
+/* HF_MISMATCH: the name is a cell of another kind. Nothing but GET is ever sent twice: HF_UNKNOWN means that it may have
+ * been done. */
+struct hfi_counter_op {
+    enum hfi_counter_verb verb;
+    struct hfi_name name;
+    int64_t value, expected;
+    int64_t ret_value;
+};
+
+/* ---- rate limits ---------------------------------------------------------------------------------- */
+
+#define HFI_LIMIT_HEAD      27 /* bytes at the beginning of a state that say whose it is */
+#define HFI_LIMIT_PARTS_MAX (INT64_C(1) << 51) /* all sums stay below 2^53: exact in Lua too */
+
+struct hfi_limit_rule {
+    hf_limit_algorithm algorithm;
+    int64_t rate, period_us, burst;
+    int64_t unit, speed; /* BUCKET: parts of a permit; parts that come back in a microsecond */
+    unsigned char head[HFI_LIMIT_HEAD];
+};
+
+enum hfi_limit_act { HFI_LIMIT_TAKE, HFI_LIMIT_LOOK, HFI_LIMIT_BACK };
+
+struct hfi_limit_ask {
+    enum hfi_limit_act act;
+    int64_t permits;
+    int64_t wait_us; /* TAKE: at most */
+    int64_t at_us;   /* BACK: which */
+};
+
+enum hfi_limit_said {
+    HFI_LIMIT_GRANTED,  /* at at_us, which may be later than now */
+    HFI_LIMIT_REFUSED,  /* it would have been granted at at_us */
+    HFI_LIMIT_SEEN_IT,  /* LOOK */
+    HFI_LIMIT_RETURNED, /* BACK */
+    HFI_LIMIT_KEPT,     /* BACK: not possible; nothing has changed */
+    HFI_LIMIT_MISMATCH, /* the state is of another limit, or of something else */
+    HFI_LIMIT_VERSION,  /* ... of a later version of Holdfast */
+    HFI_LIMIT_CORRUPT
+};
+
+struct hfi_limit_answer {
+    enum hfi_limit_said said;
+    int64_t wait_us;   /* at_us less the state's now */
+    int64_t at_us;     /* by the state's time */
+    int64_t left;      /* permits that could be taken at once */
+    int64_t refill_us; /* until all are there again, if nobody takes any */
+    size_t len;        /* of the bytes to be written; 0: none */
+};
+
+/*
+ * Decide as hfi_limit_decide() of prim/limit_plan.h does, by the server's clock, and in one step for everybody. HF_OK:
+ * `answer` is filled in, but for `len`; also if it says no. HF_MISMATCH: something else is under the name. A TAKE or
+ * BACK is never sent twice.
+ */
+struct hfi_limit_op {
+    struct hfi_name name;
+    struct hfi_limit_rule rule;
+    struct hfi_limit_ask ask;
+    struct hfi_limit_answer answer;
+};
+
+/* ---- scripts -------------------------------------------------------------------------------------- */
+
+#define HFI_SCRIPT_SHA_LEN 40
+
+enum hfi_script_verb {
+    HFI_SCRIPT_RUN,    /* script -> ret_value */
+    HFI_SCRIPT_EXISTS, /* text, or a SHA-1 in hex -> ret_exists: every server has it */
+    HFI_SCRIPT_FLUSH   /* every server forgets all */
+};
+
+/*
+ * Everything that it points to is there during submit() only, but for itself.
+ *
+ * RUN is never sent again after it may have begun: HF_UNKNOWN. HF_INVALID: the script is at fault (it does
+ * not compile, raised an error, or answered one) or, before it was sent, its keys are of several slots;
+ * the text is the server's. HF_CANCELLED: somebody killed it.
+ */
+struct hfi_script_op {
+    enum hfi_script_verb verb;
+    const hf_script_request *script;
+    const char *text; /* EXISTS */
+    size_t len;
+    hf_value *ret_value; /* the caller's to free */
+    bool ret_exists;
+};
+
+/* One block holds a whole tree, so the root is freed and nothing else. */
+struct hf_value {
+    hf_value_kind kind;
+    int64_t integer;
+    const char *bytes; /* with a NUL behind them */
+    size_t len;
+    const struct hf_value *items;
+    size_t count;
+};
+
+#endif
