@@ -12,7 +12,7 @@ import re
 import subprocess
 import time
 
-from model import DETACHED, MariaDB, Postgres
+from model import DETACHED, WAIT, MariaDB, Postgres
 from sequence import Mismatch, Sequence
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -54,7 +54,7 @@ class Run(Sequence):
     OWNERS = list(range(12))
     INBOXES = [1, 2, 3]  # clients that have a connection that listens
     CLIENTS = INBOXES + [4]
-    OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 14 + ['renew'] * 8 + ['adopt'] * 3 +
+    OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 14 + ['renew'] * 8 + ['adopt'] * 6 +
            ['note'] * 3 + ['break'] * 4 + ['look'] * 3 + ['poke'] * 5)
 
     def __init__(self, sql, model, seed):
@@ -126,6 +126,8 @@ class Run(Sequence):
                     inbox=r.choice(self.CLIENTS), label=r.choice(['', 'some label']))
         if known and owner not in n.holders:
             args['inbox'] = known.inbox
+        if flags & WAIT and r.random() < 0.5:  # as a client does that lives
+            self.op_beat(name, owner, args['inbox'])
         self.record('acquire', name, args)
         answer = self.acquire(name, args, (flags >> 1) & self.SENT_FLAGS)
         self.check('acquire', answer, self.model.acquire(name, **args))
@@ -142,9 +144,9 @@ class Run(Sequence):
         row = [number(v) for v in self.call('cancel', self.text(name), self.bytes(owner))[0]]
         self.check('cancel', row if row[0] == 'G' else row[:1], self.model.cancel(name, owner))
 
-    def op_beat(self, name, owner):
+    def op_beat(self, name, owner, client=None):
         r = self.random
-        client, window = r.choice(self.CLIENTS), r.choice([5, 20, 50, 50, 200, 2000])
+        client, window = client or r.choice(self.CLIENTS), r.choice([5, 50, 200, 2000, 20000])
         items = [(name, self.owner_of(name, owner))]
         if r.random() < 0.7:
             items += [(k, w.owner) for k, n in self.model.names.items() for w in n.waiters if w.inbox == client]
@@ -168,6 +170,8 @@ class Run(Sequence):
 
     def op_adopt(self, name, owner):
         owner, token = self.some_token(name, owner)
+        if self.random.random() < 0.3:
+            owner = self.random.choice(self.OWNERS)
         owner, ttl = self.owner_of(name, owner), self.random.choice([0, 50, 1000])
         self.record('adopt', name, owner, token, ttl)
         rows = self.call('adopt', self.text(name), self.bytes(owner), token, ttl)

@@ -31,7 +31,7 @@ class Sequence:
         self.model = model
         self.counts = {}
         self.trace = []
-        self.kind = {name: self.KINDS[0] for name in self.NAMES}
+        self.kind = {name: self.random.choice(self.KINDS) for name in self.NAMES}
 
     def close(self):
         pass
