@@ -4,7 +4,7 @@
  * the token, "<32 hex digits>-<hex token>"; the name is not in it.
  */
 #include "core/acquire.h"
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
@@ -136,8 +136,9 @@ static hf_status run(struct hfi_lease *lease, hf_lease **ret_lease, hf_error *er
     return status;
 }
 
-static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct hfi_want *want,
-                       const char *text, int renew, hf_lease **ret_lease, hf_error *err)
+static hf_status adopt(hf_store *handle, struct hfi_store *store,
+                       const struct hfi_checked_request *checked, const char *text, int renew,
+                       hf_lease **ret_lease, hf_error *err)
 {
     struct hfi_lease *lease;
     unsigned char owner[HFI_OWNER_LEN];
@@ -147,7 +148,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
         return hfi_error_set(err, HF_INVALID, 0, "handle: not the text of a lease");
     if (!hfi_store_start(store, HFI_STARTED_KEEPER))
         return hfi_error_memory(err);
-    lease = hfi_lease_new(store, want);
+    lease = hfi_lease_new(store, checked);
     if (!lease)
         return hfi_error_memory(err);
 
@@ -156,7 +157,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
     lease->claim.tokens = 1;
     lease->term.renew = renew != 0;
     lease->exported = true; /* somebody has its text */
-    if (hfi_cohort_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
+    if (hfi_local_queue_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
     }
@@ -172,7 +173,7 @@ hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, con
                          int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
-    struct hfi_want want = {
+    struct hfi_checked_request checked = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
     struct hfi_store *inner;
@@ -181,9 +182,9 @@ hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, con
     if (status != HF_OK)
         return status;
     request.flags = HF_FLAG_DETACHED;
-    want.name = name;
-    want.ttl_ms = ttl_ms;
-    status = hfi_name_check(name, name_len, &want.name_len, err);
+    checked.name = name;
+    checked.ttl_ms = ttl_ms;
+    status = hfi_name_check(name, name_len, &checked.name_len, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (status == HF_OK && !(hfi_store_engine(inner)->info.caps & HF_CAP_DETACHED))
@@ -191,7 +192,7 @@ hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, con
     if (status == HF_OK && ttl_ms != 0)
         status = hfi_ttl_check(hfi_store_engine(inner), "ttl_ms", ttl_ms, err);
     if (status == HF_OK)
-        status = adopt(store, inner, &want, handle, renew, ret_lease, err);
+        status = adopt(store, inner, &checked, handle, renew, ret_lease, err);
     hfi_store_leave(inner);
     return status;
 }

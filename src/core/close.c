@@ -229,7 +229,7 @@ static void give_back(struct hfi_lease *lost)
 {
     for (struct hfi_lease *next; lost; lost = next) {
         next = lost->next;
-        hfi_release_lost_claim(lost, false);
+        hfi_release_lost_claim(lost);
     }
 }
 

@@ -98,12 +98,12 @@ static void wrap_url(struct hfi_url *url, hf_error *err)
 static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err)
 {
     const struct hfi_engine *engine = hfi_store_engine(store);
-    uint64_t cohort = HFI_COHORT_DEFAULT;
-    hf_status status = hfi_url_take_number(url, "cohort", 0, HFI_COHORT_MAX, &cohort, err);
+    uint64_t cohort = HFI_PASSES_DEFAULT;
+    hf_status status = hfi_url_take_number(url, "cohort", 0, HFI_PASSES_MAX, &cohort, err);
 
     if (status != HF_OK)
         return status;
-    store->cohort = engine->info.caps & HF_CAP_PASS ? (uint32_t)cohort : 0;
+    store->pass_limit = engine->info.caps & HF_CAP_PASS ? (uint32_t)cohort : 0;
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
 

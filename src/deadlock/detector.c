@@ -2,8 +2,8 @@
 /* The detector: see detect.h. */
 #include "deadlock/detector.h"
 
-#include "core/cohort.h"
 #include "core/inspect.h"
+#include "core/local_queue.h"
 #include "core/thread.h"
 #include "core/url.h"
 #include "deadlock/graph.h"
@@ -180,7 +180,7 @@ static struct hfi_wait *surface_one(struct hfi_store *store, int64_t now_ms)
         struct hfi_wait *wait = hfi_container(node, struct hfi_wait, listed);
 
         if (wait->tag && now_ms >= wait->since_ms + store->detector.first_ms &&
-            atomic_load(&wait->stop) == HF_OK && hfi_cohort_surface(wait))
+            atomic_load(&wait->stop) == HF_OK && hfi_local_queue_surface(wait))
             found = wait; /* it cannot go away before it is told */
     }
     pthread_mutex_unlock(&store->lock);

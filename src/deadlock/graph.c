@@ -90,7 +90,7 @@ static void read_entry(struct hfi_graph *g, uint32_t index, const hf_entry *entr
     for (size_t i = 0; i < entry->holder_count; i++) {
         struct hfi_graph_holder *holder = &g->holders[g->holder_count++];
 
-        /* Views are ours: const is for those who get them from hf_store_inspect(). */
+        /* Views are ours: const is for callers that get them from hf_store_inspect(). */
         holder->info = (hf_holder *)(uintptr_t)&entry->holders[i];
         holder->id = hfi_hold_id(name->hash,
                                  holder->info->first ? holder->info->first : holder->info->token);

@@ -144,7 +144,7 @@ static bool add_seeds(struct hfi_conn *conn)
 
         if (!node)
             return false;
-        node->wanted = true;
+        redis_node_want(node);
     }
     return true;
 }
@@ -183,7 +183,7 @@ static struct redis_node *any_up(const struct hfi_conn *conn)
     for (uint32_t i = 0; i < conn->node_count; i++) {
         struct redis_node *node = conn->nodes[(from + i) % conn->node_count];
 
-        if (is_up(node) && !node->shun)
+        if (is_up(node) && !node->unusable)
             return node;
     }
     return NULL;

@@ -111,9 +111,9 @@ hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *er
     hf_status status;
     size_t count;
 
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     addresses = copy_addresses(conn, &count);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
     if (!addresses)
         return hfi_error_memory(err);
     status =

@@ -104,7 +104,7 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
     member->learnt = learnt;
     member->address = hfi_address_copy(address);
     member->link = member->address ? hfi_link_new(conn->conf, member->address, false,
-                                                  conn->pump.epoll_fd, &member_owner, member)
+                                                  &conn->reactor, &member_owner, member)
                                    : NULL;
     if (!member->link) {
         hfi_address_free(member->address);
@@ -388,7 +388,7 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
     if (demoted && call->sent_to) {
         hfi_error_set(&call->sent_to->why, HF_UNAVAILABLE, 0, "%s: it is a replica now",
                       call->sent_to->address->shown);
-        call->sent_to->shun = true;
+        redis_node_unusable(call->sent_to);
     }
     return redis_net_later(call, reply);
 }
@@ -415,8 +415,6 @@ static void tick_member(struct member *member, bool others, int64_t now_ms)
     }
     if (state == HFI_LINK_UP && member->ask_ms <= now_ms)
         question(member, now_ms);
-    hfi_link_tick(member->link, now_ms);
-    hfi_link_flush(member->link);
 }
 
 static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -432,14 +430,10 @@ static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
 
 static int64_t member_next_ms(const struct member *member, bool others)
 {
-    int64_t next_ms = hfi_link_next_ms(member->link);
-
     if (hfi_link_state(member->link) == HFI_LINK_IDLE)
         return member->learnt && !others ? HFI_NEVER : member->open_ms;
-    if (hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 &&
-        member->ask_ms < next_ms)
-        return member->ask_ms;
-    return next_ms;
+    return hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 ? member->ask_ms
+                                                                               : HFI_NEVER;
 }
 
 static int64_t sentinel_next_ms(const struct hfi_conn *conn)

@@ -9,6 +9,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 #include "util/random.h"
 #include "util/text.h"
 
@@ -19,35 +20,51 @@
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
-/* ---- the pump's owner ------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------- */
 
-static void flush(struct hfi_pump *pump)
+static void nodes_due(struct hfi_source *timer, int64_t now_ms)
 {
-    redlock_nodes_flush((struct hfi_conn *)pump);
+    redlock_nodes_tick(hfi_container(timer, struct hfi_conn, nodes_timer), now_ms);
 }
 
-static void tick(struct hfi_pump *pump, int64_t now_ms)
+static int64_t nodes_next_ms(const struct hfi_source *timer)
 {
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-
-    redlock_nodes_tick(conn, now_ms);
-    redlock_heal_tick(conn, now_ms);
-    redlock_waits_tick(conn, now_ms);
-    if (conn->note_ms <= now_ms)
-        redlock_notes_send(conn);
+    return redlock_nodes_next_ms(hfi_container(timer, struct hfi_conn, nodes_timer));
 }
 
-static int64_t next_ms(struct hfi_pump *pump)
+static void heal_due(struct hfi_source *timer, int64_t now_ms)
 {
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-    int64_t next = redlock_nodes_next_ms(conn), heal_ms = redlock_heal_next_ms(conn);
-
-    next = heal_ms < next ? heal_ms : next;
-    next = conn->due_ms < next ? conn->due_ms : next;
-    return conn->note_ms < next ? conn->note_ms : next;
+    redlock_heal_tick(hfi_container(timer, struct hfi_conn, heal_timer), now_ms);
 }
 
-static const struct hfi_pump_owner work = { .flush = flush, .tick = tick, .next_ms = next_ms };
+static int64_t heal_next_ms(const struct hfi_source *timer)
+{
+    return redlock_heal_next_ms(hfi_container(timer, struct hfi_conn, heal_timer));
+}
+
+static void waits_due(struct hfi_source *timer, int64_t now_ms)
+{
+    redlock_waits_tick(hfi_container(timer, struct hfi_conn, waits_timer), now_ms);
+}
+
+static void notes_due(struct hfi_source *timer, int64_t now_ms)
+{
+    (void)now_ms;
+    redlock_notes_send(hfi_container(timer, struct hfi_conn, notes_timer));
+}
+
+static bool add_timers(struct hfi_conn *conn)
+{
+    static const struct hfi_source_calls nodes = { .due = nodes_due, .next_ms = nodes_next_ms };
+    static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
+    static const struct hfi_source_calls waits = { .due = waits_due };
+    static const struct hfi_source_calls notes = { .due = notes_due };
+
+    return hfi_source_add(&conn->nodes_timer, &conn->reactor, &nodes) &&
+           hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
+           hfi_source_add(&conn->waits_timer, &conn->reactor, &waits) &&
+           hfi_source_add(&conn->notes_timer, &conn->reactor, &notes);
+}
 
 /* ---- open and close -------------------------------------------------------------------- */
 
@@ -59,13 +76,14 @@ static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->due_ms = conn->note_ms = HFI_NEVER;
     status = redlock_parse(conn, url, host->label, err);
     conn->may_start = !host->existing;
     if (status == HF_OK)
         status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
-        status = hfi_pump_init(&conn->pump, host, &work, err);
+        status = hfi_reactor_init(&conn->reactor, host, err);
+    if (status == HF_OK && !add_timers(conn))
+        status = hfi_error_memory(err);
     if (status == HF_OK) {
         conn->reserve = hfi_malloc(sizeof *conn->reserve);
         status = conn->reserve ? redlock_nodes_open(conn, err) : hfi_error_memory(err);
@@ -178,7 +196,7 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
 {
     unsigned bad = 0;
     const hf_error *first = NULL;
-    bool once = conn->pump.host->open_once;
+    bool once = conn->reactor.host->open_once;
     bool passing = hopeless && !once; /* a node that is away may come */
     bool few_pass = hopeless && !(once && all_looked_at(conn));
 
@@ -213,14 +231,14 @@ static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->pump.host->open_deadline_ms, since_ms = hfi_now_ms(),
+    int64_t until_ms = conn->reactor.host->open_deadline_ms, since_ms = hfi_now_ms(),
             now_ms = since_ms;
     const hf_error *why = NULL;
 
     while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {
         int64_t turn_ms = conn->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
 
-        hfi_pump_turn(&conn->pump, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
+        hfi_reactor_turn(conn, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
         now_ms = hfi_now_ms();
     }
     if (!why && ready(conn, now_ms, since_ms))
@@ -238,11 +256,11 @@ static void destroy(struct hfi_conn *conn)
     struct redlock_hold *hold;
 
     conn->closing = true;
-    if (conn->pump.host) {
-        hfi_pump_enter(&conn->pump);
+    if (conn->reactor.host) {
+        hfi_reactor_enter(&conn->reactor);
         redlock_nodes_close(conn);
         redlock_heal_close(conn);
-        pthread_mutex_unlock(&conn->pump.lock);
+        hfi_reactor_leave_quietly(&conn->reactor, false);
     }
     for (size_t i = 0; i < REDLOCK_BUCKETS; i++) /* their claims may be others' by now */
         while ((hold = conn->holds[i])) {
@@ -254,7 +272,7 @@ static void destroy(struct hfi_conn *conn)
         conn->pool = round->next;
         hfi_free(round);
     }
-    hfi_pump_done(&conn->pump);
+    hfi_reactor_done(&conn->reactor);
     hfi_conf_free(conn->conf);
     hfi_free(conn);
 }
@@ -301,28 +319,27 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void redlock_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     redlock_cancel(conn, op, status);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     op->engine[REDLOCK_OP_WAIT] = NULL;
-    hfi_pump_finish(&conn->pump, op, status, err);
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void redlock_hasten(struct hfi_conn *conn, int64_t due_ms)
 {
-    if (due_ms < conn->due_ms)
-        conn->due_ms = due_ms;
+    hfi_source_by(&conn->waits_timer, due_ms);
 }
 
 uint64_t redlock_proposal(struct hfi_conn *conn)
@@ -405,50 +422,20 @@ struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned cha
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-static int redlock_fd(struct hfi_conn *conn)
-{
-    return conn->pump.epoll_fd;
-}
-
-static int redlock_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
-{
-    return hfi_pump_timeout_ms(&conn->pump, now_ms);
-}
-
-static void redlock_process(struct hfi_conn *conn, int64_t now_ms)
-{
-    (void)now_ms;
-    hfi_pump_process(&conn->pump);
-}
-
-static void redlock_turn(struct hfi_conn *conn, int64_t until_ms)
-{
-    hfi_pump_turn(&conn->pump, until_ms);
-}
-
-static void redlock_kick(struct hfi_conn *conn)
-{
-    hfi_pump_kick(&conn->pump);
-}
-
-static void redlock_cork(struct hfi_conn *conn, bool on)
-{
-    hfi_pump_cork(&conn->pump, on);
-}
-
 static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token,
                                   int64_t tid)
 {
     bool sooner;
 
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     sooner = redlock_passed(conn, claim, token, tid);
-    hfi_pump_slip(&conn->pump, sooner);
+    hfi_reactor_leave_quietly(&conn->reactor, sooner);
 }
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_EVENT,
+    HFI_REACTOR_DRIVE,
+    HFI_ROOMS(struct hfi_reactor_op, char),
     .default_ttl_ms = REDLOCK_TTL_MS,
     .min_ttl_ms = 1000,
     .open = redlock_open,
@@ -456,12 +443,6 @@ static const struct hfi_engine redlock = {
     .location = redlock_location,
     .submit = redlock_submit,
     .cancel = redlock_engine_cancel,
-    .fd = redlock_fd,
-    .timeout_ms = redlock_timeout_ms,
-    .process = redlock_process,
-    .turn = redlock_turn,
-    .kick = redlock_kick,
-    .cork = redlock_cork,
     .passed = redlock_engine_passed,
     .doctor = redlock_doctor,
     .manage = redlock_manage,
