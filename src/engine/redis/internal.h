@@ -29,6 +29,7 @@
 #define HFI_REDIS_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redis/scripts.h"
@@ -36,9 +37,7 @@
 #include <pthread.h>
 
 #define REDIS_TTL_MS        30000
-#define REDIS_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
-#define REDIS_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDIS_WINDOW_MAX_MS 10000
+#define REDIS_INBOX_ID_LEN  32    /* hex digits of an inbox' name */
 #define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
 #define REDIS_BATCH         256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
@@ -91,21 +90,13 @@ struct redis_call {
 #define REDIS_NODE_ANY UINT32_MAX
 
 /* A waiting (or asking) acquire. */
-enum redis_wait_state {
-    REDIS_WAIT_ASKING,     /* its acquire is under way */
-    REDIS_WAIT_QUEUED,     /* the server has it in the queue */
-    REDIS_WAIT_RESTING,    /* foreign wires: until the next try */
-    REDIS_WAIT_CANCELLING, /* its cancel is under way */
-    REDIS_WAIT_CONFIRMING  /* granted, but for too short: a renewal is under way */
-};
-
 struct redis_wait {
     struct redis_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
-    struct redis_call *call; /* its acquire, while that is under way */
-    enum redis_wait_state state;
-    bool listens;     /* redisson: its channel is subscribed */
+    struct redis_call *call;     /* its acquire, while that is under way */
+    enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
+    bool listens;                /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */

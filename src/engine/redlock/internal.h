@@ -25,6 +25,7 @@
 #define HFI_REDLOCK_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redlock/quorum.h"
@@ -33,9 +34,6 @@
 #define REDLOCK_TTL_MS        30000
 #define REDLOCK_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
 #define REDLOCK_MAX_TTL_LEAST 3000
-#define REDLOCK_WINDOW_MIN_MS \
-    3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDLOCK_WINDOW_MAX_MS 10000
 #define REDLOCK_BATCH         256 /* names in one renewal or heartbeat */
 #define REDLOCK_AHEAD_US \
     10000000                    /* tokens that are so far ahead of our clock are given one by one */
@@ -164,20 +162,12 @@ struct redlock_hold {
  *                               |         | cancel
  *                               +---------+---> CANCELLING --> given back
  */
-enum redlock_wait_state {
-    REDLOCK_WAIT_ASKING,     /* answers are under way */
-    REDLOCK_WAIT_QUEUED,     /* enough nodes have it in their queues, or hold for it */
-    REDLOCK_WAIT_RESTING,    /* until the next attempt */
-    REDLOCK_WAIT_CONFIRMING, /* won, but for too short: a renewal is under way */
-    REDLOCK_WAIT_CANCELLING  /* its release is under way */
-};
-
 struct redlock_wait {
     struct redlock_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
-    enum redlock_wait_state state;
+    enum hfi_waiter_state state;
     struct hfi_ballot ballot;
     struct hfi_epoch epoch;    /* of this attempt */
     uint64_t stamp;            /* microseconds: its place among waiters */
