@@ -39,7 +39,8 @@ void hfi_stream_connect(struct hfi_stream *stream, int64_t now_ms)
     if (stream->target.address->path) {
         if (place_unix(stream))
             try_next(stream, now_ms);
-    } else if (hfi_resolve_numeric(stream->target.address->host, stream->target.address->port, &stream->places)) {
+    } else if (hfi_resolve_numeric(stream->target.address->host, stream->target.address->port,
+                                   &stream->places)) {
         try_next(stream, now_ms);
     } else {
         look_up(stream, now_ms);
