@@ -50,7 +50,7 @@ hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), store->pass_limit > 0, request, &whole,
+    status = hfi_request_check(hfi_store_promises(store), store->pass_limit > 0, request, &whole,
                                &checked, err);
     if (status != HF_OK)
         return status;
@@ -85,7 +85,7 @@ hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
 static bool queues_here(struct hfi_store *store)
 {
     return store->pass_limit > 0 ||
-           (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+           (store->drive == HFI_BLOCKING && !(hfi_store_promises(store)->caps & HF_CAP_PASS));
 }
 
 hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
@@ -99,7 +99,7 @@ hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, 
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), queues_here(store), request, &whole,
+    status = hfi_request_check(hfi_store_promises(store), queues_here(store), request, &whole,
                                &checked, err);
     if (status == HF_OK && !done)
         status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");

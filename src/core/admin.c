@@ -72,7 +72,7 @@ hf_status hf_lease_break(hf_store *handle, const void *name, size_t name_len, ui
     if (status != HF_OK)
         return status;
     status = hfi_name_check(name, name_len, &len, err);
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_BREAK))
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_BREAK))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot break leases");
     if (status == HF_OK && (token == 0 || token >= HFI_TOKEN_LIMIT))
         status = hfi_error_set(err, HF_INVALID, 0, "token: never 0, nor 2^53 or more");
@@ -129,7 +129,7 @@ hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_can
         status = hfi_error_set(err, HF_INVALID, 0, "seq: NULL");
     else if (wait_ms < HF_FOREVER || wait_ms > HF_DURATION_MAX_MS)
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative, or more than ten years");
-    else if (!(hfi_store_engine(store)->info.caps & HF_CAP_WATCH))
+    else if (!(hfi_store_promises(store)->caps & HF_CAP_WATCH))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine does not tell of changes");
     else
         status = wait_change(store, seq, wait_ms, cancel, err);
@@ -209,7 +209,7 @@ static hf_status manage(struct hfi_url *url, const char *const *words, hf_findin
         return status;
     if (!engine->manage)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
-                             engine->info.name);
+                             engine->promises->name);
     status = hfi_conf_read(url, engine->conf, &conf, err);
     if (status == HF_OK)
         status = engine->manage(conf, words, finding, arg, err);

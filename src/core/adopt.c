@@ -187,10 +187,10 @@ hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, con
     status = hfi_name_check(name, name_len, &checked.name_len, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (status == HF_OK && !(hfi_store_engine(inner)->info.caps & HF_CAP_DETACHED))
+    if (status == HF_OK && !(hfi_store_promises(inner)->caps & HF_CAP_DETACHED))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
     if (status == HF_OK && ttl_ms != 0)
-        status = hfi_ttl_check(hfi_store_engine(inner), "ttl_ms", ttl_ms, err);
+        status = hfi_ttl_check(hfi_store_promises(inner), "ttl_ms", ttl_ms, err);
     if (status == HF_OK)
         status = adopt(store, inner, &checked, handle, renew, ret_lease, err);
     hfi_store_leave(inner);

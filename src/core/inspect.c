@@ -123,7 +123,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
         status = hfi_error_set(err, HF_INVALID, 0, "name: NULL");
     else if (!all)
         status = hfi_name_check(name, name_len, &len, err);
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_INSPECT))
+    if (status == HF_OK && !(hfi_store_promises(store)->caps & HF_CAP_INSPECT))
         status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine cannot list holders");
 
     if (status == HF_OK)
@@ -134,7 +134,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
         status = hfi_error_memory(err);
     }
     if (status == HF_OK && view) {
-        view->waiters_tracked = (hfi_store_engine(store)->info.caps & HF_CAP_WAITERS) != 0;
+        view->waiters_tracked = (hfi_store_promises(store)->caps & HF_CAP_WAITERS) != 0;
         *ret_view = view;
     }
     hfi_store_leave(store);

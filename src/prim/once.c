@@ -199,7 +199,7 @@ static void give_mark(struct once_call *call, hf_once_mark *ret_mark)
     memcpy(ret_mark, mark, mark->size < sizeof *mark ? mark->size : sizeof *mark);
 }
 
-static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
+static hf_status check_for(uint64_t caps, int64_t for_ms, hf_error *err)
 {
     if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");

@@ -131,7 +131,7 @@ hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn
                        void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *maria_hold_table(const struct hfi_conf *conf);
+const struct hfi_promises *maria_hold_promises(const struct sql_conf *conf);
 
 extern const struct sql_driver maria_driver;
 

@@ -4,26 +4,11 @@
 
 #include "engine/sql/hold_table.h"
 
-#define SQL_CONF_TYPE maria_conf_type
-
-static hf_status hold_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err);
-
-static const struct hfi_engine tables[2][2] = SQL_HOLD_TABLES(
+static const struct hfi_promises holds[2][2] = SQL_HOLD_TABLES(
     "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
     "the server's own: first come first served", "the server's own: first come first served");
 
-const struct hfi_engine *maria_hold_table(const struct hfi_conf *conf)
+const struct hfi_promises *maria_hold_promises(const struct sql_conf *conf)
 {
-    const struct sql_conf *sql = (const struct sql_conf *)conf;
-
-    if (sql->mode == SQL_MODE_LEASE)
-        return NULL;
-    return &tables[sql->mode == SQL_MODE_SESSION][sql->tokens];
-}
-
-static hf_status hold_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                           hf_error *err)
-{
-    return sql_store_open(&maria_driver, maria_hold_table(conf), conf, host, ret_conn, err);
+    return &holds[conf->mode == SQL_MODE_SESSION][conf->tokens];
 }

@@ -91,7 +91,7 @@ void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name
 #define POSTGRES_NAME_MAX 192
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *postgres_hold_table(const struct hfi_conf *conf);
+const struct hfi_promises *postgres_hold_promises(const struct sql_conf *conf);
 
 extern const struct sql_driver postgres_driver;
 

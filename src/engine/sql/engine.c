@@ -93,9 +93,8 @@ static hf_status reach(struct hfi_conn *conn, hf_error *err)
     return status == HF_UNKNOWN ? HF_UNAVAILABLE : status;
 }
 
-hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err)
+hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
+                         struct hfi_host *host, struct hfi_conn **ret_conn, hf_error *err)
 {
     struct sql_conf *sql = (struct sql_conf *)conf;
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -104,7 +103,6 @@ hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engin
     if (!conn)
         return hfi_error_memory(err);
     conn->driver = driver;
-    conn->engine = engine;
     conn->kick_fd = -1;
     status = sql_conf_finish(sql, err);
     conn->conf = *sql;

@@ -101,3 +101,9 @@ hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *a
                              trouble.error.native, "%s", trouble.error.text);
     return HF_OK;
 }
+
+hf_status sql_any_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+{
+    return conn->conf.mode == SQL_MODE_LEASE ? sql_doctor(conn, finding, arg, err)
+                                             : sql_hold_doctor(conn, finding, arg, err);
+}

@@ -315,7 +315,6 @@ struct sql_hold;  /* hold.c */
 
 struct hfi_conn {
     const struct sql_driver *driver;
-    const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
     struct hfi_host *host;
     struct sql_conf conf;
     const char *location; /* by driver->parse() */
@@ -367,9 +366,8 @@ enum {
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
-hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
-                         hf_error *err);
+hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
+                         struct hfi_host *host, struct hfi_conn **ret_conn, hf_error *err);
 void sql_close(struct hfi_conn *conn);
 void sql_abandon(struct hfi_conn *conn);
 void sql_submit(struct hfi_conn *conn, struct hfi_op *op);
@@ -520,5 +518,7 @@ void sql_hold_abandon(struct hfi_conn *conn);
 void sql_hold_submit(struct hfi_conn *conn, struct hfi_op *op);
 void sql_hold_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 hf_status sql_hold_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+/* The one of the store's mode. */
+hf_status sql_any_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 
 #endif
