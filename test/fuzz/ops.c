@@ -122,7 +122,7 @@ static void fill_claim(struct hfi_claim *claim, uint8_t what)
 }
 
 /* false: this op makes no sense now. */
-static bool fill(struct job *job, const struct hfi_engine *engine, bool waits, uint8_t what)
+static bool fill(struct job *job, bool waits, uint8_t what)
 {
     static const enum hfi_op_kind kinds[] = {
         HFI_OP_ACQUIRE, HFI_OP_ACQUIRE, HFI_OP_RELEASE,   HFI_OP_RENEW,     HFI_OP_ADOPT,
@@ -260,7 +260,7 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
         while (ops.len > 0 && count < OPS_MAX) {
             uint8_t what = fuzz_byte(&ops);
 
-            if (!fill(&jobs[count], engine, waits, what))
+            if (!fill(&jobs[count], waits, what))
                 continue;
             engine->submit(conn, &jobs[count++].op);
             for (unsigned turns = what & 1 ? TURNS_FEW : 0; turns > 0; turns--)
