@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast deadlocks`: who waits for each other in a circle, now. */
+/* `holdfast deadlocks`: requests that wait for each other in a circle, now. */
 #include "json.h"
 #include "look.h"
 #include "table.h"

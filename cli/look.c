@@ -16,7 +16,7 @@ int look_open(const struct cli *cli, struct cli_store *ret_store)
     if (ret_store->absent[0] || ret_store->info.caps & HF_CAP_INSPECT)
         return EXIT_FINE;
 
-    say_error("engine %s cannot list who holds what", ret_store->info.engine);
+    say_error("engine %s cannot list holders", ret_store->info.engine);
     store_close(ret_store);
     return EXIT_CONFIG;
 }

@@ -78,7 +78,7 @@ hf_status several_acquire(struct acquiring *acquiring, int64_t wait_ms, int *ret
     hf_cancel *cancel = NULL;
     pthread_t thread;
 
-    *err = (hf_error){ .status = HF_NO_MEMORY, .text = "no thread to be had" };
+    *err = (hf_error){ .status = HF_NO_MEMORY, .text = "no thread could be started" };
     if (work.done < 0 || hf_cancel_open(&cancel) != HF_OK) {
         if (work.done >= 0)
             close(work.done);

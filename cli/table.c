@@ -105,14 +105,15 @@ static const struct option_def once_options[] = {
 static const struct option_def elect_options[] = {
     TEXT(0, "value", "TEXT", value, "what observers are told, an address say"),
     FLAG(0, "again", again, "campaign anew when leadership was lost"),
-    FLAG(0, "observe", observe, "run nothing: print who leads, as it changes"),
+    FLAG(0, "observe", observe, "run nothing: print the leader, and each change"),
     WAIT_ROWS,
     LABEL_ROW,
     TTL_ROW,
     COMMAND_ROWS,
 };
 
-#define WHO_ROW TEXT(0, "as", "WHO", who, "who we are among them (default: a name of this process)")
+#define WHO_ROW \
+    TEXT(0, "as", "WHO", who, "the name of this participant (default: one of this process)")
 
 static const struct option_def latch_options[] = {
     NUMBER(0, "count", "N", 1, HF_PARTICIPANTS_MAX, count,
@@ -207,7 +208,7 @@ static const struct option_def doctor_options[] = {
     FLAG(0, "sql", sql, "print the SQL that makes the tables, and connect to nobody"),
 };
 static const struct option_def init_options[] = {
-    TEXT(0, "group", "GROUP", group, "for the members of GROUP, who must trust each other"),
+    TEXT(0, "group", "GROUP", group, "for the members of GROUP, which must trust each other"),
 };
 #define NO_OPTIONS    NULL, 0
 #define OPTIONS(rows) rows, COUNT(rows)
@@ -233,12 +234,13 @@ const struct verb verbs[] = {
       "Waits until it leads NAME, says so in the store, and runs COMMAND as `run` does; COMMAND "
       "is\n"
       "ended before anybody else can lead. When COMMAND ends, leadership ends. With --observe it\n"
-      "prints who leads instead, and every change of that.\n",
+      "prints the leader instead, and every change.\n",
       OPTIONS(elect_options), verb_elect },
     { "latch", OPERAND_COMMAND, "NAME [--count N|--down [--as WHO] [-- COMMAND]|--wait|--remove]",
-      "wait until so many have done their part",
-      "--count makes a latch; whoever counts down counts once, however often it says so; when N\n"
-      "have, it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
+      "wait until a number of participants have done their part",
+      "--count makes a latch. A participant counts once, however often it counts down; when N "
+      "have\n"
+      "done so it is open for ever and --wait returns. With a COMMAND, --down counts when it has\n"
       "succeeded; if it fails or dies the latch is broken, and --wait exits with 76. Without any "
       "of\n"
       "these it is looked at.\n",
@@ -259,7 +261,7 @@ const struct verb verbs[] = {
       "Only the handle frees a lease; nobody else's is ever touched.\n", OPTIONS(unlock_options),
       verb_unlock },
     { "limit", OPERAND_COMMAND, "NAME --rate N/D [OPTION...] [-- COMMAND [ARG...]]",
-      "run a command no more often than so",
+      "run a command no more often than a rate",
       "Takes a permit of the rate limit NAME, waiting for its moment, then runs COMMAND in its "
       "own\n"
       "place (no shell in between). Without COMMAND it just takes. Limits of one name share their\n"
@@ -277,13 +279,13 @@ const struct verb verbs[] = {
       OPTIONS(show_options), verb_show },
     { "watch", OPERAND_GLOB, "[GLOB]", "print what changes, as it happens", NULL, NO_OPTIONS,
       verb_watch },
-    { "deadlocks", OPERAND_NONE, "", "show who waits for each other in a circle",
+    { "deadlocks", OPERAND_NONE, "", "show requests that wait for each other in a circle",
       "Exit code 0: nobody does, 1: somebody does. One of each circle is told so, after about a\n"
       "second, and gives up.\n",
       NO_OPTIONS, verb_deadlocks },
     { "break", OPERAND_NAME, "NAME --token T", "end exactly one lease by force",
-      "Ends the lease that holds NAME with token T now, whoever owns it; its holder is told. If\n"
-      "that lease has ended already, nothing happens and the exit code is 75.\n",
+      "Ends the lease that holds NAME with token T now, whatever process owns it. Its holder is\n"
+      "told. If that lease has ended already, nothing happens and the exit code is 75.\n",
       OPTIONS(break_options), verb_break },
     { "init", OPERAND_DIR, "[--group GROUP] DIR", "make an embedded store, for a group if told so",
       "Makes DIR if it is not there, mode 0700, or with --group 2770, and a store in it, and\n"

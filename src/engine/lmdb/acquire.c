@@ -47,21 +47,21 @@ void lmdb_acquire(struct hfi_conn *conn, struct hfi_op *op)
     a.wait = NULL;
     a.counted = a.waiting = false;
     a.err = &op->error;
-    status = lmdb_bell_start(conn->depot, &op->error);
+    status = lmdb_mail_start(conn->directory, &op->error);
     if (status == HF_OK && op->may_wait)
-        status = lmdb_watch_start(conn->depot, &op->error);
+        status = lmdb_watch_start(conn->directory, &op->error);
     if (status == HF_OK)
-        status = lmdb_run(conn->depot, true, op->deadline_ms, acquire_body, acquire_after, &a,
+        status = lmdb_run(conn->directory, true, op->deadline_ms, acquire_body, acquire_after, &a,
                           &op->error);
     if (status == HF_OK)
         status = a.status;
     if (status == HF_OK && a.waiting) {
-        lmdb_wait_begun(conn->depot, a.wait, a.cookie, &a.ahead,
+        lmdb_wait_begun(conn->directory, a.wait, a.cookie, &a.ahead,
                         a.by_mail); /* the op may be gone */
         return;
     }
     if (a.wait)
-        lmdb_wait_end(conn->depot, a.wait);
+        lmdb_wait_end(conn->directory, a.wait);
     hfi_op_finish(op, status);
 }
 
@@ -101,13 +101,13 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     a->status = HF_OK;
     a->waiting = false;
     a->now_ms = lmdb_now(t);
-    a->room = lmdb_sound_room(t->depot);
-    if (!lmdb_sound_way(t, claim->name.hash))
+    a->room = lmdb_pages_room(t->directory);
+    if (!lmdb_pages_way(t, claim->name.hash))
         return LMDB_E_CORRUPT;
     if (claim->ttl_ms && (rc = lmdb_sweep(t)) != 0)
         return rc;
     if (!open || !a->room) {
-        rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+        rc = mdb_get(t->mdb, t->directory->dbi, &key, &value);
         return rc == 0              ? acquire_known(t, a, &value, open, missing)
                : rc != MDB_NOTFOUND ? rc
                : a->room            ? acquire_known(t, a, NULL, false, missing)
@@ -117,13 +117,13 @@ static int acquire_body(struct lmdb_txn *t, void *arg)
     lmdb_name_init(&rec, &claim->name);
     rec.mode = (uint8_t)claim->mode;
     rec.capacity = claim->capacity;
-    h = holder_of(t, claim, t->depot->slot);
+    h = holder_of(t, claim, t->directory->slot);
     rc = lmdb_holder_grant(t, claim->name.hash, &rec, &h, label, label_len);
     if (rc != 0)
         return rc;
     value.mv_size = lmdb_name_seal(&rec, claim->name.hash);
     value.mv_data = &rec;
-    rc = mdb_put(t->mdb, t->depot->dbi, &key, &value, MDB_NOOVERWRITE);
+    rc = mdb_put(t->mdb, t->directory->dbi, &key, &value, MDB_NOOVERWRITE);
     if (rc == MDB_KEYEXIST)
         return acquire_known(t, a, &value, true, missing);
     if (rc != 0)
@@ -173,7 +173,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         (rec.waiters == 0 || claim->flags & HFI_CLAIM_BARGE)) {
         if (!a->room)
             return MDB_MAP_FULL;
-        struct lmdb_holder h = holder_of(t, claim, t->depot->slot);
+        struct lmdb_holder h = holder_of(t, claim, t->directory->slot);
 
         rc = lmdb_holder_grant(t, hash, &rec, &h, label, label_len);
         if (rc == 0)
@@ -198,7 +198,7 @@ static int acquire_known(struct lmdb_txn *t, struct acquire *a, const MDB_val *v
         a->wait = lmdb_wait_new(a->conn, a->op);
     if (!a->wait)
         return stop(a, hfi_error_memory(a->err));
-    rc = lmdb_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
+    rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
     if (rc == 0)
         rc = lmdb_name_put(t, hash, &rec);
     if (rc == 0)
@@ -215,9 +215,9 @@ static void acquire_after(struct lmdb_txn *t, void *arg)
 
     if (a->status != HF_OK)
         return;
-    lmdb_claim_link(t->depot, claim, a->conn);
+    lmdb_claim_link(t->directory, claim, a->conn);
     if (a->waiting) {
-        claim->engine[LMDB_CLAIM_WAIT] = a->wait;
+        lmdb_claim_of(claim)->wait = a->wait;
         a->cookie = a->wait->cookie;
         a->by_mail = a->wait->cell >= LMDB_CELLS;
         return;
@@ -234,12 +234,12 @@ static hf_status closed(struct lmdb_txn *t, uint32_t missing, hf_error *err)
         return hfi_error_set(err, HF_UNAVAILABLE, 0,
                              "the lease file was damaged and is being rebuilt: process %d has not "
                              "registered its leases yet",
-                             (int)lmdb_slot(t->depot, missing)->pid);
+                             (int)lmdb_slot(t->directory, missing)->pid);
     return hfi_error_set(
         err, HF_UNAVAILABLE, 0,
         "the lease file was damaged and rebuilt: no grants for another %lld s, until every "
         "lease without a process has expired",
-        (long long)(t->depot->header->closed_ms - lmdb_now(t) + 999) / 1000);
+        (long long)(t->directory->header->closed_ms - lmdb_now(t) + 999) / 1000);
 }
 
 static int stop(struct acquire *a, hf_status status)
@@ -252,7 +252,7 @@ static int stop(struct acquire *a, hf_status status)
 static void count(struct lmdb_txn *t, struct acquire *a)
 {
     if (!a->counted && !(a->op->claim->flags & HFI_CLAIM_DETACHED && !a->waiting))
-        lmdb_slot(t->depot, t->depot->slot)->records++;
+        lmdb_slot(t->directory, t->directory->slot)->records++;
     a->counted = true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting until a versioned cell changes, across processes: the waiting thread sleeps on one of a
- * few futexes in the control file, by the hash of the name (a bell), and looks whenever it rings.
+ * few futexes in the control file, by the hash of the name, and looks at the cell whenever that futex is woken.
  *
  * A writer rings twice: the number goes up under the mutex of the cells, before the commit, and
  * sleepers are woken when the mutex is free. Who sees the new number and looks waits for the mutex
@@ -17,27 +17,27 @@
 
 #include <limits.h>
 
-static _Atomic uint32_t *bell_of(struct lmdb_depot *d, uint64_t hash)
+static _Atomic uint32_t *futex_of(struct lmdb_directory *d, uint64_t hash)
 {
-    return &d->header->cell_bells[hash % LMDB_CELL_BELLS];
+    return &d->header->cell_futexes[hash % LMDB_CELL_FUTEXES];
 }
 
-_Atomic uint32_t *lmdb_cell_bell(struct lmdb_depot *d, uint64_t hash)
+_Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash)
 {
-    _Atomic uint32_t *bell = bell_of(d, hash);
+    _Atomic uint32_t *futex = futex_of(d, hash);
 
-    atomic_fetch_add(bell, 1);
-    return bell;
+    atomic_fetch_add(futex, 1);
+    return futex;
 }
 
 /* Be the one who finishes it: the waiting thread, or who cancels it. */
-static bool take(struct lmdb_depot *d, struct hfi_op *op)
+static bool take(struct lmdb_directory *d, struct hfi_op *op)
 {
     bool mine;
 
     pthread_mutex_lock(&d->local);
-    mine = !op->engine[LMDB_OP_TAKEN];
-    op->engine[LMDB_OP_TAKEN] = op;
+    mine = !lmdb_op_of(op)->taken;
+    lmdb_op_of(op)->taken = true;
     pthread_mutex_unlock(&d->local);
     return mine;
 }
@@ -54,19 +54,19 @@ static int64_t wake_ms(int64_t until_ms, int64_t end_ms)
     return wake < until_ms ? wake : until_ms;
 }
 
-/* Sleep until the bell has rung, the ttl ends, or it is time to return. */
-static void sleep_on(_Atomic uint32_t *bell, uint32_t heard, const struct hfi_op *op,
+/* Sleep until the futex is woken, the ttl ends, or it is time to return. */
+static void sleep_on(_Atomic uint32_t *futex, uint32_t heard, const struct hfi_op *op,
                      int64_t until_ms, int64_t end_ms)
 {
-    while (atomic_load(bell) == heard && !atomic_load(&op->finished) && hfi_now_ms() < until_ms &&
+    while (atomic_load(futex) == heard && !atomic_load(&op->finished) && hfi_now_ms() < until_ms &&
            (end_ms == HFI_NEVER || lmdb_wall_us() / 1000 < end_ms))
-        hfi_futex_wait(bell, heard, wake_ms(until_ms, end_ms), true);
+        hfi_futex_wait(futex, heard, wake_ms(until_ms, end_ms), true);
 }
 
 void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 {
-    struct lmdb_depot *d = conn->depot;
-    _Atomic uint32_t *bell = bell_of(d, op->u.cell.name.hash[0]);
+    struct lmdb_directory *d = conn->directory;
+    _Atomic uint32_t *futex = futex_of(d, op->u.cell.name.hash[0]);
     uint64_t version = 0;
     int64_t end_ms;
     hf_error err = { .status = HF_OK };
@@ -74,7 +74,7 @@ void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
     uint32_t heard;
 
     while (!atomic_load(&op->finished) && hfi_now_ms() < until_ms) {
-        heard = atomic_load(bell); /* before the look */
+        heard = atomic_load(futex); /* before the look */
         status = lmdb_cell_look(d, &op->u.cell.name, op->deadline_ms, &version, &end_ms, &err);
         if (status != HF_OK || version != op->u.cell.version) {
             if (take(d, op)) {
@@ -84,19 +84,19 @@ void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
             }
             return;
         }
-        sleep_on(bell, heard, op, until_ms, end_ms);
+        sleep_on(futex, heard, op, until_ms, end_ms);
     }
 }
 
-/* Nothing of it is in the store. The bell rings for all who sleep on it; they look, and sleep on. */
+/* Nothing of it is in the store. Every thread that sleeps on this futex wakes, looks, and sleeps on. */
 void lmdb_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     uint64_t hash = op->u.cell.name.hash[0];
 
     if (!take(d, op))
         return;
     hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
     hfi_op_finish(op, status);
-    hfi_futex_wake(lmdb_cell_bell(d, hash), INT_MAX, true);
+    hfi_futex_wake(lmdb_cell_futex(d, hash), INT_MAX, true);
 }

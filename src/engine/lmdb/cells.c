@@ -29,8 +29,8 @@
 
 /* A write, and whom to wake after it. */
 struct change {
-    _Atomic uint32_t *bells[1 + SWEEP_LOOKS];
-    unsigned bell_count;
+    _Atomic uint32_t *futexes[1 + SWEEP_LOOKS];
+    unsigned futex_count;
     bool commit; /* there is something to write */
 };
 
@@ -49,9 +49,9 @@ static int64_t wall_ms(void)
 
 /* ---- the file ---------------------------------------------------------------------- */
 
-static hf_status failed(struct lmdb_depot *d, int rc, hf_error *err);
+static hf_status failed(struct lmdb_directory *d, int rc, hf_error *err);
 
-static hf_status open_cells(struct lmdb_depot *d, hf_error *err)
+static hf_status open_cells(struct lmdb_directory *d, hf_error *err)
 {
     char path[64];
     MDB_txn *txn;
@@ -74,7 +74,7 @@ static hf_status open_cells(struct lmdb_depot *d, hf_error *err)
     rc = mdb_env_create(&d->cells);
     if (rc == 0) {
         mdb_env_set_userctx(d->cells, d);
-        mdb_env_set_assert(d->cells, lmdb_sound_assert);
+        mdb_env_set_assert(d->cells, lmdb_pages_assert);
     }
     if (rc == 0)
         rc = mdb_env_set_mapsize(
@@ -96,7 +96,7 @@ static hf_status open_cells(struct lmdb_depot *d, hf_error *err)
                          "%s/cells.mdb: %s", d->path, mdb_strerror(rc));
 }
 
-void lmdb_cells_close(struct lmdb_depot *d)
+void lmdb_cells_close(struct lmdb_directory *d)
 {
     if (d->cells)
         mdb_env_close(d->cells);
@@ -104,7 +104,7 @@ void lmdb_cells_close(struct lmdb_depot *d)
     lmdb_cells_unmap(&d->cells_view);
 }
 
-static hf_status failed(struct lmdb_depot *d, int rc, hf_error *err)
+static hf_status failed(struct lmdb_directory *d, int rc, hf_error *err)
 {
     if (rc == MDB_MAP_FULL || rc == ENOSPC)
         return hfi_error_set(err, HF_FULL, rc, "%s/cells.mdb is full", d->path);
@@ -116,7 +116,7 @@ static hf_status failed(struct lmdb_depot *d, int rc, hf_error *err)
 }
 
 /* Lock, and open on first use. Not HF_OK: nothing is locked. */
-static hf_status enter(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
+static hf_status enter(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     hf_status status = lmdb_lock_cells(d, deadline_ms, err);
 
@@ -131,9 +131,9 @@ static hf_status enter(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
 /* ---- transactions --------------------------------------------------------------------- */
 
 /* `txn`: NULL in a read, which does without LMDB. */
-typedef int cells_body(struct lmdb_depot *d, MDB_txn *txn, void *arg);
+typedef int cells_body(struct lmdb_directory *d, MDB_txn *txn, void *arg);
 
-static int attempt(struct lmdb_depot *d, bool write, cells_body *body, void *arg)
+static int attempt(struct lmdb_directory *d, bool write, cells_body *body, void *arg)
 {
     MDB_txn *txn;
     int rc;
@@ -157,7 +157,7 @@ static int attempt(struct lmdb_depot *d, bool write, cells_body *body, void *arg
 }
 
 /* Under the mutex. Whatever is damaged is opened anew by the next, who may find it restored. */
-static int run(struct lmdb_depot *d, bool write, cells_body *body, void *arg)
+static int run(struct lmdb_directory *d, bool write, cells_body *body, void *arg)
 {
     int rc = attempt(d, write, body, arg);
 
@@ -193,7 +193,7 @@ static int counter_get(struct lmdb_cells_view *v, uint64_t *ret_version)
 }
 
 /* The record of this name; version 0: there is none. */
-static int get(struct lmdb_depot *d, const struct hfi_name *name, struct lmdb_found *ret)
+static int get(struct lmdb_directory *d, const struct hfi_name *name, struct lmdb_found *ret)
 {
     struct lmdb_cells_view *v = &d->cells_view;
     MDB_val key = key_of(name->hash), value;
@@ -213,7 +213,7 @@ static int get(struct lmdb_depot *d, const struct hfi_name *name, struct lmdb_fo
     return 0;
 }
 
-static int del(struct lmdb_depot *d, MDB_txn *txn, const uint64_t hash[2])
+static int del(struct lmdb_directory *d, MDB_txn *txn, const uint64_t hash[2])
 {
     MDB_val key = key_of(hash);
 
@@ -221,7 +221,7 @@ static int del(struct lmdb_depot *d, MDB_txn *txn, const uint64_t hash[2])
                                                    : LMDB_E_CORRUPT;
 }
 
-static int put(struct lmdb_depot *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
+static int put(struct lmdb_directory *d, MDB_txn *txn, struct hfi_op *op, int64_t now_ms)
 {
     const struct hfi_name *name = &op->u.cell.name;
     struct lmdb_found record = {
@@ -245,18 +245,18 @@ static int put(struct lmdb_depot *d, MDB_txn *txn, struct hfi_op *op, int64_t no
     return rc;
 }
 
-static void will_change(struct lmdb_depot *d, struct change *change, uint64_t hash)
+static void will_change(struct lmdb_directory *d, struct change *change, uint64_t hash)
 {
     change->commit = true;
-    change->bells[change->bell_count++] = lmdb_cell_bell(d, hash);
+    change->futexes[change->futex_count++] = lmdb_cell_futex(d, hash);
 }
 
 /*
  * Look at a few records from where the last write stopped, and remove those that are past their end. As they were
  * before this transaction, so not the one that it is about.
  */
-static int sweep(struct lmdb_depot *d, MDB_txn *txn, struct change *change, const uint64_t own[2],
-                 int64_t now_ms)
+static int sweep(struct lmdb_directory *d, MDB_txn *txn, struct change *change,
+                 const uint64_t own[2], int64_t now_ms)
 {
     struct lmdb_cells_view *v = &d->cells_view;
     uint64_t *at = d->header->cells_sweep, hash[2];
@@ -287,17 +287,17 @@ static int sweep(struct lmdb_depot *d, MDB_txn *txn, struct change *change, cons
 /* ---- reading ------------------------------------------------------------------------- */
 
 /* It is past its end: remove it, so that it stays absent. Under the mutex. */
-static int remove_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
+static int remove_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
     return del(d, txn, ((const struct hfi_name *)arg)->hash);
 }
 
-static int remove_ended(struct lmdb_depot *d, const struct hfi_name *name)
+static int remove_ended(struct lmdb_directory *d, const struct hfi_name *name)
 {
-    _Atomic uint32_t *bell = lmdb_cell_bell(d, name->hash[0]);
+    _Atomic uint32_t *futex = lmdb_cell_futex(d, name->hash[0]);
     int rc = run(d, true, remove_body, (void *)(uintptr_t)name);
 
-    hfi_futex_wake(bell, INT_MAX, true);
+    hfi_futex_wake(futex, INT_MAX, true);
     return rc;
 }
 
@@ -311,7 +311,7 @@ struct look {
     bool ended;
 };
 
-static int look_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
+static int look_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
     struct look *l = arg;
     int rc = get(d, l->name, l->found);
@@ -326,7 +326,7 @@ static int look_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 }
 
 /* Find it. */
-static hf_status look(struct lmdb_depot *d, struct look *l, int64_t deadline_ms, hf_error *err)
+static hf_status look(struct lmdb_directory *d, struct look *l, int64_t deadline_ms, hf_error *err)
 {
     hf_status status = enter(d, deadline_ms, err);
     int rc;
@@ -363,14 +363,14 @@ void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct lmdb_found found = { .version = 0 };
     struct look l = { .name = &op->u.cell.name, .take = copy_out, .op = op, .found = &found };
-    hf_status status = look(conn->depot, &l, op->deadline_ms, &op->error);
+    hf_status status = look(conn->directory, &l, op->deadline_ms, &op->error);
 
     if (status == HF_OK && found.version == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0, "no such cell");
     hfi_op_finish(op, status);
 }
 
-hf_status lmdb_cell_look(struct lmdb_depot *d, const struct hfi_name *name, int64_t deadline_ms,
+hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, int64_t deadline_ms,
                          uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err)
 {
     struct lmdb_found found = { .version = 0 };
@@ -393,7 +393,7 @@ struct swap {
 };
 
 /* version 0: only if there is none; bytes NULL: delete. */
-static int swap_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
+static int swap_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
     struct swap *s = arg;
     struct hfi_op *op = s->op;
@@ -422,7 +422,7 @@ static int swap_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 
 void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct swap s = { .op = op };
     hf_status status = enter(d, op->deadline_ms, &op->error);
     int rc;
@@ -437,14 +437,14 @@ void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op)
     else if (s.other)
         status = hfi_error_set(&op->error, HF_BUSY, 0, "the cell has another version");
     lmdb_unlock_cells(d);
-    for (unsigned i = 0; i < s.change.bell_count; i++)
-        hfi_futex_wake(s.change.bells[i], INT_MAX, true);
+    for (unsigned i = 0; i < s.change.futex_count; i++)
+        hfi_futex_wake(s.change.futexes[i], INT_MAX, true);
     hfi_op_finish(op, status);
 }
 
 /* ---- for the doctor ----------------------------------------------------------------------- */
 
-static int count_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
+static int count_body(struct lmdb_directory *d, MDB_txn *txn, void *arg)
 {
     struct lmdb_cells_report *report = arg;
     struct lmdb_cells_view *v = &d->cells_view;
@@ -473,7 +473,7 @@ static int count_body(struct lmdb_depot *d, MDB_txn *txn, void *arg)
 }
 
 /* Every page and every record. HF_NOT_FOUND: there is no file yet, and none is made. */
-hf_status lmdb_cells_report(struct lmdb_depot *d, int64_t deadline_ms,
+hf_status lmdb_cells_report(struct lmdb_directory *d, int64_t deadline_ms,
                             struct lmdb_cells_report *ret, hf_error *err)
 {
     struct stat st;

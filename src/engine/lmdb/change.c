@@ -12,7 +12,7 @@
 #include <limits.h>
 
 /* Under the mutex, so nobody else raises it at the same time. */
-void lmdb_changed(struct lmdb_depot *d)
+void lmdb_changed(struct lmdb_directory *d)
 {
     struct lmdb_header *h = d->header;
     uint32_t seq = atomic_load_explicit(&h->change_seq, memory_order_relaxed);
@@ -25,7 +25,7 @@ void lmdb_changed(struct lmdb_depot *d)
  * number, then read the count: with a full fence on both sides one of us sees the other.
  * Here and not under the mutex, because a fence waits for a transaction's worth of stores.
  */
-void lmdb_tell_changed(struct lmdb_depot *d)
+void lmdb_tell_changed(struct lmdb_directory *d)
 {
     struct lmdb_header *h = d->header;
 
@@ -38,7 +38,7 @@ void lmdb_tell_changed(struct lmdb_depot *d)
 hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                            const _Atomic int *stop, hf_error *err)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct lmdb_header *h = d->header;
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint32_t seen = *seq ? (uint32_t)(*seq - 1) : atomic_load(&h->change_seq), now;
@@ -64,5 +64,5 @@ hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_m
 
 void lmdb_stop_wait(struct hfi_conn *conn)
 {
-    hfi_futex_wake(&conn->depot->header->change_seq, INT_MAX, true);
+    hfi_futex_wake(&conn->directory->header->change_seq, INT_MAX, true);
 }

@@ -10,46 +10,46 @@
 
 #define SWEEP_STEP 32 /* names looked at by each acquire that has a ttl */
 
-void lmdb_claim_link(struct lmdb_depot *d, struct hfi_claim *claim, struct hfi_conn *conn)
+void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct hfi_conn *conn)
 {
-    claim->engine[LMDB_CLAIM_CONN] = conn;
-    claim->engine[LMDB_CLAIM_PREV] = NULL;
-    claim->engine[LMDB_CLAIM_NEXT] = d->claims;
+    lmdb_claim_of(claim)->conn = conn;
+    lmdb_claim_of(claim)->prev = NULL;
+    lmdb_claim_of(claim)->next = d->claims;
     if (d->claims)
-        d->claims->engine[LMDB_CLAIM_PREV] = claim;
+        lmdb_claim_of(d->claims)->prev = claim;
     d->claims = claim;
     d->claim_count++;
 }
 
-void lmdb_claim_unlink(struct lmdb_depot *d, struct hfi_claim *claim)
+void lmdb_claim_unlink(struct lmdb_directory *d, struct hfi_claim *claim)
 {
-    struct hfi_claim *prev = claim->engine[LMDB_CLAIM_PREV], *next = claim->engine[LMDB_CLAIM_NEXT];
+    struct hfi_claim *prev = lmdb_claim_of(claim)->prev, *next = lmdb_claim_of(claim)->next;
 
-    if (!claim->engine[LMDB_CLAIM_CONN])
+    if (!lmdb_claim_of(claim)->conn)
         return;
     if (prev)
-        prev->engine[LMDB_CLAIM_NEXT] = next;
+        lmdb_claim_of(prev)->next = next;
     else
         d->claims = next;
     if (next)
-        next->engine[LMDB_CLAIM_PREV] = prev;
-    claim->engine[LMDB_CLAIM_CONN] = NULL;
+        lmdb_claim_of(next)->prev = prev;
+    lmdb_claim_of(claim)->conn = NULL;
     d->claim_count--;
-    if (claim->engine[LMDB_CLAIM_WAIT])
-        lmdb_wait_end(d, claim->engine[LMDB_CLAIM_WAIT]);
-    claim->engine[LMDB_CLAIM_WAIT] = NULL;
+    if (lmdb_claim_of(claim)->wait)
+        lmdb_wait_end(d, lmdb_claim_of(claim)->wait);
+    lmdb_claim_of(claim)->wait = NULL;
 }
 
 int lmdb_sweep(struct lmdb_txn *t)
 {
-    struct lmdb_header *header = t->depot->header;
+    struct lmdb_header *header = t->directory->header;
     struct {
         uint64_t hash[2];
     } stale[SWEEP_STEP];
     MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = header->sweep }, value;
     struct lmdb_name rec;
     MDB_cursor *cursor;
-    int found = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int found = 0, rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;

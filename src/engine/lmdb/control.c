@@ -24,14 +24,15 @@
 #define CONTROL_SIZE ((size_t)LMDB_PAGE * (1 + LMDB_SLOTS_MAX))
 #define SPIN         60 /* tries before sleeping for the mutex: about a transaction's length */
 
-static hf_status init_lock(struct lmdb_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err);
-static hf_status open_or_make(struct lmdb_depot *d, hf_error *err);
-static hf_status make_control(struct lmdb_depot *d, const char *boot_id, hf_error *err);
-static hf_status map_control(struct lmdb_depot *d, hf_error *err);
-static bool same_live(struct lmdb_depot *d);
-static bool old_format(struct lmdb_depot *d, const char *boot_id);
-static int lock_slowly(struct lmdb_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms);
-static hf_status not_locked(struct lmdb_depot *d, int rc, int32_t pid, hf_error *err);
+static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *ret_fd,
+                           hf_error *err);
+static hf_status open_or_make(struct lmdb_directory *d, hf_error *err);
+static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_error *err);
+static hf_status map_control(struct lmdb_directory *d, hf_error *err);
+static bool same_live(struct lmdb_directory *d);
+static bool old_format(struct lmdb_directory *d, const char *boot_id);
+static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms);
+static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_error *err);
 
 static uint32_t shape(void)
 {
@@ -41,7 +42,7 @@ static uint32_t shape(void)
 
 /* Open the durable file, the control file and the lease file, making what is missing; one
  * process at a time. */
-hf_status lmdb_control_open(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     int init_fd = -1;
     hf_status status = init_lock(d, deadline_ms, &init_fd, err);
@@ -55,7 +56,7 @@ hf_status lmdb_control_open(struct lmdb_depot *d, int64_t deadline_ms, hf_error 
     return status;
 }
 
-void lmdb_control_close(struct lmdb_depot *d)
+void lmdb_control_close(struct lmdb_directory *d)
 {
     if (d->header)
         munmap(d->header, CONTROL_SIZE);
@@ -90,7 +91,8 @@ static long flock_holder(int fd)
     return found;
 }
 
-static hf_status init_lock(struct lmdb_depot *d, int64_t deadline_ms, int *ret_fd, hf_error *err)
+static hf_status init_lock(struct lmdb_directory *d, int64_t deadline_ms, int *ret_fd,
+                           hf_error *err)
 {
     bool created;
     int fd;
@@ -126,7 +128,7 @@ static hf_status init_lock(struct lmdb_depot *d, int64_t deadline_ms, int *ret_f
     return HF_OK;
 }
 
-static hf_status open_or_make(struct lmdb_depot *d, hf_error *err)
+static hf_status open_or_make(struct lmdb_directory *d, hf_error *err)
 {
     char boot_id[40];
     uint64_t limit;
@@ -178,7 +180,7 @@ static hf_status open_or_make(struct lmdb_depot *d, hf_error *err)
 }
 
 /* One of this boot whose slots we can read all the same: does a copy of that version live in this process? */
-static bool old_format(struct lmdb_depot *d, const char *boot_id)
+static bool old_format(struct lmdb_directory *d, const char *boot_id)
 {
     return d->header && d->header->magic == LMDB_CONTROL_MAGIC && d->header->format == 1 &&
            d->header->shape == shape() &&
@@ -186,7 +188,7 @@ static bool old_format(struct lmdb_depot *d, const char *boot_id)
 }
 
 /* Is it the file that those who live have their locks on? */
-static bool same_live(struct lmdb_depot *d)
+static bool same_live(struct lmdb_directory *d)
 {
     struct stat st;
 
@@ -194,7 +196,7 @@ static bool same_live(struct lmdb_depot *d)
 }
 
 /* HF_NOT_FOUND: too short to be one. */
-static hf_status map_control(struct lmdb_depot *d, hf_error *err)
+static hf_status map_control(struct lmdb_directory *d, hf_error *err)
 {
     struct stat st;
     void *map;
@@ -221,7 +223,7 @@ static hf_status map_control(struct lmdb_depot *d, hf_error *err)
  * emptied and filled anew; removing it would need the right to, which in a sticky directory
  * only its first user has. The magic is written last.
  */
-static hf_status make_control(struct lmdb_depot *d, const char *boot_id, hf_error *err)
+static hf_status make_control(struct lmdb_directory *d, const char *boot_id, hf_error *err)
 {
     pthread_mutexattr_t attr;
     struct lmdb_header *h;
@@ -281,7 +283,7 @@ static hf_status make_control(struct lmdb_depot *d, const char *boot_id, hf_erro
  * may not have been rung, so everybody looks for himself. A holder that is stopped
  * makes us give up after a while, and say who it is.
  */
-hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     struct lmdb_header *h = d->header;
     bool unfinished = false;
@@ -292,7 +294,7 @@ hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
     if (rc == EOWNERDEAD) {
         pthread_mutex_consistent(&h->mutex);
         h->last_txn = 0; /* it may have got as far as the commit, or not */
-        lmdb_ring_all(d);
+        lmdb_wake_all(d);
         unfinished = h->rebuilt > h->epoch; /* killed while it began a new epoch */
         rc = 0;
     }
@@ -310,13 +312,13 @@ hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
     return HF_OK;
 }
 
-void lmdb_unlock(struct lmdb_depot *d)
+void lmdb_unlock(struct lmdb_directory *d)
 {
     pthread_mutex_unlock(&d->header->mutex);
 }
 
 /* A cell's writer that was killed left nothing behind: LMDB's commit is all there is. */
-hf_status lmdb_lock_cells(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_lock_cells(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err)
 {
     struct lmdb_header *h = d->header;
     int rc = pthread_mutex_trylock(&h->cells_mutex);
@@ -331,12 +333,12 @@ hf_status lmdb_lock_cells(struct lmdb_depot *d, int64_t deadline_ms, hf_error *e
     return HF_OK;
 }
 
-void lmdb_unlock_cells(struct lmdb_depot *d)
+void lmdb_unlock_cells(struct lmdb_directory *d)
 {
     pthread_mutex_unlock(&d->header->cells_mutex);
 }
 
-static hf_status not_locked(struct lmdb_depot *d, int rc, int32_t pid, hf_error *err)
+static hf_status not_locked(struct lmdb_directory *d, int rc, int32_t pid, hf_error *err)
 {
     if (rc == ETIMEDOUT)
         return hfi_error_set(
@@ -369,7 +371,7 @@ static int timed_lock(pthread_mutex_t *mutex, const struct timespec *until)
 #endif
 }
 
-static int lock_slowly(struct lmdb_depot *d, pthread_mutex_t *mutex, int64_t deadline_ms)
+static int lock_slowly(struct lmdb_directory *d, pthread_mutex_t *mutex, int64_t deadline_ms)
 {
     int64_t now = hfi_now_ms(), end = hfi_after_ms(now, d->lock_wait_ms);
     struct timespec until;

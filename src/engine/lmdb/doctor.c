@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-static void check_place(struct lmdb_depot *d, const struct hfi_report *r)
+static void check_place(struct lmdb_directory *d, const struct hfi_report *r)
 {
     struct statvfs space;
     struct statfs fs;
@@ -48,7 +48,7 @@ static void check_place(struct lmdb_depot *d, const struct hfi_report *r)
                    " (holdfast-engines(7))");
 }
 
-static void check_cells(struct lmdb_depot *d, const struct hfi_report *r)
+static void check_cells(struct lmdb_directory *d, const struct hfi_report *r)
 {
     struct lmdb_cells_report report;
     hf_error err = { .status = HF_OK };
@@ -84,7 +84,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     MDB_val key, value;
     MDB_cursor *cursor;
     struct lmdb_name rec;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     memset(w, 0, sizeof *w);
     if (rc != 0)
@@ -105,7 +105,7 @@ static int walk_body(struct lmdb_txn *t, void *arg)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-static void check_processes(struct lmdb_depot *d, const struct hfi_report *r)
+static void check_processes(struct lmdb_directory *d, const struct hfi_report *r)
 {
     unsigned live = 0, dead = 0, foreign = 0;
     uint32_t used;
@@ -139,7 +139,7 @@ static void check_processes(struct lmdb_depot *d, const struct hfi_report *r)
 
 hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct hfi_report r = { .finding = finding, .arg = arg };
     struct walk w;
     uint64_t limit;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The embedded engine's face to core: the contract's table, and the depots of this process.
+ * The embedded engine's face to core: the contract's table, and the directories of this process.
  *
  * LMDB must not be opened twice by one process, and a process has one fcntl lock per
- * store to live by: so handles on the same directory share a depot.
+ * store to live by: so handles on the same directory share a directory.
  */
 #include "engine/lmdb/internal.h"
 
@@ -19,8 +19,9 @@
 #include <unistd.h>
 
 static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_ms,
-                              struct hfi_host *host, struct lmdb_depot **ret_depot, hf_error *err);
-static void depot_free(struct lmdb_depot *d);
+                              struct hfi_host *host, struct lmdb_directory **ret_directory,
+                              hf_error *err);
+static void directory_free(struct lmdb_directory *d);
 
 /* ---- opening and closing ------------------------------------------------------- */
 
@@ -29,7 +30,7 @@ static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hf
 {
     int64_t lock_wait_ms = LMDB_LOCK_WAIT_MS;
     struct lmdb_where where = { .path = NULL };
-    struct lmdb_depot *depot = NULL;
+    struct lmdb_directory *directory = NULL;
     struct hfi_conn *conn;
     hf_status status =
         hfi_url_take_duration(url, "lock_wait", 100, HF_DURATION_MAX_MS, &lock_wait_ms, err);
@@ -44,22 +45,22 @@ static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hf
         return hfi_error_memory(err);
     }
     pthread_mutex_lock(hfi_process_mutex());
-    status = find_or_open(&where, lock_wait_ms, host, &depot, err);
+    status = find_or_open(&where, lock_wait_ms, host, &directory, err);
     pthread_mutex_unlock(hfi_process_mutex());
     lmdb_where_done(&where);
     if (status != HF_OK) {
         hfi_free(conn);
         return status;
     }
-    conn->depot = depot;
+    conn->directory = directory;
     conn->host = host;
     conn->own_label =
-        strncmp(host->label, lmdb_slot(depot, depot->slot)->label, HF_LABEL_MAX + 1) != 0;
+        strncmp(host->label, lmdb_slot(directory, directory->slot)->label, HF_LABEL_MAX + 1) != 0;
     *ret_conn = conn;
     return HF_OK;
 }
 
-static void depot_init(struct lmdb_depot *d, int64_t lock_wait_ms)
+static void directory_init(struct lmdb_directory *d, int64_t lock_wait_ms)
 {
     struct stat st;
 
@@ -77,10 +78,10 @@ static void depot_init(struct lmdb_depot *d, int64_t lock_wait_ms)
     pthread_mutex_init(&d->calls, NULL);
 }
 
-/* The depot of this directory, if this process has one. */
-static struct lmdb_depot *find(const char *path)
+/* The directory of this directory, if this process has one. */
+static struct lmdb_directory *find(const char *path)
 {
-    struct lmdb_depot *d = *(struct lmdb_depot **)hfi_process_slot();
+    struct lmdb_directory *d = *(struct lmdb_directory **)hfi_process_slot();
     struct stat st;
 
     if (stat(path, &st) != 0)
@@ -92,14 +93,16 @@ static struct lmdb_depot *find(const char *path)
 
 /* The store's files are opened under the process's own mutex: two threads never open one twice. */
 static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_ms,
-                              struct hfi_host *host, struct lmdb_depot **ret_depot, hf_error *err)
+                              struct hfi_host *host, struct lmdb_directory **ret_directory,
+                              hf_error *err)
 {
-    struct lmdb_depot **list = (struct lmdb_depot **)hfi_process_slot(), *d = find(where->path);
+    struct lmdb_directory **list = (struct lmdb_directory **)hfi_process_slot(),
+                          *d = find(where->path);
     hf_status status = HF_OK;
 
     if (d) {
         d->refs++;
-        *ret_depot = d;
+        *ret_directory = d;
         return HF_OK;
     }
     if (!find(LMDB_OLD_DEFAULT)) /* one that this process has open itself was named by somebody */
@@ -109,24 +112,24 @@ static hf_status find_or_open(const struct lmdb_where *where, int64_t lock_wait_
     d = hfi_calloc(1, sizeof *d);
     if (!d)
         return hfi_error_memory(err);
-    depot_init(d, lock_wait_ms);
-    status = lmdb_place_open(d, where, host->existing, err);
+    directory_init(d, lock_wait_ms);
+    status = lmdb_directory_open(d, where, host->existing, err);
     if (status == HF_OK)
         status = lmdb_control_open(d, host->open_deadline_ms, err);
     if (status == HF_OK)
         status = lmdb_register(d, host->label, host->open_deadline_ms, err);
     if (status != HF_OK) {
-        depot_free(d);
+        directory_free(d);
         return status;
     }
     d->refs = 1;
     d->next = *list;
     *list = d;
-    *ret_depot = d;
+    *ret_directory = d;
     return HF_OK;
 }
 
-static void depot_free(struct lmdb_depot *d)
+static void directory_free(struct lmdb_directory *d)
 {
     while (d->pool) {
         struct lmdb_wait *w = d->pool;
@@ -137,7 +140,7 @@ static void depot_free(struct lmdb_depot *d)
     lmdb_cells_close(d);
     lmdb_leases_close(d);
     lmdb_control_close(d);
-    lmdb_place_close(d);
+    lmdb_directory_close(d);
     pthread_mutex_destroy(&d->local);
     pthread_mutex_destroy(&d->calls);
     hfi_free(d);
@@ -146,14 +149,14 @@ static void depot_free(struct lmdb_depot *d)
 /* Claims that core lets go of without a release (detached ones that live on) are forgotten here. */
 static void forget_claims(struct hfi_conn *conn)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct hfi_claim *claim, *next;
 
     if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) != HF_OK)
         return;
     for (claim = d->claims; claim; claim = next) {
-        next = claim->engine[LMDB_CLAIM_NEXT];
-        if (claim->engine[LMDB_CLAIM_CONN] == conn)
+        next = lmdb_claim_of(claim)->next;
+        if (lmdb_claim_of(claim)->conn == conn)
             lmdb_claim_unlink(d, claim);
     }
     lmdb_unlock(d);
@@ -161,10 +164,10 @@ static void forget_claims(struct hfi_conn *conn)
 
 static void lmdb_close(struct hfi_conn *conn)
 {
-    struct lmdb_depot *d = conn->depot, **at;
+    struct lmdb_directory *d = conn->directory, **at;
 
     forget_claims(conn);
-    pthread_mutex_lock(&d->calls); /* the bell thread may be calling our host */
+    pthread_mutex_lock(&d->calls); /* the mail thread may be calling our host */
     pthread_mutex_unlock(&d->calls);
     hfi_free(conn);
 
@@ -173,14 +176,14 @@ static void lmdb_close(struct hfi_conn *conn)
         pthread_mutex_unlock(hfi_process_mutex());
         return;
     }
-    for (at = (struct lmdb_depot **)hfi_process_slot(); *at != d; at = &(*at)->next)
+    for (at = (struct lmdb_directory **)hfi_process_slot(); *at != d; at = &(*at)->next)
         ;
     *at = d->next;
     atomic_store(&d->stop, 1);
-    lmdb_bell_stop(d);
+    lmdb_mail_stop(d);
     lmdb_watch_stop(d);
     lmdb_unregister(d);
-    depot_free(d);
+    directory_free(d);
     pthread_mutex_unlock(hfi_process_mutex());
 }
 
@@ -245,7 +248,7 @@ static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_stat
 
 static const char *lmdb_location(struct hfi_conn *conn)
 {
-    return conn->depot->location;
+    return conn->directory->location;
 }
 
 static const struct hfi_engine engine = {
@@ -267,6 +270,7 @@ static const struct hfi_engine engine = {
               .on_partition = "one machine only",
               .fairness = "FIFO, hand-off in the release",
               .wakeup = "futex, the winner alone" },
+    HFI_ROOMS(struct lmdb_op, struct lmdb_claim),
     .default_ttl_ms = 0,
     .min_ttl_ms = HF_TTL_MIN_MS,
     .open = lmdb_open,

@@ -17,7 +17,7 @@
 
 int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_first)
 {
-    struct lmdb_header *h = t->depot->header;
+    struct lmdb_header *h = t->directory->header;
 
     if (h->token_next >= HFI_TOKEN_LIMIT) /* before it is added to */
         return LMDB_E_TOKENS;
@@ -28,7 +28,7 @@ int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_fir
             return LMDB_E_TOKENS;
         if (limit > HFI_TOKEN_LIMIT)
             limit = HFI_TOKEN_LIMIT;
-        if (lmdb_tokens_reserve(t->depot, limit) != 0)
+        if (lmdb_tokens_reserve(t->directory, limit) != 0)
             return LMDB_E_TOKENS;
         h->token_limit = limit;
     }
@@ -40,8 +40,8 @@ int lmdb_token_take(struct lmdb_txn *t, uint32_t count_wanted, uint64_t *ret_fir
 /* Beyond this moment nothing of a lease that no process remembers can still count. */
 void lmdb_remember_latest(struct lmdb_txn *t, int64_t until_ms)
 {
-    if (until_ms != HFI_NEVER && until_ms > t->depot->header->latest_ms)
-        t->depot->header->latest_ms = until_ms;
+    if (until_ms != HFI_NEVER && until_ms > t->directory->header->latest_ms)
+        t->directory->header->latest_ms = until_ms;
 }
 
 int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
@@ -151,7 +151,7 @@ int lmdb_call_head(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb
 /*
  * Grants in the order of tickets: as long as the first waiter fits, it becomes a holder.
  * Nobody behind it is looked at, so a writer or a large request is never overtaken.
- * The winner's bell carries the token: it needs no transaction of its own. Nor is who is
+ * The winner's cell carries the token: it needs no transaction of its own. Nor is who is
  * first then woken, if the one that it stood behind is now the only holder and has no deadline.
  */
 int lmdb_promote(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec, uint64_t self)
@@ -249,15 +249,15 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot)
 
 static int dead_at(struct lmdb_txn *t, uint32_t slot, bool trust_watch)
 {
-    if (slot == LMDB_NO_SLOT || slot == t->depot->slot)
+    if (slot == LMDB_NO_SLOT || slot == t->directory->slot)
         return 0;
-    if (slot >= lmdb_slots_used(t->depot))
+    if (slot >= lmdb_slots_used(t->directory))
         return LMDB_E_CORRUPT;
-    if (trust_watch && lmdb_watched(t->depot, slot, lmdb_slot(t->depot, slot)->generation))
+    if (trust_watch && lmdb_watched(t->directory, slot, lmdb_slot(t->directory, slot)->generation))
         return 0;
-    if (lmdb_alive(t->depot, slot))
+    if (lmdb_alive(t->directory, slot))
         return 0;
-    if (atomic_load(&lmdb_slot(t->depot, slot)->state) != LMDB_SLOT_LIVE)
+    if (atomic_load(&lmdb_slot(t->directory, slot)->state) != LMDB_SLOT_LIVE)
         return LMDB_E_CORRUPT; /* it was cleared up after: no record can be his */
     t->dead = slot;
     return LMDB_E_DEAD;

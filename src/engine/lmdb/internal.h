@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The embedded engine, inside: one `depot` per process and store directory, shared
+ * The embedded engine, inside: one `directory` per process and store directory, shared
  * by every handle (conn) that this process has on it.
  *
  * Locks, in their order:
  *   header->mutex   shared between processes; around every transaction. Also guards
- *                   the depot's claim list and its environment.
- *   depot->local    the waits, the watch table; never held across a system call that blocks.
- *   depot->calls    held while the bell thread calls out (host->lost), so that a conn
+ *                   the directory's claim list and its environment.
+ *   directory->local    the waits, the watch table; never held across a system call that blocks.
+ *   directory->calls    held while the mail thread calls out (host->lost), so that a conn
  *                   is not closed under it. Taken with none of the others held.
  */
 #ifndef HFI_LMDB_INTERNAL_H
@@ -39,19 +39,19 @@ enum {
     LMDB_STOP = -5,        /* nothing to write: abort, all is well */
 };
 
-struct lmdb_depot;
+struct lmdb_directory;
 
-/* A waiting acquire. Type-stable: kept in the depot's pool until the depot closes, so that
+/* A waiting acquire. Type-stable: kept in the directory's pool until the directory closes, so that
  * a thread which looks at one that has just ended reads sense, not freed memory. */
 struct lmdb_wait {
-    struct lmdb_wait *next, *prev; /* in depot->waits, or next in the pool */
+    struct lmdb_wait *next, *prev; /* in directory->waits, or next in the pool */
     struct hfi_op *op;             /* NULL once finished */
     struct hfi_claim *claim;
     struct hfi_conn *conn;
     _Atomic uint64_t cookie; /* never used twice */
     uint64_t ticket;
     uint64_t
-        told; /* the token of a grant that the bell thread has read but not acted on; under the mutex */
+        told; /* the token of a grant that the mail thread has read but not acted on; under the mutex */
     uint32_t cell, turn;
     _Atomic int64_t wake_ms; /* when a holder expires or the name opens */
     _Atomic int64_t look_ms; /* when to look at who is ahead, watched or not */
@@ -65,7 +65,7 @@ struct lmdb_watch {
     int fd; /* pidfd; -1: vacant */
 };
 
-/* The file of the cells, as it was when the transaction began; see cells_sound.c. */
+/* The file of the cells, as it was when the transaction began; see cells_check.c. */
 struct lmdb_cells_view {
     const char *pages; /* a mapping of our own; NULL: it is not open */
     int fd;
@@ -90,8 +90,8 @@ struct lmdb_cells_path {
     } steps[LMDB_DEPTH_MAX];
 };
 
-struct lmdb_depot {
-    struct lmdb_depot *next; /* in the process's list */
+struct lmdb_directory {
+    struct lmdb_directory *next; /* in the process's list */
     unsigned refs;
     uint64_t process; /* hfi_process_id() */
     dev_t dev;
@@ -116,7 +116,7 @@ struct lmdb_depot {
     MDB_dbi dbi;
     uint32_t epoch; /* of env */
     size_t map_size;
-    const char *pages;     /* where LMDB has it; see sound.c */
+    const char *pages;     /* where LMDB has it; see page_check.c */
     jmp_buf damaged;       /* under header->mutex */
     jmp_buf cells_damaged; /* under header->cells_mutex */
     MDB_env *cells;        /* opened on first use, under `local` */
@@ -136,23 +136,43 @@ struct lmdb_depot {
     uint32_t turns[LMDB_CELLS];
 
     pthread_mutex_t calls;
-    pthread_t bell_thread, watch_thread;
-    _Atomic int bell_runs, watch_runs, stop;
+    pthread_t mail_thread, watch_thread;
+    _Atomic int mail_runs, watch_runs, stop;
     int epoll_fd, wake_fd;
 };
 
 struct hfi_conn {
-    struct lmdb_depot *depot;
+    struct lmdb_directory *directory;
     struct hfi_host *host;
     bool own_label; /* its label is not the slot's: stored with every record */
 };
 
-/* Positions in claim->engine[]. */
-enum { LMDB_CLAIM_PREV, LMDB_CLAIM_NEXT, LMDB_CLAIM_WAIT, LMDB_CLAIM_CONN, LMDB_CLAIM_PASS };
-/* Positions in op->engine[] of a waiting acquire: the waiting thread's own copy. */
-enum { LMDB_OP_WAIT, LMDB_OP_CELL, LMDB_OP_TURN, LMDB_OP_COOKIE };
-/* And of a wait for a cell: somebody is about to finish it; under depot->local. */
-enum { LMDB_OP_TAKEN };
+/* What a claim has of ours, in claim->room. Under header->mutex, but for `pass`. */
+struct lmdb_claim {
+    struct hfi_claim *prev, *next; /* in directory->claims */
+    struct lmdb_wait *wait;        /* while it is being acquired */
+    struct hfi_conn *conn;         /* NULL: it is in no list */
+    uint64_t pass;                 /* see lmdb_passed() */
+};
+
+/* What an op has of ours, in op->room. */
+struct lmdb_op {
+    /* Of an acquire that waits: the waiting thread's own copy. */
+    struct lmdb_wait *wait;
+    uint64_t cookie;
+    uint32_t cell, turn;
+    bool taken; /* a wait for a cell: a thread is about to finish it; under directory->local */
+};
+
+static inline struct lmdb_claim *lmdb_claim_of(struct hfi_claim *claim)
+{
+    return (struct lmdb_claim *)claim->room;
+}
+
+static inline struct lmdb_op *lmdb_op_of(struct hfi_op *op)
+{
+    return (struct lmdb_op *)op->room;
+}
 
 /* ---- txn.c: transactions, and what happens after them --------------------- */
 
@@ -167,14 +187,14 @@ struct lmdb_wake {
 };
 
 struct lmdb_txn {
-    struct lmdb_depot *depot;
+    struct lmdb_directory *directory;
     MDB_txn *mdb;
     int64_t read_ms; /* 0: the clock was not read yet; see lmdb_now() */
     bool write;
     struct lmdb_wake *wakes, few[LMDB_WAKES_INLINE];
     size_t wake_count, wake_room;
-    _Atomic uint32_t *bells[LMDB_WAKES_INLINE]; /* futexes to wake after the mutex is free */
-    size_t bell_count;
+    _Atomic uint32_t *futexes[LMDB_WAKES_INLINE]; /* futexes to wake after the mutex is free */
+    size_t futex_count;
     uint32_t dead; /* with LMDB_E_DEAD: which slot */
 };
 
@@ -189,7 +209,7 @@ struct lmdb_txn {
  */
 typedef int lmdb_body(struct lmdb_txn *t, void *arg);
 typedef void lmdb_after(struct lmdb_txn *t, void *arg);
-hf_status lmdb_run(struct lmdb_depot *d, bool write, int64_t deadline_ms, lmdb_body *body,
+hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lmdb_body *body,
                    lmdb_after *after, void *arg, hf_error *err);
 int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake); /* ENOMEM */
 /* The time of this transaction, read when first needed: one clock for all who share the store. */
@@ -204,31 +224,31 @@ static inline bool lmdb_past(struct lmdb_txn *t, int64_t at_ms)
 {
     return at_ms != HFI_NEVER && (at_ms == 0 || at_ms <= lmdb_now(t));
 }
-hf_status lmdb_failed(struct lmdb_depot *d, int rc, hf_error *err);
+hf_status lmdb_failed(struct lmdb_directory *d, int rc, hf_error *err);
 
 /* ---- control.c: the control file and its mutexes; slots.c: processes in it ---- */
 
-hf_status lmdb_control_open(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err);
-void lmdb_control_close(struct lmdb_depot *d);
-hf_status lmdb_lock(struct lmdb_depot *d, int64_t deadline_ms, hf_error *err);
-hf_status lmdb_lock_cells(struct lmdb_depot *d, int64_t deadline_ms,
+hf_status lmdb_control_open(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err);
+void lmdb_control_close(struct lmdb_directory *d);
+hf_status lmdb_lock(struct lmdb_directory *d, int64_t deadline_ms, hf_error *err);
+hf_status lmdb_lock_cells(struct lmdb_directory *d, int64_t deadline_ms,
                           hf_error *err); /* the other mutex */
-void lmdb_unlock_cells(struct lmdb_depot *d);
-void lmdb_unlock(struct lmdb_depot *d);
-hf_status lmdb_register(struct lmdb_depot *d, const char *label, int64_t deadline_ms,
+void lmdb_unlock_cells(struct lmdb_directory *d);
+void lmdb_unlock(struct lmdb_directory *d);
+hf_status lmdb_register(struct lmdb_directory *d, const char *label, int64_t deadline_ms,
                         hf_error *err);
-void lmdb_unregister(struct lmdb_depot *d);
-hf_status lmdb_refuse_second_copy(struct lmdb_depot *d, hf_error *err);
-bool lmdb_alive(struct lmdb_depot *d, uint32_t slot); /* by its fcntl lock */
-bool lmdb_anybody_alive(struct lmdb_depot *d, int32_t *ret_pid);
-bool lmdb_anybody_running(struct lmdb_depot *d, int32_t *ret_pid); /* by their pids */
+void lmdb_unregister(struct lmdb_directory *d);
+hf_status lmdb_refuse_second_copy(struct lmdb_directory *d, hf_error *err);
+bool lmdb_alive(struct lmdb_directory *d, uint32_t slot); /* by its fcntl lock */
+bool lmdb_anybody_alive(struct lmdb_directory *d, int32_t *ret_pid);
+bool lmdb_anybody_running(struct lmdb_directory *d, int32_t *ret_pid); /* by their pids */
 /* The page of a slot. A number that comes out of shared memory is compared with lmdb_slots_used() first. */
-struct lmdb_slot *lmdb_slot(struct lmdb_depot *d, uint32_t slot);
+struct lmdb_slot *lmdb_slot(struct lmdb_directory *d, uint32_t slot);
 /* Slots below it have been used, and are in the file, whatever stands in the header. */
-uint32_t lmdb_slots_used(struct lmdb_depot *d);
+uint32_t lmdb_slots_used(struct lmdb_directory *d);
 /* Deliver one wake in shared memory, under the mutex. Returns the futex to wake, or NULL. */
-_Atomic uint32_t *lmdb_deliver(struct lmdb_depot *d, const struct lmdb_wake *wake);
-void lmdb_ring_all(struct lmdb_depot *d); /* everybody looks for himself; under the mutex */
+_Atomic uint32_t *lmdb_deliver(struct lmdb_directory *d, const struct lmdb_wake *wake);
+void lmdb_wake_all(struct lmdb_directory *d); /* everybody looks for himself; under the mutex */
 
 /* ---- default.c: which directory; trust.c: who else may write to it ----------- */
 
@@ -253,68 +273,68 @@ enum lmdb_distrust { LMDB_TRUSTED, LMDB_OTHERS_WRITE, LMDB_GROUP_WRITES, LMDB_OT
 enum lmdb_distrust lmdb_distrust(const struct stat *st, uid_t user, bool shared); /* pure */
 const char *lmdb_strange(const struct stat *st);                                  /* pure */
 /* Of the directory (`name` NULL) or a file in it. HF_DENIED with what to do. */
-hf_status lmdb_check_trust(struct lmdb_depot *d, const struct stat *st, const char *name,
+hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, const char *name,
                            hf_error *err);
-void lmdb_sharing_words(struct lmdb_depot *d, char *buf, size_t size);
+void lmdb_sharing_words(struct lmdb_directory *d, char *buf, size_t size);
 
-/* ---- place.c, tokens.c: directory, durable file ---------------------------- */
+/* ---- directory.c, tokens.c: directory, durable file ---------------------------- */
 
 /* `existing`: make nothing. HF_NOT_FOUND: there is no store yet. */
-hf_status lmdb_place_open(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
-                          hf_error *err);
-void lmdb_place_close(struct lmdb_depot *d);
+hf_status lmdb_directory_open(struct lmdb_directory *d, const struct lmdb_where *where,
+                              bool existing, hf_error *err);
+void lmdb_directory_close(struct lmdb_directory *d);
 bool lmdb_network_fs(long type, const char **ret_name); /* pure */
 /* Open a file of the store: existing, else created empty. HF_DENIED: it is none that we would make. */
-hf_status lmdb_file(struct lmdb_depot *d, const char *name, int *ret_fd, bool *ret_created,
+hf_status lmdb_file(struct lmdb_directory *d, const char *name, int *ret_fd, bool *ret_created,
                     hf_error *err);
-hf_status lmdb_reserve_space(struct lmdb_depot *d, int fd, const char *name, int64_t size,
+hf_status lmdb_reserve_space(struct lmdb_directory *d, int fd, const char *name, int64_t size,
                              hf_error *err);
 hf_status lmdb_boot_id(char ret_id[40], hf_error *err);
-hf_status lmdb_tokens_open(struct lmdb_depot *d, uint64_t *ret_limit, hf_error *err);
+hf_status lmdb_tokens_open(struct lmdb_directory *d, uint64_t *ret_limit, hf_error *err);
 /* Raise the durable mark to `limit`, on disk before this returns. */
-int lmdb_tokens_reserve(struct lmdb_depot *d, uint64_t limit);
+int lmdb_tokens_reserve(struct lmdb_directory *d, uint64_t limit);
 /* Pure: which of two copies counts; false: neither. */
 bool lmdb_mark_pick(const struct lmdb_mark *first, const struct lmdb_mark *second,
                     struct lmdb_mark *ret);
 
 /* ---- leases.c: the LMDB file of an epoch, and its rebuilding ---------------- */
 
-hf_status lmdb_leases_open(struct lmdb_depot *d, bool create, hf_error *err);
-void lmdb_leases_close(struct lmdb_depot *d);
-int lmdb_leases_grow(struct lmdb_depot *d);
+hf_status lmdb_leases_open(struct lmdb_directory *d, bool create, hf_error *err);
+void lmdb_leases_close(struct lmdb_directory *d);
+int lmdb_leases_grow(struct lmdb_directory *d);
 void lmdb_close_on_exec(MDB_env *env);
-int lmdb_leases_remap(struct lmdb_depot *d); /* as large as the file is by now */
+int lmdb_leases_remap(struct lmdb_directory *d); /* as large as the file is by now */
 bool lmdb_is_corrupt(int rc);
 /* The lease file is damaged: begin a new epoch. Under the mutex. */
-hf_status lmdb_rebuild(struct lmdb_depot *d, hf_error *err);
+hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err);
 /* If the file is mostly holes, go on in a new epoch with a copy. Under the mutex. Failing is harmless. */
-void lmdb_compact(struct lmdb_depot *d);
+void lmdb_compact(struct lmdb_directory *d);
 /* Another epoch has begun: open its file and register our leases there. Under the mutex. */
-hf_status lmdb_follow(struct lmdb_depot *d, hf_error *err);
+hf_status lmdb_follow(struct lmdb_directory *d, hf_error *err);
 /* May grants be made? If rebuilding: looks whether all have registered. *ret_slot: who has not
  * (LMDB_NO_SLOT: only time is missing). Under the mutex. */
 bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot);
 
-/* ---- sound.c: what lies beneath the records ---------------------------------------- */
+/* ---- page_check.c: what lies beneath the records ---------------------------------------- */
 
-bool lmdb_sound_file(struct lmdb_depot *d);               /* when it is opened */
-bool lmdb_sound_find(struct lmdb_depot *d, MDB_txn *txn); /* whenever it was mapped */
-bool lmdb_sound(struct lmdb_depot *d);                    /* before a transaction */
-void lmdb_sound_committed(struct lmdb_depot *d);          /* after it */
-bool lmdb_sound_room(
-    struct lmdb_depot
+bool lmdb_pages_file(struct lmdb_directory *d);               /* when it is opened */
+bool lmdb_pages_find(struct lmdb_directory *d, MDB_txn *txn); /* whenever it was mapped */
+bool lmdb_pages_check(struct lmdb_directory *d);              /* before a transaction */
+void lmdb_pages_committed(struct lmdb_directory *d);          /* after it */
+bool lmdb_pages_room(
+    struct lmdb_directory
         *d); /* for one that takes something: enough is left for those who give back */
 /* Is the way to where this name is, or would be, as it should be? Then "not there" is true. */
-bool lmdb_sound_way(struct lmdb_txn *t, const uint64_t hash[2]);
+bool lmdb_pages_way(struct lmdb_txn *t, const uint64_t hash[2]);
 /* This name was not found though it should have been: is it really not there? */
-bool lmdb_sound_absent(struct lmdb_txn *t, const uint64_t hash[2]);
-MDB_assert_func lmdb_sound_assert;
+bool lmdb_pages_absent(struct lmdb_txn *t, const uint64_t hash[2]);
+MDB_assert_func lmdb_pages_assert;
 /*
  * To be called by the function that calls LMDB, before it does: false when LMDB gave up on its pages
- * in there, and this returns a second time. Nothing may be held then that is not in the depot.
+ * in there, and this returns a second time. Nothing may be held then that is not in the directory.
  */
-#define LMDB_GUARD(depot)       (_setjmp((depot)->damaged) == 0)
-#define LMDB_CELLS_GUARD(depot) (_setjmp((depot)->cells_damaged) == 0)
+#define LMDB_GUARD(directory)       (_setjmp((directory)->damaged) == 0)
+#define LMDB_CELLS_GUARD(directory) (_setjmp((directory)->cells_damaged) == 0)
 
 /* ---- records.c: reading and writing records --------------------------------- */
 
@@ -375,8 +395,8 @@ int lmdb_name_forget(struct lmdb_txn *t, const uint64_t hash[2], uint32_t slot);
 int lmdb_find_dead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                    bool trust_watch);
 const char *lmdb_label(const struct hfi_conn *conn, const struct hfi_claim *claim, size_t *ret_len);
-void lmdb_claim_link(struct lmdb_depot *d, struct hfi_claim *claim, struct hfi_conn *conn);
-void lmdb_claim_unlink(struct lmdb_depot *d,
+void lmdb_claim_link(struct lmdb_directory *d, struct hfi_claim *claim, struct hfi_conn *conn);
+void lmdb_claim_unlink(struct lmdb_directory *d,
                        struct hfi_claim *claim); /* no harm if it is not linked */
 /* Add a holder with a token of its own (set in *h), or with the one it has. The caller puts `rec`. */
 int lmdb_holder_grant(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
@@ -402,7 +422,7 @@ struct lmdb_ahead {
     int64_t wake_ms; /* earliest expiry or opening */
 };
 struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_wait_end(struct lmdb_depot *d, struct lmdb_wait *w); /* back into the pool */
+void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w); /* back into the pool */
 /* Write our waiter record and count it in `rec`, which the caller puts. */
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket);
 int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *rec,
@@ -410,52 +430,53 @@ int lmdb_waiter_remove(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_n
 int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                     uint64_t ticket, struct lmdb_ahead *ret);
 /* The wait is in the store: watch who is ahead. Outside the mutex. */
-void lmdb_wait_begun(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+void lmdb_wait_begun(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                      const struct lmdb_ahead *ahead, bool by_mail);
 void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
 void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void lmdb_attend(struct lmdb_depot *d, uint64_t cookie); /* look at this wait's place anew */
-void lmdb_ring_own(struct lmdb_depot *d); /* a granter may have died before he rang */
-void lmdb_wait_granted(struct lmdb_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms);
+void lmdb_attend(struct lmdb_directory *d, uint64_t cookie); /* look at this wait's place anew */
+void lmdb_wake_own(struct lmdb_directory *d); /* a granter may have died before he rang */
+void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token,
+                       uint32_t granted_ms);
 
 /* ---- watch.c: deaths --------------------------------------------------------------- */
 
-bool lmdb_watched(struct lmdb_depot *d, uint32_t slot, uint32_t generation);
-bool lmdb_watch_add(struct lmdb_depot *d, uint32_t slot,
+bool lmdb_watched(struct lmdb_directory *d, uint32_t slot, uint32_t generation);
+bool lmdb_watch_add(struct lmdb_directory *d, uint32_t slot,
                     uint32_t generation); /* true: will be told */
-hf_status lmdb_recover(struct lmdb_depot *d, uint32_t slot, uint32_t generation, hf_error *err);
+hf_status lmdb_recover(struct lmdb_directory *d, uint32_t slot, uint32_t generation, hf_error *err);
 /* Recover every process that is dead now. */
-void lmdb_reap(struct lmdb_depot *d);
-hf_status lmdb_watch_start(struct lmdb_depot *d, hf_error *err);
-void lmdb_watch_poke(struct lmdb_depot *d); /* look at the timers again */
-void lmdb_watch_stop(struct lmdb_depot *d);
+void lmdb_reap(struct lmdb_directory *d);
+hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err);
+void lmdb_watch_poke(struct lmdb_directory *d); /* look at the timers again */
+void lmdb_watch_stop(struct lmdb_directory *d);
 
-/* ---- bell.c: mail ------------------------------------------------------------------- */
+/* ---- mail.c: mail ------------------------------------------------------------------- */
 
-hf_status lmdb_bell_start(struct lmdb_depot *d, hf_error *err);
-void lmdb_bell_stop(struct lmdb_depot *d);
+hf_status lmdb_mail_start(struct lmdb_directory *d, hf_error *err);
+void lmdb_mail_stop(struct lmdb_directory *d);
 
-/* ---- look.c, change.c, doctor.c, cells.c --------------------------------------------- */
+/* ---- inspect.c, change.c, doctor.c, cells.c --------------------------------------------- */
 
 void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void lmdb_break(struct hfi_conn *conn, struct hfi_op *op);
 void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
-void lmdb_pass_end(struct lmdb_depot *d, struct hfi_claim *claim);
+void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim);
 hf_status lmdb_wait_change(struct hfi_conn *conn, uint64_t *seq, int64_t until_ms,
                            const _Atomic int *stop, hf_error *err);
 void lmdb_stop_wait(struct hfi_conn *conn);
-void lmdb_changed(struct lmdb_depot *d);      /* something did change */
-void lmdb_tell_changed(struct lmdb_depot *d); /* wake who waits for that */
+void lmdb_changed(struct lmdb_directory *d);      /* something did change */
+void lmdb_tell_changed(struct lmdb_directory *d); /* wake who waits for that */
 hf_status lmdb_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 void lmdb_cell_read(struct hfi_conn *conn, struct hfi_op *op);
 void lmdb_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
-void lmdb_cells_close(struct lmdb_depot *d);
+void lmdb_cells_close(struct lmdb_directory *d);
 struct lmdb_cells_report {
     uint64_t cells, damaged;
     bool sealed;     /* they have checksums */
     char first[600]; /* a damaged one, as far as its name can be read */
 };
-hf_status lmdb_cells_report(struct lmdb_depot *d, int64_t deadline_ms,
+hf_status lmdb_cells_report(struct lmdb_directory *d, int64_t deadline_ms,
                             struct lmdb_cells_report *ret, hf_error *err);
 /* cell_records.c */
 #define LMDB_CELL_COUNTER     "v" /* the key of the counter of versions: shorter than any hash */
@@ -475,7 +496,7 @@ int lmdb_cell_counter_put(MDB_txn *txn, MDB_dbi dbi, uint64_t version);
 int lmdb_cell_put(MDB_txn *txn, MDB_dbi dbi, const uint64_t hash[2],
                   const struct lmdb_found *record);
 int lmdb_cell_seal_all(MDB_txn *txn, MDB_dbi dbi);
-/* cells_sound.c */
+/* cells_check.c */
 #define LMDB_CELLS_MAP ((size_t)1 << 30)
 int lmdb_cells_map(struct lmdb_cells_view *v, int fd); /* and look at all pages */
 void lmdb_cells_unmap(struct lmdb_cells_view *v);
@@ -492,7 +513,7 @@ int lmdb_cells_next(struct lmdb_cells_view *v, struct lmdb_cells_path *path, MDB
                     MDB_val *ret_value);
 bool lmdb_cells_around(struct lmdb_cells_view *v, const MDB_val *key); /* before it is deleted */
 /* Which version a cell has (0: there is none), and when that ends by the wall clock (HFI_NEVER). */
-hf_status lmdb_cell_look(struct lmdb_depot *d, const struct hfi_name *name, int64_t deadline_ms,
+hf_status lmdb_cell_look(struct lmdb_directory *d, const struct hfi_name *name, int64_t deadline_ms,
                          uint64_t *ret_version, int64_t *ret_end_ms, hf_error *err);
 int64_t lmdb_wall_us(void);
 
@@ -500,7 +521,7 @@ int64_t lmdb_wall_us(void);
 
 /* Under cells_mutex, before the commit: whoever looks from now on waits for it. Returns the futex to
  * wake once the mutex is free. */
-_Atomic uint32_t *lmdb_cell_bell(struct lmdb_depot *d, uint64_t hash);
+_Atomic uint32_t *lmdb_cell_futex(struct lmdb_directory *d, uint64_t hash);
 void lmdb_cell_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms);
 void lmdb_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 

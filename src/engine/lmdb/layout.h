@@ -14,7 +14,7 @@
  *
  * Everything in `control` but the atomics is read and written under header.mutex.
  * A process can be killed at any instant: LMDB's commit is the one moment at which
- * anything happens. What is in `control` is either a hint (bells, counters that may
+ * anything happens. What is in `control` is either a hint (futexes, counters that may
  * only be too high), or re-read from LMDB after EOWNERDEAD.
  *
  * A number that is read here and used as an index or a count is copied and bounded first: damage must not lead out
@@ -39,8 +39,9 @@
 #define LMDB_SLOTS_MAX  16384 /* processes at once */
 #define LMDB_SLOTS_STEP 64    /* preallocated at a time */
 #define LMDB_CELLS \
-    96 /* threads of one process that wait in the store by futex; more use the bell */
-#define LMDB_CELL_BELLS     64 /* on which waiters for versioned cells sleep, by the hash of the name */
+    96 /* threads of one process that wait in the store by futex; more use the mail */
+#define LMDB_CELL_FUTEXES \
+    64 /* on which waiters for versioned cells sleep, by the hash of the name */
 #define LMDB_MAILS          32 /* mail not yet read; more: the reader looks at everything */
 #define LMDB_PASSES         32 /* leases of one process that are being passed on locally */
 #define LMDB_NO_SLOT        UINT32_MAX
@@ -106,21 +107,21 @@ struct lmdb_header {
 
     uint64_t cells_sweep[2]; /* where the sweep of expired cells goes on; under cells_mutex */
     _Atomic uint32_t
-        cell_bells[LMDB_CELL_BELLS]; /* futexes: one up before a cell of that hash changes */
+        cell_futexes[LMDB_CELL_FUTEXES]; /* futexes: one up before a cell of that hash changes */
 };
 
-/* One waiting thread's bell. The grant is in it: a winner needs no transaction. */
+/* One waiting thread's cell. The grant is in it: a winner needs no transaction. */
 struct lmdb_cell {
-    _Atomic uint32_t word; /* futex: turn << 2 | enum lmdb_bell */
+    _Atomic uint32_t word; /* futex: turn << 2 | enum lmdb_cell_word */
     uint32_t granted_ms;   /* low bits of the time of the grant */
     uint64_t token;
 };
 
-enum lmdb_bell { LMDB_IDLE = 0, LMDB_WAITING = 1, LMDB_GRANTED = 2, LMDB_CALLED = 3 };
+enum lmdb_cell_word { LMDB_IDLE = 0, LMDB_WAITING = 1, LMDB_GRANTED = 2, LMDB_CALLED = 3 };
 
 enum lmdb_mail_kind { LMDB_MAIL_GRANTED = 1, LMDB_MAIL_CALLED = 2, LMDB_MAIL_LOST = 3 };
 
-/* A message to a process's bell thread. */
+/* A message to a process's mail thread. */
 struct lmdb_mail {
     uint32_t kind;
     uint32_t granted_ms;

@@ -31,7 +31,7 @@
 
 #define GROW_MIN ((size_t)512 * 1024) /* smaller steps are not worth it */
 
-static hf_status register_claims(struct lmdb_depot *d, hf_error *err);
+static hf_status register_claims(struct lmdb_directory *d, hf_error *err);
 
 static void file_name(char *buf, size_t size, uint32_t epoch)
 {
@@ -71,7 +71,7 @@ void lmdb_close_on_exec(MDB_env *env)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-static int put_anchor(struct lmdb_depot *d, MDB_txn *txn)
+static int put_anchor(struct lmdb_directory *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LMDB_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LMDB_ANCHOR };
     MDB_val value = { .mv_size = 1, .mv_data = (void *)(uintptr_t) "!" };
@@ -80,20 +80,20 @@ static int put_anchor(struct lmdb_depot *d, MDB_txn *txn)
     return rc == MDB_KEYEXIST ? 0 : rc;
 }
 
-static int find_pages(struct lmdb_depot *d)
+static int find_pages(struct lmdb_directory *d)
 {
     MDB_txn *txn;
     int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
 
     if (rc != 0)
         return rc;
-    if (!lmdb_sound_find(d, txn))
+    if (!lmdb_pages_find(d, txn))
         rc = LMDB_E_CORRUPT;
     mdb_txn_abort(txn);
     return rc;
 }
 
-static int open_env(struct lmdb_depot *d, int64_t size, bool create)
+static int open_env(struct lmdb_directory *d, int64_t size, bool create)
 {
     char path[64];
     MDB_txn *txn;
@@ -105,13 +105,13 @@ static int open_env(struct lmdb_depot *d, int64_t size, bool create)
     if (rc != 0)
         return rc;
     mdb_env_set_userctx(d->env, d);
-    mdb_env_set_assert(d->env, lmdb_sound_assert);
+    mdb_env_set_assert(d->env, lmdb_pages_assert);
     /* Through the descriptor: LMDB opens with O_CREAT, which fs.protected_regular refuses for a
      * file of another user in a sticky directory. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", d->lease_fd);
     d->map_size = (size_t)size;
     rc = mdb_env_set_mapsize(d->env, d->map_size);
-    if (rc == 0 && !create && !lmdb_sound_file(d))
+    if (rc == 0 && !create && !lmdb_pages_file(d))
         rc = LMDB_E_CORRUPT;
     if (rc == 0)
         rc = mdb_env_open(d->env, path,
@@ -139,7 +139,7 @@ static int open_env(struct lmdb_depot *d, int64_t size, bool create)
 }
 
 /* Under the mutex, or before anybody else can know the file. */
-hf_status lmdb_leases_open(struct lmdb_depot *d, bool create, hf_error *err)
+hf_status lmdb_leases_open(struct lmdb_directory *d, bool create, hf_error *err)
 {
     char name[32];
     struct stat st;
@@ -177,7 +177,7 @@ hf_status lmdb_leases_open(struct lmdb_depot *d, bool create, hf_error *err)
     return HF_OK;
 }
 
-void lmdb_leases_close(struct lmdb_depot *d)
+void lmdb_leases_close(struct lmdb_directory *d)
 {
     if (d->env)
         mdb_env_close(d->env);
@@ -190,7 +190,7 @@ void lmdb_leases_close(struct lmdb_depot *d)
 
 /* Not as large as the last transaction says, which LMDB would do: that cuts off what another process has
  * made room for since. */
-int lmdb_leases_remap(struct lmdb_depot *d)
+int lmdb_leases_remap(struct lmdb_directory *d)
 {
     struct stat st;
     int rc;
@@ -207,7 +207,7 @@ int lmdb_leases_remap(struct lmdb_depot *d)
 }
 
 /* Twice as large, or as much as there is, with blocks behind it before it is mapped. */
-int lmdb_leases_grow(struct lmdb_depot *d)
+int lmdb_leases_grow(struct lmdb_directory *d)
 {
     char name[32];
     hf_error err = { .native = ENOSPC };
@@ -223,7 +223,7 @@ int lmdb_leases_grow(struct lmdb_depot *d)
 
 /* ---- a new epoch -------------------------------------------------------------------- */
 
-hf_status lmdb_rebuild(struct lmdb_depot *d, hf_error *err)
+hf_status lmdb_rebuild(struct lmdb_directory *d, hf_error *err)
 {
     struct lmdb_header *h = d->header;
     uint32_t old = h->epoch;
@@ -259,7 +259,7 @@ hf_status lmdb_rebuild(struct lmdb_depot *d, hf_error *err)
     return status;
 }
 
-hf_status lmdb_follow(struct lmdb_depot *d, hf_error *err)
+hf_status lmdb_follow(struct lmdb_directory *d, hf_error *err)
 {
     hf_status status;
 
@@ -281,7 +281,7 @@ hf_status lmdb_follow(struct lmdb_depot *d, hf_error *err)
 
 bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot)
 {
-    struct lmdb_depot *d = t->depot;
+    struct lmdb_directory *d = t->directory;
     struct lmdb_header *h = d->header;
     uint32_t used = lmdb_slots_used(d);
 
@@ -300,7 +300,7 @@ bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot)
         s->records = 0; /* dead, and not in the new file */
     }
     h->state = LMDB_READY;
-    lmdb_ring_all(d); /* those who wait may be next */
+    lmdb_wake_all(d); /* those who wait may be next */
     return lmdb_past(t, h->closed_ms);
 }
 
@@ -309,7 +309,7 @@ bool lmdb_open_for_grants(struct lmdb_txn *t, uint32_t *ret_slot)
 #define COMPACT_MIN_PAGES 256 /* smaller files are left alone */
 #define COMPACT_RATIO     8   /* at least this many times as many pages as are in use */
 
-static bool mostly_holes(struct lmdb_depot *d)
+static bool mostly_holes(struct lmdb_directory *d)
 {
     MDB_envinfo info;
     MDB_stat stat;
@@ -321,7 +321,7 @@ static bool mostly_holes(struct lmdb_depot *d)
            (stat.ms_leaf_pages + stat.ms_branch_pages) * COMPACT_RATIO < info.me_last_pgno;
 }
 
-static int copy_records(struct lmdb_depot *d, MDB_env *from, MDB_dbi from_dbi)
+static int copy_records(struct lmdb_directory *d, MDB_env *from, MDB_dbi from_dbi)
 {
     MDB_txn *source = NULL, *target = NULL;
     MDB_cursor *cursor;
@@ -354,7 +354,7 @@ static int copy_records(struct lmdb_depot *d, MDB_env *from, MDB_dbi from_dbi)
 }
 
 /* The header names the new epoch only when its file is complete: who is killed before leaves the old. */
-void lmdb_compact(struct lmdb_depot *d)
+void lmdb_compact(struct lmdb_directory *d)
 {
     MDB_env *old_env = d->env;
     MDB_dbi old_dbi = d->dbi;
@@ -371,7 +371,7 @@ void lmdb_compact(struct lmdb_depot *d)
     d->lease_fd = -1;
     d->epoch = old + 1;
     if (lmdb_leases_open(d, true, NULL) == HF_OK && copy_records(d, old_env, old_dbi) == 0) {
-        lmdb_sound_committed(d);
+        lmdb_pages_committed(d);
         d->header->epoch = d->epoch;
         if (d->slot != LMDB_NO_SLOT)
             lmdb_slot(d, d->slot)->epoch = d->epoch;
@@ -395,7 +395,7 @@ void lmdb_compact(struct lmdb_depot *d)
 /* ---- registering anew ------------------------------------------------------------------ */
 
 /* Has this wait been granted, whether its thread knows it yet or not? 0: it is still queued. */
-static uint64_t token_of_wait(struct lmdb_depot *d, struct lmdb_wait *w,
+static uint64_t token_of_wait(struct lmdb_directory *d, struct lmdb_wait *w,
                               const struct hfi_claim *claim)
 {
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
@@ -420,13 +420,13 @@ static uint64_t token_of_wait(struct lmdb_depot *d, struct lmdb_wait *w,
 
 static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
 {
-    struct lmdb_depot *d = t->depot;
-    struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
+    struct lmdb_directory *d = t->directory;
+    struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
     uint64_t token = w ? token_of_wait(d, w, claim) : claim->token;
     const uint64_t *hash = claim->name.hash;
     struct lmdb_name rec;
     size_t label_len;
-    const char *label = lmdb_label(claim->engine[LMDB_CLAIM_CONN], claim, &label_len);
+    const char *label = lmdb_label(lmdb_claim_of(claim)->conn, claim, &label_len);
     int rc = lmdb_name_get(t, &claim->name, &rec);
 
     if (rc == MDB_NOTFOUND) {
@@ -463,15 +463,15 @@ static int register_one(struct lmdb_txn *t, struct hfi_claim *claim)
 
 static int register_all(struct lmdb_txn *t)
 {
-    struct lmdb_depot *d = t->depot;
+    struct lmdb_directory *d = t->directory;
     int rc;
 
     if (!LMDB_GUARD(d))
         return LMDB_E_CORRUPT;
-    rc = lmdb_sound(d) ? mdb_txn_begin(d->env, NULL, 0, &t->mdb) : LMDB_E_CORRUPT;
+    rc = lmdb_pages_check(d) ? mdb_txn_begin(d->env, NULL, 0, &t->mdb) : LMDB_E_CORRUPT;
     if (rc != 0)
         return rc;
-    for (struct hfi_claim *c = d->claims; rc == 0 && c; c = c->engine[LMDB_CLAIM_NEXT])
+    for (struct hfi_claim *c = d->claims; rc == 0 && c; c = lmdb_claim_of(c)->next)
         rc = register_one(t, c);
     if (rc != 0) {
         mdb_txn_abort(t->mdb);
@@ -479,14 +479,14 @@ static int register_all(struct lmdb_txn *t)
     }
     rc = mdb_txn_commit(t->mdb);
     if (rc == 0)
-        lmdb_sound_committed(d);
+        lmdb_pages_committed(d);
     return rc;
 }
 
 /* Under the mutex, with no transaction open. */
-static hf_status register_claims(struct lmdb_depot *d, hf_error *err)
+static hf_status register_claims(struct lmdb_directory *d, hf_error *err)
 {
-    struct lmdb_txn t = { .depot = d, .write = true, .read_ms = hfi_now_ms() };
+    struct lmdb_txn t = { .directory = d, .write = true, .read_ms = hfi_now_ms() };
     int rc;
 
     if (d->slot == LMDB_NO_SLOT)

@@ -47,7 +47,7 @@ static bool key_number(const MDB_val *key, const uint64_t hash[2], char type, ui
 
 /*
  * Of the record and its key. The key too, because a damaged one does not lead to a wrong record but
- * to none, and what nobody finds is free: see sound.c.
+ * to none, and what nobody finds is free: see page_check.c.
  */
 static uint32_t checksum(const void *key, size_t key_len, const void *record, size_t len)
 {
@@ -114,7 +114,7 @@ int lmdb_name_parse(const void *key, const MDB_val *value, struct lmdb_name *ret
 int lmdb_name_get_by_hash(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *ret)
 {
     MDB_val key = name_key(hash), value;
-    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+    int rc = mdb_get(t->mdb, t->directory->dbi, &key, &value);
 
     return rc != 0 ? rc : lmdb_name_parse(hash, &value, ret);
 }
@@ -138,7 +138,7 @@ int lmdb_name_take(struct lmdb_txn *t, const struct hfi_name *name,
 {
     MDB_val key = name_key(name->hash), value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     *ret_deleted = false;
     if (rc != 0)
@@ -165,13 +165,13 @@ int lmdb_name_put(struct lmdb_txn *t, const uint64_t hash[2], struct lmdb_name *
     /* lock_delay keeps a record that nobody is in; expire() drops it later. */
     if (rec->first.token == 0 && rec->further == 0 && rec->waiters == 0 &&
         lmdb_past(t, rec->closed_ms)) {
-        int rc = mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+        int rc = mdb_del(t->mdb, t->directory->dbi, &key, NULL);
 
         return rc == MDB_NOTFOUND ? 0 : rc;
     }
     value.mv_size = lmdb_name_seal(rec, hash);
     value.mv_data = rec;
-    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+    return mdb_put(t->mdb, t->directory->dbi, &key, &value, 0);
 }
 
 void lmdb_first_set(struct lmdb_name *rec, const struct lmdb_holder *h, const char *label,
@@ -209,7 +209,7 @@ int lmdb_further_put(struct lmdb_txn *t, const uint64_t hash[2], const struct lm
     value.mv_size = LMDB_FURTHER_FIXED + label_len;
     value.mv_data = &further;
     further.checksum = checksum(buffer.bytes, LMDB_KEY_FULL, &further, value.mv_size);
-    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+    return mdb_put(t->mdb, t->directory->dbi, &key, &value, 0);
 }
 
 int lmdb_further_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token,
@@ -217,7 +217,7 @@ int lmdb_further_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token,
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', token), value;
-    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+    int rc = mdb_get(t->mdb, t->directory->dbi, &key, &value);
 
     return rc != 0 ? rc : further_parse(&buffer, &value, ret);
 }
@@ -227,7 +227,7 @@ int lmdb_further_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t token)
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'h', token);
 
-    return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+    return mdb_del(t->mdb, t->directory->dbi, &key, NULL);
 }
 
 /* The first record of this name and type at or after `number`; its key is in *ret_key. */
@@ -236,7 +236,7 @@ static int seek(struct lmdb_txn *t, const uint64_t hash[2], char type, uint64_t 
 {
     MDB_val key = full_key(ret_key, hash, type, *number);
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;
@@ -282,7 +282,7 @@ int lmdb_waiter_put(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
     value.mv_size = LMDB_WAITER_FIXED + w->label_len;
     value.mv_data = w;
     w->checksum = checksum(buffer.bytes, LMDB_KEY_FULL, w, value.mv_size);
-    return mdb_put(t->mdb, t->depot->dbi, &key, &value, 0);
+    return mdb_put(t->mdb, t->directory->dbi, &key, &value, 0);
 }
 
 int lmdb_waiter_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
@@ -290,7 +290,7 @@ int lmdb_waiter_get(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket,
 {
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket), value;
-    int rc = mdb_get(t->mdb, t->depot->dbi, &key, &value);
+    int rc = mdb_get(t->mdb, t->directory->dbi, &key, &value);
 
     return rc != 0 ? rc : waiter_parse(&buffer, &value, ret);
 }
@@ -300,7 +300,7 @@ int lmdb_waiter_del(struct lmdb_txn *t, const uint64_t hash[2], uint64_t ticket)
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', ticket);
 
-    return mdb_del(t->mdb, t->depot->dbi, &key, NULL);
+    return mdb_del(t->mdb, t->directory->dbi, &key, NULL);
 }
 
 int lmdb_waiter_next(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *ticket,
@@ -320,7 +320,7 @@ int lmdb_waiter_before(struct lmdb_txn *t, const uint64_t hash[2], uint64_t *tic
     struct key buffer;
     MDB_val key = full_key(&buffer, hash, 'w', *ticket), value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;

@@ -17,7 +17,7 @@ struct release {
 static int release_unknown(struct lmdb_txn *t, struct release *r, bool look)
 {
     struct hfi_claim *claim = r->claim;
-    struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
+    struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
     struct lmdb_name rec;
     int rc = look && w ? lmdb_name_get(t, &claim->name, &rec) : MDB_NOTFOUND;
 
@@ -48,7 +48,7 @@ static int release_body(struct lmdb_txn *t, void *arg)
     }
     if (rc == 0)
         rc = lmdb_holder_find(t, hash, &rec, claim->owner, claim->token, &h);
-    if (rc == MDB_NOTFOUND && !lmdb_sound_absent(t, hash))
+    if (rc == MDB_NOTFOUND && !lmdb_pages_absent(t, hash))
         return LMDB_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION)
         return release_unknown(t, r, rc == MDB_NOTFOUND);
@@ -65,15 +65,15 @@ static void release_after(struct lmdb_txn *t, void *arg)
 {
     struct release *r = arg;
 
-    lmdb_pass_end(t->depot, r->claim);
-    lmdb_claim_unlink(t->depot, r->claim);
+    lmdb_pass_end(t->directory, r->claim);
+    lmdb_claim_unlink(t->directory, r->claim);
 }
 
 void lmdb_release(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct release r = { .claim = op->claim };
-    hf_status status =
-        lmdb_run(conn->depot, true, op->deadline_ms, release_body, release_after, &r, &op->error);
+    hf_status status = lmdb_run(conn->directory, true, op->deadline_ms, release_body, release_after,
+                                &r, &op->error);
 
     if (status == HF_OK && r.status == HF_LOST)
         status = hfi_error_set(&op->error, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
@@ -105,7 +105,7 @@ static int renew_one(struct lmdb_txn *t, struct hfi_renewal *item)
 
     if (rc == 0)
         rc = lmdb_holder_find(t, hash, &rec, item->claim->owner, item->claim->token, &h);
-    if (rc == MDB_NOTFOUND && !lmdb_sound_absent(t, hash))
+    if (rc == MDB_NOTFOUND && !lmdb_pages_absent(t, hash))
         return LMDB_E_CORRUPT;
     if (rc == MDB_NOTFOUND || rc == LMDB_E_COLLISION || (rc == 0 && lmdb_past(t, h.deadline_ms))) {
         item->status =
@@ -155,13 +155,13 @@ void lmdb_renew(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct renew r = { op->u.renew.items, op->u.renew.count };
     hf_status status =
-        lmdb_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
+        lmdb_run(conn->directory, true, op->deadline_ms, renew_body, renew_after, &r, &op->error);
 
     /* A full disk: there is room kept for a few changes at a time, if not for all at once. */
     if (status == HF_FULL && r.count > 1)
         for (r.count = 1, status = HF_OK;
              status == HF_OK && r.items < op->u.renew.items + op->u.renew.count; r.items++)
-            status = lmdb_run(conn->depot, true, op->deadline_ms, renew_body, renew_after, &r,
+            status = lmdb_run(conn->directory, true, op->deadline_ms, renew_body, renew_after, &r,
                               &op->error);
     for (size_t i = 0; status != HF_OK && i < op->u.renew.count; i++)
         op->u.renew.items[i].status = status;
@@ -214,17 +214,17 @@ static void adopt_after(struct lmdb_txn *t, void *arg)
     claim->tokens = 1; /* whoever passed it on before is not ours to know */
     claim->ttl_ms = claim->granted_ttl_ms = a->h.ttl_ms;
     claim->sent_ms = a->now_ms;
-    lmdb_claim_link(t->depot, claim, a->conn);
+    lmdb_claim_link(t->directory, claim, a->conn);
 }
 
 void lmdb_adopt(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct adopt a = { .conn = conn, .op = op };
-    hf_status status = lmdb_bell_start(conn->depot, &op->error);
+    hf_status status = lmdb_mail_start(conn->directory, &op->error);
 
     if (status == HF_OK)
-        status =
-            lmdb_run(conn->depot, true, op->deadline_ms, adopt_body, adopt_after, &a, &op->error);
+        status = lmdb_run(conn->directory, true, op->deadline_ms, adopt_body, adopt_after, &a,
+                          &op->error);
     if (status == HF_OK && a.h.token == 0)
         status = hfi_error_set(&op->error, HF_NOT_FOUND, 0,
                                "no such lease: it ended, expired or was broken");

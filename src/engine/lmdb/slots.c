@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slots of the control file: a page for every process that has the store open, with
- * its bells and its mail. Who is alive is known from the fcntl locks on the file `live`
+ * its futexes and its mail. Who is alive is known from the fcntl locks on the file `live`
  * and from nothing else.
  */
 #include "engine/lmdb/internal.h"
@@ -23,13 +23,13 @@
 
 #define REAP_PER_REGISTER 8 /* dead slots looked for by each newcomer */
 
-struct lmdb_slot *lmdb_slot(struct lmdb_depot *d, uint32_t slot)
+struct lmdb_slot *lmdb_slot(struct lmdb_directory *d, uint32_t slot)
 {
     return (struct lmdb_slot *)(void *)((char *)d->header + (size_t)LMDB_PAGE * (1 + slot));
 }
 
 /* The header is everybody's: a number there that is too high must not lead out of the file, nor of the map. */
-uint32_t lmdb_slots_used(struct lmdb_depot *d)
+uint32_t lmdb_slots_used(struct lmdb_directory *d)
 {
     uint32_t used = atomic_load_explicit(&d->header->slot_high, memory_order_relaxed);
     uint32_t backed = atomic_load_explicit(&d->slots_backed, memory_order_relaxed);
@@ -44,7 +44,7 @@ uint32_t lmdb_slots_used(struct lmdb_depot *d)
     return used < backed ? used : backed;
 }
 
-static int live_lock(struct lmdb_depot *d, int command, uint32_t slot, short type,
+static int live_lock(struct lmdb_directory *d, int command, uint32_t slot, short type,
                      struct flock *ret)
 {
     *ret =
@@ -53,7 +53,7 @@ static int live_lock(struct lmdb_depot *d, int command, uint32_t slot, short typ
 }
 
 /* Our own lock never conflicts with us, so for our own slot the answer is known. */
-bool lmdb_alive(struct lmdb_depot *d, uint32_t slot)
+bool lmdb_alive(struct lmdb_directory *d, uint32_t slot)
 {
     struct flock lock;
 
@@ -64,7 +64,7 @@ bool lmdb_alive(struct lmdb_depot *d, uint32_t slot)
     return lock.l_type != F_UNLCK;
 }
 
-bool lmdb_anybody_alive(struct lmdb_depot *d, int32_t *ret_pid)
+bool lmdb_anybody_alive(struct lmdb_directory *d, int32_t *ret_pid)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0 };
 
@@ -79,7 +79,7 @@ bool lmdb_anybody_alive(struct lmdb_depot *d, int32_t *ret_pid)
  * of the library in one process agree on without knowing of each other: the kernel's AT_RANDOM. Its bytes are
  * also the stack canary and the pointer guard, so they stay here and only a hash of them is shown.
  */
-static bool image_of(struct lmdb_depot *d, unsigned char ret_image[16])
+static bool image_of(struct lmdb_directory *d, unsigned char ret_image[16])
 {
     const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
     unsigned char hash[HFI_SHA256_LEN];
@@ -105,7 +105,7 @@ static bool image_of(struct lmdb_depot *d, unsigned char ret_image[16])
 }
 
 /* In a control file of format 1 the bytes themselves were shown. */
-static bool same_image(struct lmdb_depot *d, const struct lmdb_slot *s,
+static bool same_image(struct lmdb_directory *d, const struct lmdb_slot *s,
                        const unsigned char image[16])
 {
     const void *random = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
@@ -114,7 +114,7 @@ static bool same_image(struct lmdb_depot *d, const struct lmdb_slot *s,
 }
 
 /* A second copy of the library in one process would take our fcntl locks down with its first close. */
-hf_status lmdb_refuse_second_copy(struct lmdb_depot *d, hf_error *err)
+hf_status lmdb_refuse_second_copy(struct lmdb_directory *d, hf_error *err)
 {
     unsigned char image[16];
     uint32_t used = lmdb_slots_used(d);
@@ -134,7 +134,7 @@ hf_status lmdb_refuse_second_copy(struct lmdb_depot *d, hf_error *err)
 
 /* If the locks cannot be asked, because their file was replaced. A pid may have become another's by now:
  * that is the safe side. */
-bool lmdb_anybody_running(struct lmdb_depot *d, int32_t *ret_pid)
+bool lmdb_anybody_running(struct lmdb_directory *d, int32_t *ret_pid)
 {
     uint32_t used = lmdb_slots_used(d);
 
@@ -150,7 +150,7 @@ bool lmdb_anybody_running(struct lmdb_depot *d, int32_t *ret_pid)
 }
 
 /* The first free slot, or one more; -1: none, with err set. Under the mutex. */
-static int64_t find_slot(struct lmdb_depot *d, hf_error *err)
+static int64_t find_slot(struct lmdb_directory *d, hf_error *err)
 {
     struct lmdb_header *h = d->header;
     uint32_t used = lmdb_slots_used(d), room;
@@ -174,7 +174,7 @@ static int64_t find_slot(struct lmdb_depot *d, hf_error *err)
 }
 
 /* Look at a few slots in turn, so that what dead processes left does not pile up. */
-static void reap_some(struct lmdb_depot *d, int64_t deadline_ms)
+static void reap_some(struct lmdb_directory *d, int64_t deadline_ms)
 {
     struct {
         uint32_t slot, generation;
@@ -202,7 +202,8 @@ static void reap_some(struct lmdb_depot *d, int64_t deadline_ms)
     }
 }
 
-hf_status lmdb_register(struct lmdb_depot *d, const char *label, int64_t deadline_ms, hf_error *err)
+hf_status lmdb_register(struct lmdb_directory *d, const char *label, int64_t deadline_ms,
+                        hf_error *err)
 {
     unsigned char image[16];
     struct flock lock;
@@ -253,7 +254,7 @@ out:
 }
 
 /* If the mutex cannot be had the slot stays LIVE without a lock: a dead process's, and treated so. */
-void lmdb_unregister(struct lmdb_depot *d)
+void lmdb_unregister(struct lmdb_directory *d)
 {
     struct flock lock;
 
@@ -288,7 +289,7 @@ static _Atomic uint32_t *send_mail(struct lmdb_slot *s, struct lmdb_mail mail)
     return &s->mail;
 }
 
-_Atomic uint32_t *lmdb_deliver(struct lmdb_depot *d, const struct lmdb_wake *wake)
+_Atomic uint32_t *lmdb_deliver(struct lmdb_directory *d, const struct lmdb_wake *wake)
 {
     struct lmdb_slot *s;
 
@@ -326,7 +327,7 @@ _Atomic uint32_t *lmdb_deliver(struct lmdb_depot *d, const struct lmdb_wake *wak
     return &cell->word;
 }
 
-void lmdb_ring_all(struct lmdb_depot *d)
+void lmdb_wake_all(struct lmdb_directory *d)
 {
     uint32_t used = lmdb_slots_used(d);
 

@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static hf_status make(struct lmdb_depot *d, int fd, hf_error *err);
+static hf_status make(struct lmdb_directory *d, int fd, hf_error *err);
 static struct lmdb_mark mark_of(uint64_t sequence, uint64_t limit);
 static int write_mark(int fd, const struct lmdb_mark *mark);
 
-hf_status lmdb_tokens_open(struct lmdb_depot *d, uint64_t *ret_limit, hf_error *err)
+hf_status lmdb_tokens_open(struct lmdb_directory *d, uint64_t *ret_limit, hf_error *err)
 {
     struct lmdb_store_file file;
     struct lmdb_mark mark;
@@ -65,7 +65,7 @@ hf_status lmdb_tokens_open(struct lmdb_depot *d, uint64_t *ret_limit, hf_error *
     return HF_OK;
 }
 
-int lmdb_tokens_reserve(struct lmdb_depot *d, uint64_t limit)
+int lmdb_tokens_reserve(struct lmdb_directory *d, uint64_t limit)
 {
     struct lmdb_store_file file;
     struct lmdb_mark mark;
@@ -96,7 +96,7 @@ bool lmdb_mark_pick(const struct lmdb_mark *first, const struct lmdb_mark *secon
 }
 
 /* Written whole and synced before the magic makes it count: a crash leaves it empty or complete. */
-static hf_status make(struct lmdb_depot *d, int fd, hf_error *err)
+static hf_status make(struct lmdb_directory *d, int fd, hf_error *err)
 {
     struct lmdb_store_file file;
     struct timespec now;

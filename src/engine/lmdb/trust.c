@@ -81,7 +81,7 @@ static void group_words(gid_t gid, char *buf, size_t size)
 
 #define DANGER "and whoever writes to a store can run code in the processes that use it"
 
-hf_status lmdb_check_trust(struct lmdb_depot *d, const struct stat *st, const char *name,
+hf_status lmdb_check_trust(struct lmdb_directory *d, const struct stat *st, const char *name,
                            hf_error *err)
 {
     char path[512], who[80];
@@ -121,7 +121,7 @@ hf_status lmdb_check_trust(struct lmdb_depot *d, const struct stat *st, const ch
 
 /* ---- for the doctor ----------------------------------------------------------------- */
 
-void lmdb_sharing_words(struct lmdb_depot *d, char *buf, size_t size)
+void lmdb_sharing_words(struct lmdb_directory *d, char *buf, size_t size)
 {
     char user[80], group[80];
     struct stat st;

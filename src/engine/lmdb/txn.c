@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transactions: mutex, LMDB, body, commit, then the bells.
+ * Transactions: mutex, LMDB, body, commit, then the futexes.
  *
  * Order matters for a process that is killed half-way. What a body decides exists
  * when mdb_txn_commit() returns; before that instant nothing has happened. Bells
@@ -30,19 +30,19 @@ static void deliver_all(struct lmdb_txn *t);
 static void ring(struct lmdb_txn *t);
 static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err);
 
-hf_status lmdb_run(struct lmdb_depot *d, bool write, int64_t deadline_ms, lmdb_body *body,
+hf_status lmdb_run(struct lmdb_directory *d, bool write, int64_t deadline_ms, lmdb_body *body,
                    lmdb_after *after, void *arg, hf_error *err)
 {
     struct lmdb_txn t;
     hf_status status = HF_INTERNAL;
     int rc = 0;
 
-    t.depot = d;
+    t.directory = d;
     t.write = write;
     t.wakes = t.few;
     t.wake_room = LMDB_WAKES_INLINE;
     for (int i = 0; i < RETRIES_MAX; i++) {
-        t.wake_count = t.bell_count = 0;
+        t.wake_count = t.futex_count = 0;
         status = lmdb_lock(d, deadline_ms, err);
         if (status != HF_OK)
             break;
@@ -88,7 +88,7 @@ static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg)
 {
     int rc;
 
-    if (!LMDB_GUARD(t->depot))
+    if (!LMDB_GUARD(t->directory))
         return LMDB_E_CORRUPT;
     rc = begin(t);
     if (rc != 0)
@@ -104,43 +104,43 @@ static int attempt(struct lmdb_txn *t, lmdb_body *body, void *arg)
     }
     rc = mdb_txn_commit(t->mdb);
     if (rc == 0)
-        lmdb_sound_committed(t->depot);
+        lmdb_pages_committed(t->directory);
     return rc;
 }
 
 static int begin(struct lmdb_txn *t)
 {
     t->read_ms = 0;
-    if (!lmdb_sound(t->depot))
+    if (!lmdb_pages_check(t->directory))
         return LMDB_E_CORRUPT;
-    return mdb_txn_begin(t->depot->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
+    return mdb_txn_begin(t->directory->env, NULL, t->write ? 0 : MDB_RDONLY, &t->mdb);
 }
 
 static void deliver_all(struct lmdb_txn *t)
 {
     for (size_t i = 0; i < t->wake_count; i++) {
-        _Atomic uint32_t *bell = lmdb_deliver(t->depot, &t->wakes[i]);
+        _Atomic uint32_t *futex = lmdb_deliver(t->directory, &t->wakes[i]);
 
-        if (!bell)
+        if (!futex)
             continue;
-        if (t->bell_count == LMDB_WAKES_INLINE)
-            hfi_futex_wake(bell, INT_MAX, true); /* many at once: a death, a writer that left */
+        if (t->futex_count == LMDB_WAKES_INLINE)
+            hfi_futex_wake(futex, INT_MAX, true); /* many at once: a death, a writer that left */
         else
-            t->bells[t->bell_count++] = bell;
+            t->futexes[t->futex_count++] = futex;
     }
     if (!t->write)
         return;
-    lmdb_changed(t->depot);
-    if (++t->depot->writes % LOOK_AT_SHAPE == 0)
-        lmdb_compact(t->depot);
+    lmdb_changed(t->directory);
+    if (++t->directory->writes % LOOK_AT_SHAPE == 0)
+        lmdb_compact(t->directory);
 }
 
 static void ring(struct lmdb_txn *t)
 {
-    for (size_t i = 0; i < t->bell_count; i++)
-        hfi_futex_wake(t->bells[i], INT_MAX, true);
+    for (size_t i = 0; i < t->futex_count; i++)
+        hfi_futex_wake(t->futexes[i], INT_MAX, true);
     if (t->write)
-        lmdb_tell_changed(t->depot);
+        lmdb_tell_changed(t->directory);
 }
 
 int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake)
@@ -164,7 +164,7 @@ int lmdb_wake_later(struct lmdb_txn *t, struct lmdb_wake wake)
 /* Under the mutex, with no transaction open. */
 static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err)
 {
-    struct lmdb_depot *d = t->depot;
+    struct lmdb_directory *d = t->directory;
 
     if (rc == MDB_MAP_RESIZED)
         rc = lmdb_leases_remap(d); /* another process made it larger */
@@ -175,7 +175,7 @@ static hf_status repair(struct lmdb_txn *t, int rc, hf_error *err)
     return rc == 0 ? HF_OK : lmdb_failed(d, rc, err);
 }
 
-hf_status lmdb_failed(struct lmdb_depot *d, int rc, hf_error *err)
+hf_status lmdb_failed(struct lmdb_directory *d, int rc, hf_error *err)
 {
     switch (rc) {
     case LMDB_E_CORRUPT:

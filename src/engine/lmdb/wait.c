@@ -12,7 +12,7 @@
  *
  * A grant is in the cell; nobody asks the store for it. CALLED means "look at your
  * place": the one ahead of you left, or the name is free and you barge. Asynchronous
- * waiters, and those for whom no cell is left, get the same by mail (bell.c).
+ * waiters, and those for whom no cell is left, get the same by mail (mail.c).
  *
  * Who is ahead is watched by pidfd (watch.c): the holders, and the waiter just before
  * us. Everybody further ahead is watched by the one behind him.
@@ -29,12 +29,12 @@
 
 static struct lmdb_wait *wait_of(struct hfi_op *op)
 {
-    return op->engine[LMDB_OP_WAIT];
+    return lmdb_op_of(op)->wait;
 }
 
 /* ---- beginning and ending ----------------------------------------------------- */
 
-static uint32_t take_cell(struct lmdb_depot *d)
+static uint32_t take_cell(struct lmdb_directory *d)
 {
     for (uint32_t i = 0; i < LMDB_CELLS; i++)
         if (!(d->cells_used[i / 64] >> i % 64 & 1)) {
@@ -47,7 +47,7 @@ static uint32_t take_cell(struct lmdb_depot *d)
 /* NULL: out of memory. Called under the mutex. */
 struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct lmdb_wait *w;
 
     pthread_mutex_lock(&d->local);
@@ -73,16 +73,16 @@ struct lmdb_wait *lmdb_wait_new(struct hfi_conn *conn, struct hfi_op *op)
         if (d->waits)
             d->waits->prev = w;
         d->waits = w;
-        op->engine[LMDB_OP_WAIT] = w;
-        op->engine[LMDB_OP_CELL] = (void *)(uintptr_t)w->cell;
-        op->engine[LMDB_OP_TURN] = (void *)(uintptr_t)w->turn;
-        op->engine[LMDB_OP_COOKIE] = (void *)(uintptr_t)w->cookie;
+        lmdb_op_of(op)->wait = w;
+        lmdb_op_of(op)->cell = w->cell;
+        lmdb_op_of(op)->turn = w->turn;
+        lmdb_op_of(op)->cookie = w->cookie;
     }
     pthread_mutex_unlock(&d->local);
     return w;
 }
 
-static void free_cell(struct lmdb_depot *d, struct lmdb_wait *w)
+static void free_cell(struct lmdb_directory *d, struct lmdb_wait *w)
 {
     if (w->cell >= LMDB_CELLS)
         return;
@@ -92,7 +92,7 @@ static void free_cell(struct lmdb_depot *d, struct lmdb_wait *w)
 }
 
 /* Out of the list of those who wait. The cell is free for another. */
-static void leave_list(struct lmdb_depot *d, struct lmdb_wait *w)
+static void leave_list(struct lmdb_directory *d, struct lmdb_wait *w)
 {
     pthread_mutex_lock(&d->local);
     if (w->op) {
@@ -108,7 +108,7 @@ static void leave_list(struct lmdb_depot *d, struct lmdb_wait *w)
     pthread_mutex_unlock(&d->local);
 }
 
-void lmdb_wait_end(struct lmdb_depot *d, struct lmdb_wait *w)
+void lmdb_wait_end(struct lmdb_directory *d, struct lmdb_wait *w)
 {
     leave_list(d, w);
     pthread_mutex_lock(&d->local);
@@ -120,7 +120,7 @@ void lmdb_wait_end(struct lmdb_depot *d, struct lmdb_wait *w)
 
 int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w, uint64_t ticket)
 {
-    struct lmdb_depot *d = t->depot;
+    struct lmdb_directory *d = t->directory;
     const struct hfi_claim *claim = w->claim;
     struct lmdb_waiter record = { .slot = d->slot,
                                   .since_ms = lmdb_now(t),
@@ -151,7 +151,7 @@ int lmdb_enqueue(struct lmdb_txn *t, struct lmdb_name *rec, struct lmdb_wait *w,
 
 static void ahead_add(struct lmdb_txn *t, struct lmdb_ahead *ahead, uint32_t slot)
 {
-    if (slot == LMDB_NO_SLOT || slot == t->depot->slot || slot >= lmdb_slots_used(t->depot))
+    if (slot == LMDB_NO_SLOT || slot == t->directory->slot || slot >= lmdb_slots_used(t->directory))
         return;
     for (uint32_t i = 0; i < ahead->count; i++)
         if (ahead->slots[i] == slot)
@@ -160,7 +160,7 @@ static void ahead_add(struct lmdb_txn *t, struct lmdb_ahead *ahead, uint32_t slo
         ahead->more = true;
         return;
     }
-    ahead->generations[ahead->count] = lmdb_slot(t->depot, slot)->generation;
+    ahead->generations[ahead->count] = lmdb_slot(t->directory, slot)->generation;
     ahead->slots[ahead->count++] = slot;
 }
 
@@ -174,7 +174,7 @@ static void ahead_holder(struct lmdb_txn *t, struct lmdb_ahead *ahead, const str
 int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmdb_name *rec,
                     uint64_t ticket, struct lmdb_ahead *ret)
 {
-    struct lmdb_header *header = t->depot->header;
+    struct lmdb_header *header = t->directory->header;
     struct lmdb_further further;
     struct lmdb_waiter w;
     uint64_t at = 0;
@@ -204,7 +204,7 @@ int lmdb_look_ahead(struct lmdb_txn *t, const uint64_t hash[2], const struct lmd
 
 /* Watching comes after the record: who dies before the pidfd is there is found by watch_add(). The
  * wait may have ended meanwhile and `w` serve another: the cookie tells. */
-static void watch_ahead(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+static void watch_ahead(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                         const struct lmdb_ahead *ahead)
 {
     bool all = !ahead->more;
@@ -226,7 +226,7 @@ static void watch_ahead(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cook
     pthread_mutex_unlock(&d->local);
 }
 
-void lmdb_wait_begun(struct lmdb_depot *d, struct lmdb_wait *w, uint64_t cookie,
+void lmdb_wait_begun(struct lmdb_directory *d, struct lmdb_wait *w, uint64_t cookie,
                      const struct lmdb_ahead *ahead, bool by_mail)
 {
     watch_ahead(d, w, cookie, ahead);
@@ -248,7 +248,7 @@ static int64_t whole_ms(uint32_t low, int64_t now_ms)
 static void finish(struct hfi_op *op, hf_status status)
 {
     _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)&op->finished;
-    bool sleeps = op->blocking && (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL] >= LMDB_CELLS;
+    bool sleeps = op->blocking && lmdb_op_of(op)->cell >= LMDB_CELLS;
 
     hfi_op_finish(op, status);
     if (sleeps)
@@ -265,8 +265,8 @@ static bool take_wait(struct lmdb_wait *w, uint64_t cookie)
 }
 
 /* Only by who took the wait. */
-static void granted(struct lmdb_depot *d, struct lmdb_wait *w, struct hfi_op *op, uint64_t token,
-                    uint32_t granted_ms)
+static void granted(struct lmdb_directory *d, struct lmdb_wait *w, struct hfi_op *op,
+                    uint64_t token, uint32_t granted_ms)
 {
     struct hfi_claim *claim = op->claim;
 
@@ -278,7 +278,8 @@ static void granted(struct lmdb_depot *d, struct lmdb_wait *w, struct hfi_op *op
     finish(op, HF_OK);
 }
 
-void lmdb_wait_granted(struct lmdb_depot *d, uint64_t cookie, uint64_t token, uint32_t granted_ms)
+void lmdb_wait_granted(struct lmdb_directory *d, uint64_t cookie, uint64_t token,
+                       uint32_t granted_ms)
 {
     struct hfi_op *op = NULL;
     struct lmdb_wait *w;
@@ -301,18 +302,18 @@ void lmdb_wait_granted(struct lmdb_depot *d, uint64_t cookie, uint64_t token, ui
  */
 void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct lmdb_wait *w = wait_of(op);
-    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL];
-    uint32_t turn = (uint32_t)(uintptr_t)op->engine[LMDB_OP_TURN];
-    uint64_t cookie = (uintptr_t)op->engine[LMDB_OP_COOKIE];
+    uint32_t cell = lmdb_op_of(op)->cell;
+    uint32_t turn = lmdb_op_of(op)->turn;
+    uint64_t cookie = lmdb_op_of(op)->cookie;
 
     while (!atomic_load(&op->finished)) {
         int64_t now = hfi_now_ms(), wake_ms, beat_ms;
 
         if (now >= until_ms)
             return;
-        if (cell >= LMDB_CELLS) { /* no cell was left: the bell thread finishes the op */
+        if (cell >= LMDB_CELLS) { /* no cell was left: the mail thread finishes the op */
             hfi_futex_wait((_Atomic uint32_t *)(void *)&op->finished, 0, until_ms, false);
             continue;
         }
@@ -348,7 +349,7 @@ void lmdb_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms)
 /* ---- looking at our place ------------------------------------------------------------- */
 
 struct attend {
-    struct lmdb_depot *depot;
+    struct lmdb_directory *directory;
     uint64_t cookie;
     struct lmdb_wait *wait;
     struct hfi_claim *claim;
@@ -359,7 +360,7 @@ struct attend {
 };
 
 /* Under the mutex: then the claim cannot go away. The wait can, when its grant is taken. */
-static bool find_wait(struct lmdb_depot *d, struct attend *a)
+static bool find_wait(struct lmdb_directory *d, struct attend *a)
 {
     struct lmdb_wait *w;
 
@@ -383,7 +384,7 @@ static bool find_wait(struct lmdb_depot *d, struct attend *a)
 static int tell_self(struct lmdb_txn *t, struct attend *a, const struct lmdb_holder *h)
 {
     return lmdb_wake_later(t, (struct lmdb_wake){ .kind = LMDB_WAKE_GRANTED,
-                                                  .slot = t->depot->slot,
+                                                  .slot = t->directory->slot,
                                                   .cell = a->cell,
                                                   .turn = a->turn,
                                                   .cookie = a->cookie,
@@ -407,7 +408,7 @@ static int attend_body(struct lmdb_txn *t, void *arg)
     int rc;
 
     a->looked = false;
-    if (!find_wait(t->depot, a))
+    if (!find_wait(t->directory, a))
         return LMDB_STOP;
     claim = a->claim;
     hash = claim->name.hash;
@@ -428,9 +429,9 @@ static int attend_body(struct lmdb_txn *t, void *arg)
             return tell_self(t, a, &h);
         if (rc != MDB_NOTFOUND)
             return rc;
-        rc = lmdb_enqueue(t, &rec, a->wait, ++t->depot->header->last_ticket);
+        rc = lmdb_enqueue(t, &rec, a->wait, ++t->directory->header->last_ticket);
         a->ticket = a->wait->ticket;
-        lmdb_slot(t->depot, t->depot->slot)->records++;
+        lmdb_slot(t->directory, t->directory->slot)->records++;
     }
     if (rc == 0)
         rc = lmdb_find_dead(t, hash, &rec, a->trust);
@@ -444,9 +445,9 @@ static int attend_body(struct lmdb_txn *t, void *arg)
     return rc;
 }
 
-void lmdb_attend(struct lmdb_depot *d, uint64_t cookie)
+void lmdb_attend(struct lmdb_directory *d, uint64_t cookie)
 {
-    struct attend a = { .depot = d, .cookie = cookie };
+    struct attend a = { .directory = d, .cookie = cookie };
     hf_status status =
         lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), attend_body, NULL, &a, NULL);
 
@@ -461,7 +462,7 @@ void lmdb_attend(struct lmdb_depot *d, uint64_t cookie)
 }
 
 /* Who granted us something wrote it before he died, but may not have lived to wake us. */
-void lmdb_ring_own(struct lmdb_depot *d)
+void lmdb_wake_own(struct lmdb_directory *d)
 {
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
 
@@ -542,22 +543,21 @@ static void leave_after(struct lmdb_txn *t, void *arg)
 
     if (!l->gone)
         return;
-    l->claim->engine[LMDB_CLAIM_WAIT] =
-        NULL; /* lmdb_cancel() ends it, after it has woken the thread */
-    lmdb_claim_unlink(t->depot, l->claim);
+    lmdb_claim_of(l->claim)->wait = NULL; /* lmdb_cancel() ends it, after it has woken the thread */
+    lmdb_claim_unlink(t->directory, l->claim);
 }
 
 void lmdb_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct lmdb_depot *d = conn->depot;
+    struct lmdb_directory *d = conn->directory;
     struct lmdb_wait *w = wait_of(op);
     struct leave l = { .wait = w, .claim = op->claim };
-    uint32_t cell = (uint32_t)(uintptr_t)op->engine[LMDB_OP_CELL];
+    uint32_t cell = lmdb_op_of(op)->cell;
     hf_error err;
     hf_status run;
 
     /* Whoever takes the wait finishes the op; nobody else touches it after that. */
-    if (!w || atomic_load(&op->finished) || !take_wait(w, (uintptr_t)op->engine[LMDB_OP_COOKIE]))
+    if (!w || atomic_load(&op->finished) || !take_wait(w, lmdb_op_of(op)->cookie))
         return;
     run = lmdb_run(d, true, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), leave_body, leave_after,
                    &l, &err);

@@ -25,12 +25,12 @@
 #define WAKE_EVENT  UINT64_MAX
 
 static void *watch_main(void *arg);
-static int mail_timers(struct lmdb_depot *d);
-static void drop_watch(struct lmdb_depot *d, uint32_t slot, uint32_t generation);
+static int mail_timers(struct lmdb_directory *d);
+static void drop_watch(struct lmdb_directory *d, uint32_t slot, uint32_t generation);
 
 /* ---- the table ---------------------------------------------------------------- */
 
-static struct lmdb_watch *lookup(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
+static struct lmdb_watch *lookup(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
 {
     for (int i = 0; i < LMDB_WATCH_MAX; i++)
         if (d->watches[i].fd >= 0 && d->watches[i].slot == slot &&
@@ -39,7 +39,7 @@ static struct lmdb_watch *lookup(struct lmdb_depot *d, uint32_t slot, uint32_t g
     return NULL;
 }
 
-bool lmdb_watched(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
+bool lmdb_watched(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
 {
     bool found;
 
@@ -50,7 +50,7 @@ bool lmdb_watched(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
 }
 
 /* Full of processes that we once waited for and that live on. Who waits now looks again. */
-static void empty_table(struct lmdb_depot *d)
+static void empty_table(struct lmdb_directory *d)
 {
     for (int i = 0; i < LMDB_WATCH_MAX; i++) {
         close(d->watches[i].fd);
@@ -61,7 +61,7 @@ static void empty_table(struct lmdb_depot *d)
     d->emptied++;
 }
 
-static bool add(struct lmdb_depot *d, uint32_t slot, uint32_t generation, int fd)
+static bool add(struct lmdb_directory *d, uint32_t slot, uint32_t generation, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)generation << 32 | slot };
     bool full = true;
@@ -85,7 +85,7 @@ static bool add(struct lmdb_depot *d, uint32_t slot, uint32_t generation, int fd
  * First the pidfd, then the question whether it is alive: a process that was alive after
  * its pidfd was opened is the one that the pidfd means, however quickly pids are used again.
  */
-bool lmdb_watch_add(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
+bool lmdb_watch_add(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
 {
     struct lmdb_slot *s = lmdb_slot(d, slot);
     bool watched;
@@ -115,7 +115,7 @@ bool lmdb_watch_add(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
     return watched;
 }
 
-static void drop_watch(struct lmdb_depot *d, uint32_t slot, uint32_t generation)
+static void drop_watch(struct lmdb_directory *d, uint32_t slot, uint32_t generation)
 {
     struct lmdb_watch *w;
 
@@ -142,7 +142,7 @@ static int find_names(struct lmdb_txn *t, uint32_t slot, uint64_t hashes[][2], i
 {
     MDB_val key, value;
     MDB_cursor *cursor;
-    int found = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int found = 0, rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;
@@ -184,13 +184,13 @@ static int find_names(struct lmdb_txn *t, uint32_t slot, uint64_t hashes[][2], i
 static int recover_body(struct lmdb_txn *t, void *arg)
 {
     struct recover *r = arg;
-    struct lmdb_slot *s = lmdb_slot(t->depot, r->slot);
+    struct lmdb_slot *s = lmdb_slot(t->directory, r->slot);
     uint64_t hashes[FORGET_STEP][2];
     int found = 0, rc = 0;
 
     r->done = true;
     if (atomic_load(&s->state) != LMDB_SLOT_LIVE || s->generation != r->generation ||
-        lmdb_alive(t->depot, r->slot))
+        lmdb_alive(t->directory, r->slot))
         return LMDB_STOP;
     if (s->records > 0)
         rc = find_names(t, r->slot, hashes, r->step, &found);
@@ -204,19 +204,19 @@ static int recover_body(struct lmdb_txn *t, void *arg)
 static void recover_after(struct lmdb_txn *t, void *arg)
 {
     struct recover *r = arg;
-    struct lmdb_slot *s = lmdb_slot(t->depot, r->slot);
+    struct lmdb_slot *s = lmdb_slot(t->directory, r->slot);
 
     if (!r->done || atomic_load(&s->state) != LMDB_SLOT_LIVE || s->generation != r->generation ||
-        lmdb_alive(t->depot, r->slot))
+        lmdb_alive(t->directory, r->slot))
         return;
     s->records = 0;
-    atomic_fetch_sub(&t->depot->header->change_watchers, atomic_load(&s->watching));
+    atomic_fetch_sub(&t->directory->header->change_watchers, atomic_load(&s->watching));
     atomic_store(&s->state, LMDB_SLOT_FREE);
 }
 
 /* Free what a dead process held, grant it to those who wait, and free its slot. Idempotent: who is
  * killed here leaves the rest to the next. */
-hf_status lmdb_recover(struct lmdb_depot *d, uint32_t slot, uint32_t generation, hf_error *err)
+hf_status lmdb_recover(struct lmdb_directory *d, uint32_t slot, uint32_t generation, hf_error *err)
 {
     struct recover r = { .slot = slot, .generation = generation, .step = FORGET_STEP };
 
@@ -235,7 +235,7 @@ hf_status lmdb_recover(struct lmdb_depot *d, uint32_t slot, uint32_t generation,
     return HF_OK;
 }
 
-void lmdb_reap(struct lmdb_depot *d)
+void lmdb_reap(struct lmdb_directory *d)
 {
     uint32_t used = lmdb_slots_used(d);
 
@@ -250,7 +250,7 @@ void lmdb_reap(struct lmdb_depot *d)
 
 /* ---- the thread --------------------------------------------------------------------- */
 
-hf_status lmdb_watch_start(struct lmdb_depot *d, hf_error *err)
+hf_status lmdb_watch_start(struct lmdb_directory *d, hf_error *err)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_EVENT };
     sigset_t all, old;
@@ -283,12 +283,12 @@ hf_status lmdb_watch_start(struct lmdb_depot *d, hf_error *err)
                : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
-void lmdb_watch_poke(struct lmdb_depot *d)
+void lmdb_watch_poke(struct lmdb_directory *d)
 {
     (void)!write(d->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
 
-void lmdb_watch_stop(struct lmdb_depot *d)
+void lmdb_watch_stop(struct lmdb_directory *d)
 {
     if (atomic_load(&d->watch_runs)) {
         lmdb_watch_poke(d);
@@ -306,7 +306,7 @@ void lmdb_watch_stop(struct lmdb_depot *d)
 }
 
 /* It could not be cleared up after: a stuck mutex, a full disk. Who waits tries again by himself. */
-static void look_later(struct lmdb_depot *d)
+static void look_later(struct lmdb_directory *d)
 {
     pthread_mutex_lock(&d->local);
     for (struct lmdb_wait *w = d->waits; w; w = w->next)
@@ -316,7 +316,7 @@ static void look_later(struct lmdb_depot *d)
 
 static void *watch_main(void *arg)
 {
-    struct lmdb_depot *d = arg;
+    struct lmdb_directory *d = arg;
     struct epoll_event events[EVENTS_MAX];
 
     while (!atomic_load(&d->stop)) {
@@ -333,7 +333,7 @@ static void *watch_main(void *arg)
             if (lmdb_recover(d, slot, generation, NULL) != HF_OK)
                 look_later(d);
             drop_watch(d, slot, generation); /* also when it left in good order */
-            lmdb_ring_own(d);
+            lmdb_wake_own(d);
         }
     }
     return NULL;
@@ -341,7 +341,7 @@ static void *watch_main(void *arg)
 
 /* Waiters without a thread of their own: attend to those whose time has come, and say how long to
  * sleep. */
-static int mail_timers(struct lmdb_depot *d)
+static int mail_timers(struct lmdb_directory *d)
 {
     for (;;) {
         int64_t now = hfi_now_ms(), next = HFI_NEVER;
@@ -366,7 +366,7 @@ static int mail_timers(struct lmdb_depot *d)
                     beat_ms; /* as every waiter does: the granter may have been stopped before he rang */
         }
         pthread_mutex_unlock(&d->local);
-        lmdb_ring_own(d);
+        lmdb_wake_own(d);
         if (due == 0)
             return next == HFI_NEVER ? -1 : (int)(next - now > 3600000 ? 3600000 : next - now);
         lmdb_attend(d, due);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bell thread: reads this process's mail. Mail is what concerns a process and not
+ * The mail thread: reads this process's mail. Mail is what concerns a process and not
  * a sleeping thread of it: grants to asynchronous waiters, "your lease was broken",
  * "a new epoch has begun". It sleeps on a futex in our slot and makes no system call
  * until somebody writes. Started with the first acquire.
@@ -22,26 +22,26 @@ struct post {
     bool everything; /* mail was dropped, or a granter died */
 };
 
-static void *bell_main(void *arg);
-static bool collect(struct lmdb_depot *d, struct post *post);
-static bool lost(struct lmdb_depot *d, uint64_t token);
-static void look_at_everything(struct lmdb_depot *d);
+static void *mail_main(void *arg);
+static bool collect(struct lmdb_directory *d, struct post *post);
+static bool lost(struct lmdb_directory *d, uint64_t token);
+static void look_at_everything(struct lmdb_directory *d);
 
-hf_status lmdb_bell_start(struct lmdb_depot *d, hf_error *err)
+hf_status lmdb_mail_start(struct lmdb_directory *d, hf_error *err)
 {
     sigset_t all, old;
     int rc = 0;
 
-    if (atomic_load_explicit(&d->bell_runs, memory_order_acquire))
+    if (atomic_load_explicit(&d->mail_runs, memory_order_acquire))
         return HF_OK;
     pthread_mutex_lock(&d->local);
-    if (!atomic_load(&d->bell_runs)) {
+    if (!atomic_load(&d->mail_runs)) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        rc = pthread_create(&d->bell_thread, NULL, bell_main, d);
+        rc = pthread_create(&d->mail_thread, NULL, mail_main, d);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         if (rc == 0)
-            atomic_store_explicit(&d->bell_runs, 1, memory_order_release);
+            atomic_store_explicit(&d->mail_runs, 1, memory_order_release);
     }
     pthread_mutex_unlock(&d->local);
     return rc == 0
@@ -49,22 +49,22 @@ hf_status lmdb_bell_start(struct lmdb_depot *d, hf_error *err)
                : hfi_error_set(err, HF_NO_MEMORY, rc, "cannot start a thread: %s", strerror(rc));
 }
 
-void lmdb_bell_stop(struct lmdb_depot *d)
+void lmdb_mail_stop(struct lmdb_directory *d)
 {
     struct lmdb_slot *s;
 
-    if (!atomic_load(&d->bell_runs))
+    if (!atomic_load(&d->mail_runs))
         return;
     s = lmdb_slot(d, d->slot);
     atomic_fetch_add(&s->mail, 1);
     hfi_futex_wake(&s->mail, INT32_MAX, true);
-    pthread_join(d->bell_thread, NULL);
-    atomic_store(&d->bell_runs, 0);
+    pthread_join(d->mail_thread, NULL);
+    atomic_store(&d->mail_runs, 0);
 }
 
-static void *bell_main(void *arg)
+static void *mail_main(void *arg)
 {
-    struct lmdb_depot *d = arg;
+    struct lmdb_directory *d = arg;
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
     struct post post;
     bool everything = false; /* look at everything next time */
@@ -105,7 +105,7 @@ static void *bell_main(void *arg)
 }
 
 /* Taking the mutex is also what makes us follow a new epoch. */
-static bool collect(struct lmdb_depot *d, struct post *post)
+static bool collect(struct lmdb_directory *d, struct post *post)
 {
     struct lmdb_slot *s = lmdb_slot(d, d->slot);
     uint32_t read;
@@ -135,9 +135,9 @@ static bool collect(struct lmdb_depot *d, struct post *post)
 /* ---- leases that are gone ------------------------------------------------------------- */
 
 /* 0 while it waits: whoever takes its grant writes the token without the mutex, then leaves the list. */
-static uint64_t token_of(struct lmdb_depot *d, const struct hfi_claim *claim)
+static uint64_t token_of(struct lmdb_directory *d, struct hfi_claim *claim)
 {
-    const struct lmdb_wait *w = claim->engine[LMDB_CLAIM_WAIT];
+    const struct lmdb_wait *w = lmdb_claim_of(claim)->wait;
     bool waits = false;
 
     if (w) {
@@ -149,7 +149,7 @@ static uint64_t token_of(struct lmdb_depot *d, const struct hfi_claim *claim)
 }
 
 /* false: no lease of ours has that token (yet). */
-static bool lost(struct lmdb_depot *d, uint64_t token)
+static bool lost(struct lmdb_directory *d, uint64_t token)
 {
     unsigned char owner[HFI_OWNER_LEN];
     struct hfi_conn *conn = NULL;
@@ -158,10 +158,10 @@ static bool lost(struct lmdb_depot *d, uint64_t token)
     pthread_mutex_lock(&d->calls);
     if (lmdb_lock(d, hfi_after_ms(hfi_now_ms(), d->lock_wait_ms), NULL) == HF_OK) {
         for (claim = d->claims; claim && token_of(d, claim) != token;
-             claim = claim->engine[LMDB_CLAIM_NEXT])
+             claim = lmdb_claim_of(claim)->next)
             ;
         if (claim) {
-            conn = claim->engine[LMDB_CLAIM_CONN];
+            conn = lmdb_claim_of(claim)->conn;
             memcpy(owner, claim->owner, sizeof owner);
         }
         lmdb_unlock(d);
@@ -184,11 +184,11 @@ static int audit_body(struct lmdb_txn *t, void *arg)
     struct lmdb_holder h;
 
     a->count = 0;
-    for (struct hfi_claim *c = t->depot->claims; c && a->count < a->room;
-         c = c->engine[LMDB_CLAIM_NEXT]) {
+    for (struct hfi_claim *c = t->directory->claims; c && a->count < a->room;
+         c = lmdb_claim_of(c)->next) {
         int rc;
 
-        if (token_of(t->depot, c) == 0)
+        if (token_of(t->directory, c) == 0)
             continue;
         rc = lmdb_name_get(t, &c->name, &rec);
         if (rc == 0)
@@ -201,7 +201,7 @@ static int audit_body(struct lmdb_txn *t, void *arg)
     return 0;
 }
 
-static void look_at_everything(struct lmdb_depot *d)
+static void look_at_everything(struct lmdb_directory *d)
 {
     struct audit a = { .room = 4096 };
     uint64_t last = 0;

@@ -43,7 +43,7 @@ static bool metas_sound(const char *pages)
 
 /* Before LMDB may look for anything in a file that is not ours. It would make it as long as it needs for its
  * last page, whatever number stands there. */
-bool lmdb_sound_file(struct lmdb_depot *d)
+bool lmdb_pages_file(struct lmdb_directory *d)
 {
     _Alignas(8) char pages[2 * LMDB_PAGE];
 
@@ -52,7 +52,7 @@ bool lmdb_sound_file(struct lmdb_depot *d)
 }
 
 /* Find out where the file is mapped: by the anchor's page, which says its number, if the file agrees. */
-bool lmdb_sound_find(struct lmdb_depot *d, MDB_txn *txn)
+bool lmdb_pages_find(struct lmdb_directory *d, MDB_txn *txn)
 {
     MDB_val key = { .mv_size = LMDB_KEY_ANCHOR, .mv_data = (void *)(uintptr_t)LMDB_ANCHOR }, value;
     const struct lmdb_page *page;
@@ -72,7 +72,7 @@ bool lmdb_sound_find(struct lmdb_depot *d, MDB_txn *txn)
 }
 
 /* `last_txn` 0: not known, because who wrote last was killed. Then what is there counts. */
-bool lmdb_sound(struct lmdb_depot *d)
+bool lmdb_pages_check(struct lmdb_directory *d)
 {
     uint64_t txn;
 
@@ -85,7 +85,7 @@ bool lmdb_sound(struct lmdb_depot *d)
     return true;
 }
 
-void lmdb_sound_committed(struct lmdb_depot *d)
+void lmdb_pages_committed(struct lmdb_directory *d)
 {
     d->header->last_txn = atomic_load_explicit(&newest(d->pages)->txn, memory_order_relaxed);
 }
@@ -99,7 +99,7 @@ void lmdb_sound_committed(struct lmdb_depot *d)
  * leaves this many pages free, or makes the file larger; who gives back may use them. Then a
  * full disk keeps nobody from releasing.
  */
-bool lmdb_sound_room(struct lmdb_depot *d)
+bool lmdb_pages_room(struct lmdb_directory *d)
 {
     const struct lmdb_meta *meta = newest(d->pages);
     uint64_t used = 2 + meta->free.branch_pages + meta->free.leaf_pages +
@@ -119,7 +119,8 @@ bool lmdb_sound_room(struct lmdb_depot *d)
  * one). So if both neighbours are sound, keys included, nothing was missed.
  */
 /* NULL: it is not such a page. */
-static const struct lmdb_page *page_at(const struct lmdb_depot *d, uint64_t number, uint16_t flags)
+static const struct lmdb_page *page_at(const struct lmdb_directory *d, uint64_t number,
+                                       uint16_t flags)
 {
     return number < 2 || number >= d->map_size / LMDB_PAGE ? NULL
                                                            : lmdb_page_at(d->pages, number, flags);
@@ -176,7 +177,7 @@ static bool neighbours_sound(struct lmdb_txn *t, const uint64_t hash[2])
     MDB_val key = { .mv_size = LMDB_KEY_NAME, .mv_data = (void *)(uintptr_t)hash }, value;
     MDB_cursor *cursor;
     bool sound = true;
-    int rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return true; /* out of memory is no damage */
@@ -197,9 +198,9 @@ static bool neighbours_sound(struct lmdb_txn *t, const uint64_t hash[2])
 }
 
 /* In the tree as it was before this transaction: a damaged page must not be written to either. */
-bool lmdb_sound_way(struct lmdb_txn *t, const uint64_t hash[2])
+bool lmdb_pages_way(struct lmdb_txn *t, const uint64_t hash[2])
 {
-    const struct lmdb_depot *d = t->depot;
+    const struct lmdb_directory *d = t->directory;
     const struct lmdb_meta *meta = newest(d->pages);
     uint64_t number = meta->main.root;
     const struct lmdb_page *page;
@@ -224,18 +225,18 @@ bool lmdb_sound_way(struct lmdb_txn *t, const uint64_t hash[2])
     return true;
 }
 
-bool lmdb_sound_absent(struct lmdb_txn *t, const uint64_t hash[2])
+bool lmdb_pages_absent(struct lmdb_txn *t, const uint64_t hash[2])
 {
-    return lmdb_sound_way(t, hash) && neighbours_sound(t, hash);
+    return lmdb_pages_way(t, hash) && neighbours_sound(t, hash);
 }
 
 /* ---- assertions ------------------------------------------------------------------------- */
 
 /* LMDB's last word before abort(): go back to where LMDB was called from. What it had in hand is given
  * up, with the environment. */
-void lmdb_sound_assert(MDB_env *env, const char *text)
+void lmdb_pages_assert(MDB_env *env, const char *text)
 {
-    struct lmdb_depot *d = mdb_env_get_userctx(env);
+    struct lmdb_directory *d = mdb_env_get_userctx(env);
 
     (void)text;
     if (env == d->cells)

@@ -20,35 +20,35 @@
 /* Core calls this between the passes of one lease, so a claim's cell has one writer. */
 void lmdb_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid)
 {
-    struct lmdb_slot *s = lmdb_slot(conn->depot, conn->depot->slot);
-    uintptr_t mine = (uintptr_t)claim->engine[LMDB_CLAIM_PASS];
+    struct lmdb_slot *s = lmdb_slot(conn->directory, conn->directory->slot);
+    uint64_t mine = lmdb_claim_of(claim)->pass;
 
-    for (uintptr_t i = 0; !mine && i < LMDB_PASSES; i++) {
+    for (uint64_t i = 0; !mine && i < LMDB_PASSES; i++) {
         uint64_t vacant = 0;
 
         if (atomic_compare_exchange_strong(&s->passes[i].first, &vacant, claim->token))
             mine = i + 1;
     }
-    claim->engine[LMDB_CLAIM_PASS] = (void *)mine;
+    lmdb_claim_of(claim)->pass = mine;
     if (!mine)
         return; /* more leases are passed on at once than we note: the first token is shown */
     atomic_store(&s->passes[mine - 1].tid, tid);
     atomic_store(&s->passes[mine - 1].now, token);
 }
 
-void lmdb_pass_end(struct lmdb_depot *d, struct hfi_claim *claim)
+void lmdb_pass_end(struct lmdb_directory *d, struct hfi_claim *claim)
 {
-    uintptr_t mine = (uintptr_t)claim->engine[LMDB_CLAIM_PASS];
+    uint64_t mine = lmdb_claim_of(claim)->pass;
 
     if (!mine)
         return;
     atomic_store(&lmdb_slot(d, d->slot)->passes[mine - 1].now, 0);
     atomic_store(&lmdb_slot(d, d->slot)->passes[mine - 1].first, 0);
-    claim->engine[LMDB_CLAIM_PASS] = NULL;
+    lmdb_claim_of(claim)->pass = 0;
 }
 
 /* Which token of its block holds now, and in which thread. */
-static uint64_t token_now(struct lmdb_depot *d, const struct lmdb_holder *h, int64_t *ret_tid)
+static uint64_t token_now(struct lmdb_directory *d, const struct lmdb_holder *h, int64_t *ret_tid)
 {
     struct lmdb_slot *s;
 
@@ -74,12 +74,12 @@ struct look {
     bool started, finished;
 };
 
-static bool alive_here(struct lmdb_depot *d, uint32_t slot)
+static bool alive_here(struct lmdb_directory *d, uint32_t slot)
 {
     return slot == LMDB_NO_SLOT || (slot < lmdb_slots_used(d) && lmdb_alive(d, slot));
 }
 
-static int64_t pid_for_us(struct lmdb_depot *d, uint32_t slot)
+static int64_t pid_for_us(struct lmdb_directory *d, uint32_t slot)
 {
     struct lmdb_slot *s;
 
@@ -90,7 +90,7 @@ static int64_t pid_for_us(struct lmdb_depot *d, uint32_t slot)
 }
 
 /* A record without a label has its process's. */
-static void slot_label(struct lmdb_depot *d, uint32_t slot, char ret_text[HF_LABEL_MAX + 1])
+static void slot_label(struct lmdb_directory *d, uint32_t slot, char ret_text[HF_LABEL_MAX + 1])
 {
     if (slot < lmdb_slots_used(d))
         memcpy(ret_text, lmdb_slot(d, slot)->label, HF_LABEL_MAX);
@@ -100,7 +100,7 @@ static void slot_label(struct lmdb_depot *d, uint32_t slot, char ret_text[HF_LAB
 static bool emit_holder(struct lmdb_txn *t, struct hfi_sink *sink, const struct lmdb_holder *h,
                         const char *label, size_t label_len)
 {
-    struct lmdb_depot *d = t->depot;
+    struct lmdb_directory *d = t->directory;
     char text[HF_LABEL_MAX + 1];
     hf_holder view = { .first = h->token,
                        .permits = h->permits,
@@ -127,7 +127,7 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     hf_waiter view = { .position = position,
                        .permits = w->permits,
                        .age_ms = lmdb_now(t) - w->since_ms,
-                       .pid = pid_for_us(t->depot, w->slot),
+                       .pid = pid_for_us(t->directory, w->slot),
                        .label = text };
 
     view.kind = rec->mode == HFI_MODE_MUTEX       ? HF_KIND_MUTEX
@@ -137,14 +137,14 @@ static bool emit_waiter(struct lmdb_txn *t, struct hfi_sink *sink, const struct 
     memcpy(text, w->label, w->label_len);
     text[w->label_len] = '\0';
     if (w->label_len == 0)
-        slot_label(t->depot, w->slot, text);
+        slot_label(t->directory, w->slot, text);
     return sink->waiter(sink, &view);
 }
 
 /* A lease whose deadline has passed, or whose process is gone, is nobody's, though its record is there. */
 static bool counts(struct lmdb_txn *t, const struct lmdb_holder *h)
 {
-    return h->token && !lmdb_past(t, h->deadline_ms) && alive_here(t->depot, h->slot);
+    return h->token && !lmdb_past(t, h->deadline_ms) && alive_here(t->directory, h->slot);
 }
 
 /* An expired lease that nobody has removed yet closes the name already. */
@@ -205,7 +205,7 @@ static int emit_name(struct lmdb_txn *t, struct hfi_sink *sink, const uint64_t h
             return ENOMEM;
     at = 0;
     for (uint32_t i = 0; i < rec->waiters && lmdb_waiter_next(t, hash, &at, &w) == 0; i++, at++)
-        if (alive_here(t->depot, w.slot) && !emit_waiter(t, sink, rec, &w, ++position))
+        if (alive_here(t->directory, w.slot) && !emit_waiter(t, sink, rec, &w, ++position))
             return ENOMEM;
     return 0;
 }
@@ -232,7 +232,7 @@ static int look_step(struct lmdb_txn *t, void *arg)
     MDB_val key = { .mv_size = LMDB_KEY_FULL, .mv_data = l->after }, value;
     struct lmdb_name rec;
     MDB_cursor *cursor;
-    int seen = 0, rc = mdb_cursor_open(t->mdb, t->depot->dbi, &cursor);
+    int seen = 0, rc = mdb_cursor_open(t->mdb, t->directory->dbi, &cursor);
 
     if (rc != 0)
         return rc;
@@ -264,14 +264,14 @@ void lmdb_inspect(struct hfi_conn *conn, struct hfi_op *op)
     struct look l = { .op = op };
     hf_status status;
 
-    lmdb_reap(conn->depot); /* what the dead held is free, or closed for a while: not theirs */
+    lmdb_reap(conn->directory); /* what the dead held is free, or closed for a while: not theirs */
     if (!op->u.inspect.glob) {
-        status = lmdb_run(conn->depot, false, op->deadline_ms, look_one, NULL, &l, &op->error);
+        status = lmdb_run(conn->directory, false, op->deadline_ms, look_one, NULL, &l, &op->error);
         hfi_op_finish(op, status);
         return;
     }
     do
-        status = lmdb_run(conn->depot, false, op->deadline_ms, look_step, NULL, &l, &op->error);
+        status = lmdb_run(conn->directory, false, op->deadline_ms, look_step, NULL, &l, &op->error);
     while (status == HF_OK && !l.finished);
     hfi_op_finish(op, status);
 }
@@ -309,14 +309,14 @@ static int break_body(struct lmdb_txn *t, void *arg)
     int rc = lmdb_name_get(t, name, &rec);
 
     b->found = false;
-    if (rc == 0 && counts(t, &rec.first) && token_now(t->depot, &rec.first, &tid) == token) {
+    if (rc == 0 && counts(t, &rec.first) && token_now(t->directory, &rec.first, &tid) == token) {
         b->found = true;
         return break_holder(t, name->hash, &rec, &rec.first);
     }
     for (uint32_t i = 0; rc == 0 && i < rec.further; i++, at++) {
         rc = lmdb_further_next(t, name->hash, &at, &further);
         if (rc == 0 && counts(t, &further.holder) &&
-            token_now(t->depot, &further.holder, &tid) == token) {
+            token_now(t->directory, &further.holder, &tid) == token) {
             b->found = true;
             return break_holder(t, name->hash, &rec, &further.holder);
         }
@@ -328,7 +328,7 @@ void lmdb_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     struct brk b = { .op = op };
     hf_status status =
-        lmdb_run(conn->depot, true, op->deadline_ms, break_body, NULL, &b, &op->error);
+        lmdb_run(conn->directory, true, op->deadline_ms, break_body, NULL, &b, &op->error);
 
     if (status == HF_OK && !b.found)
         status =

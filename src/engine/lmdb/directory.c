@@ -20,14 +20,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static hf_status open_directory(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
-                                hf_error *err);
-static hf_status refuse_network(struct lmdb_depot *d, hf_error *err);
+static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_where *where,
+                                bool existing, hf_error *err);
+static hf_status refuse_network(struct lmdb_directory *d, hf_error *err);
 static hf_status make_parents(const char *path, hf_error *err);
 static hf_status no_store(const char *path, hf_error *err);
 
-hf_status lmdb_place_open(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
-                          hf_error *err)
+hf_status lmdb_directory_open(struct lmdb_directory *d, const struct lmdb_where *where,
+                              bool existing, hf_error *err)
 {
     struct stat st;
     hf_status status = open_directory(d, where, existing, err);
@@ -43,7 +43,7 @@ hf_status lmdb_place_open(struct lmdb_depot *d, const struct lmdb_where *where, 
     return HF_OK;
 }
 
-void lmdb_place_close(struct lmdb_depot *d)
+void lmdb_directory_close(struct lmdb_directory *d)
 {
     if (d->dir_fd >= 0)
         close(d->dir_fd);
@@ -92,7 +92,7 @@ static hf_status make_directory(const struct lmdb_where *where, hf_error *err)
 }
 
 /* The location is also what a command gives its children: so it says that the store is shared. */
-static hf_status set_path(struct lmdb_depot *d, const char *path, hf_error *err)
+static hf_status set_path(struct lmdb_directory *d, const char *path, hf_error *err)
 {
     char *absolute = realpath(path, NULL);
 
@@ -105,8 +105,8 @@ static hf_status set_path(struct lmdb_depot *d, const char *path, hf_error *err)
     return HF_OK;
 }
 
-static hf_status open_directory(struct lmdb_depot *d, const struct lmdb_where *where, bool existing,
-                                hf_error *err)
+static hf_status open_directory(struct lmdb_directory *d, const struct lmdb_where *where,
+                                bool existing, hf_error *err)
 {
     const char *path = where->path;
     struct stat st;
@@ -173,7 +173,7 @@ bool lmdb_network_fs(long type, const char **ret_name)
 }
 
 /* Shared mappings, futexes and fcntl liveness hold within one kernel only. */
-static hf_status refuse_network(struct lmdb_depot *d, hf_error *err)
+static hf_status refuse_network(struct lmdb_directory *d, hf_error *err)
 {
     struct statfs fs;
     const char *name;
@@ -188,7 +188,7 @@ static hf_status refuse_network(struct lmdb_depot *d, hf_error *err)
     return HF_OK;
 }
 
-static hf_status not_opened(struct lmdb_depot *d, const char *name, hf_error *err)
+static hf_status not_opened(struct lmdb_directory *d, const char *name, hf_error *err)
 {
     struct stat st;
     int saved = errno;
@@ -208,7 +208,7 @@ static hf_status not_opened(struct lmdb_depot *d, const char *name, hf_error *er
  * A new file: the directory says who shares the store, not the umask and not the group that its maker is
  * in. What root makes in somebody's store belongs to that user.
  */
-static int adjust_new(struct lmdb_depot *d, int fd)
+static int adjust_new(struct lmdb_directory *d, int fd)
 {
     uid_t uid = geteuid() == 0 ? d->dir_uid : (uid_t)-1;
 
@@ -218,7 +218,7 @@ static int adjust_new(struct lmdb_depot *d, int fd)
 }
 
 /* Is it one that we, or those whom we trust, have made? A hard link would let us write to another file. */
-static hf_status check_file(struct lmdb_depot *d, int fd, const char *name, hf_error *err)
+static hf_status check_file(struct lmdb_directory *d, int fd, const char *name, hf_error *err)
 {
     struct stat st;
     hf_status status;
@@ -241,7 +241,7 @@ static hf_status check_file(struct lmdb_depot *d, int fd, const char *name, hf_e
  * Creating and opening are two steps, so that we know which it was. O_NONBLOCK: a fifo or a device in place of a
  * file must not keep us before we can see what it is.
  */
-hf_status lmdb_file(struct lmdb_depot *d, const char *name, int *ret_fd, bool *ret_created,
+hf_status lmdb_file(struct lmdb_directory *d, const char *name, int *ret_fd, bool *ret_created,
                     hf_error *err)
 {
     const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -278,7 +278,7 @@ hf_status lmdb_file(struct lmdb_depot *d, const char *name, int *ret_fd, bool *r
 }
 
 /* Real blocks behind every byte that is mapped: a full disk is an error here and not a SIGBUS later. */
-hf_status lmdb_reserve_space(struct lmdb_depot *d, int fd, const char *name, int64_t size,
+hf_status lmdb_reserve_space(struct lmdb_directory *d, int fd, const char *name, int64_t size,
                              hf_error *err)
 {
     int rc = posix_fallocate(fd, 0, size);
