@@ -161,11 +161,11 @@ static void see(const hf_entry *entry, struct sight *ret_sight)
 
     ret_sight->waiters = (uint32_t)entry->waiter_count;
     for (size_t i = 0; i < entry->waiter_count; i++)
-        if (entry->waiters[i].pid == self && ret_sight->position == 0)
-            ret_sight->position = entry->waiters[i].position;
+        if (hf_entry_waiter(entry, i)->pid == self && ret_sight->position == 0)
+            ret_sight->position = hf_entry_waiter(entry, i)->position;
 
     for (size_t i = 0; i < entry->holder_count; i++) {
-        const hf_holder *holder = &entry->holders[i];
+        const hf_holder *holder = hf_entry_holder(entry, i);
         const char *label = holder->label ? holder->label : "";
 
         if (ret_sight->held) {
@@ -188,9 +188,9 @@ static bool look(const struct wait_line *line, struct sight *ret_sight)
     if (hf_store_inspect(line->acquiring->store->store, request->name, request->name_len, 0, &view,
                          NULL) != HF_OK)
         return false;
-    if (view->count > 0)
-        see(&view->entries[0], ret_sight);
-    hf_view_free(view);
+    if (hf_view_count(view) > 0)
+        see(hf_view_entry(view, 0), ret_sight);
+    hf_free(view);
     return true;
 }
 

@@ -501,7 +501,7 @@ HF_API hf_status hf_op_cancel(hf_op *op);
  * belongs to the store. */
 HF_API HF_USE int hf_store_fd(hf_store *store);
 HF_API HF_USE int hf_store_timeout_ms(hf_store *store);
-HF_API HF_USE hf_status hf_store_process(hf_store *store);
+HF_API hf_status hf_store_process(hf_store *store);
 
 /* ---- inspecting and breaking ----------------------------------------------- */
 
@@ -571,8 +571,8 @@ HF_API HF_USE hf_status hf_lease_break(hf_store *store, const void *name, size_t
  * Wait until something in the store has changed since *seq (0: since now); then set *seq.
  * HF_TIMEOUT: nothing changed. A waiting process costs nothing. HF_UNSUPPORTED without
  * HF_CAP_WATCH. */
-HF_API HF_USE hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms,
-                                      hf_cancel *cancel, hf_error *err);
+HF_API hf_status hf_store_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *cancel,
+                               hf_error *err);
 
 typedef enum hf_check_level {
     HF_CHECK_LEVEL_OK,

@@ -306,27 +306,30 @@ static hf_status begin(struct call *call, struct hfi_prim *prim, uint32_t partie
     return hfi_party_name(&call->party, prim, who, err);
 }
 
-static hf_status come(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                      const char *who, int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_party,
+static hf_status come(hf_store *store, const hf_party_request *given, hf_lease **ret_party,
                       hf_error *err)
 {
+    hf_party_request request;
     struct hfi_prim prim;
     struct call *call;
-    hf_status status = hfi_prim_enter(&prim, store, "barrier", name, name_len, HF_CAP_CELLS, err);
+    hf_status status = hfi_party_request(&request, given, err);
 
+    if (status == HF_OK)
+        status = hfi_prim_enter(&prim, store, "barrier", request.name, request.name_len,
+                                HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     call = hfi_calloc(1, sizeof *call);
     if (!call)
         status = hfi_error_memory(err);
-    else if (!hfi_until(wait_ms, &call->vigil.until_ms))
+    else if (!hfi_until(request.wait_ms, &call->vigil.until_ms))
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     else
-        status = begin(call, &prim, parties, who, err);
+        status = begin(call, &prim, request.parties, request.who, err);
     if (status == HF_OK) {
         call->twice = ret_party != NULL;
-        call->vigil.cancel = cancel;
-        status = hfi_party_enter(&call->party, store, call->vigil.until_ms, cancel, err);
+        call->vigil.cancel = request.cancel;
+        status = hfi_party_enter(&call->party, store, call->vigil.until_ms, request.cancel, err);
     }
     if (status == HF_OK) {
         status = pass(call, err);
@@ -340,19 +343,17 @@ static hf_status come(hf_store *store, const void *name, size_t name_len, uint32
     return status == HF_OK ? hfi_ok(err) : status;
 }
 
-hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                          const char *who, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request, hf_error *err)
 {
-    return come(store, name, name_len, parties, who, wait_ms, cancel, NULL, err);
+    return come(store, request, NULL, err);
 }
 
-hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                           const char *who, int64_t wait_ms, hf_cancel *cancel,
-                           hf_lease **ret_party, hf_error *err)
+hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request, hf_lease **ret_party,
+                           hf_error *err)
 {
     if (!ret_party)
         return hfi_error_set(err, HF_INVALID, 0, "ret_party: NULL");
-    return come(store, name, name_len, parties, who, wait_ms, cancel, ret_party, err);
+    return come(store, request, ret_party, err);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------------------- */

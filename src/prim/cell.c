@@ -43,6 +43,16 @@ static hf_status enter(struct call *call, hf_store *store, const char *verb, con
     return hfi_prim_enter(&call->prim, store, verb, name, name_len, HF_CAP_CELLS, err);
 }
 
+/* The same for the calls that take a request. */
+static hf_status enter_request(struct call *call, hf_store *store, const char *verb,
+                               const hf_cell_request *given, hf_cell_request *whole, hf_error *err)
+{
+    hf_status status = hfi_request_copy(
+        whole, sizeof *whole, given, offsetof(hf_cell_request, bytes), "HF_CELL_REQUEST_INIT", err);
+
+    return status == HF_OK ? enter(call, store, verb, whole->name, whole->name_len, err) : status;
+}
+
 static hf_status leave(struct call *call, hf_status status, hf_error *err)
 {
     hfi_cell_forget(&call->found);
@@ -216,31 +226,24 @@ hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cel
     return leave(&call, status, err);
 }
 
-void hf_cell_free(hf_cell *cell)
-{
-    if (!cell)
-        return;
-    hfi_free(cell->bytes);
-    cell->bytes = NULL;
-    cell->len = 0;
-}
-
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const void *bytes,
-                      size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err)
+hf_status hf_cell_set(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
+                      hf_error *err)
 {
+    hf_cell_request set;
     struct call call;
-    hf_status status = enter(&call, store, "write cell", name, name_len, err);
+    hf_status status = enter_request(&call, store, "write cell", request, &set, err);
 
     if (status != HF_OK)
         return status;
     call.until_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    status = check_bytes(&call, bytes, len, ttl_ms, err);
+    status = check_bytes(&call, set.bytes, set.len, set.ttl_ms, err);
     while (status == HF_OK) {
         status = look(&call, err);
         if (status == HF_OK)
-            status = write_at(&call, call.found.version, bytes, len, ttl_ms, ret_version, err);
+            status = write_at(&call, call.found.version, set.bytes, set.len, set.ttl_ms,
+                              ret_version, err);
         if (status != HF_BUSY)
             break;
         status = give_way(&call, HF_BUSY, err);
@@ -248,20 +251,20 @@ hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const 
     return leave(&call, status, err);
 }
 
-hf_status hf_cell_swap(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+hf_status hf_cell_swap(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
                        hf_error *err)
 {
+    hf_cell_request swap;
     struct call call;
-    hf_status status = enter(&call, store, "swap cell", name, name_len, err);
+    hf_status status = enter_request(&call, store, "swap cell", request, &swap, err);
 
     if (status != HF_OK)
         return status;
-    status = check_bytes(&call, bytes, len, ttl_ms, err);
+    status = check_bytes(&call, swap.bytes, swap.len, swap.ttl_ms, err);
     if (status == HF_OK)
-        status = write_at(&call, version, bytes, len, ttl_ms, ret_version, err);
+        status = write_at(&call, swap.version, swap.bytes, swap.len, swap.ttl_ms, ret_version, err);
     if (status == HF_BUSY)
-        status = changed(&call, version, err);
+        status = changed(&call, swap.version, err);
     return leave(&call, status, err);
 }
 
@@ -327,29 +330,29 @@ static hf_status carry_out(struct call *call, const hf_cell_change *change, uint
     return hfi_error_set(err, HF_INVALID, 0, "action: not an hf_cell_action");
 }
 
-hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_cell_fn *fn,
-                         void *arg, int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version,
+hf_status hf_cell_update(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
                          hf_error *err)
 {
+    hf_cell_request update;
     hf_cell_change change;
     struct call call;
     uint64_t version;
-    hf_status status = enter(&call, store, "update cell", name, name_len, err);
+    hf_status status = enter_request(&call, store, "update cell", request, &update, err);
 
     if (status != HF_OK)
         return status;
-    status = fn ? check_wait(&call, wait_ms, cancel, err)
-                : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
+    status = update.fn ? check_wait(&call, update.wait_ms, update.cancel, err)
+                       : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
     while (status == HF_OK) {
         status = look(&call, err);
         if (status == HF_OK)
-            status = ask(&call, fn, arg, &change, err);
+            status = ask(&call, update.fn, update.fn_arg, &change, err);
         if (status != HF_OK)
             break;
         status = carry_out(&call, &change, &version, err);
         if (status != HF_BUSY)
             break;
-        status = give_way(&call, wait_ms == 0 ? HF_BUSY : HF_TIMEOUT, err);
+        status = give_way(&call, update.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT, err);
     }
     if (status == HF_OK && ret_version)
         *ret_version = version;
@@ -358,19 +361,20 @@ hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
-hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version, hf_error *err)
+hf_status hf_cell_wait(hf_store *store, const hf_cell_request *request, uint64_t *ret_version,
+                       hf_error *err)
 {
+    hf_cell_request wait;
     struct call call;
     hf_error inner;
-    hf_status status = enter(&call, store, "wait for cell", name, name_len, err);
+    hf_status status = enter_request(&call, store, "wait for cell", request, &wait, err);
 
     if (status != HF_OK)
         return status;
-    status = check_wait(&call, wait_ms, cancel, err);
+    status = check_wait(&call, wait.wait_ms, wait.cancel, err);
     if (status == HF_OK) {
-        status =
-            hfi_cell_wait(&call.prim, version, call.until_ms, call.cancel, ret_version, &inner);
+        status = hfi_cell_wait(&call.prim, wait.version, call.until_ms, call.cancel, ret_version,
+                               &inner);
         if (status != HF_OK)
             hfi_prim_error(&call.prim, status, &inner, err);
     }

@@ -213,26 +213,33 @@ static hf_status look(struct hfi_vigil *vigil, const struct hfi_cell *cell, void
         return status;
     vigil->living = leads;
     if (observing->last && observing->last->version == cell->version &&
-        (observing->last->leads != 0) == leads)
+        observing->last->leads == leads)
         return HF_TIMEOUT;
     observing->seen = leader_new(&record, leads, cell->version);
     return observing->seen ? HF_OK : hfi_error_memory(inner);
 }
 
-hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
-                           const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+hf_status hf_election_wait(hf_store *store, const hf_election_request *given,
                            hf_leader **ret_leader, hf_error *err)
 {
-    struct observing observing = { .last = last };
+    hf_election_request request;
+    struct observing observing = { .last = NULL };
     struct hfi_prim prim;
-    struct hfi_vigil vigil = { .prim = &prim, .cancel = cancel };
-    hf_status status;
+    struct hfi_vigil vigil = { .prim = &prim };
+    hf_status status =
+        hfi_request_copy(&request, sizeof request, given, offsetof(hf_election_request, last),
+                         "HF_ELECTION_REQUEST_INIT", err);
 
+    if (status != HF_OK)
+        return status;
+    observing.last = request.last;
+    vigil.cancel = request.cancel;
     if (!ret_leader)
         return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
-    if (!hfi_until(wait_ms, &vigil.until_ms))
+    if (!hfi_until(request.wait_ms, &vigil.until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "observe", name, name_len, HF_CAP_CELLS, err);
+    status =
+        hfi_prim_enter(&prim, store, "observe", request.name, request.name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     status = hfi_vigil(&vigil, look, &observing, err);
@@ -241,9 +248,4 @@ hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
         return status;
     *ret_leader = observing.seen;
     return hfi_ok(err);
-}
-
-void hf_leader_free(hf_leader *leader)
-{
-    hfi_free(leader);
 }

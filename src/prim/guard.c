@@ -236,8 +236,3 @@ hf_status hf_guard_set(hf_store *at, const void *name, size_t name_len, uint64_t
         status = write_bytes(&guard, bytes, len, err);
     return leave(&guard, status, err);
 }
-
-void hf_guard_free(void *bytes)
-{
-    hfi_free(bytes);
-}

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* With the lease's lock. */
-static hf_status take(struct hfi_held *held, struct hfi_lease *lease, unsigned caps, hf_error *err)
+static hf_status take(struct hfi_held *held, struct hfi_lease *lease, uint64_t caps, hf_error *err)
 {
     struct hfi_prim *prim = &held->prim;
     const char *label = lease->claim.label;
@@ -32,7 +32,7 @@ static hf_status take(struct hfi_held *held, struct hfi_lease *lease, unsigned c
     return HF_OK;
 }
 
-hf_status hfi_held_enter(struct hfi_held *held, hf_lease *handle, const char *verb, unsigned caps,
+hf_status hfi_held_enter(struct hfi_held *held, hf_lease *handle, const char *verb, uint64_t caps,
                          hf_error *err)
 {
     struct hfi_lease *lease;

@@ -25,7 +25,7 @@ struct hfi_held {
 /* Find the lease, which may be lost but must be an exclusive one, and keep its store open until
  * hfi_held_leave(). HF_INVALID, HF_FORKED: no such lease. HF_LOST: its store was closed. HF_UNSUPPORTED:
  * shared, or the engine has not all of `caps`. */
-hf_status hfi_held_enter(struct hfi_held *held, hf_lease *lease, const char *verb, unsigned caps,
+hf_status hfi_held_enter(struct hfi_held *held, hf_lease *lease, const char *verb, uint64_t caps,
                          hf_error *err);
 void hfi_held_leave(struct hfi_held *held);
 

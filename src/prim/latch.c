@@ -154,30 +154,35 @@ hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len, hf
     return do_step(store, name, name_len, "latch", &deed, NULL, err);
 }
 
-hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, const char *who,
-                        int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_lease, hf_error *err)
+hf_status hf_latch_join(hf_store *store, const hf_party_request *given, hf_lease **ret_lease,
+                        hf_error *err)
 {
-    struct deed deed = { .what = JOIN, .who = who };
+    hf_party_request request;
+    struct deed deed = { .what = JOIN };
     struct hfi_prim prim;
     struct hfi_party party;
     int64_t until_ms;
-    hf_status status;
+    hf_status status = hfi_party_request(&request, given, err);
 
-    if (!ret_lease)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (!hfi_until(wait_ms, &until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "join", name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    status = hfi_party_name(&party, &prim, who, err);
+    deed.who = request.who;
+    if (!ret_lease)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+    if (!hfi_until(request.wait_ms, &until_ms))
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    status =
+        hfi_prim_enter(&prim, store, "join", request.name, request.name_len, HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_party_name(&party, &prim, request.who, err);
     hfi_prim_leave(&prim);
     if (status == HF_OK)
-        status = hfi_party_enter(&party, store, until_ms, cancel, err);
+        status = hfi_party_enter(&party, store, until_ms, request.cancel, err);
     if (status != HF_OK)
         return status;
     deed.token = party.id;
-    status = do_step(store, name, name_len, "join", &deed, NULL, err);
+    status = do_step(store, request.name, request.name_len, "join", &deed, NULL, err);
     if (status == HF_OK)
         *ret_lease = party.lease;
     else
@@ -220,17 +225,21 @@ static hf_status look(struct hfi_vigil *vigil, const struct hfi_cell *cell, void
     return status == HF_OK ? HF_TIMEOUT : status;
 }
 
-hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
-                        hf_cancel *cancel, hf_error *err)
+hf_status hf_latch_wait(hf_store *store, const hf_party_request *given, hf_error *err)
 {
+    hf_party_request request;
     struct hfi_prim prim;
-    struct hfi_vigil vigil = { .prim = &prim, .cancel = cancel };
+    struct hfi_vigil vigil = { .prim = &prim };
     struct waiting *waiting;
-    hf_status status;
+    hf_status status = hfi_party_request(&request, given, err);
 
-    if (!hfi_until(wait_ms, &vigil.until_ms))
+    if (status != HF_OK)
+        return status;
+    vigil.cancel = request.cancel;
+    if (!hfi_until(request.wait_ms, &vigil.until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "wait for latch", name, name_len, HF_CAP_CELLS, err);
+    status = hfi_prim_enter(&prim, store, "wait for latch", request.name, request.name_len,
+                            HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     waiting = hfi_malloc(sizeof *waiting);

@@ -186,7 +186,7 @@ static void give_mark(hf_once_mark *mark, hf_once_mark *ret_mark)
     memcpy(ret_mark, mark, mark->size < sizeof *mark ? mark->size : sizeof *mark);
 }
 
-static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
+static hf_status check_for(uint64_t caps, int64_t for_ms, hf_error *err)
 {
     if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
@@ -197,27 +197,28 @@ static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *ret_done,
-                      hf_once_mark *ret_mark, hf_error *err)
+hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, hf_once_mark *ret_mark,
+                      hf_error *err)
 {
     hf_once_mark mark;
     struct hfi_prim prim;
+    hf_error inner;
     hf_status status = check_mark(ret_mark, err);
     bool done = false;
 
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
     if (status == HF_OK)
         status = hfi_prim_enter(&prim, store, "once", name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     status = look(&prim, &mark, &done, err);
+    if (status == HF_OK && !done) {
+        hfi_error_set(&inner, HF_NOT_FOUND, 0, "it is not done");
+        status = hfi_prim_error(&prim, HF_NOT_FOUND, &inner, err);
+    }
     hfi_prim_leave(&prim);
     if (status != HF_OK)
         return status;
-    *ret_done = done;
-    if (done)
-        give_mark(&mark, ret_mark);
+    give_mark(&mark, ret_mark);
     return hfi_ok(err);
 }
 
@@ -239,14 +240,11 @@ static hf_status look(const struct hfi_prim *prim, hf_once_mark *mark, bool *ret
     return status == HF_OK ? HF_OK : hfi_prim_error(prim, status, &inner, err);
 }
 
-hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_mark *ret_mark,
-                        hf_error *err)
+hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, hf_once_mark *ret_mark, hf_error *err)
 {
     struct call call = { .for_ms = for_ms };
     hf_status status = check_mark(ret_mark, err);
 
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
     if (status == HF_OK)
         status = hfi_held_enter(&call.held, lease, "once", HF_CAP_CELLS, err);
     if (status != HF_OK)
@@ -254,20 +252,19 @@ hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_
     status = check_for(hfi_store_engine(call.held.prim.store)->info.caps, for_ms, err);
     if (status == HF_OK)
         status = hfi_cell_change(&call.held.prim, plan_claim, &call, NULL, err);
-    hfi_held_leave(&call.held);
-    if (status != HF_OK)
-        return status;
-    *ret_done = call.done;
-    if (call.done)
+    if (status == HF_OK && call.done) {
         give_mark(&call.mark, ret_mark);
-    return hfi_ok(err);
+        status = hfi_prim_error(&call.held.prim, HF_DONE, NULL, err);
+    }
+    hfi_held_leave(&call.held);
+    return status == HF_OK ? hfi_ok(err) : status;
 }
 
-/* Is it done; or may we ask for the lock? */
+/* HF_DONE; or HF_NOT_FOUND: we may ask for the lock. */
 static hf_status prepare(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
-                         int *ret_done, hf_once_mark *ret_mark, hf_error *err)
+                         hf_once_mark *ret_mark, hf_error *err)
 {
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
@@ -279,32 +276,30 @@ static hf_status prepare(hf_store *store, const hf_acquire_request *request, int
     status = check_for(info.caps, for_ms, err);
     if (status != HF_OK)
         return status;
-    return hf_once_get(store, request->name, request->name_len, ret_done, ret_mark, err);
+    status = hf_once_get(store, request->name, request->name_len, ret_mark, err);
+    return status == HF_OK ? hfi_error_set(err, HF_DONE, 0, "%s", hf_status_text(HF_DONE)) : status;
 }
 
 hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                         hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err)
 {
-    hf_lease *lease = NULL;
+    hf_lease *lease;
     hf_status status;
-    int done = 0;
 
     if (!ret_lease)
         return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    status = prepare(store, request, for_ms, &done, ret_mark, err);
-    if (status == HF_OK && !done) {
-        status = hf_acquire(store, request, &lease, err);
-        if (status != HF_OK)
-            return status;
-        /* Whoever had it before us may have done it. */
-        status = hf_once_claim(lease, for_ms, &done, ret_mark, err);
-    }
-    if (lease && (status != HF_OK || done)) {
-        (void)hf_release(lease, NULL);
-        lease = NULL;
-    }
+    status = prepare(store, request, for_ms, ret_mark, err);
+    if (status != HF_NOT_FOUND)
+        return status;
+    status = hf_acquire(store, request, &lease, err);
+    if (status != HF_OK)
+        return status;
+    /* Whoever had it before us may have done it. */
+    status = hf_once_claim(lease, for_ms, ret_mark, err);
     if (status == HF_OK)
         *ret_lease = lease;
+    else
+        (void)hf_release(lease, NULL);
     return status;
 }
 

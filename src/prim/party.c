@@ -11,6 +11,12 @@
 
 #define LOOKS 8 /* leases that are looked at each time: many waiters look, each at others */
 
+hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err)
+{
+    return hfi_request_copy(whole, sizeof *whole, given, offsetof(hf_party_request, who),
+                            "HF_PARTY_REQUEST_INIT", err);
+}
+
 hf_status hfi_party_name(struct hfi_party *party, const struct hfi_prim *prim, const char *who,
                          hf_error *err)
 {

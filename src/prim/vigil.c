@@ -85,7 +85,8 @@ hf_status hfi_vigil(struct hfi_vigil *vigil, hfi_look_fn *look, void *arg, hf_er
 hf_status hfi_lives(const struct hfi_prim *prim, const void *name, size_t len, uint64_t token,
                     bool *ret_lives, hf_error *inner)
 {
-    unsigned caps = hfi_store_engine(prim->store)->info.caps;
+    uint64_t caps = hfi_store_engine(prim->store)->info.caps;
+    const hf_entry *entry;
     hf_view *view = NULL;
     hf_status status;
 
@@ -98,13 +99,14 @@ hf_status hfi_lives(const struct hfi_prim *prim, const void *name, size_t len, u
     if (status != HF_OK)
         return status;
     *ret_lives = false;
-    for (size_t i = 0; view->count > 0 && i < view->entries[0].holder_count; i++) {
-        const hf_holder *holder = &view->entries[0].holders[i];
+    entry = hf_view_entry(view, 0);
+    for (size_t i = 0; entry && i < entry->holder_count; i++) {
+        const hf_holder *holder = hf_entry_holder(entry, i);
 
         /* The store hears of local passes late: until then it tells an earlier token of the same block. */
         if (token == 0 || (holder->first <= token && holder->token <= token))
             *ret_lives = true;
     }
-    hf_view_free(view);
+    hf_free(view);
     return HF_OK;
 }

@@ -35,7 +35,7 @@ static hf_status postgres_engine_open(struct hfi_url *url, struct hfi_host *host
                                       struct hfi_conn **ret_conn, hf_error *err);
 
 static hf_status postgres_manage(struct hfi_url *url, const char *const *words,
-                                 hf_finding_fn *finding, void *arg, hf_error *err);
+                                 hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 #define COMMON                                                                            \
@@ -85,7 +85,7 @@ static hf_status postgres_engine_open(struct hfi_url *url, struct hfi_host *host
 }
 
 static hf_status postgres_manage(struct hfi_url *url, const char *const *words,
-                                 hf_finding_fn *finding, void *arg, hf_error *err)
+                                 hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     return sql_manage(&postgres_driver, url, words, finding, arg, err);
 }
