@@ -200,13 +200,14 @@ static int explain(const struct acquiring *acquiring, const hf_error *err)
     int64_t wanted = cli->args.busy_exit;
 
     if (err->status == HF_DEADLOCK) {
-        say_error("%s", err->text); /* a bug of whoever made the circle: said even with -E 0 */
+        say_error("%s",
+                  err->text); /* a bug of the program that made the circle: said even with -E 0 */
         return wanted >= 0 ? (int)wanted : EXIT_BUSY;
     }
     if (!not_acquired(err->status))
         return say_failure(err);
 
-    /* Who asks for 0 has said that it is no failure: cron must not send mail about it. */
+    /* A caller that asks for 0 says that it is no failure: cron must not send mail about it. */
     if (wanted == 0 && !cli->args.verbose)
         return (int)wanted;
     if (cli->args.also.count > 0) /* which of them */

@@ -63,7 +63,7 @@ int args_parse(struct cli *cli, int argc, char **argv)
     if (code != EXIT_FINE || !dashes)
         return code;
 
-    /* Behind "--": a command for those who run one, else operands like "-x". */
+    /* Behind "--": a command for a verb that runs one, else operands like "-x". */
     if (!cli->verb)
         return usage_error(cli, "no verb before '--'");
     if (cli->verb->operand == OPERAND_COMMAND) {

@@ -59,7 +59,7 @@ static int leave(struct run *run, int code)
 
 int verb_barrier(struct cli *cli)
 {
-    static const struct run_rite rite = { .acquire = enter, .ended = leave };
+    static const struct run_hooks hooks = { .acquire = enter, .ended = leave };
     int code = need_name(cli);
 
     if (code == EXIT_FINE && cli->args.parties < 0)
@@ -68,5 +68,5 @@ int verb_barrier(struct cli *cli)
         code = usage_error(cli, "-n and -w exclude each other");
     if (code != EXIT_FINE)
         return code;
-    return cli->args.command ? run_under(cli, &rite) : party_wait(cli, pass);
+    return cli->args.command ? run_under(cli, &hooks) : party_wait(cli, pass);
 }

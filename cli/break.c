@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `holdfast break NAME --token T`: end exactly that lease, whoever owns it. */
+/* `holdfast break NAME --token T`: end exactly that lease, whatever process owns it. */
 #include "json.h"
 #include "store.h"
 #include "table.h"

@@ -85,7 +85,7 @@ struct verb;
 struct cli {
     const struct verb *verb;
     struct args args;
-    bool stdout_closed; /* by whoever started us: writing must be an error */
+    bool stdout_closed; /* by the parent process: writing must be an error */
     bool stderr_tty;
 };
 

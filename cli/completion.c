@@ -4,8 +4,8 @@
  * so that what they offer is what the parser takes. What needs more than the
  * table is in completion/helpers.*.
  *
- * Names are asked for live. A name is any bytes, chosen by anybody who may use
- * the store; whoever presses TAB must not run them. So names come from `holdfast
+ * Names are asked for live. A name is any bytes, chosen by any user of
+ * the store; pressing TAB must not run them. So names come from `holdfast
  * ls -0`, where nothing in a name can look like the end of it, and no script
  * expands, evaluates or globs one.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Opening a store takes a moment, or seconds if its server is away: then a line on the terminal says what is waited
- * for, and is erased in the end. A thread of its own, which sleeps for that moment; only for somebody who looks: the
+ * for, and is erased in the end. A thread of its own, which sleeps for that moment; only for a person who looks: the
  * foreground of a terminal. A terminal that takes nothing (Ctrl-S) is never waited for.
  */
 #include "store.h"

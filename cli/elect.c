@@ -2,7 +2,7 @@
 /*
  * `holdfast elect`: a run whose lease is leadership. It says so in the store when it has it, and that nobody
  * leads when it ends; with --again it campaigns anew after it lost it. `--observe` runs nothing and prints
- * who leads, as that changes. Main thread.
+ * the leader, and each change. Main thread.
  */
 #include "holdfast/primitives.h"
 #include "look.h"
@@ -154,9 +154,9 @@ static bool check(struct run *run, int *ret_code)
 
 int verb_elect(struct cli *cli)
 {
-    static const struct run_rite rite = {
+    static const struct run_hooks hooks = {
         .before = check, .entered = proclaim, .release = hf_election_resign, .again = again
     };
 
-    return cli->args.observe ? observe(cli) : run_under(cli, &rite);
+    return cli->args.observe ? observe(cli) : run_under(cli, &hooks);
 }

@@ -15,7 +15,7 @@
 
 #define CHASE_MS 20 /* between two looks at what is left */
 #define LATE_MS \
-    1000 /* what is alive so long after KILL is not waited for, unless it is the command */
+    1000 /* a process that is alive this long after KILL is not waited for, unless it is the command */
 
 static void say_left(struct run *run, const struct kin_seen *seen, const char *why);
 

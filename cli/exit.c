@@ -24,7 +24,7 @@ int exit_of(hf_status status)
 
     case HF_LOST:
     case HF_FENCED: /* somebody holds it after us */
-    case HF_BROKEN: /* somebody who takes part has gone */
+    case HF_BROKEN: /* a participant died */
         return EXIT_LOST;
 
     case HF_INVALID:

@@ -123,7 +123,7 @@ static int open_directory(const char *path, int *ret_fd)
     return EXIT_FINE;
 }
 
-/* The files first: who may enter the directory must not meet one that is still as before. */
+/* The files first: a user that may enter the directory must not meet one with the old rights. */
 static int set_modes(int dir, const char *path, gid_t gid)
 {
     bool group = gid != NO_GROUP;

@@ -5,7 +5,7 @@
  *
  * It is forked before the library is touched, for a fork of a process with
  * threads is no good place to begin. Until it is told which lease, it waits; if
- * the one who forked it ends without a word, it ends too. It keeps nothing of
+ * the process that forked it ends without a word, it ends too. It keeps nothing of
  * what it inherited but the pipe and PID's descriptor: a shell that captures the
  * output of `lock` would wait for ever for it.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast latch`: make one, count down, wait for it, remove it, or look. With a command, who counts down is
+ * `holdfast latch`: make one, count down, wait for it, remove it, or look. With a command, the participant is
  * missed if it dies before. Main thread.
  */
 #include "json.h"
@@ -105,7 +105,7 @@ static int count_down(struct run *run, int code)
 
 int verb_latch(struct cli *cli)
 {
-    static const struct run_rite rite = { .acquire = join, .ended = count_down };
+    static const struct run_hooks hooks = { .acquire = join, .ended = count_down };
     const struct args *args = &cli->args;
     int what = (args->count >= 0) + args->down + args->await + args->remove;
     int code = need_name(cli);
@@ -121,6 +121,6 @@ int verb_latch(struct cli *cli)
     if (code != EXIT_FINE)
         return code;
     if (args->command)
-        return run_under(cli, &rite);
+        return run_under(cli, &hooks);
     return args->await ? party_wait(cli, wait_for_it) : do_at_once(cli);
 }

@@ -253,7 +253,7 @@ static int refuse(struct cli *cli, const hf_limit_result *result)
 
     if (code != EXIT_FINE)
         return code;
-    /* Who asks for 0 has said that it is no failure: cron must not send mail about it. */
+    /* A caller that asks for 0 says that it is no failure: cron must not send mail about it. */
     if (wanted != 0 || cli->args.verbose)
         say(cli, "'%s' has reached its limit: it would have to wait for %s", shown(cli->args.name),
             duration_words(result->retry_ms, retry));

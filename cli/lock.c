@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `holdfast lock NAME`: a lease that outlives this command. Whoever has its
+ * `holdfast lock NAME`: a lease that outlives this command. Anybody with its
  * handle can release it; if the handle could not be printed, nobody has it, and
  * then the lease is given back.
  */

@@ -11,7 +11,7 @@
  *
  *   outer -> inner   GRANTED token, grace | REFUSED   the answer
  *                    ENDING ms                   the lease ends so soon: end your command
- *                    LOST ms                     it has ended: your command has so long from TERM to KILL
+ *                    LOST ms                     it has ended: your command has `ms` from TERM to KILL
  *                    SIGNAL n                    somebody signalled the outer run, whose own
  *                                                command has ended already
  *   hang-up of inner: it has ended. The outer one releases only when all have.
@@ -81,7 +81,7 @@ void nest_accept(struct nest *nest, const struct nest_hold *holds, const uint64_
                  size_t count);
 /* The inner run at `index` has hung up. */
 void nest_remove(struct nest *nest, size_t index);
-/* Take in no more; those who are in stay. */
+/* Take in no more; those inside stay. */
 void nest_hang_up(struct nest *nest);
 void nest_tell(const struct nest *nest, enum nest_word word, uint64_t value);
 void nest_close(struct nest *nest);

@@ -117,11 +117,11 @@ static int forget(struct cli *cli)
 
 int verb_once(struct cli *cli)
 {
-    static const struct run_rite rite = { .before = look_first,
-                                          .entered = claim,
-                                          .ended = mark_done };
+    static const struct run_hooks hooks = { .before = look_first,
+                                            .entered = claim,
+                                            .ended = mark_done };
 
     if (cli->args.mark_ms && cli->args.mark_ms < HF_TTL_MIN_MS)
         return usage_error(cli, "--for must be at least %ds", HF_TTL_MIN_MS / 1000);
-    return cli->args.forget ? forget(cli) : run_under(cli, &rite);
+    return cli->args.forget ? forget(cli) : run_under(cli, &hooks);
 }

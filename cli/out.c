@@ -2,7 +2,7 @@
 /*
  * Standard output. A result that nobody could read is a failure: a full disk or
  * a closed pipe must not look like success to the script that asked. But a closed
- * pipe is no news for whoever closed it.
+ * pipe is no news for the process that closed it.
  */
 #include "cli.h"
 

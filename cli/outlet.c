@@ -136,7 +136,7 @@ static void write_all(int fd, const char *bytes, size_t len)
             bytes += done;
             len -= (size_t)done;
         } else if (errno == EAGAIN) {
-            poll(&polled, 1, -1); /* whoever started us made it so */
+            poll(&polled, 1, -1); /* the parent process made it so */
         } else if (errno != EINTR) {
             return; /* the reader has gone: there is nowhere else to write to */
         }

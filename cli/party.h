@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What latch and barrier share: who we are, and a wait that a signal ends. */
+/* What latch and barrier share: the name of this participant, and a wait that a signal ends. */
 #ifndef CLI_PARTY_H
 #define CLI_PARTY_H
 

@@ -30,7 +30,7 @@ struct run_plan {
 
 /* What is known about the lease. */
 struct run_lease {
-    int64_t valid_until_ms; /* PLAN_NEVER: no end in sight */
+    int64_t valid_until_ms; /* PLAN_NEVER: no end */
     bool lost;
 };
 

@@ -4,7 +4,7 @@
  * that can be checked, open the store, get the lease (from the run around us if
  * it has it, else from the store), start the command, watch over it
  * (supervise.c), release. Other verbs that run a command under a lease (once,
- * elect) do the same, with steps of their own in between: struct run_rite.
+ * elect) do the same, with steps of their own in between: struct run_hooks.
  */
 #include "run.h"
 
@@ -40,7 +40,7 @@ static void leave(struct run *run);
 
 int verb_run(struct cli *cli)
 {
-    static const struct run_rite plain = { .nests = true };
+    static const struct run_hooks plain = { .nests = true };
 
     return run_under(cli, &plain);
 }
@@ -72,7 +72,7 @@ bool run_again(const struct run *run, hf_error *err, struct run_tries *tries)
     return true;
 }
 
-int run_under(struct cli *cli, const struct run_rite *rite)
+int run_under(struct cli *cli, const struct run_hooks *hooks)
 {
     static struct run run = { .outer = -1,
                               .lease_fd = -1,
@@ -83,7 +83,7 @@ int run_under(struct cli *cli, const struct run_rite *rite)
     bool closed;
 
     run.cli = cli;
-    run.rite = rite;
+    run.hooks = hooks;
     if (code == EXIT_FINE) {
         /* The library's label for us, "ada@example:4711 backup", shall name the command. */
         program_invocation_short_name = basename(cli->args.command[0]);
@@ -101,7 +101,7 @@ int run_under(struct cli *cli, const struct run_rite *rite)
     closed = store_close_within(&run.store, run.unsettled ? UNSETTLED_MS : RELEASE_MS);
     status_drain(&run.status);
 
-    /* What was typed at the terminal must end whoever waits for us the way it ended the command. */
+    /* What was typed at the terminal must end a process that waits for us the way it ended the command. */
     if (run.die_of && !run.lost) {
         say_drain();
         signals_die(run.die_of, run.child.wants_tty);
@@ -113,13 +113,13 @@ int run_under(struct cli *cli, const struct run_rite *rite)
     return code;
 }
 
-/* The store is open: once, or as often as the rite says. */
+/* The store is open: once, or as often as the hooks says. */
 static int run_all(struct run *run)
 {
     char *around = secure_getenv(NEST_VARIABLE) ? must_strdup(secure_getenv(NEST_VARIABLE)) : NULL;
     int code = EXIT_FINE;
 
-    if (run->rite->before && !run->rite->before(run, &code))
+    if (run->hooks->before && !run->hooks->before(run, &code))
         return code;
     if (!signals_open(&run->signals)) {
         say_error("no descriptor for signals: %s", strerror(errno));
@@ -143,7 +143,7 @@ static int run_all(struct run *run)
             if (run->lost)
                 code = EXIT_LOST;
         }
-    } while (run->rite->again && run->rite->again(run, code));
+    } while (run->hooks->again && run->hooks->again(run, code));
     free(around);
     return code;
 }
@@ -205,10 +205,10 @@ static bool enter(struct run *run, int *ret_code)
     if (!enter_nested(run, ret_code))
         return false;
     if (run->outer < 0 &&
-        !(run->rite->acquire ? run->rite->acquire(run, ret_code) : acquire_own(run, ret_code)))
+        !(run->hooks->acquire ? run->hooks->acquire(run, ret_code) : acquire_own(run, ret_code)))
         return false;
     run->leases[0] = run->lease;
-    if (run->rite->entered && !run->rite->entered(run, ret_code)) {
+    if (run->hooks->entered && !run->hooks->entered(run, ret_code)) {
         (void)hf_release(run->lease, NULL);
         run->lease = NULL;
         return false;
@@ -259,7 +259,7 @@ static bool enter_nested(struct run *run, int *ret_code)
 {
     struct nest_answer answer;
 
-    if (!run->rite->nests || !secure_getenv(NEST_VARIABLE) ||
+    if (!run->hooks->nests || !secure_getenv(NEST_VARIABLE) ||
         run->holds[0].kind == HF_KIND_SEMAPHORE)
         return true;
     if (run->count > 1)
@@ -375,7 +375,7 @@ static int exit_of_child(const struct child *child)
 
 static int execute_command(struct run *run);
 
-/* If we are killed, an inner run has so long to end its command: see nest.h. A lease without a ttl ends with us. */
+/* If we are killed, this is the time that an inner run has to end its command: see nest.h. A lease without a ttl ends with us. */
 static int64_t grace_if_killed(const struct run *run)
 {
     bool ends_with_us = !run->cli->args.ttl_ms && !run->store.info.default_ttl_ms;
@@ -387,7 +387,7 @@ static int execute(struct run *run)
 {
     int code = execute_command(run);
 
-    return run->rite->ended ? run->rite->ended(run, code) : code;
+    return run->hooks->ended ? run->hooks->ended(run, code) : code;
 }
 
 /* Start the command, watch over it, hold on as long as asked. Returns its exit code. */
@@ -397,7 +397,7 @@ static int execute_command(struct run *run)
     json_t *event;
     int error;
 
-    if (run->lease && !run->rite->acquire) /* else it is no lease of the name */
+    if (run->lease && !run->hooks->acquire) /* else it is no lease of the name */
         nest_open(&run->nest, grace_if_killed(run));
     set_environment(run);
     kin_begin(&run->kin);
@@ -455,13 +455,13 @@ static hf_status release(struct run *run, hf_error *err)
     hf_status status;
 
     run->unsettled = run->lost;
-    if (run->lost && !run->lost_by_limit && !run->rite->again)
+    if (run->lost && !run->lost_by_limit && !run->hooks->again)
         return HF_LOST;
 
     if (left_ms < limit_ms) /* then it has ended by itself */
         limit_ms = left_ms > UNSETTLED_MS ? left_ms : UNSETTLED_MS;
     giving = must_alloc(sizeof *giving + run->count * sizeof *giving->leases);
-    giving->release = run->rite->release;
+    giving->release = run->hooks->release;
     giving->count = run->count;
     memcpy(giving->leases, run->leases, run->count * sizeof *giving->leases);
     if (!within(run->lost ? UNSETTLED_MS : limit_ms, give_back, giving)) {

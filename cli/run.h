@@ -13,7 +13,7 @@
 struct run;
 
 /* What a verb adds to a run. Each may be NULL. Those that return bool: false ends it, with *ret_code. */
-struct run_rite {
+struct run_hooks {
     bool nests;                                     /* may run under the lease of an outer run */
     bool (*before)(struct run *run, int *ret_code); /* the store is open, and nothing is acquired */
     bool (*acquire)(struct run *run,
@@ -43,7 +43,7 @@ struct run_stop {
 
 struct run {
     struct cli *cli;
-    const struct run_rite *rite;
+    const struct run_hooks *hooks;
     struct cli_store store;
     struct signals signals;
     struct status_out status;
@@ -79,7 +79,7 @@ struct run {
 };
 
 /* From the options to the exit code. */
-int run_under(struct cli *cli, const struct run_rite *rite);
+int run_under(struct cli *cli, const struct run_hooks *hooks);
 /* Tries to write something at the end, all zero before the first. */
 struct run_tries {
     bool said;  /* that it is tried again */

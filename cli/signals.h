@@ -21,7 +21,7 @@ struct signal_event {
     bool typed; /* by the kernel: typed at the terminal, or its hang-up */
 };
 
-/* Block and open. false: no descriptor to be had. */
+/* Block and open. false: no descriptor is left. */
 bool signals_open(struct signals *signals);
 /* The next one that is not ignored. false: none now. Never blocks. */
 bool signals_next(const struct signals *signals, struct signal_event *ret_event);

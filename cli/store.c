@@ -34,7 +34,7 @@ static void wipe_environment(const struct cli_store *store);
 
 static int64_t spent_ms; /* in reaching a store */
 
-/* A store that is made because of a misspelt URL is no lock: so whoever makes one says so. A server says nothing of
+/* A store that is made because of a misspelt URL is no lock: so the command that makes one says so. A server says nothing of
  * the kind, and an embedded store is asked for first without making it. */
 static hf_status open_or_make(const char *url, const hf_open_options *options, hf_store **ret_store,
                               bool *ret_made, hf_error *err)

@@ -10,8 +10,8 @@
 struct cli_store {
     hf_store *store;
     hf_store_info info;
-    char source[128];                   /* for people: who chose it ("-S", "HOLDFAST_STORE", ...) */
-    char *for_child;                    /* what a child gets as HOLDFAST_STORE: no secret in it */
+    char source[128]; /* for people: what chose it ("-S", "HOLDFAST_STORE", ...) */
+    char *for_child;  /* what a child gets as HOLDFAST_STORE: no secret in it */
     char *password_envs[PASSWORD_ENVS]; /* variables that hold a secret; NULL: none */
     char absent[HF_ERROR_TEXT_MAX];     /* store_look(): there is no store yet; where it would be */
 };
@@ -40,7 +40,7 @@ int64_t store_wait_ms(const struct cli *cli);
 void store_close(struct cli_store *store);
 /* Likewise, and wait for the store no longer than that. false: it is not closed yet, see within(). */
 bool store_close_within(struct cli_store *store, int64_t limit_ms);
-/* Close it and leave behind a detached lease, for whoever has its handle. */
+/* Close it and leave behind a detached lease, for the process that has its handle. */
 void store_leave(struct cli_store *store);
 
 /* ---- connecting.c ------------------------------------------------------------ */

@@ -171,7 +171,7 @@ static void lose(struct run *run)
         nest_tell(&run->nest, NEST_LOST, (uint64_t)run->plan.kill_after_ms);
 }
 
-/* The lease is over for us, and our command has at most so long from TERM to KILL. */
+/* The lease is over for us, and our command has at most this time from TERM to KILL. */
 static void hear_loss(struct run *run, int64_t grace_ms)
 {
     run->known.lost = true;
@@ -275,7 +275,7 @@ static void pass_on(struct run *run, const struct signal_event *event)
 {
     bool stays = run->nest.inner_count > 0 || hfi_now_ms() < run->hold_until_ms;
 
-    /* Its SIGCHLD may be the next that we read. Who is dead hears nothing, and we would stay. */
+    /* Its SIGCHLD may be the next that we read. A dead process hears nothing, and we would stay. */
     if (stays && !run->child.exited && child_has_ended(&run->child))
         on_child(run);
 

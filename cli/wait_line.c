@@ -36,7 +36,7 @@ struct wait_line {
 };
 
 /* What there is to be shown. */
-struct sight {
+struct queue_status {
     bool held;
     size_t others; /* holders beside this one */
     uint64_t token;
@@ -48,10 +48,10 @@ struct sight {
 };
 
 static void *watch(void *arg);
-static bool look(const struct wait_line *line, struct sight *ret_sight);
-static void draw(struct wait_line *line, const struct sight *sight);
+static bool look(const struct wait_line *line, struct queue_status *ret_queue_status);
+static void draw(struct wait_line *line, const struct queue_status *queue_status);
 static bool in_foreground(void);
-static void report(const struct wait_line *line, const struct sight *sight);
+static void report(const struct wait_line *line, const struct queue_status *queue_status);
 static bool pause_or_stop(struct wait_line *line);
 
 struct wait_line *wait_line_begin(struct acquiring *acquiring)
@@ -107,19 +107,19 @@ static void *watch(void *arg)
 {
     struct wait_line *line = arg;
     hf_store *store = line->acquiring->store->store;
-    struct sight last = { 0 };
+    struct queue_status last = { 0 };
     uint64_t seq = 0;
 
     /* Where we stand, before the first look: what changes during it must wake us. */
     hf_store_wait(store, &seq, 0, line->cancel, NULL);
     do {
-        struct sight sight = { 0 };
+        struct queue_status queue_status = { 0 };
         hf_status status;
 
-        if (look(line, &sight)) {
-            if (sight.token != last.token || sight.position != last.position)
-                report(line, &sight);
-            last = sight;
+        if (look(line, &queue_status)) {
+            if (queue_status.token != last.token || queue_status.position != last.position)
+                report(line, &queue_status);
+            last = queue_status;
         }
         do {
             draw(line, &last);
@@ -155,32 +155,33 @@ static bool pause_or_stop(struct wait_line *line)
 
 /* ---- looking ------------------------------------------------------------------------ */
 
-static void see(const hf_entry *entry, struct sight *ret_sight)
+static void see(const hf_entry *entry, struct queue_status *ret_queue_status)
 {
     int64_t self = getpid();
 
-    ret_sight->waiters = (uint32_t)entry->waiter_count;
+    ret_queue_status->waiters = (uint32_t)entry->waiter_count;
     for (size_t i = 0; i < entry->waiter_count; i++)
-        if (hf_entry_waiter(entry, i)->pid == self && ret_sight->position == 0)
-            ret_sight->position = hf_entry_waiter(entry, i)->position;
+        if (hf_entry_waiter(entry, i)->pid == self && ret_queue_status->position == 0)
+            ret_queue_status->position = hf_entry_waiter(entry, i)->position;
 
     for (size_t i = 0; i < entry->holder_count; i++) {
         const hf_holder *holder = hf_entry_holder(entry, i);
         const char *label = holder->label ? holder->label : "";
 
-        if (ret_sight->held) {
-            ret_sight->others++;
+        if (ret_queue_status->held) {
+            ret_queue_status->others++;
             continue;
         }
-        ret_sight->held = true;
-        ret_sight->token = holder->token;
-        ret_sight->pid = holder->pid;
-        ret_sight->since_ms = hfi_now_ms() - holder->age_ms;
-        hfi_quote_name(label, strlen(label), ret_sight->label, sizeof ret_sight->label);
+        ret_queue_status->held = true;
+        ret_queue_status->token = holder->token;
+        ret_queue_status->pid = holder->pid;
+        ret_queue_status->since_ms = hfi_now_ms() - holder->age_ms;
+        hfi_quote_name(label, strlen(label), ret_queue_status->label,
+                       sizeof ret_queue_status->label);
     }
 }
 
-static bool look(const struct wait_line *line, struct sight *ret_sight)
+static bool look(const struct wait_line *line, struct queue_status *ret_queue_status)
 {
     const hf_acquire_request *request = &line->acquiring->request;
     hf_view *view;
@@ -189,14 +190,14 @@ static bool look(const struct wait_line *line, struct sight *ret_sight)
                          NULL) != HF_OK)
         return false;
     if (hf_view_count(view) > 0)
-        see(hf_view_entry(view, 0), ret_sight);
+        see(hf_view_entry(view, 0), ret_queue_status);
     hf_free(view);
     return true;
 }
 
 /* ---- telling ------------------------------------------------------------------------ */
 
-static void draw(struct wait_line *line, const struct sight *sight)
+static void draw(struct wait_line *line, const struct queue_status *queue_status)
 {
     char name[SHOWN_MAX], age[32], text[512], all[sizeof text + 8];
     const hf_acquire_request *request = &line->acquiring->request;
@@ -209,19 +210,20 @@ static void draw(struct wait_line *line, const struct sight *sight)
 
     hfi_quote_name(request->name, request->name_len, name, sizeof name);
     used = (size_t)snprintf(text, sizeof text, "waiting for '%s'", name);
-    if (sight->held) {
-        int64_t age_ms = hfi_now_ms() - sight->since_ms;
+    if (queue_status->held) {
+        int64_t age_ms = hfi_now_ms() - queue_status->since_ms;
 
         /* Whole seconds: a line that is rewritten once a second has no use for tenths. */
         hfi_format_duration(age_ms < 1000 ? 0 : age_ms / 1000 * 1000, age, sizeof age);
         used += (size_t)snprintf(text + used, sizeof text - used, ", held by %s for %s",
-                                 sight->label, age_ms < 1000 ? "0s" : age);
+                                 queue_status->label, age_ms < 1000 ? "0s" : age);
     }
-    if (sight->others)
-        used += (size_t)snprintf(text + used, sizeof text - used, " and %zu more", sight->others);
-    if (sight->position)
+    if (queue_status->others)
+        used += (size_t)snprintf(text + used, sizeof text - used, " and %zu more",
+                                 queue_status->others);
+    if (queue_status->position)
         used += (size_t)snprintf(text + used, sizeof text - used, "; position %u of %u",
-                                 sight->position, sight->waiters);
+                                 queue_status->position, queue_status->waiters);
 
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
         columns = size.ws_col;
@@ -241,7 +243,7 @@ static bool in_foreground(void)
     return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
-static void report(const struct wait_line *line, const struct sight *sight)
+static void report(const struct wait_line *line, const struct queue_status *queue_status)
 {
     const hf_acquire_request *request = &line->acquiring->request;
     json_t *event = status_begin(line->acquiring->status, "waiting");
@@ -250,16 +252,18 @@ static void report(const struct wait_line *line, const struct sight *sight)
     if (!event)
         return;
 
-    holder = sight->held ? json_object() : json_null();
-    if (sight->held) {
-        json_object_set_new(holder, "token", json_u64(sight->token));
-        json_object_set_new(holder, "age_ms", json_i64(hfi_now_ms() - sight->since_ms));
-        json_object_set_new(holder, "pid", sight->pid > 0 ? json_integer(sight->pid) : json_null());
-        json_object_set_new(holder, "label", json_string(sight->label));
+    holder = queue_status->held ? json_object() : json_null();
+    if (queue_status->held) {
+        json_object_set_new(holder, "token", json_u64(queue_status->token));
+        json_object_set_new(holder, "age_ms", json_i64(hfi_now_ms() - queue_status->since_ms));
+        json_object_set_new(holder, "pid",
+                            queue_status->pid > 0 ? json_integer(queue_status->pid) : json_null());
+        json_object_set_new(holder, "label", json_string(queue_status->label));
     }
     json_set_name(event, request->name, request->name_len);
     json_object_set_new(event, "position",
-                        sight->position ? json_integer(sight->position) : json_null());
+                        queue_status->position ? json_integer(queue_status->position)
+                                               : json_null());
     json_object_set_new(event, "holder", holder);
     status_send(line->acquiring->status, event);
 }

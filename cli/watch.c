@@ -23,7 +23,7 @@
 
 struct watching {
     const struct cli *cli;
-    bool tracked;    /* the engine knows who waits */
+    bool tracked;    /* the engine lists waiters */
     bool told;       /* the engine tells of changes; else we look again and again */
     bool first;      /* the first look: what is there already */
     int write_error; /* errno; 0: none */
@@ -85,7 +85,7 @@ static bool is_read(int wait_ms)
     return poll(&polled, 1, wait_ms) <= 0 || !(polled.revents & (POLLERR | POLLNVAL));
 }
 
-/* How long not to look after a look that took so long. */
+/* How long not to look after a look that took `took_ms`. */
 static int pause_ms(int64_t took_ms)
 {
     if (took_ms <= LOOK_AGAIN_MS / LOOK_SHARE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Work that may take long, for a caller that may not: a call into a library whose
- * server is away. It runs on a thread of its own and is waited for only so long.
+ * server is away. It runs on a thread of its own and is waited for only for a limited time.
  */
 #ifndef CLI_WITHIN_H
 #define CLI_WITHIN_H

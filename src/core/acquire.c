@@ -1,107 +1,150 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_acquire(): from the caller's request to a lease, on the caller's thread.
+ * hf_acquire() and hf_acquire_async(): from the caller's request to a lease.
  *
- *   check the request -> a slot -> the local queue -> the store -> a lease
+ *   check the request -> a call and a slot -> the local queue -> submit -> answered -> a lease
  *
- * The straight line through an INLINE engine, nobody else wanting the name, takes
- * one lock, no allocation and no look at the clock.
+ * Both forms take the same steps. A blocking call takes them on its own thread, which sleeps in between; an asynchronous
+ * one on whatever thread brings what it waits for.
+ *
+ * The straight line through an INLINE engine, nobody else wanting the name, takes one lock, no allocation and no look at
+ * the clock.
  */
 #include "core/acquire.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
 
-static hf_status check(hf_store *handle, const hf_acquire_request *request, struct hfi_attempt *a,
-                       hf_lease **ret_lease, hf_error *err);
-static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
-                         hf_error *err);
-static hf_status wait_here(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status go_event(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-static hf_status event_begin(struct hfi_attempt *a);
-static hf_status event_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-static void wait_in_store(struct hfi_attempt *a, struct hfi_op *op);
+static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
+                       hf_error *err);
+static void enter(hf_store *handle, struct hfi_call *call);
+static void submit(struct hfi_call *call);
+static void submit_outermost(struct hfi_call *call);
+static bool await(struct hfi_call *call);
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void step_down(struct hfi_lease *lease);
-static hf_status finish(struct hfi_attempt *a, hf_status status, const hf_error *inner,
-                        hf_lease **ret_lease, hf_error *err);
-static hf_status fail(struct hfi_attempt *a, hf_status status, const hf_error *inner,
-                      hf_error *err);
+
+/* ---- the two forms ------------------------------------------------------------------ */
 
 hf_status hf_acquire(hf_store *handle, const hf_acquire_request *request, hf_lease **ret_lease,
                      hf_error *err)
 {
-    struct hfi_attempt a;
-    hf_status status = check(handle, request, &a, ret_lease, err);
+    struct hfi_call *call;
+    hf_status status = hfi_acquire_begin(handle, request, ret_lease ? &call : NULL, err);
+
+    return status == HF_OK ? hfi_acquire_end(call, ret_lease) : status;
+}
+
+hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
+                            struct hfi_call **ret_call, hf_error *err)
+{
+    struct hfi_store *store;
+    struct hfi_checked_request checked;
+    hf_acquire_request whole;
+    hf_status status = hfi_store_find(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = acquire(handle, &a, ret_lease, err);
-    if (a.waits)
-        hfi_free(a.wait.words);
+    status = hfi_request_check(hfi_store_engine(store), store->pass_limit > 0, request, &whole,
+                               &checked, err);
+    if (status != HF_OK)
+        return status;
+    if (!ret_call)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+
+    *ret_call = hfi_call_new(store, HFI_TO_THREAD);
+    if (!*ret_call)
+        return hfi_error_memory(err);
+    (*ret_call)->err = err;
+    status = begin(handle, *ret_call, &checked, err);
+    if (status != HF_OK)
+        hfi_call_free(*ret_call);
+    return status;
+}
+
+hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
+{
+    hf_status status;
+
+    if (!call->answered && !await(call))
+        return HF_UNKNOWN; /* the call goes on without us */
+    status = call->status;
+    if (status == HF_OK)
+        *ret_lease = call->handle;
+    hfi_call_free(call);
+    return status;
+}
+
+/* In a BLOCKING engine a waiting request takes a worker: a crowd for one name queues here, in its order, and takes
+ * one, whether leases can be passed on or not. */
+static bool queues_here(struct hfi_store *store)
+{
+    return store->pass_limit > 0 ||
+           (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+}
+
+hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
+                           void *arg, hf_op **ret_op, hf_error *err)
+{
+    struct hfi_store *store;
+    struct hfi_checked_request checked;
+    struct hfi_call *call = NULL;
+    hf_acquire_request whole;
+    hf_status status = hfi_store_enter(handle, &store, err);
+
+    if (status != HF_OK)
+        return status;
+    status = hfi_request_check(hfi_store_engine(store), queues_here(store), request, &whole,
+                               &checked, err);
+    if (status == HF_OK && !done)
+        status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");
+    if (status == HF_OK && !(call = hfi_call_new(store, HFI_TO_LOOP)))
+        status = hfi_error_memory(err);
+    if (call) {
+        hfi_call_callback(call, done, arg);
+        status = begin(handle, call, &checked, err);
+        if (status == HF_OK && ret_op)
+            *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
+        if (status == HF_OK) {
+            hfi_ok(err);
+            hfi_call_unref(call);
+        } else {
+            hfi_call_drop(call);
+        }
+    }
+    hfi_store_leave(store);
     return status;
 }
 
 /* ---- before the store ------------------------------------------------------------- */
 
-static hf_status check(hf_store *handle, const hf_acquire_request *request, struct hfi_attempt *a,
-                       hf_lease **ret_lease, hf_error *err)
+/* Which threads of the store it needs that are not there: HFI_STARTED_*. */
+static unsigned missing_threads(const struct hfi_call *call,
+                                const struct hfi_checked_request *checked)
 {
-    hf_status status = hfi_store_find(handle, &a->store, err);
-
-    if (status != HF_OK)
-        return status;
-    status = hfi_request_check(hfi_store_engine(a->store), a->store->cohort > 0, request, &a->whole,
-                               &a->own_want, err);
-    if (status != HF_OK)
-        return status;
-    if (!ret_lease)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-
-    a->want = &a->own_want;
-    a->waits = false;
-    a->waited = false;
-    a->event = NULL;
-    status = hfi_session_ask(a->store, a->want, false, &a->tag, err);
-    a->own_want.tag = &a->tag;
-    return status;
-}
-
-unsigned hfi_acquire_threads(struct hfi_store *store, const struct hfi_want *want, bool in_loop)
-{
+    struct hfi_store *store = call->store;
+    bool in_loop = !hfi_call_has_thread(call);
     unsigned threads = 0;
 
-    if (want->ttl_ms > 0 || store->drive == HFI_EVENT)
+    if (checked->ttl_ms > 0 || store->drive == HFI_EVENT ||
+        (in_loop && checked->request->wait_ms > 0))
         threads |= HFI_STARTED_KEEPER;
-    if (want->request->on_lost && !in_loop)
+    if (checked->request->on_lost && !in_loop)
         threads |= HFI_STARTED_NOTIFY;
     return threads & ~atomic_load_explicit(&store->started, memory_order_relaxed);
 }
 
-/* What only some requests need: threads, and a canceller that has not been fired. */
-static hf_status get_ready(hf_store *handle, struct hfi_attempt *a, hf_error *err)
+static hf_status start_threads(hf_store *handle, struct hfi_store *store, unsigned threads,
+                               hf_error *err)
 {
-    unsigned threads = hfi_acquire_threads(a->store, a->want, false);
-    hf_status status = HF_OK;
-    struct hfi_store *store;
+    hf_status status = hfi_store_enter(handle, &store, err);
     bool ok;
 
-    if (a->want->request->cancel)
-        status = hfi_cancel_look(a->want->request->cancel);
-    if (status == HF_INVALID || status == HF_FORKED)
-        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
-    if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "%s", hf_status_text(status));
-    if (!threads)
-        return HF_OK;
-
-    status = hfi_store_enter(handle, &store, err);
     if (status != HF_OK)
         return status;
     ok = hfi_store_start(store, threads);
@@ -109,102 +152,160 @@ static hf_status get_ready(hf_store *handle, struct hfi_attempt *a, hf_error *er
     return ok ? HF_OK : hfi_error_memory(err);
 }
 
-/* Up to the decision whether to ask the store. Not HF_OK: nothing is left of it. */
-static hf_status enter(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
-                       enum hfi_entry *ret_entry, hf_error *err)
+static hf_status check_cancel(hf_cancel *cancel, hf_error *err)
 {
-    const hf_acquire_request *request = a->want->request;
-    hf_status status;
+    hf_status status = hfi_cancel_look(cancel);
 
-    if (request->cancel || request->on_lost || a->want->ttl_ms > 0 ||
-        a->store->drive == HFI_EVENT) {
-        status = get_ready(handle, a, err);
-        if (status != HF_OK)
-            return status;
-    }
+    if (status == HF_INVALID || status == HF_FORKED)
+        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
+    return status == HF_OK ? HF_OK : hfi_error_set(err, status, 0, "%s", hf_status_text(status));
+}
 
-    a->deadline_ms = HFI_NEVER;
-    if (request->wait_ms > 0)
-        a->deadline_ms = hfi_now_ms() + request->wait_ms;
-    a->lease = hfi_lease_new(a->store, a->want);
-    if (!a->lease)
+/* What a call needs that no thread waits for: a worker, a place for its deadline, a handle. After this nothing fails for
+ * lack of them. */
+static hf_status prepare_async(struct hfi_call *call, hf_error *err)
+{
+    struct hfi_store *store = call->store;
+
+    call->waited = call->may_wait;
+    call->lease->in_loop = true;
+    if (store->drive == HFI_BLOCKING && !hfi_pool_start(&store->pool, HFI_LANE_LONG))
         return hfi_error_memory(err);
+    if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
+        return hfi_error_memory(err);
+    (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
+    hfi_call_listen(call, true);
+    hfi_call_arm(call);
+    return HF_OK;
+}
 
-    *ret_entry = hfi_cohort_enter(handle, a->lease, request->wait_ms != 0 ? &a->wait : NULL, true,
-                                  request->min_valid_ms, ret_lease);
-    switch (*ret_entry) {
-    case HFI_ENTRY_GO:
-    case HFI_ENTRY_QUEUED:
-        return HF_OK;
-    case HFI_ENTRY_AGAIN:
-        status = hfi_ok(err);
-        break;
-    case HFI_ENTRY_BUSY:
-        status = fail(a, HF_BUSY, NULL, err);
-        break;
-    case HFI_ENTRY_MISMATCH:
-        status = fail(a, HF_MISMATCH, NULL, err);
-        break;
-    default:
-        status = hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
-        break;
-    }
-    hfi_lease_free(a->lease);
+/* HF_OK: it is under way, or has its answer already. Else nothing began. */
+static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
+                       hf_error *err)
+{
+    const hf_acquire_request *request = checked->request;
+    bool async = !hfi_call_has_thread(call);
+    hf_status status = hfi_session_ask(call->store, checked, async, &call->tag, err);
+    unsigned threads;
+
+    if (status != HF_OK)
+        return status;
+    checked->tag = &call->tag;
+    call->cancel = request->cancel;
+    call->may_wait = request->wait_ms != 0;
+    call->min_valid_ms = request->min_valid_ms;
+    call->held_by_session = call->store->detector.able && hfi_session_counts(request);
+    call->scope = request->scope;
+
+    if (request->cancel)
+        status = check_cancel(request->cancel, err);
+    if (status == HF_OK && (threads = missing_threads(call, checked)))
+        status = start_threads(handle, call->store, threads, err);
+    if (status != HF_OK)
+        return status;
+    if (request->wait_ms > 0)
+        call->deadline_ms = hfi_now_ms() + request->wait_ms;
+    call->lease = hfi_lease_new(call->store, checked);
+    if (!call->lease)
+        return hfi_error_memory(err);
+    if (async)
+        status = prepare_async(call, err);
+    if (status == HF_OK)
+        enter(handle, call);
     return status;
-}
-
-static hf_status acquire(hf_store *handle, struct hfi_attempt *a, hf_lease **ret_lease,
-                         hf_error *err)
-{
-    enum hfi_entry entry = HFI_ENTRY_CLOSED;
-    hf_status status = enter(handle, a, ret_lease, &entry, err);
-
-    if (status != HF_OK || entry == HFI_ENTRY_AGAIN)
-        return status;
-    if (entry == HFI_ENTRY_GO)
-        return go(a, ret_lease, err);
-    a->waits = true;
-    return wait_here(a, ret_lease, err);
-}
-
-/* ---- several at once: tries that are under way together ------------------------------ */
-
-hf_status hfi_attempt_begin(hf_store *handle, const hf_acquire_request *request,
-                            struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
-{
-    enum hfi_entry entry = HFI_ENTRY_CLOSED;
-    hf_status status = check(handle, request, a, ret_lease, err);
-
-    if (status == HF_OK)
-        status = enter(handle, a, ret_lease, &entry, err);
-    if (status != HF_OK || entry == HFI_ENTRY_AGAIN)
-        return status;
-
-    status = hfi_acquire_prepare(a->lease);
-    if (status == HF_OK)
-        status = event_begin(a);
-    return status == HF_OK ? HF_OK : finish(a, status, NULL, ret_lease, err);
-}
-
-hf_status hfi_attempt_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
-{
-    return event_end(a, ret_lease, err);
 }
 
 /* ---- in the local queue -------------------------------------------------------------- */
 
-/* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
-static hf_status sleep_here(struct hfi_attempt *a)
+/* It has the answer without the store: its slot is not needed. */
+static void answer_here(struct hfi_call *call, hf_status status, hf_lease *handle)
 {
-    struct hfi_wait *wait = &a->wait;
-    int64_t until_ms = a->deadline_ms;
+    hfi_call_result(call, status, handle, "acquire", &call->lease->claim.name, NULL);
+    hfi_lease_free(call->lease);
+    call->lease = NULL;
+    hfi_call_end(call);
+}
+
+static void enter(hf_store *handle, struct hfi_call *call)
+{
+    bool thread = hfi_call_has_thread(call);
+    hf_lease *again = NULL;
+
+    switch (hfi_local_queue_enter(handle, call->lease, call->may_wait ? &call->wait : NULL, thread,
+                                  call->min_valid_ms, &again)) {
+    case HFI_ENTRY_GO:
+        submit_outermost(call);
+        break;
+    case HFI_ENTRY_QUEUED:
+        if (thread)
+            call->queued = call->waits = true;
+        else if (atomic_load(&call->wait.stop) != HF_OK)
+            hfi_call_stop_local(call); /* it was stopped before it was in the queue */
+        break;
+    case HFI_ENTRY_AGAIN:
+        answer_here(call, HF_OK, again);
+        break;
+    case HFI_ENTRY_BUSY:
+        answer_here(call, HF_BUSY, NULL);
+        break;
+    case HFI_ENTRY_MISMATCH:
+        answer_here(call, HF_MISMATCH, NULL);
+        break;
+    case HFI_ENTRY_CLOSED:
+        answer_here(call, thread ? HF_INVALID : HF_CANCELLED, NULL);
+        if (thread)
+            hfi_error_set(call->err, HF_INVALID, 0, "store: it was closed");
+        break;
+    }
+}
+
+/* It is ours: what we wait for later on, we wait for with this in our hands. */
+static void note_held(const struct hfi_call *call, hf_lease *handle)
+{
+    if (call->held_by_session && (call->scope || hfi_call_has_thread(call)))
+        hfi_session_holds(call->store, call->scope, handle);
+}
+
+/* A lease was passed to it; that is another slot, and its own goes. `handle` NULL: none was, and it has left the queue. */
+static void leave_queue(struct hfi_call *call, hf_status status, hf_lease *handle)
+{
+    struct hfi_lease *lease = call->lease;
+
+    if (handle)
+        note_held(call, handle);
+    hfi_call_result(call, status, handle, "acquire", &lease->claim.name, NULL);
+    hfi_lease_leave(lease);
+    hfi_call_end(call);
+}
+
+void hfi_call_told(struct hfi_call *call, uint32_t word)
+{
+    if (word == HFI_WAIT_GO)
+        submit_outermost(call);
+    else
+        leave_queue(call, HF_OK, call->wait.passed);
+}
+
+void hfi_call_stop_local(struct hfi_call *call)
+{
+    if (hfi_local_queue_leave(&call->wait))
+        leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
+    else
+        hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
+}
+
+/* Sleep until told what to do. HF_OK: told; else we have left the queue, and why. */
+static hf_status sleep_in_queue(struct hfi_call *call)
+{
+    struct hfi_wait *wait = &call->wait;
+    int64_t until_ms = call->deadline_ms;
     uint32_t word;
 
     while ((word = atomic_load_explicit(&wait->word, memory_order_acquire)) < HFI_WAIT_PASSED) {
         bool late = until_ms != HFI_NEVER && hfi_now_ms() >= until_ms;
 
         if (word == HFI_WAIT_STOPPED || late) {
-            if (hfi_cohort_leave(wait))
+            if (hfi_local_queue_leave(wait))
                 return word == HFI_WAIT_STOPPED ? (hf_status)atomic_load(&wait->stop) : HF_TIMEOUT;
             /* Somebody has taken us out and is about to tell us. */
             until_ms = HFI_NEVER;
@@ -217,40 +318,20 @@ static hf_status sleep_here(struct hfi_attempt *a)
     return HF_OK;
 }
 
-/* It is ours: what we wait for later on, we wait for with this in our hands. */
-static void note(struct hfi_attempt *a, hf_lease *handle)
+static void wait_in_queue(struct hfi_call *call)
 {
-    const hf_acquire_request *request = a->want->request;
-
-    if (a->store->detector.able && hfi_session_counts(request))
-        hfi_session_holds(a->store, request->scope, handle);
-}
-
-static hf_status wait_here(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
-{
-    hf_cancel *cancel = a->want->request->cancel;
     hf_status status;
 
-    if (a->tag.count > 0)
-        hfi_detect_watch(&a->wait, &a->tag);
-    if (cancel && hfi_wait_follow(&a->wait, cancel) != HF_OK)
-        hfi_wait_stop(&a->wait, HF_CANCELLED);
-    status = sleep_here(a);
-    a->waited = true;
-
-    if (status == HF_OK && atomic_load(&a->wait.word) == HFI_WAIT_GO)
-        return go(a, ret_lease, err);
-
-    hfi_wait_leave(&a->wait);
-    if (status == HF_OK) {
-        *ret_lease = a->wait.passed;
-        note(a, *ret_lease);
-        hfi_ok(err);
-    } else {
-        status = fail(a, status, NULL, err);
+    hfi_call_listen(call, false);
+    status = sleep_in_queue(call);
+    call->queued = false;
+    call->waited = true;
+    if (status == HF_OK && atomic_load(&call->wait.word) == HFI_WAIT_GO) {
+        submit(call);
+        return;
     }
-    hfi_lease_leave(a->lease);
-    return status;
+    hfi_wait_leave(&call->wait);
+    leave_queue(call, status, status == HF_OK ? call->wait.passed : NULL);
 }
 
 /* ---- in the store --------------------------------------------------------------------- */
@@ -260,7 +341,7 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
     struct hfi_store *store = lease->store;
 
     /* A block of tokens only where local waiting has been seen. */
-    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->cohort + 1 : 1;
+    lease->claim.tokens_wanted = lease->pass && lease->hot ? store->pass_limit + 1 : 1;
     if (lease->claim.ttl_ms == 0)
         return HF_OK;
 
@@ -270,82 +351,26 @@ hf_status hfi_acquire_prepare(struct hfi_lease *lease)
     return HF_OK;
 }
 
-/* Our turn to ask the store: the slot is in the table, others may queue behind it. */
-static hf_status go(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+/* After waiting here there may be no time left, or no wish. */
+static hf_status is_wanted(const struct hfi_call *call)
 {
-    struct hfi_store *store = a->store;
-    const struct hfi_engine *engine = hfi_store_engine(store);
-    const hf_acquire_request *request = a->want->request;
-    hf_status status = hfi_acquire_prepare(a->lease);
-    struct hfi_op op;
+    hf_status stop = call->waits ? (hf_status)atomic_load(&call->wait.stop) : HF_OK;
 
-    /* After waiting here there may be no time left, or no wish. */
-    if (status == HF_OK && a->waits && atomic_load(&a->wait.stop) != HF_OK)
-        status = (hf_status)atomic_load(&a->wait.stop);
-    else if (status == HF_OK && a->waits && a->deadline_ms != HFI_NEVER &&
-             hfi_now_ms() >= a->deadline_ms)
-        status = HF_TIMEOUT;
-    if (status != HF_OK)
-        return finish(a, status, NULL, ret_lease, err);
-    if (store->drive == HFI_EVENT)
-        return go_event(a, ret_lease, err);
-
-    hfi_op_init(&op, engine, HFI_OP_ACQUIRE, &a->lease->claim, a->deadline_ms);
-    op.may_wait = op.blocking = request->wait_ms != 0;
-    if (store->drive == HFI_BLOCKING) {
-        if (!op.may_wait)
-            op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-        wait_in_store(a, &op); /* it waits in submit(), and must be stoppable from here on */
-        if (atomic_load(&a->wait.stop) != HF_OK)
-            return finish(a, (hf_status)atomic_load(&a->wait.stop), NULL, ret_lease, err);
-    }
-
-    engine->submit(store->conn, &op);
-    if (!hfi_op_finished(&op)) {
-        wait_in_store(a, &op);
-        while (!hfi_op_finished(&op)) {
-            if (a->deadline_ms != HFI_NEVER && hfi_now_ms() >= a->deadline_ms)
-                engine->cancel(store->conn, &op, HF_TIMEOUT);
-            else
-                engine->wait(store->conn, &op, a->deadline_ms);
-        }
-        a->waited = true;
-    }
-    return finish(a, hfi_op_status(&op), &op.error, ret_lease, err);
+    if (stop == HF_OK && call->waits && hfi_call_has_thread(call) &&
+        call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
+        return HF_TIMEOUT;
+    return stop;
 }
-
-/* From now on hf_close() and the canceller can end it. */
-static void wait_in_store(struct hfi_attempt *a, struct hfi_op *op)
-{
-    struct hfi_wait *wait = &a->wait;
-    hf_cancel *cancel = a->want->request->cancel;
-
-    if (!a->waits)
-        hfi_wait_init(wait, a->store, a->lease, a->want->request->min_valid_ms);
-    a->waits = true;
-    if (a->tag.count > 0)
-        hfi_detect_watch(wait, &a->tag);
-    hfi_wait_list(wait);
-    if (cancel && !wait->cancel && hfi_wait_follow(wait, cancel) != HF_OK)
-        hfi_wait_stop(wait, HF_CANCELLED);
-    hfi_wait_in_store(wait, op);
-}
-
-/* What an abandoned acquire needs to be ended well. */
-struct hfi_acquire_job {
-    struct hfi_job job;
-    struct hfi_lease *lease;
-};
 
 /* On a driver's thread: the store answered, long after the caller had gone. */
-static void late_acquire(struct hfi_job *job)
+static void answered_late(struct hfi_job *job)
 {
-    struct hfi_acquire_job *late = hfi_container(job, struct hfi_acquire_job, job);
-    struct hfi_lease *lease = late->lease;
+    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
+    struct hfi_lease *lease = call->lease;
     struct hfi_store *store = lease->store;
     hf_status status = hfi_op_status(&job->op);
 
-    hfi_free(late);
+    hfi_call_free(call);
     if (status == HF_OK || status == HF_UNKNOWN)
         hfi_keeper_settle(lease, 0, false);
     else
@@ -353,103 +378,199 @@ static void late_acquire(struct hfi_job *job)
     hfi_keeper_idle(store);
 }
 
-/* The store does not answer, not even to being cancelled. The op goes on without us. */
-static hf_status give_up(struct hfi_attempt *a, struct hfi_acquire_job *event, hf_error *err)
+static void acquire_done(struct hfi_op *op)
 {
-    hf_status status = fail(a, HF_UNKNOWN, NULL, err);
+    struct hfi_call *call =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
 
-    step_down(a->lease);
-    hfi_keeper_busy(a->store);
-    hfi_lease_uncount(a->lease);
-    if (!hfi_job_abandon(&event->job))
-        late_acquire(&event->job); /* it has answered just now */
-    return status;
+    answered(call, hfi_op_status(op), &op->error);
 }
 
-/* Ask. HF_NO_MEMORY: nothing was asked. */
-static hf_status event_begin(struct hfi_attempt *a)
+static void submit_async(struct hfi_call *call)
 {
-    struct hfi_acquire_job *event = hfi_malloc(sizeof *event);
-    bool may_wait = a->want->request->wait_ms != 0;
-
-    if (!event)
-        return HF_NO_MEMORY;
-    event->lease = a->lease;
-    hfi_job_init(&event->job, a->store, HFI_OP_ACQUIRE);
-    event->job.late = late_acquire;
-    event->job.op.claim = &a->lease->claim;
-    event->job.op.may_wait = may_wait;
-    event->job.op.deadline_ms = may_wait ? a->deadline_ms : hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    a->event = event;
-
-    hfi_job_submit(&event->job);
-    wait_in_store(a, &event->job.op);
-    return HF_OK;
+    if (call->store->drive == HFI_BLOCKING) {
+        hfi_workers_acquire(call, answered);
+        return;
+    }
+    call->job.op.done = acquire_done;
+    atomic_fetch_add(&call->refs, 1); /* it may be done before submit() returns */
+    hfi_job_submit(&call->job);
+    hfi_wait_in_store(&call->wait, &call->job.op);
+    hfi_call_unref(call);
 }
 
-static hf_status event_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+/* This thread will look after it, in await(). */
+static void submit_here(struct hfi_call *call)
 {
-    struct hfi_acquire_job *event = a->event;
-    int64_t until_ms = event->job.op.deadline_ms;
-    hf_status status;
+    struct hfi_store *store = call->store;
+    struct hfi_op *op = &call->job.op;
 
-    if (!hfi_job_wait(&event->job, until_ms)) {
-        hfi_wait_stop(&a->wait, HF_TIMEOUT);
-        if (!hfi_job_wait(&event->job, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
-            hfi_wait_leave(&a->wait);
-            return give_up(a, event, err);
+    if (store->drive == HFI_BLOCKING) {
+        hfi_call_listen(call, true); /* it waits in submit(), and must be stoppable from here on */
+        hfi_wait_in_store(&call->wait, op);
+        if (atomic_load(&call->wait.stop) != HF_OK) {
+            answered(call, (hf_status)atomic_load(&call->wait.stop), NULL);
+            return;
         }
     }
-    a->waited = event->job.op.may_wait;
-    status = hfi_op_status(&event->job.op);
-    if (status == HF_TIMEOUT && !event->job.op.may_wait)
-        status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
-    status = finish(a, status, &event->job.op.error, ret_lease, err);
-    hfi_free(event);
-    return status;
+    op->blocking = call->may_wait;
+    call->job.late = answered_late;
+    hfi_job_submit(&call->job);
+    if (store->drive == HFI_INLINE && hfi_op_finished(op)) {
+        answered(call, hfi_op_status(op), &op->error);
+    } else if (store->drive != HFI_BLOCKING) {
+        hfi_call_listen(call, true);
+        hfi_wait_in_store(&call->wait, op);
+    }
 }
 
-static hf_status go_event(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err)
+/* Our turn to ask the store: the slot is in the table, others may queue behind it. */
+static void submit(struct hfi_call *call)
 {
-    hf_status status = event_begin(a);
+    struct hfi_store *store = call->store;
+    hf_status status = hfi_acquire_prepare(call->lease);
 
-    return status == HF_OK ? event_end(a, ret_lease, err) : finish(a, status, NULL, ret_lease, err);
+    if (status == HF_OK)
+        status = is_wanted(call);
+    if (status != HF_OK) {
+        answered(call, status, NULL);
+        return;
+    }
+    hfi_job_init(&call->job, store, HFI_OP_ACQUIRE);
+    call->job.op.claim = &call->lease->claim;
+    call->job.op.may_wait = call->may_wait;
+    call->job.op.deadline_ms = call->may_wait || store->drive == HFI_INLINE
+                                   ? call->deadline_ms
+                                   : hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    if (hfi_call_has_thread(call))
+        submit_here(call);
+    else
+        submit_async(call);
+}
+
+/*
+ * A call whose acquire fails sends the next local waiter to the store, which may be a call without a thread, and fail
+ * too. So that a long queue does not become a deep stack, the outermost of a thread works through them one after the
+ * other.
+ */
+static void submit_outermost(struct hfi_call *call)
+{
+    static _Thread_local struct hfi_call *waiting, **end;
+
+    if (hfi_call_has_thread(call)) {
+        submit(call);
+        return;
+    }
+    call->after = NULL;
+    if (end) {
+        *end = call;
+        end = &call->after;
+        return;
+    }
+    end = &waiting;
+    while (call) {
+        submit(call);
+        call = waiting;
+        waiting = call ? call->after : NULL;
+        if (!waiting)
+            end = &waiting;
+    }
+    end = NULL;
+}
+
+/* ---- waiting for the answer ---------------------------------------------------------------- */
+
+/* The store does not answer, not even to being cancelled. The call goes on without us. */
+static void give_up(struct hfi_call *call)
+{
+    struct hfi_store *store = call->store;
+
+    hfi_call_unlisten(call);
+    hfi_call_result(call, HF_UNKNOWN, NULL, "acquire", &call->lease->claim.name, NULL);
+    step_down(call->lease);
+    hfi_keeper_busy(store);
+    hfi_lease_uncount(call->lease);
+    if (!hfi_job_abandon(&call->job))
+        answered_late(&call->job); /* it has answered just now */
+}
+
+/* false: given up. */
+static bool await_event(struct hfi_call *call)
+{
+    struct hfi_op *op = &call->job.op;
+    int64_t until_ms = op->deadline_ms;
+
+    if (!hfi_job_wait(&call->job, until_ms)) {
+        hfi_wait_stop(&call->wait, HF_TIMEOUT);
+        if (!hfi_job_wait(&call->job, hfi_after_ms(until_ms, HFI_GRACE_MS))) {
+            give_up(call);
+            return false;
+        }
+    }
+    call->waited = op->may_wait;
+    answered(call, hfi_op_status(op), &op->error);
+    return true;
+}
+
+static void await_inline(struct hfi_call *call)
+{
+    struct hfi_store *store = call->store;
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_op *op = &call->job.op;
+
+    while (!hfi_op_finished(op)) {
+        if (call->deadline_ms != HFI_NEVER && hfi_now_ms() >= call->deadline_ms)
+            engine->cancel(store->conn, op, HF_TIMEOUT);
+        else if (store->drive == HFI_INLINE)
+            engine->wait(store->conn, op, call->deadline_ms);
+        call->waited = true;
+    }
+    answered(call, hfi_op_status(op), &op->error);
+}
+
+/* false: given up, and the call is not ours any more. */
+static bool await(struct hfi_call *call)
+{
+    if (call->queued)
+        wait_in_queue(call);
+    if (call->answered)
+        return true;
+    if (call->store->drive == HFI_EVENT)
+        return await_event(call);
+    await_inline(call);
+    return true;
 }
 
 /* ---- after the store --------------------------------------------------------------------- */
 
-static hf_status finish(struct hfi_attempt *a, hf_status status, const hf_error *inner,
-                        hf_lease **ret_lease, hf_error *err)
+/* The store has answered, or was not asked. A thread that waits calls this itself; else any thread. */
+static void answered(struct hfi_call *call, hf_status status, const hf_error *inner)
 {
+    struct hfi_lease *lease = call->lease;
+    bool granted = status == HF_OK, thread = hfi_call_has_thread(call);
     hf_lease *handle = NULL;
 
-    if (a->waits)
-        hfi_wait_leave(&a->wait);
-    if (__builtin_expect(status == HF_OK, 1)) {
-        status = hfi_acquire_granted(a->lease, a->want->request->min_valid_ms, a->waited, &handle);
-        if (__builtin_expect(status == HF_OK, 1)) {
-            *ret_lease = handle;
-            note(a, handle);
-            return hfi_ok(err);
-        }
-        status = fail(a, status, NULL, err);
-        step_down(a->lease);
-        (void)hfi_release_claim(a->lease, true, NULL, NULL);
-        return status;
+    if (thread && call->waits)
+        hfi_wait_leave(&call->wait);
+    if (__builtin_expect(granted, 1)) {
+        status = hfi_acquire_granted(lease, call->min_valid_ms, call->waited, &handle);
+        inner = NULL;
+    } else if (status == HF_TIMEOUT && !call->may_wait) {
+        status = HF_UNAVAILABLE; /* it did not wait for anybody: the store took too long */
     }
+    if (__builtin_expect(status == HF_OK, 1))
+        note_held(call, handle);
+    hfi_call_result(call, status, handle, "acquire", &lease->claim.name, inner);
 
-    status = fail(a, status, inner, err);
-    hfi_acquire_failed(a->lease, status);
-    return status;
-}
-
-static hf_status fail(struct hfi_attempt *a, hf_status status, const hf_error *inner, hf_error *err)
-{
-    hf_error words;
-
-    if (status == HF_DEADLOCK && a->waits && err)
-        inner = hfi_detect_error(&a->wait, &words);
-    return hfi_store_error(a->store, "acquire", &a->lease->claim.name, status, inner, err);
+    if (status != HF_OK && !granted) {
+        hfi_acquire_failed(lease, status);
+    } else if (status != HF_OK && thread) {
+        step_down(lease);
+        (void)hfi_release_claim(lease, true, NULL, NULL);
+    } else if (status != HF_OK) {
+        hfi_acquire_failed(lease, HF_UNKNOWN); /* given back in the background */
+    }
+    hfi_call_end(call);
 }
 
 hf_status hfi_acquire_granted(struct hfi_lease *lease, int64_t min_valid_ms, bool waited,
@@ -485,7 +606,7 @@ static void step_down(struct hfi_lease *lease)
     pthread_mutex_lock(&shard->lock);
     atomic_store_explicit(&lease->phase, HFI_ENDING, memory_order_relaxed);
     hfi_table_unlink(shard, lease);
-    next = hfi_cohort_hand_on(lease);
+    next = hfi_local_queue_hand_on(lease);
     if (lease->timed)
         hfi_keeper_forget(lease->store, &lease->timer);
     lease->timed = false;

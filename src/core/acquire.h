@@ -1,38 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of an acquire that hf_acquire() and hf_acquire_async() share. */
+/* Acquiring: the call, and the steps that others use. */
 #ifndef HFI_ACQUIRE_H
 #define HFI_ACQUIRE_H
 
+#include "core/call.h"
 #include "core/request.h"
-#include "core/store.h"
-#include "core/wait.h"
-
-/* One hf_acquire() under way. */
-struct hfi_attempt {
-    struct hfi_store *store;
-    const struct hfi_want *want;
-    struct hfi_lease *lease;
-    int64_t deadline_ms;           /* when to stop waiting; HFI_NEVER */
-    bool waits;                    /* `wait` has been prepared */
-    bool waited;                   /* it did not come at once */
-    struct hfi_acquire_job *event; /* EVENT: what was asked; NULL: nothing */
-    struct hfi_wait wait;
-    struct hfi_tag tag;
-    struct hfi_want own_want;
-    hf_acquire_request whole;
-};
 
 /*
- * A try (wait_ms is 0) in two halves, of an EVENT engine: between them others may be begun, and all are
- * under way at once. `request` stays where it is until the end. HF_OK with a->event: hfi_attempt_end()
- * must follow. HF_OK without: *ret_lease is there already. Else that is the answer.
+ * Begin an acquire whose receiver is this thread. HF_OK: hfi_acquire_end() must follow; meanwhile others may be begun, and
+ * all are under way at once (but for a BLOCKING engine, which does them one after the other). Else that is the
+ * answer. `request` is used during this call only; *err (may be NULL) until the end.
  */
-hf_status hfi_attempt_begin(hf_store *handle, const hf_acquire_request *request,
-                            struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-hf_status hfi_attempt_end(struct hfi_attempt *a, hf_lease **ret_lease, hf_error *err);
-
-/* Which threads of the store a request needs: HFI_STARTED_*. */
-unsigned hfi_acquire_threads(struct hfi_store *store, const struct hfi_want *want, bool in_loop);
+hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
+                            struct hfi_call **ret_call, hf_error *err);
+/* Wait for its answer. */
+hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease);
 
 /* Before the claim is submitted. HF_NO_MEMORY: it must not be. */
 hf_status hfi_acquire_prepare(struct hfi_lease *lease);

@@ -4,7 +4,7 @@
  * the token, "<32 hex digits>-<hex token>"; the name is not in it.
  */
 #include "core/acquire.h"
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
@@ -136,8 +136,9 @@ static hf_status run(struct hfi_lease *lease, hf_lease **ret_lease, hf_error *er
     return status;
 }
 
-static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct hfi_want *want,
-                       const char *text, bool renew, hf_lease **ret_lease, hf_error *err)
+static hf_status adopt(hf_store *handle, struct hfi_store *store,
+                       const struct hfi_checked_request *checked, const char *text, bool renew,
+                       hf_lease **ret_lease, hf_error *err)
 {
     struct hfi_lease *lease;
     unsigned char owner[HFI_OWNER_LEN];
@@ -147,7 +148,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
         return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
     if (!hfi_store_start(store, HFI_STARTED_KEEPER))
         return hfi_error_memory(err);
-    lease = hfi_lease_new(store, want);
+    lease = hfi_lease_new(store, checked);
     if (!lease)
         return hfi_error_memory(err);
 
@@ -156,7 +157,7 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
     lease->claim.tokens = 1;
     lease->term.renew = renew;
     lease->exported = true; /* somebody has its text */
-    if (hfi_cohort_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
+    if (hfi_local_queue_enter(handle, lease, NULL, false, 0, ret_lease) != HFI_ENTRY_GO) {
         hfi_lease_free(lease);
         return hfi_error_set(err, HF_INVALID, 0, "store: it was closed");
     }
@@ -169,16 +170,16 @@ static hf_status adopt(hf_store *handle, struct hfi_store *store, const struct h
 }
 
 static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_request *request,
-                             struct hfi_want *want, hf_error *err)
+                             struct hfi_checked_request *checked, hf_error *err)
 {
-    hf_status status = hfi_name_check(request->name, request->name_len, &want->name_len, err);
+    hf_status status = hfi_name_check(request->name, request->name_len, &checked->name_len, err);
 
     if (status != HF_OK)
         return status;
     if (!(engine->info.caps & HF_CAP_DETACHED))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
-    want->name = request->name;
-    want->ttl_ms = request->ttl_ms;
+    checked->name = request->name;
+    checked->ttl_ms = request->ttl_ms;
     return request->ttl_ms != 0 ? hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err) : HF_OK;
 }
 
@@ -186,7 +187,7 @@ hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *given, hf_leas
                          hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
-    struct hfi_want want = {
+    struct hfi_checked_request checked = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
     hf_adopt_request whole;
@@ -199,11 +200,11 @@ hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *given, hf_leas
     status = hfi_request_copy(&whole, sizeof whole, given, offsetof(hf_adopt_request, ttl_ms),
                               "HF_ADOPT_REQUEST_INIT", err);
     if (status == HF_OK)
-        status = check_adopt(hfi_store_engine(inner), &whole, &want, err);
+        status = check_adopt(hfi_store_engine(inner), &whole, &checked, err);
     if (status == HF_OK && !ret_lease)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
     if (status == HF_OK)
-        status = adopt(store, inner, &want, whole.text, whole.renew, ret_lease, err);
+        status = adopt(store, inner, &checked, whole.text, whole.renew, ret_lease, err);
     hfi_store_leave(inner);
     return status;
 }

@@ -4,13 +4,14 @@
  * hf_script_kill(), hf_redlock_*(). All on the calling thread. Inside, an engine still takes words and answers with findings
  * (engine->manage()); the words of a Redlock node are "key=value key=value why=all the rest".
  */
+#include "core/conf.h"
 #include "core/registry.h"
 #include "core/store.h"
-#include "core/url.h"
 #include "holdfast/redis.h"
 #include "util/alloc.h"
 #include "util/buffer.h"
 #include "util/error.h"
+#include "util/url.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static hf_status manage_parsed(struct hfi_url *url, const struct command *comman
 {
     const struct hfi_engine *engine;
     hf_status status = hfi_registry_find(url->scheme, &engine, err);
+    struct hfi_conf *conf = NULL;
     char *shown;
 
     if (status != HF_OK)
@@ -42,7 +44,10 @@ static hf_status manage_parsed(struct hfi_url *url, const struct command *comman
     if (!engine->manage || !has_engine(command->engines, engine->info.name))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
                              engine->info.name);
-    status = engine->manage(url, command->words, finding, arg, err);
+    status = hfi_conf_read(url, engine->conf, &conf, err);
+    if (status == HF_OK)
+        status = engine->manage(conf, command->words, finding, arg, err);
+    hfi_conf_free(conf);
     if (status != HF_OK && status != HF_INVALID) {
         shown = hfi_url_redacted(url);
         hfi_error_wrap(err, "%s", shown ? shown : url->scheme);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of an asynchronous call, from its slot to its callback: see call.h. */
+/* The life of a call, from its slot to its answer: see call.h. */
 #include "core/call.h"
 
-#include "core/op.h"
+#include "core/cancel.h"
+#include "core/spare.h"
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -11,14 +12,14 @@
 struct hfi_table hfi_calls = { .slot_size = (sizeof(struct hfi_call) + 63) / 64 * 64,
                                .kind = HFI_KIND_OP };
 
-/* ---- the deadline --------------------------------------------------------------------------------- */
+/* ---- the deadline, where no thread watches it ---------------------------------------------------- */
 
 static void deadline_grab(struct hfi_timer *timer)
 {
     atomic_fetch_add(&hfi_container(timer, struct hfi_call, timer)->refs, 1);
 }
 
-static void stop_run(struct hfi_task *task)
+static void stop_run(struct hfi_pool_task *task)
 {
     struct hfi_call *call = hfi_container(task, struct hfi_call, stop_task);
 
@@ -40,60 +41,98 @@ static void deadline_fire(struct hfi_store *store, struct hfi_timer *timer, int6
 
 /* ---- from the beginning to the end ------------------------------------------------------------------ */
 
-struct hfi_call *hfi_call_new(struct hfi_store *store, hf_done_fn *done, void *arg)
+struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver)
 {
-    struct hfi_call *call = hfi_slot_take(&hfi_calls);
+    struct hfi_call *call = hfi_spare_take(&hfi_calls, &hfi_self.calls);
 
     if (!call)
         return NULL;
-    if (!hfi_slot_ours(&call->slot, hfi_process_id()))
+    if (!hfi_slot_ours(&call->slot, hfi_process_id())) {
         pthread_mutex_init(&call->lock, NULL); /* see hf_cancel_open() */
-    hfi_slot_own(&call->slot, hfi_process_id());
+        hfi_slot_own(&call->slot, hfi_process_id());
+    }
     call->store = store;
+    call->receiver = receiver;
     call->lease = NULL;
-    call->done = done;
-    call->arg = arg;
-    call->timed = false;
-    call->scope = 0;
-    call->tag.count = 0;
+    call->may_wait = call->waits = call->waited = call->queued = call->answered = false;
+    call->sole = call->lost = call->timed = call->held_by_session = false;
     call->deadline_ms = HFI_NEVER;
+    call->min_valid_ms = 0;
+    call->cancel = NULL;
+    call->tag.count = 0;
+    call->scope = 0;
+    call->err = NULL;
+    call->handle = NULL;
+    if (receiver == HFI_TO_THREAD)
+        return call;
+
+    call->err = &call->error;
     call->timer = (struct hfi_timer){ .grab = deadline_grab, .fire = deadline_fire };
-    hfi_wait_init(&call->wait, store, NULL, 0);
     hfi_list_init(&call->due);
     atomic_store(&call->refs, 2);
-
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending++;
-    pthread_mutex_unlock(&store->loop.lock);
     return call;
+}
+
+void hfi_call_free(struct hfi_call *call)
+{
+    hfi_spare_give(&hfi_calls, &hfi_self.calls, call);
+}
+
+void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg)
+{
+    struct hfi_loop *loop = &call->store->loop;
+
+    call->done = done;
+    call->arg = arg;
+    pthread_mutex_lock(&loop->lock);
+    loop->pending++;
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void retire(struct hfi_call *call)
+{
+    pthread_mutex_lock(&call->lock);
+    hfi_slot_retire(&call->slot);
+    pthread_mutex_unlock(&call->lock);
+}
+
+void hfi_call_unlisten(struct hfi_call *call)
+{
+    if (!call->waits)
+        return;
+    hfi_wait_leave(&call->wait);
+    hfi_free(call->wait.words);
+    call->waits = false;
+}
+
+/* The last step of a call of LOOP: the store may be closed as soon as this is done. */
+static void uncount(struct hfi_store *store)
+{
+    pthread_mutex_lock(&store->loop.lock);
+    store->loop.pending--;
+    pthread_mutex_unlock(&store->loop.lock);
 }
 
 void hfi_call_drop(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    hfi_wait_leave(&call->wait);
-    hfi_free(call->wait.words);
+    hfi_call_unlisten(call);
     if (call->timed)
         hfi_keeper_forget(store, &call->timer);
     if (call->lease)
         hfi_lease_free(call->lease);
-    pthread_mutex_lock(&call->lock);
-    hfi_slot_retire(&call->slot);
-    pthread_mutex_unlock(&call->lock);
-    hfi_slot_give(&hfi_calls, call);
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending--;
-    pthread_mutex_unlock(&store->loop.lock);
+    retire(call);
+    hfi_call_free(call);
+    uncount(store);
 }
 
 void hfi_call_unref(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    if (atomic_fetch_sub(&call->refs, 1) != 1)
-        return;
-    hfi_loop_add(store, &call->due);
+    if (atomic_fetch_sub(&call->refs, 1) == 1)
+        hfi_loop_add(store, &call->due);
 }
 
 void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
@@ -103,18 +142,25 @@ void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, 
 
     call->status = status;
     call->handle = handle;
-    if (status == HF_DEADLOCK)
+    if (!call->err)
+        return;
+    if (status == HF_DEADLOCK && call->waits)
         inner = hfi_detect_error(&call->wait, &words);
     if (status == HF_OK)
-        hfi_ok(&call->error);
+        hfi_ok(call->err);
     else if (name)
-        hfi_store_error(call->store, verb, name, status, inner, &call->error);
+        hfi_store_error(call->store, verb, name, status, inner, call->err);
     else
-        hfi_error_set(&call->error, status, 0, "%s: %s", verb, hf_status_text(status));
+        hfi_error_set(call->err, status, 0, "%s: %s", verb, hf_status_text(status));
 }
 
 void hfi_call_end(struct hfi_call *call)
 {
+    if (hfi_call_has_thread(call)) {
+        hfi_call_unlisten(call);
+        call->answered = true;
+        return;
+    }
     if (call->timed)
         hfi_keeper_forget(call->store, &call->timer);
     call->timed = false;
@@ -126,18 +172,67 @@ void hfi_call_deliver(struct hfi_call *call)
     struct hfi_store *store = call->store;
     const struct hfi_store *outer = hfi_self.calling;
 
-    hfi_wait_leave(&call->wait);
-    hfi_free(call->wait.words);
-    pthread_mutex_lock(&call->lock);
-    hfi_slot_retire(&call->slot);
-    pthread_mutex_unlock(&call->lock);
+    hfi_call_unlisten(call);
+    retire(call);
 
     hfi_self.calling = store;
     call->done(call->status, call->handle, &call->error, call->arg);
     hfi_self.calling = outer;
 
-    hfi_slot_give(&hfi_calls, call);
-    pthread_mutex_lock(&store->loop.lock);
-    store->loop.pending--;
-    pthread_mutex_unlock(&store->loop.lock);
+    hfi_call_free(call);
+    uncount(store);
+}
+
+/* ---- ending early --------------------------------------------------------------------------------------- */
+
+void hfi_call_listen(struct hfi_call *call, bool listed)
+{
+    struct hfi_wait *wait = &call->wait;
+
+    if (!call->waits)
+        hfi_wait_init(wait, call->store, call->lease, call->min_valid_ms);
+    call->waits = true;
+    if (!hfi_call_has_thread(call)) {
+        wait->call = call;
+        wait->tid = 0;
+    }
+    if (call->tag.count > 0)
+        hfi_detect_watch(wait, &call->tag);
+    if (listed)
+        hfi_wait_list(wait);
+    if (call->cancel && !wait->cancel && hfi_wait_follow(wait, call->cancel) != HF_OK)
+        hfi_wait_stop(wait, HF_CANCELLED);
+}
+
+void hfi_call_arm(struct hfi_call *call)
+{
+    if (call->timed)
+        hfi_keeper_arm(call->store, &call->timer, call->deadline_ms);
+}
+
+hf_status hf_op_cancel(hf_op *handle)
+{
+    struct hfi_call *call = hfi_slot_find(&hfi_calls, handle);
+    int refs;
+
+    if (!call)
+        return HF_INVALID;
+    if (!hfi_slot_ours(&call->slot, hfi_process_id()))
+        return HF_FORKED;
+
+    pthread_mutex_lock(&call->lock);
+    if (!hfi_slot_is(&call->slot, handle)) {
+        pthread_mutex_unlock(&call->lock);
+        return HF_INVALID;
+    }
+    refs = atomic_load(&call->refs);
+    while (refs > 0 && !atomic_compare_exchange_weak(&call->refs, &refs, refs + 1))
+        ;
+    pthread_mutex_unlock(&call->lock);
+    if (refs == 0)
+        return HF_OK; /* too late: its callback is due */
+
+    hfi_wait_stop(&call->wait, HF_CANCELLED);
+    hfi_call_unref(call);
+    return HF_OK;
 }

@@ -1,66 +1,120 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An asynchronous call: what hf_op * stands for. It has two references while it is
- * under way, one for the thread that begins it and one for what it waits for;
- * when both are gone it is due, and hf_store_process() calls back and frees it. Timers
- * and cancels take a third for a moment.
+ * A call: every public call that asks the store for something is one, from its begin to its answer. It is a slot of
+ * one table, so its memory stays a call for the life of the process, and a thread keeps a few spare ones.
+ *
+ *   begin    check what was asked, submit the op (or queue locally)
+ *   wait     HFI_TO_THREAD only: until the answer is there
+ *   end      the same continuation for all: what the answer means, and what is left to be settled
+ *
+ * The receiver of the answer:
+ *
+ *   THREAD --------> the thread that began it waits, and runs the continuation itself
+ *      | gives up (hfi_call_abandon(), one step under the driver's lock)
+ *      v
+ *   NOBODY           the thread that brings the answer runs the `late` continuation: the claim is settled
+ *   LOOP             that thread runs the continuation; hf_store_process() calls back
+ *   TASK             that thread runs the continuation, and then the task's next step (task.h)
+ *
+ * A call for LOOP or TASK has two references while it is under way, one for the thread that begins it and one for what
+ * it waits for; when both are gone it is due. Timers and cancels take a third for a moment.
  */
 #ifndef HFI_CALL_H
 #define HFI_CALL_H
 
 #include "core/release.h"
 
+struct hfi_call;
+enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_LOOP, HFI_TO_TASK };
+
+typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
+
 struct hfi_call {
     struct hfi_slot slot;
     pthread_mutex_t lock; /* the handle's end, against hf_op_cancel() */
     struct hfi_store *store;
+    enum hfi_receiver receiver;
+    struct hfi_job job; /* its op, and the thread that waits for it */
     struct hfi_wait wait;
     struct hfi_lease *lease; /* the slot that goes to the store, or is released */
-    _Atomic int refs;
     bool may_wait;
-    bool sole;           /* release: as in struct hfi_end */
-    bool lost;           /* likewise: HF_LOST is the answer, whatever the store will say */
-    bool timed;          /* has a place for its timer at the keeper */
-    int64_t deadline_ms; /* HFI_NEVER: none */
-    struct hfi_timer timer;
-    struct hfi_task task;      /* what may block, on the pool */
-    struct hfi_task stop_task; /* likewise, at the deadline */
-    struct hfi_list due;
+    bool waits;             /* `wait` has been prepared */
+    bool waited;            /* it did not come at once */
+    bool queued;            /* THREAD: in the local queue */
+    bool answered;          /* THREAD: status and handle are there */
+    bool sole;              /* release: as in struct hfi_release_plan */
+    bool lost;              /* likewise: HF_LOST is the answer, whatever the store will say */
+    bool timed;             /* has a place for its timer at the keeper */
+    int64_t deadline_ms;    /* HFI_NEVER: none */
+    int64_t min_valid_ms;   /* acquire */
+    hf_cancel *cancel;      /* the caller's; NULL: none */
+    struct hfi_tag tag;     /* what its session holds while it waits */
+    bool held_by_session;   /* the lease counts for deadlock detection ... */
+    uint64_t scope;         /* ... as held by this scope; 0: by the thread */
+    hf_error *err;          /* where the text goes; NULL: nobody reads it */
+    hf_status status;       /* the answer */
+    hf_lease *handle;       /* with HF_OK of an acquire */
     struct hfi_call *after; /* in a thread's list of calls that GO */
-    struct hfi_op op;
 
-    struct hfi_tag tag;
-    uint64_t scope; /* whose the lease will be; 0: no session's */
-
+    /* LOOP and TASK */
+    _Atomic int refs;
+    struct hfi_timer timer;
+    struct hfi_pool_task task;      /* what may block, on the pool ... */
+    hfi_answered_fn *answered_by;   /* ... and then */
+    struct hfi_pool_task stop_task; /* likewise, at the deadline */
+    struct hfi_list due;
     hf_done_fn *done;
     void *arg;
-    hf_status status;
-    hf_lease *handle;
     hf_error error;
 };
 
 extern struct hfi_table hfi_calls;
 
-/* With two references, for the beginner and for what it waits for. NULL: out of memory. */
-struct hfi_call *hfi_call_new(struct hfi_store *store, hf_done_fn *done, void *arg);
-/* It never began: nobody is called back. */
+/* LOOP and TASK: with two references. NULL: out of memory. */
+struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receiver);
+/* A call that has ended for its thread, or never began: its slot is free again. */
+void hfi_call_free(struct hfi_call *call);
+/* LOOP: give it a callback; it counts in its store from now on. */
+void hfi_call_callback(struct hfi_call *call, hf_done_fn *done, void *arg);
+/* LOOP: it never began, and nobody is called back. */
 void hfi_call_drop(struct hfi_call *call);
 void hfi_call_unref(struct hfi_call *call);
-/* What the caller will hear. `name` is looked at only to tell what failed. */
+
+/* From now on the canceller and, for a session that holds something, the deadlock detector can end it; `listed`: hf_close() too.
+ * Any number of times. */
+void hfi_call_listen(struct hfi_call *call, bool listed);
+/* Likewise its deadline, for which it has a place: LOOP and TASK. */
+void hfi_call_arm(struct hfi_call *call);
+/* Neither canceller nor hf_close() nor the detector knows it any more, nor is one of them about to end it. */
+void hfi_call_unlisten(struct hfi_call *call);
+
+/* The answer. `name` is looked at only to tell what failed. */
 void hfi_call_result(struct hfi_call *call, hf_status status, hf_lease *handle, const char *verb,
                      const struct hfi_name *name, const hf_error *inner);
-/* What it waited for has come to an end, and so has everything about it but the callback. Drops a
- * reference: a caller that goes on with the call has another one. */
+/* The answer is there, and everything has been done about it but telling the receiver. LOOP, TASK: drops a reference; a caller
+ * that goes on with the call has another one. */
 void hfi_call_end(struct hfi_call *call);
 
-/* A local waiter that is a call has been told PASSED or GO. Any thread, no locks. */
+/* A local waiter that is a call without a thread has been told PASSED or GO. Any thread, no locks. */
 void hfi_call_told(struct hfi_call *call, uint32_t word);
 /* It should end early and has nothing in the store: leave the local queue, if it is there. Locks of
  * cancellers or the store may be held. */
 void hfi_call_stop_local(struct hfi_call *call);
 /* hf_release_async() of a lost lease: its on_lost callback has ended. Any thread, no locks. */
 void hfi_call_lost(struct hfi_call *call);
-/* Call back, and free it. */
+/* LOOP: call back, and free it. */
 void hfi_call_deliver(struct hfi_call *call);
+
+static inline bool hfi_call_has_thread(const struct hfi_call *call)
+{
+    return call->receiver == HFI_TO_THREAD;
+}
+
+/* ---- workers.c: BLOCKING engines, without a thread of the caller's --------------------------- */
+
+/* Submit the acquire on a worker; `answered` is called there. */
+void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered);
+/* It is to end early, but waits for a worker to wait with: any other will do for that. Under any lock. */
+void hfi_workers_hurry(struct hfi_call *call);
 
 #endif

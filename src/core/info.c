@@ -4,7 +4,7 @@
  * clock too, so none of these says "held" after its validity has ended, whatever
  * the keeper is doing.
  */
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/request.h"
 #include "util/clock.h"
 

@@ -29,7 +29,7 @@ struct hfi_store;
 /* One attempt at giving a claim back in the background. */
 struct hfi_settle {
     struct hfi_job job;
-    struct hfi_task task;
+    struct hfi_pool_task task;
     struct hfi_lease *lease;
 };
 

@@ -7,8 +7,9 @@
  * allocated but for long names and labels, and nothing is wiped that does not
  * change.
  */
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/owner.h"
+#include "core/spare.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "deadlock/session.h"
@@ -27,25 +28,25 @@ _Static_assert(sizeof(struct hfi_lease) < 1024, "100,000 of them should be cheap
 struct hfi_table hfi_leases = { .slot_size = SLOT_SIZE, .kind = HFI_KIND_LEASE };
 
 static struct hfi_lease *take_slot(void);
-static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want);
+static bool set_texts(struct hfi_lease *lease, const struct hfi_checked_request *checked);
 static char *tagged(const char *label, const struct hfi_tag *tag);
 
 /* ---- making -------------------------------------------------------------------- */
 
-static void set_claim(struct hfi_claim *claim, const struct hfi_want *want,
+static void set_claim(struct hfi_claim *claim, const struct hfi_checked_request *checked,
                       const struct hfi_engine *engine)
 {
-    hfi_hash128(want->name, want->name_len, claim->name.hash);
-    hfi_owner_new(claim->owner, want->request->flags & HF_FLAG_DETACHED);
-    claim->mode = want->mode;
-    claim->capacity = want->capacity;
-    claim->permits = want->permits;
-    claim->flags = (want->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
-                   (want->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0);
+    hfi_hash128(checked->name, checked->name_len, claim->name.hash);
+    hfi_owner_new(claim->owner, checked->request->flags & HF_FLAG_DETACHED);
+    claim->mode = checked->mode;
+    claim->capacity = checked->capacity;
+    claim->permits = checked->permits;
+    claim->flags = (checked->request->flags & HF_FLAG_BARGE ? HFI_CLAIM_BARGE : 0) |
+                   (checked->request->flags & HF_FLAG_DETACHED ? HFI_CLAIM_DETACHED : 0);
     claim->tokens_wanted = 1;
-    claim->ttl_ms = want->ttl_ms;
-    claim->lock_delay_ms = want->request->lock_delay_ms;
-    claim->min_valid_ms = want->request->min_valid_ms;
+    claim->ttl_ms = checked->ttl_ms;
+    claim->lock_delay_ms = checked->request->lock_delay_ms;
+    claim->min_valid_ms = checked->request->min_valid_ms;
     claim->token = 0;
     claim->tokens = 0;
     claim->granted_ttl_ms = 0;
@@ -55,19 +56,19 @@ static void set_claim(struct hfi_claim *claim, const struct hfi_want *want,
     memset(claim->room, 0, engine->claim_size);
 }
 
-static void set_term(struct hfi_term *term, const struct hfi_want *want,
+static void set_term(struct hfi_term *term, const struct hfi_checked_request *checked,
                      const struct hfi_engine *engine)
 {
-    term->renew = want->renew;
-    term->ttl_ms = want->ttl_ms;
+    term->renew = checked->renew;
+    term->ttl_ms = checked->ttl_ms;
     term->min_ttl_ms = hfi_ttl_least(engine);
     term->guard_ms = HFI_GUARD_MS + engine->guard_ms;
-    term->max_hold_ms = want->request->max_hold_ms;
+    term->max_hold_ms = checked->request->max_hold_ms;
 }
 
-struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want)
+struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checked_request *checked)
 {
-    const hf_acquire_request *request = want->request;
+    const hf_acquire_request *request = checked->request;
     struct hfi_lease *lease = take_slot();
 
     if (!lease)
@@ -75,7 +76,7 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
 
     lease->store = store;
     lease->parts = HFI_PART_HANDLE | HFI_PART_CLAIM;
-    lease->pass = want->pass;
+    lease->pass = checked->pass;
     lease->reentrant = request->flags & HF_FLAG_REENTRANT;
     lease->scoped = request->scope != 0;
     lease->in_loop = false;
@@ -88,11 +89,11 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
     if (lease->reentrant)
         lease->scope = lease->scoped ? request->scope : hfi_thread_id();
 
-    set_claim(&lease->claim, want, hfi_store_engine(store));
-    set_term(&lease->term, want, hfi_store_engine(store));
+    set_claim(&lease->claim, checked, hfi_store_engine(store));
+    set_term(&lease->term, checked, hfi_store_engine(store));
     atomic_store_explicit(&lease->shard, hfi_store_shard(store, lease->claim.name.hash),
                           memory_order_relaxed);
-    if (!set_texts(lease, want)) {
+    if (!set_texts(lease, checked)) {
         hfi_lease_free(lease);
         return NULL;
     }
@@ -100,23 +101,23 @@ struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *
 }
 
 /* The name, and a label if there is one. false: out of memory. */
-static bool set_texts(struct hfi_lease *lease, const struct hfi_want *want)
+static bool set_texts(struct hfi_lease *lease, const struct hfi_checked_request *checked)
 {
     unsigned char *name = lease->short_name;
-    const char *label = want->request->label;
+    const char *label = checked->request->label;
 
     lease->claim.label = NULL;
-    if (want->name_len > HFI_SHORT_NAME) {
-        lease->long_name = name = hfi_malloc(want->name_len);
+    if (checked->name_len > HFI_SHORT_NAME) {
+        lease->long_name = name = hfi_malloc(checked->name_len);
         if (!name)
             return false;
     }
-    memcpy(name, want->name, want->name_len);
+    memcpy(name, checked->name, checked->name_len);
     lease->claim.name.bytes = name;
-    lease->claim.name.len = want->name_len;
+    lease->claim.name.len = checked->name_len;
 
-    if (want->tag && want->tag->count > 0)
-        lease->label = tagged(label ? label : lease->store->label, want->tag);
+    if (checked->tag && checked->tag->count > 0)
+        lease->label = tagged(label ? label : lease->store->label, checked->tag);
     else if (label)
         lease->label = hfi_strndup(label, hfi_label_len(label, HF_LABEL_MAX));
     else
@@ -137,43 +138,13 @@ static char *tagged(const char *label, const struct hfi_tag *tag)
     return hfi_strndup(text, len + tag_len);
 }
 
-/* ---- slots, with a few spare ones for each thread --------------------------------- */
-
-static pthread_key_t end_key;
-static pthread_once_t end_once = PTHREAD_ONCE_INIT;
-static bool end_key_ok;
-
-static void on_thread_end(void *arg)
-{
-    (void)arg;
-    while (hfi_self.spares > 0)
-        hfi_slot_give(&hfi_leases, hfi_self.spare[--hfi_self.spares]);
-    hfi_self.watched = false;
-}
-
-static void make_end_key(void)
-{
-    end_key_ok = pthread_key_create(&end_key, on_thread_end) == 0;
-}
-
-/* Will on_thread_end() be called for this thread? */
-static bool watch_thread(void)
-{
-    pthread_once(&end_once, make_end_key);
-    if (end_key_ok && pthread_setspecific(end_key, &hfi_self) == 0)
-        hfi_self.watched = true;
-    return hfi_self.watched;
-}
+/* ---- slots ------------------------------------------------------------------------- */
 
 static struct hfi_lease *take_slot(void)
 {
-    struct hfi_lease *lease;
+    struct hfi_lease *lease = hfi_spare_take(&hfi_leases, &hfi_self.leases);
     uint64_t process = hfi_process_id();
 
-    if (hfi_self.spares > 0)
-        lease = hfi_self.spare[--hfi_self.spares];
-    else
-        lease = hfi_slot_take(&hfi_leases);
     if (!lease || hfi_slot_ours(&lease->slot, process))
         return lease;
 
@@ -211,10 +182,7 @@ void hfi_lease_free(struct hfi_lease *lease)
     atomic_store_explicit(&lease->gone, 0, memory_order_relaxed);
     atomic_store_explicit(&lease->phase, HFI_FREE, memory_order_relaxed);
 
-    if (hfi_self.spares < HFI_SPARE_MAX && (hfi_self.watched || watch_thread()))
-        hfi_self.spare[hfi_self.spares++] = lease;
-    else
-        hfi_slot_give(&hfi_leases, lease);
+    hfi_spare_give(&hfi_leases, &hfi_self.leases, lease);
 }
 
 void hfi_lease_uncount(struct hfi_lease *lease)
@@ -329,7 +297,7 @@ struct hfi_wait *hfi_lease_lose(struct hfi_lease *lease, const char *why)
         lease->lost_handle = (hf_lease *)(uintptr_t)atomic_load(&lease->slot.handle); /* NOLINT */
         hfi_notify_add(lease);
     }
-    return hfi_cohort_hand_on(lease);
+    return hfi_local_queue_hand_on(lease);
 }
 
 void hfi_lease_gone(struct hfi_host *host, struct hfi_claim *claim,

@@ -6,7 +6,7 @@
  * lease is passed to another local thread the slot gets a new handle and a new
  * holder, and the claim stays where it is. A slot's life:
  *
- *            cohort: its turn            granted              release, close
+ *            queue: its turn             granted              release, close
  *   FREE --------------------> GOING ------------> HELD -------------------> ENDING
  *     ^                          |                |  ^                          |
  *     |                          | failed         +--+ passed on: new handle    |
@@ -32,7 +32,7 @@
 struct hfi_shard;
 struct hfi_store;
 struct hfi_wait;
-struct hfi_want;
+struct hfi_checked_request;
 
 enum hfi_phase { HFI_FREE, HFI_GOING, HFI_HELD, HFI_ENDING };
 
@@ -94,8 +94,8 @@ struct hfi_lease {
 
 extern struct hfi_table hfi_leases;
 
-/* A slot for what `want` asks, not yet known to anybody. NULL: out of memory. */
-struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_want *want);
+/* A slot for what `checked` asks, not yet known to anybody. NULL: out of memory. */
+struct hfi_lease *hfi_lease_new(struct hfi_store *store, const struct hfi_checked_request *checked);
 /* Give the slot back; no part is left and it is in no list. */
 void hfi_lease_free(struct hfi_lease *lease);
 /* Likewise for a slot that is counted in its shard. */

@@ -63,7 +63,7 @@ bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane)
     return ok;
 }
 
-void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_pool_task *task)
 {
     struct hfi_pool_lane *lane = &pool->lanes[which];
 
@@ -77,7 +77,7 @@ void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *t
     pthread_mutex_unlock(&pool->lock);
 }
 
-bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane which, struct hfi_pool_task *task)
 {
     struct hfi_pool_lane *lane = &pool->lanes[which];
     bool taken;
@@ -93,7 +93,7 @@ bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task 
     return taken;
 }
 
-bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane which, struct hfi_task *task)
+bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane which, struct hfi_pool_task *task)
 {
     struct hfi_pool_lane *lane = &pool->lanes[which];
     bool there = false;
@@ -128,7 +128,7 @@ void hfi_pool_stop(struct hfi_pool *pool)
 static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane)
 {
     struct hfi_list *node;
-    struct hfi_task *task;
+    struct hfi_pool_task *task;
 
     pthread_mutex_lock(&pool->lock);
     while ((node = hfi_list_pop(&lane->tasks)) || !pool->stop) {
@@ -138,7 +138,7 @@ static void *work(struct hfi_pool *pool, struct hfi_pool_lane *lane)
             lane->idle--;
             continue;
         }
-        task = hfi_container(node, struct hfi_task, node);
+        task = hfi_container(node, struct hfi_pool_task, node);
         lane->queued--;
         pthread_mutex_unlock(&pool->lock);
         task->run(task);

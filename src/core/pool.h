@@ -29,9 +29,9 @@ enum hfi_lane {
 #define HFI_POOL_LONG_MAX  16
 #define HFI_POOL_TRY_MAX   4
 
-struct hfi_task {
+struct hfi_pool_task {
     struct hfi_list node;
-    void (*run)(struct hfi_task *task);
+    void (*run)(struct hfi_pool_task *task);
 };
 
 struct hfi_pool {
@@ -50,11 +50,11 @@ void hfi_pool_init(struct hfi_pool *pool);
 /* Make sure that the lane has a thread. false: none could be started. */
 bool hfi_pool_start(struct hfi_pool *pool, enum hfi_lane lane);
 /* Run the task soon. The lane has been started. */
-void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
+void hfi_pool_add(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
 /* Likewise, but only if a thread is there for it, or can be started. */
-bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
+bool hfi_pool_offer(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
 /* Take it out of the lane again, if no thread has come to it yet. */
-bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_task *task);
+bool hfi_pool_take_back(struct hfi_pool *pool, enum hfi_lane lane, struct hfi_pool_task *task);
 /* Run what is there, then end the threads. */
 void hfi_pool_stop(struct hfi_pool *pool);
 

@@ -1,36 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_release(): the lease ends for the caller at once, whatever the store says.
- * It is passed on here, or given back to the store; what the store does not
- * confirm is settled in the background.
+ * hf_release() and hf_release_async(): the lease ends for the caller at once, whatever the store says. It is passed on
+ * here, or given back to the store; what the store does not confirm is settled in the background.
+ *
+ *   end one hold (a plan) -> lost: see its callback through -> submit -> answered
+ *
+ * As with an acquire both forms take the same steps, on the caller's thread or on whatever thread brings the answer.
  */
 #include "core/release.h"
 
+#include "core/call.h"
 #include "core/op.h"
 #include "core/table.h"
-#include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 
 /* How long after its end by our clock a lost lease with a lock_delay is still left alone. */
 #define UNCLEAN_MS 1000
 
-static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
-                             hf_error *err);
-static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
-                        hf_error *err);
-static hf_status no_lease(hf_status status, hf_error *err);
-static inline hf_status release_here(struct hfi_end *end, hf_error *err);
+/* What the end of one hold leaves to be done. */
+struct hfi_release_plan {
+    enum {
+        HFI_ENDING_NONE, /* other holds remain, or it was passed on: nothing to do */
+        HFI_ENDING_LOST, /* it was lost before */
+        HFI_ENDING_STORE /* the store must be told */
+    } what;
+    hf_status status;        /* what the caller will hear, if all goes well */
+    struct hfi_lease *lease; /* without a handle, and in no table; not with NONE */
+    struct hfi_wait *next;   /* the local waiter to tell GO once the release is on its way */
+    bool sole;               /* nobody else has a part in the slot */
+};
 
-hf_status hf_release(hf_lease *handle, hf_error *err)
-{
-    struct hfi_end end;
-    hf_status status = hfi_release_begin(handle, &end);
+static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
+static hf_status release_lost(struct hfi_lease *lease, hf_error *err);
+static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
+static void submit(struct hfi_call *call, struct hfi_wait *next);
+static void answered(struct hfi_call *call);
+static void lease_error(struct hfi_call *call, hf_status status, const hf_error *inner);
+static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_status status);
 
-    if (__builtin_expect(status != HF_OK, 0))
-        return no_lease(status, err);
-    return release_here(&end, err);
-}
+/* ---- the two forms ----------------------------------------------------------------- */
 
 static hf_status no_lease(hf_status status, hf_error *err)
 {
@@ -39,25 +48,105 @@ static hf_status no_lease(hf_status status, hf_error *err)
                                               : hf_status_text(status));
 }
 
-/* What hfi_release_begin() left to do. */
-static inline hf_status release_here(struct hfi_end *end, hf_error *err)
+hf_status hf_release(hf_lease *handle, hf_error *err)
 {
-    if (__builtin_expect(end->what == HFI_ENDING_STORE, 1))
-        return hfi_release_claim(end->lease, end->sole, end->next, err);
+    struct hfi_call *call;
+    hf_status status = hfi_release_begin(handle, &call, err);
 
-    if (end->what == HFI_ENDING_NONE)
-        return end->status == HF_OK
-                   ? hfi_ok(err)
-                   : hfi_error_set(err, end->status, 0, "%s", hf_status_text(end->status));
-    answer(end->lease, HF_LOST, NULL, err);
-    hfi_release_lost(end->lease);
-    return HF_LOST;
+    return call ? hfi_release_end(call, err) : status;
+}
+
+/* Tell the store. NULL: out of memory; it goes on in the background. */
+static struct hfi_call *submit_here(struct hfi_lease *lease, bool sole, struct hfi_wait *next)
+{
+    struct hfi_call *call = hfi_call_new(lease->store, HFI_TO_THREAD);
+
+    if (!call) {
+        hfi_keeper_settle(lease, 0, true);
+        if (next)
+            hfi_wait_tell(next, HFI_WAIT_GO);
+        return NULL;
+    }
+    call->lease = lease;
+    call->sole = sole;
+    submit(call, next);
+    return call;
+}
+
+hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err)
+{
+    struct hfi_release_plan plan;
+    hf_status status = end_hold(handle, &plan);
+
+    *ret_call = NULL;
+    if (__builtin_expect(status != HF_OK, 0))
+        return no_lease(status, err);
+    if (__builtin_expect(plan.what == HFI_ENDING_STORE, 1)) {
+        *ret_call = submit_here(plan.lease, plan.sole, plan.next);
+        return *ret_call ? HF_OK : hfi_error_memory(err);
+    }
+    if (plan.what == HFI_ENDING_LOST)
+        return release_lost(plan.lease, err);
+    return plan.status == HF_OK
+               ? hfi_ok(err)
+               : hfi_error_set(err, plan.status, 0, "%s", hf_status_text(plan.status));
+}
+
+hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_error *err)
+{
+    struct hfi_lease *lease = NULL;
+    struct hfi_wait *next = NULL;
+    struct hfi_call *call;
+    struct hfi_release_plan plan;
+    hf_status status = hfi_lease_lock(handle, &lease, &next);
+
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    if (!done || lease->orphan) {
+        hfi_lease_unlock(lease, next);
+        return hfi_error_set(err, HF_INVALID, 0, "%s",
+                             done ? "lease: its store was closed; use hf_release()" : "done: NULL");
+    }
+    /* The lease keeps the store open until the call does. */
+    call = hfi_call_new(lease->store, HFI_TO_LOOP);
+    if (call)
+        hfi_call_callback(call, done, arg);
+    hfi_lease_unlock(lease, next);
+    if (!call)
+        return hfi_error_memory(err);
+    if (call->store->drive == HFI_BLOCKING && !hfi_pool_start(&call->store->pool, HFI_LANE_SHORT)) {
+        hfi_call_drop(call);
+        return hfi_error_memory(err);
+    }
+
+    status = end_hold(handle, &plan);
+    if (status != HF_OK) {
+        hfi_call_drop(call);
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    }
+    call->lost = plan.what == HFI_ENDING_LOST;
+    if (plan.what == HFI_ENDING_STORE) {
+        call->lease = plan.lease;
+        call->sole = plan.sole;
+        submit(call, plan.next);
+    } else if (call->lost) {
+        call->lease = plan.lease;
+        lease_error(call, HF_LOST, NULL);
+        if (hfi_notify_leave(plan.lease, call))
+            hfi_call_lost(call);
+    } else {
+        hfi_call_result(call, plan.status, NULL, "release", NULL, NULL);
+        hfi_call_end(call);
+    }
+    hfi_ok(err);
+    hfi_call_unref(call);
+    return HF_OK;
 }
 
 /* ---- here ------------------------------------------------------------------------- */
 
 /* The handle ends, and the slot leaves the table. With the lock. */
-static void take_out(struct hfi_lease *lease, struct hfi_end *end)
+static void take_out(struct hfi_lease *lease, struct hfi_release_plan *plan)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
 
@@ -68,11 +157,12 @@ static void take_out(struct hfi_lease *lease, struct hfi_end *end)
         hfi_keeper_forget(lease->store, &lease->timer);
     lease->timed = false;
     (void)hfi_lease_drop(lease, HFI_PART_HANDLE);
-    end->sole = lease->parts == HFI_PART_CLAIM;
-    end->lease = lease;
+    plan->sole = lease->parts == HFI_PART_CLAIM;
+    plan->lease = lease;
 }
 
-hf_status hfi_release_begin(hf_lease *handle, struct hfi_end *ret_end)
+/* End one hold. HF_INVALID, HF_FORKED: nothing was done. */
+static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan)
 {
     struct hfi_lease *lease;
     struct hfi_wait *next, *heir;
@@ -82,9 +172,9 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_end *ret_end)
     if (status != HF_OK)
         return status;
 
-    ret_end->what = HFI_ENDING_NONE;
-    ret_end->status = hfi_lease_lost(lease) ? HF_LOST : HF_OK;
-    ret_end->next = NULL;
+    ret_plan->what = HFI_ENDING_NONE;
+    ret_plan->status = hfi_lease_lost(lease) ? HF_LOST : HF_OK;
+    ret_plan->next = NULL;
     if (lease->holds > 1) {
         lease->holds--;
     } else if (lease->orphan) {
@@ -95,20 +185,22 @@ hf_status hfi_release_begin(hf_lease *handle, struct hfi_end *ret_end)
             hfi_lease_free(lease);
         return HF_OK;
     } else if (hfi_lease_lost(lease)) {
-        ret_end->what = HFI_ENDING_LOST;
-        take_out(lease, ret_end);
-    } else if ((heir = hfi_cohort_pass(lease))) {
+        ret_plan->what = HFI_ENDING_LOST;
+        take_out(lease, ret_plan);
+    } else if ((heir = hfi_local_queue_pass(lease))) {
         hfi_lease_unlock(lease, NULL);
         hfi_wait_tell(heir, HFI_WAIT_PASSED);
         return HF_OK;
     } else {
-        ret_end->what = HFI_ENDING_STORE;
-        take_out(lease, ret_end);
-        ret_end->next = hfi_cohort_hand_on(lease);
+        ret_plan->what = HFI_ENDING_STORE;
+        take_out(lease, ret_plan);
+        ret_plan->next = hfi_local_queue_hand_on(lease);
     }
     hfi_lease_unlock(lease, next);
     return HF_OK;
 }
+
+/* ---- lost before --------------------------------------------------------------------- */
 
 /*
  * A lease that our clock ended is still there in the store for a moment. If it has
@@ -123,17 +215,8 @@ static int64_t not_before(const struct hfi_lease *lease)
     return hfi_after_ms(lease->term.sent_ms + lease->term.granted_ms, UNCLEAN_MS);
 }
 
-void hfi_release_lost_claim(struct hfi_lease *lease, bool sole)
-{
-    int64_t start_ms = not_before(lease);
-
-    if (start_ms > hfi_now_ms())
-        hfi_keeper_settle(lease, start_ms, true);
-    else
-        (void)hfi_release_claim(lease, sole, NULL, NULL);
-}
-
-bool hfi_release_lost_now(struct hfi_lease *lease, bool *ret_sole)
+/* May the claim of a lost lease be given back now? false: it will be, later and by itself. */
+static bool begins_now(struct hfi_lease *lease, bool *ret_sole)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     int64_t start_ms = not_before(lease);
@@ -147,61 +230,147 @@ bool hfi_release_lost_now(struct hfi_lease *lease, bool *ret_sole)
     return false;
 }
 
-void hfi_release_lost(struct hfi_lease *lease)
+void hfi_release_lost_claim(struct hfi_lease *lease)
 {
     bool sole;
 
-    hfi_notify_end(lease);
-    if (hfi_release_lost_now(lease, &sole))
+    if (begins_now(lease, &sole))
         (void)hfi_release_claim(lease, sole, NULL, NULL);
+}
+
+static hf_status lost_error(struct hfi_store *store, const struct hfi_lease *lease, hf_error *err)
+{
+    hf_error lost;
+
+    if (!err)
+        return HF_LOST;
+    hfi_error_set(&lost, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
+    return hfi_store_error(store, "release", &lease->claim.name, HF_LOST, &lost, err);
+}
+
+static hf_status release_lost(struct hfi_lease *lease, hf_error *err)
+{
+    lost_error(lease->store, lease, err);
+    hfi_notify_end(lease);
+    hfi_release_lost_claim(lease);
+    return HF_LOST;
+}
+
+void hfi_call_lost(struct hfi_call *call)
+{
+    if (begins_now(call->lease, &call->sole))
+        submit(call, NULL);
+    else
+        hfi_call_end(call);
 }
 
 /* ---- in the store -------------------------------------------------------------------- */
 
-hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
-                            hf_error *err)
+/* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
+static void answered_late(struct hfi_job *job)
 {
-    struct hfi_store *store = lease->store;
-    hf_status status;
-    struct hfi_op op;
+    struct hfi_call *call = hfi_container(job, struct hfi_call, job);
+    struct hfi_store *store = call->store;
 
-    if (store->drive == HFI_EVENT)
-        return claim_event(lease, sole, next, err);
+    end_claim(call->lease, call->sole, false, hfi_op_status(&job->op));
+    hfi_call_free(call);
+    hfi_keeper_idle(store);
+}
 
-    hfi_op_init(&op, hfi_store_engine(store), HFI_OP_RELEASE, &lease->claim, HFI_NEVER);
-    if (store->drive == HFI_BLOCKING)
-        op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    hfi_store_engine(store)->submit(store->conn, &op);
+static void release_done(struct hfi_op *op)
+{
+    answered(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job));
+}
+
+static void release_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+
+    hfi_job_submit(&call->job);
+    answered(call);
+}
+
+/* `next` is told to go to the store once the release is on its way. */
+static void submit(struct hfi_call *call, struct hfi_wait *next)
+{
+    struct hfi_store *store = call->store;
+    struct hfi_job *job = &call->job;
+
+    hfi_job_init(job, store, HFI_OP_RELEASE);
+    job->op.claim = &call->lease->claim;
+    if (store->drive != HFI_INLINE)
+        job->op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    if (hfi_call_has_thread(call)) {
+        job->late = answered_late;
+        hfi_job_submit(job);
+    } else if (store->drive == HFI_BLOCKING) {
+        call->task.run = release_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->task);
+    } else {
+        job->op.done = release_done;
+        hfi_job_submit(job);
+    }
     if (next)
         hfi_wait_tell(next, HFI_WAIT_GO);
+}
 
-    status = hfi_op_status(&op);
-    if (__builtin_expect(status == HF_OK && sole, 1)) {
-        hfi_lease_leave(lease);
-        return hfi_ok(err);
+hf_status hfi_release_end(struct hfi_call *call, hf_error *err)
+{
+    struct hfi_store *store = call->store;
+    hf_status status;
+
+    call->err = err;
+    if (!hfi_job_wait(&call->job, call->job.op.deadline_ms)) {
+        lease_error(call, HF_UNKNOWN, NULL);
+        hfi_keeper_busy(store);
+        hfi_lease_uncount(call->lease);
+        if (!hfi_job_abandon(&call->job))
+            answered_late(&call->job); /* it has answered just now */
+        return HF_UNKNOWN;
     }
-    status = answer(lease, status, &op.error, err);
-    hfi_release_answered(lease, sole, true, status);
+    answered(call);
+    status = call->status;
+    hfi_call_free(call);
     return status;
 }
 
-static hf_status answer(struct hfi_lease *lease, hf_status status, const hf_error *inner,
-                        hf_error *err)
+hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
+                            hf_error *err)
 {
-    hf_error lost;
+    struct hfi_call *call = submit_here(lease, sole, next);
 
-    if (status == HF_OK)
-        return hfi_ok(err);
-    if (status == HF_NOT_FOUND)
-        status = HF_LOST;
-    if (status == HF_LOST && err && hfi_lease_lost(lease)) {
-        hfi_error_set(&lost, HF_LOST, 0, "%s: %s", hf_status_text(HF_LOST), lease->why);
-        inner = &lost;
-    }
-    return hfi_store_error(lease->store, "release", &lease->claim.name, status, inner, err);
+    return call ? hfi_release_end(call, err) : hfi_error_memory(err);
 }
 
-void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_status status)
+/* ---- after the store ----------------------------------------------------------------- */
+
+static void lease_error(struct hfi_call *call, hf_status status, const hf_error *inner)
+{
+    if (status == HF_LOST && hfi_lease_lost(call->lease)) {
+        call->status = lost_error(call->store, call->lease, call->err);
+        call->handle = NULL;
+    } else {
+        hfi_call_result(call, status, NULL, "release", &call->lease->claim.name, inner);
+    }
+}
+
+/* The store has answered. A thread that waits calls this itself; else any thread. */
+static void answered(struct hfi_call *call)
+{
+    struct hfi_lease *lease = call->lease;
+    hf_status status = hfi_op_status(&call->job.op);
+
+    if (!call->lost)
+        lease_error(call, status == HF_NOT_FOUND ? HF_LOST : status, &call->job.op.error);
+    if (__builtin_expect(status == HF_OK && call->sole, 1))
+        hfi_lease_leave(lease);
+    else
+        end_claim(lease, call->sole, true, status);
+    hfi_call_end(call);
+}
+
+/* The slot's end, or not yet. */
+static void end_claim(struct hfi_lease *lease, bool sole, bool counted, hf_status status)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     bool free = sole;
@@ -219,96 +388,4 @@ void hfi_release_answered(struct hfi_lease *lease, bool sole, bool counted, hf_s
         hfi_lease_free(lease);
     if (counted)
         atomic_fetch_add_explicit(&shard->left, 1, memory_order_release);
-}
-
-struct hfi_release_job {
-    struct hfi_job job;
-    struct hfi_lease *lease;
-    bool sole;
-};
-
-/* On a driver's thread: the caller has gone with HF_UNKNOWN, and this is the answer. */
-static void late_release(struct hfi_job *job)
-{
-    struct hfi_release_job *event = hfi_container(job, struct hfi_release_job, job);
-    struct hfi_store *store = job->store;
-
-    hfi_release_answered(event->lease, event->sole, false, hfi_op_status(&job->op));
-    hfi_free(event);
-    hfi_keeper_idle(store);
-}
-
-/* Send it. NULL: out of memory; it goes on in the background. */
-static struct hfi_release_job *claim_begin(struct hfi_lease *lease, bool sole,
-                                           struct hfi_wait *next)
-{
-    struct hfi_store *store = lease->store;
-    struct hfi_release_job *event = hfi_malloc(sizeof *event);
-
-    if (!event) {
-        hfi_keeper_settle(lease, 0, true);
-        if (next)
-            hfi_wait_tell(next, HFI_WAIT_GO);
-        return NULL;
-    }
-    event->lease = lease;
-    event->sole = sole;
-    hfi_job_init(&event->job, store, HFI_OP_RELEASE);
-    event->job.late = late_release;
-    event->job.op.claim = &lease->claim;
-    event->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    hfi_job_submit(&event->job);
-    if (next)
-        hfi_wait_tell(next, HFI_WAIT_GO);
-    return event;
-}
-
-/* Wait for the answer. */
-static hf_status claim_end(struct hfi_release_job *event, hf_error *err)
-{
-    struct hfi_lease *lease = event->lease;
-    struct hfi_store *store = event->job.store;
-    hf_status status;
-
-    if (!hfi_job_wait(&event->job, event->job.op.deadline_ms)) {
-        status = answer(lease, HF_UNKNOWN, NULL, err);
-        hfi_keeper_busy(store);
-        hfi_lease_uncount(lease);
-        if (!hfi_job_abandon(&event->job))
-            late_release(&event->job);
-        return status;
-    }
-    status = answer(lease, hfi_op_status(&event->job.op), &event->job.op.error, err);
-    hfi_release_answered(lease, event->sole, true, status);
-    hfi_free(event);
-    return status;
-}
-
-static hf_status claim_event(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
-                             hf_error *err)
-{
-    struct hfi_release_job *event = claim_begin(lease, sole, next);
-
-    return event ? claim_end(event, err) : hfi_error_memory(err);
-}
-
-/* ---- in two halves ------------------------------------------------------------------------ */
-
-hf_status hfi_release_send(hf_lease *handle, struct hfi_release_job **ret_event, hf_error *err)
-{
-    struct hfi_end end;
-    hf_status status = hfi_release_begin(handle, &end);
-
-    *ret_event = NULL;
-    if (status != HF_OK)
-        return no_lease(status, err);
-    if (end.what != HFI_ENDING_STORE || end.lease->store->drive != HFI_EVENT)
-        return release_here(&end, err);
-    *ret_event = claim_begin(end.lease, end.sole, end.next);
-    return *ret_event ? HF_OK : hfi_error_memory(err);
-}
-
-hf_status hfi_release_hear(struct hfi_release_job *event, hf_error *err)
-{
-    return claim_end(event, err);
 }

@@ -9,7 +9,7 @@
  */
 #include "core/renew.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/op.h"
 #include "core/request.h"
 #include "util/alloc.h"
@@ -91,7 +91,7 @@ static void batch_done(struct hfi_op *op)
     hfi_batch_end(hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_batch, job));
 }
 
-static void batch_run(struct hfi_task *task)
+static void batch_run(struct hfi_pool_task *task)
 {
     struct hfi_batch *batch = hfi_container(task, struct hfi_batch, task);
 

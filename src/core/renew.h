@@ -8,7 +8,7 @@
 /* One op under way, or being filled. Every lease in it has HFI_PART_RENEWAL. */
 struct hfi_batch {
     struct hfi_job job;
-    struct hfi_task task;
+    struct hfi_pool_task task;
     size_t count, room;
     int64_t until_ms; /* when the first of them ends */
     struct hfi_renewal items[];

@@ -15,13 +15,13 @@
     (HF_FLAG_BARGE | HF_FLAG_REENTRANT | HF_FLAG_NO_RENEW | HF_FLAG_DETACHED | HF_FLAG_STRICT | \
      HF_FLAG_NO_DEADLOCK_CHECK)
 
-static hf_status check_kind(uint64_t caps, const hf_acquire_request *request, struct hfi_want *want,
-                            hf_error *err);
+static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
+                            struct hfi_checked_request *checked, hf_error *err);
 static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err);
 static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
-                             struct hfi_want *want, hf_error *err);
+                             struct hfi_checked_request *checked, hf_error *err);
 static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
-                            struct hfi_want *want, hf_error *err);
+                            struct hfi_checked_request *checked, hf_error *err);
 
 static hf_status invalid(hf_error *err, const char *field, const char *wrong)
 {
@@ -35,7 +35,7 @@ static hf_status unsupported(hf_error *err, const char *field, const char *what)
 
 hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
-                            struct hfi_want *ret_want, hf_error *err)
+                            struct hfi_checked_request *ret_checked, hf_error *err)
 {
     uint64_t caps = engine->info.caps;
     hf_status status;
@@ -50,15 +50,15 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
                 "not that of an hf_acquire_request that we know; use HF_ACQUIRE_REQUEST_INIT");
         request = whole;
     }
-    ret_want->request = request;
-    ret_want->tag = NULL;
+    ret_checked->request = request;
+    ret_checked->tag = NULL;
 
-    status = hfi_name_check(request->name, request->name_len, &ret_want->name_len, err);
+    status = hfi_name_check(request->name, request->name_len, &ret_checked->name_len, err);
     if (status != HF_OK)
         return status;
-    ret_want->name = request->name;
+    ret_checked->name = request->name;
 
-    status = check_kind(caps, request, ret_want, err);
+    status = check_kind(caps, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
@@ -66,18 +66,19 @@ hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
     if (status != HF_OK)
         return status;
 
-    status = check_times(engine, request, ret_want, err);
+    status = check_times(engine, request, ret_checked, err);
     if (status != HF_OK)
         return status;
 
     /* What ends at a fixed time is not passed on: the next holder would get what is left of it. */
-    ret_want->renew = ret_want->ttl_ms > 0 && !(request->flags & HF_FLAG_NO_RENEW);
-    ret_want->pass = queue && ret_want->permits == ret_want->capacity &&
-                     ret_want->mode != HFI_MODE_SEMAPHORE &&
-                     !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
-                     request->max_hold_ms == 0;
+    ret_checked->renew = ret_checked->ttl_ms > 0 && !(request->flags & HF_FLAG_NO_RENEW);
+    ret_checked->pass =
+        queue && ret_checked->permits == ret_checked->capacity &&
+        ret_checked->mode != HFI_MODE_SEMAPHORE &&
+        !(request->flags & (HF_FLAG_STRICT | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&
+        request->max_hold_ms == 0;
     if (request->max_hold_ms > 0 && request->ttl_ms == 0 && engine->default_ttl_ms == 0)
-        ret_want->renew = false; /* the ttl *is* max_hold */
+        ret_checked->renew = false; /* the ttl *is* max_hold */
     return HF_OK;
 }
 
@@ -133,8 +134,8 @@ hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, si
     return HF_OK;
 }
 
-static hf_status check_kind(uint64_t caps, const hf_acquire_request *request, struct hfi_want *want,
-                            hf_error *err)
+static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
+                            struct hfi_checked_request *checked, hf_error *err)
 {
     if (request->kind != HF_KIND_SEMAPHORE && request->capacity != 0)
         return invalid(err, "capacity", "only a semaphore has one");
@@ -143,16 +144,16 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request, st
 
     switch (request->kind) {
     case HF_KIND_MUTEX:
-        want->mode = HFI_MODE_MUTEX;
-        want->capacity = want->permits = 1;
+        checked->mode = HFI_MODE_MUTEX;
+        checked->capacity = checked->permits = 1;
         return HF_OK;
     case HF_KIND_SHARED:
     case HF_KIND_EXCLUSIVE:
         if (!(caps & HF_CAP_SHARED))
             return unsupported(err, "kind", "read-write locks");
-        want->mode = HFI_MODE_RW;
-        want->capacity = HFI_RW_MAX;
-        want->permits = request->kind == HF_KIND_SHARED ? 1 : HFI_RW_MAX;
+        checked->mode = HFI_MODE_RW;
+        checked->capacity = HFI_RW_MAX;
+        checked->permits = request->kind == HF_KIND_SHARED ? 1 : HFI_RW_MAX;
         return HF_OK;
     case HF_KIND_SEMAPHORE:
         if (!(caps & HF_CAP_SEMAPHORE))
@@ -163,9 +164,9 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request, st
         if (request->permits > request->capacity)
             return hfi_error_set(err, HF_INVALID, 0, "permits: %u, more than the capacity of %u",
                                  request->permits, request->capacity);
-        want->mode = HFI_MODE_SEMAPHORE;
-        want->capacity = request->capacity;
-        want->permits = request->permits ? request->permits : 1;
+        checked->mode = HFI_MODE_SEMAPHORE;
+        checked->capacity = request->capacity;
+        checked->permits = request->permits ? request->permits : 1;
         return HF_OK;
     }
     return invalid(err, "kind", "no such kind");
@@ -193,7 +194,7 @@ static hf_status check_time(hf_error *err, const char *field, int64_t ms)
 }
 
 static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_request *request,
-                             struct hfi_want *want, hf_error *err)
+                             struct hfi_checked_request *checked, hf_error *err)
 {
     hf_status status;
 
@@ -214,7 +215,7 @@ static hf_status check_times(const struct hfi_engine *engine, const hf_acquire_r
         return status;
     if (request->lock_delay_ms > 0 && !(engine->info.caps & HF_CAP_LOCK_DELAY))
         return unsupported(err, "lock_delay_ms", "lock_delay");
-    return choose_ttl(engine, request, want, err);
+    return choose_ttl(engine, request, checked, err);
 }
 
 hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int64_t ttl_ms,
@@ -235,27 +236,27 @@ hf_status hfi_ttl_check(const struct hfi_engine *engine, const char *field, int6
 
 /* What to ask the store for: never more than max_hold, but never less than the engine's least. */
 static hf_status choose_ttl(const struct hfi_engine *engine, const hf_acquire_request *request,
-                            struct hfi_want *want, hf_error *err)
+                            struct hfi_checked_request *checked, hf_error *err)
 {
     int64_t hold_ms = request->max_hold_ms;
     hf_status status;
 
-    want->ttl_ms = request->ttl_ms ? request->ttl_ms : engine->default_ttl_ms;
+    checked->ttl_ms = request->ttl_ms ? request->ttl_ms : engine->default_ttl_ms;
     if (request->ttl_ms != 0) {
         status = hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err);
         if (status != HF_OK)
             return status;
     }
-    if (request->flags & HF_FLAG_DETACHED && want->ttl_ms == 0)
+    if (request->flags & HF_FLAG_DETACHED && checked->ttl_ms == 0)
         return invalid(err, "ttl_ms", "a detached lease needs one");
     if (hold_ms == 0)
         return HF_OK;
 
     if (!(engine->info.caps & HF_CAP_TTL))
         return unsupported(err, "max_hold_ms", "ttl");
-    if (want->ttl_ms == 0 || want->ttl_ms > hold_ms)
-        want->ttl_ms = hold_ms;
-    if (want->ttl_ms < hfi_ttl_least(engine))
-        want->ttl_ms = hfi_ttl_least(engine);
+    if (checked->ttl_ms == 0 || checked->ttl_ms > hold_ms)
+        checked->ttl_ms = hold_ms;
+    if (checked->ttl_ms < hfi_ttl_least(engine))
+        checked->ttl_ms = hfi_ttl_least(engine);
     return HF_OK;
 }

@@ -10,7 +10,7 @@ struct hfi_tag;
 #define HFI_STRUCT_MAX 4096 /* no option struct is larger, in any version */
 
 /* A request that makes sense. Points into the caller's memory. */
-struct hfi_want {
+struct hfi_checked_request {
     const hf_acquire_request *request; /* in full size */
     const unsigned char *name;
     uint32_t name_len;
@@ -28,7 +28,7 @@ struct hfi_want {
  */
 hf_status hfi_request_check(const struct hfi_engine *engine, bool queue,
                             const hf_acquire_request *request, hf_acquire_request *whole,
-                            struct hfi_want *ret_want, hf_error *err);
+                            struct hfi_checked_request *ret_checked, hf_error *err);
 
 /* Check a name; name_len 0: it is a C string. */
 hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, hf_error *err);

@@ -116,7 +116,7 @@ static void attempt_done(struct hfi_op *op)
     end(store, lease, status);
 }
 
-static void attempt_run(struct hfi_task *task)
+static void attempt_run(struct hfi_pool_task *task)
 {
     struct hfi_settle *attempt = hfi_container(task, struct hfi_settle, task);
 

@@ -32,8 +32,8 @@
 
 #define HFI_SHARDS         16
 #define HFI_BUCKETS_FIRST  16 /* of a shard */
-#define HFI_COHORT_DEFAULT 64
-#define HFI_COHORT_MAX     1000
+#define HFI_PASSES_DEFAULT 64
+#define HFI_PASSES_MAX     1000
 #define HFI_OPEN_WAIT_MS   5000
 #define HFI_CALL_LIMIT_MS  5000 /* how long an op may take that does not wait for anybody */
 #define HFI_GRACE_MS       2000 /* how long a cancelled op may take to end */
@@ -59,11 +59,11 @@ struct hfi_store {
     struct hfi_slot slot;
     _Atomic(const struct hfi_engine *) engine;
     struct hfi_conn *conn;
+    struct hfi_conf *conf; /* as long as the conn */
     struct hfi_host host;
     enum hfi_drive drive;
-    uint32_t cohort; /* how often a lease is passed on while others wait in the store */
+    uint32_t pass_limit; /* how often a lease is passed on while others wait in the store */
     char label[HF_LABEL_MAX + 1];
-    const char *location;
     char exposed
         [HFI_EXPOSED_MAX]; /* for the doctor: a file with a password that others may read; "": none */
 

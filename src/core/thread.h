@@ -9,11 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hfi_lease;
 struct hfi_store;
 
 #define HFI_SPARE_MAX 4
 #define HFI_HELD_MAX  8
+
+struct hfi_spares {
+    void *slots[HFI_SPARE_MAX];
+    unsigned count;
+};
 
 /* One per thread. After a fork it describes the parent's thread until hfi_thread_id() is asked. */
 struct hfi_self {
@@ -22,11 +26,8 @@ struct hfi_self {
     int64_t tid;
     const struct hfi_store *calling; /* whose callback this thread is in; NULL: none */
 
-    /* Lease slots that this thread freed, so that a lone acquire and release touch nothing that
-     * other threads touch. Given back when the thread ends. */
-    struct hfi_lease *spare[HFI_SPARE_MAX];
-    unsigned spares;
-    bool watched; /* the end of this thread is noticed */
+    struct hfi_spares leases, calls; /* spare.h */
+    bool watched;                    /* the end of this thread is noticed */
 
     uint64_t owner[2]; /* see owner.h */
     uint64_t owner_process;

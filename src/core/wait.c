@@ -4,7 +4,7 @@
 
 #include "core/call.h"
 #include "core/cancel.h"
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/thread.h"
 #include "util/futex.h"
 

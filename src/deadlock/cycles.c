@@ -97,7 +97,7 @@ static void search_from(struct hfi_graph *g, struct search *s, uint32_t start)
     }
 }
 
-/* Who waits for itself alone, with an end to that, gets what it asked for: to wait so long. */
+/* A session that waits for itself alone, with a limit, gets what it asked for: it waits until that limit. */
 static bool is_alone(const struct hfi_graph *g, uint32_t victim)
 {
     uint32_t others = 0;

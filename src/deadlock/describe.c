@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said of a cycle: a shortest circle through who gives up, as links for a program and in
+ * What is said of a cycle: a shortest circle through the victim, as links for a program and in
  * words for people.
  */
 #include "deadlock/graph_internal.h"
@@ -35,7 +35,7 @@ static hf_deadlock_waiter make_link(const struct hfi_graph *g, uint32_t node, ui
                                  .label = waiter->info->label };
 }
 
-/* Breadth first from the victim until it comes round: who was reached from whom, in `from`. Returns the
+/* Breadth first from the victim until it comes round; `from` says from which node each was reached. Returns the
  * last before it. */
 static uint32_t go_round(const struct hfi_graph *g, uint32_t victim, uint32_t *from,
                          uint32_t *queue)

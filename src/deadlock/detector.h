@@ -3,8 +3,8 @@
  * The detector: a thread per store, started with the first request that may have to
  * wait while its session holds something. It looks at the whole store when such a wait
  * is a second old, and then less and less often; one look serves all waits of the
- * process, and looking takes at most a twentieth of the time. Of each cycle (cycle.h)
- * exactly one wait ends; it is ended by the process whose it is.
+ * process, and looking takes at most a twentieth of the time. Of each cycle (graph.h)
+ * exactly one wait ends; its own process ends it.
  *
  * An engine that cannot list waiters may at least tell what its own process holds and waits for, and what other processes
  * have told it (hfi_engine.tells_own): then circles of those are found.
@@ -28,12 +28,11 @@
 
 struct hfi_store;
 struct hfi_tag;
-struct hfi_url;
 struct hfi_wait;
 
 struct hfi_detector {
-    bool able;        /* the store can say who waits, and it was not switched off */
-    int64_t first_ms; /* a wait is looked at when it is so old */
+    bool able;        /* the store can list waiters, and detection was not switched off */
+    int64_t first_ms; /* a wait is examined when it is this old */
     pthread_mutex_t lock;
     bool started, stop;
     _Atomic int awake; /* it will look at the list of waits soon, without being rung */
@@ -43,7 +42,7 @@ struct hfi_detector {
 };
 
 /* Takes deadlock_check= of the URL. */
-hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error *err);
+void hfi_detect_init(struct hfi_store *store, int64_t first_ms);
 void hfi_detect_stop(struct hfi_store *store);
 
 /* This wait of a session that holds something begins, or goes on in the store. Its owner calls this; no

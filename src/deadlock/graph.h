@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits for whom, and who of them for ever. Pure: a view of a store goes in, cycles
- * come out; no clock, no lock, no I/O.
+ * The wait-for graph of a store: which waiters will never proceed. Pure: a view of a store
+ * goes in, cycles come out; no clock, no lock, no I/O.
  *
- * The question is turned round: who can go on? Whoever holds something and is not
- * known to wait is taken to release it some day. What is then free is given to those
- * who wait, in their order, and who gets what it waits for goes on too, and releases
- * all that it holds; until nothing moves any more. Who is left is stuck, for good:
- * nothing that anybody else does can help. That is exact for permits of semaphores
- * and for readers and writers too, where a circle alone would prove nothing.
+ * The graph is reduced by everything that can proceed. A holder that is not known to wait is
+ * assumed to release some day. What is then free goes to the waiters, in their order; a waiter
+ * that gets what it waits for proceeds too, and releases all that it holds; and so on until
+ * nothing changes any more. The remaining waiters are stuck for good: nothing that another
+ * process does can help them. That is exact for permits of semaphores and for readers and
+ * writers too, where a circle alone would prove nothing.
  *
- * Of the stuck, some only wait for others who wait in a circle. A *cycle* is a group in
- * which everybody waits for everybody, directly or not, and for nobody outside of it:
- * one of each must give up.
+ * Some of the stuck only wait for others that wait in a circle. A *cycle* is a group in which
+ * each member waits for every other, directly or not, and for nothing outside of the group:
+ * one of each cycle must give up.
  *
  * A view of a store is read piece by piece, and what was read first may have changed
  * when the last was read. So what is found is looked at a second time, and what is not
  * the same lease (its token) and the same wait (its number) in both does not count. A
  * lease or a wait that is seen before and after a moment was there at that moment: all
- * of a cycle that is seen twice existed at once, between the two looks. And who is
- * ahead of us in a queue was so before.
+ * of a cycle that is seen twice existed at once, between the two looks. And a waiter that is
+ * ahead of us in a queue was ahead before.
  */
 #ifndef HFI_DEADLOCK_GRAPH_H
 #define HFI_DEADLOCK_GRAPH_H
@@ -30,7 +30,7 @@ struct hfi_graph;
 
 /*
  * What a view says. It takes the tags off the labels of the view, in place, and fills in the sessions;
- * the view must outlive the graph. `fifo`: nobody is overtaken who does not fit. `before`: an earlier
+ * the view must outlive the graph. `fifo`: a waiter that does not fit is not overtaken. `before`: an earlier
  * look, NULL: none. NULL: out of memory.
  */
 struct hfi_graph *hfi_graph_new(hf_view *view, bool fifo, const struct hfi_graph *before);

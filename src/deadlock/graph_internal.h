@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of a graph (cycle.h), shared by its parts:
+ * The inside of a graph (graph.h), shared by its parts:
  *
- *   cycle.c         its life: read the view, match tags with leases
- *   reduce.c   let go on who can
+ *   graph.c     its life: read the view, match tags with leases
+ *   reduce.c    remove every waiter that can proceed
  *   cycles.c    the cycles among the rest (Tarjan's strongly connected components)
- *   victim.c  who of a cycle gives up
+ *   victim.c    which member of a cycle gives up
  *   describe.c  which circle a cycle has, and its words
  */
 #ifndef HFI_DEADLOCK_GRAPH_INTERNAL_H
@@ -19,7 +19,7 @@ struct hfi_graph_name {
     const hf_entry *entry;
     uint64_t hash[2];
     uint32_t first_holder, first_waiter, first_claim, claims;
-    uint64_t kept; /* permits of those who are stuck, or not known yet to go on */
+    uint64_t kept; /* permits of holders that are stuck, or not known yet to go on */
     bool due;      /* on the list of names to look at */
 };
 
@@ -62,9 +62,9 @@ void *hfi_graph_array(size_t count, size_t size);
 
 /* ---- reduce.c ---- */
 
-/* Leave only those stuck who are. */
+/* Leave only those marked as stuck that are. */
 void hfi_graph_drop_runnable(struct hfi_graph *g);
-/* If this wait ended, would anybody else of its cycle go on? Changes all that
+/* If this wait ended, would another member of its cycle go on? Changes all that
  * hfi_graph_drop_runnable() does; the caller has a copy. */
 bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim);
 
@@ -74,14 +74,14 @@ bool hfi_graph_would_help(struct hfi_graph *g, uint32_t victim);
 bool hfi_graph_find_cycles(struct hfi_graph *g);
 /*
  * The edges of a node, one after the other; *cursor is 0 at first. A waiter waits for its name and for
- * those ahead of it; that is, for the nearest of them, who waits for the next, unless it may overtake.
- * A name waits for those who hold it. HFI_GRAPH_NONE: there are no more.
+ * those ahead of it; that is, for the nearest of them, which waits for the next, unless it may overtake.
+ * A name waits for its holders. HFI_GRAPH_NONE: there are no more.
  */
 uint32_t hfi_graph_next_edge(const struct hfi_graph *g, uint32_t node, uint32_t *cursor);
 
 /* ---- victim.c ---- */
 
-/* Of each cycle, in g->cycles: the one who gives up in place of any one of it. false: out of memory. */
+/* Of each cycle, in g->cycles: the member that gives up, in place of any one of it. false: out of memory. */
 bool hfi_graph_choose(struct hfi_graph *g);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who can go on. Whoever is not known to wait releases what it has some day; what is then free
- * goes to those who wait, in their order, and they release what they hold, until nothing moves.
+ * Which waiters can proceed. A holder that is not known to wait releases some day; what is then free
+ * goes to the waiters, in their order, and they release what they hold, until nothing changes.
  */
 #include "deadlock/graph_internal.h"
 
@@ -28,13 +28,13 @@ static void goes_on(struct hfi_graph *g, struct hfi_graph_waiter *waiter, uint32
     }
 }
 
-/* Give what can be free of a name to those who wait for it. They give it back: so whoever fits alone
+/* Give what can be free of a name to its waiters. They give it back: so a waiter that fits alone
  * fits in the end. */
 static void grant(struct hfi_graph *g, uint32_t index, uint32_t *count)
 {
     struct hfi_graph_name *name = &g->names[index];
     uint64_t capacity = name->entry->capacity;
-    bool closed = false; /* somebody who does not fit is ahead */
+    bool closed = false; /* a waiter that does not fit is ahead */
 
     for (size_t i = 0; i < name->entry->waiter_count; i++) {
         struct hfi_graph_waiter *waiter = &g->waiters[name->first_waiter + i];

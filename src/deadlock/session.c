@@ -43,9 +43,9 @@ struct hfi_scope {
     uint32_t count;
 };
 
-static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, struct held held,
-                          struct hfi_tag *tag, hf_error *err);
-static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
+static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_request *checked,
+                          struct held held, struct hfi_tag *tag, hf_error *err);
+static hf_status ask_scope(struct hfi_store *store, const struct hfi_checked_request *checked,
                            struct hfi_tag *tag, hf_error *err);
 static void ask_text(struct hfi_store *store, const char *text, struct hfi_tag *tag);
 static void prune(struct held held);
@@ -122,7 +122,7 @@ uint64_t hfi_hold_id(const uint64_t name_hash[2], uint64_t token)
     return hash[0] & BITS(48);
 }
 
-/* As those who look find it in the store. */
+/* As other processes find it in the store. */
 static uint64_t id_of(const struct hfi_lease *lease)
 {
     bool own = hfi_store_engine(lease->store)->tells_own;
@@ -149,10 +149,11 @@ static bool for_ever(const hf_acquire_request *request)
 }
 
 /* What is the same for every tag of a request. */
-static void complete(struct hfi_store *store, const struct hfi_want *want, struct hfi_tag *tag)
+static void complete(struct hfi_store *store, const struct hfi_checked_request *checked,
+                     struct hfi_tag *tag)
 {
     static _Atomic uint64_t waits;
-    const hf_acquire_request *request = want->request;
+    const hf_acquire_request *request = checked->request;
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
@@ -165,10 +166,10 @@ static void complete(struct hfi_store *store, const struct hfi_want *want, struc
                                       : session_id(hfi_thread_id(), 0);
 }
 
-hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, bool async,
-                          struct hfi_tag *ret_tag, hf_error *err)
+hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_request *checked,
+                          bool async, struct hfi_tag *ret_tag, hf_error *err)
 {
-    const hf_acquire_request *request = want->request;
+    const hf_acquire_request *request = checked->request;
     hf_status status = HF_OK;
 
     ret_tag->count = 0;
@@ -178,9 +179,9 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, 
         return HF_OK;
 
     if (request->scope)
-        status = ask_scope(store, want, ret_tag, err);
+        status = ask_scope(store, checked, ret_tag, err);
     else if (!async && hfi_self.held_count > 0)
-        status = ask_held(store, want, (struct held){ hfi_self.held, &hfi_self.held_count },
+        status = ask_held(store, checked, (struct held){ hfi_self.held, &hfi_self.held_count },
                           ret_tag, err);
     if (status != HF_OK)
         return status;
@@ -188,46 +189,47 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, 
     if (request->session)
         ask_text(store, request->session, ret_tag);
     if (ret_tag->count > 0)
-        complete(store, want, ret_tag);
+        complete(store, checked, ret_tag);
     return HF_OK;
 }
 
-/* Two handles of one store are one store to those who wait in it. With the lock of the lease. */
+/* Two handles of one store are one store to its waiters. With the lock of the lease. */
 static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 {
-    return lease->store == store || (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
-                                     strcmp(lease->store->location, store->location) == 0);
+    return lease->store == store ||
+           (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
+            strcmp(lease->store->host.location, store->host.location) == 0);
 }
 
 /*
  * Is this lease of ours in the way of our own request for good? A reader that wants to write never
- * can, whatever its patience: another reader may want the same. Else who waits for itself with a
- * limit gets what it asked for, to wait so long. With the lock of the lease.
+ * can, whatever its patience: another reader may want the same. Else a session that waits for itself with a
+ * limit gets what it asked for: it waits until that limit. With the lock of the lease.
  */
 static bool in_own_way(const struct hfi_lease *lease, struct hfi_store *store,
-                       const struct hfi_want *want, uint64_t *taken)
+                       const struct hfi_checked_request *checked, uint64_t *taken)
 {
-    const hf_acquire_request *request = want->request;
+    const hf_acquire_request *request = checked->request;
     const struct hfi_name *name = &lease->claim.name;
 
-    if (name->len != want->name_len || memcmp(name->bytes, want->name, name->len) != 0 ||
-        lease->claim.mode != want->mode || lease->claim.capacity != want->capacity)
+    if (name->len != checked->name_len || memcmp(name->bytes, checked->name, name->len) != 0 ||
+        lease->claim.mode != checked->mode || lease->claim.capacity != checked->capacity)
         return false;
-    if (want->mode == HFI_MODE_RW && lease->claim.permits == 1 && want->permits > 1)
+    if (checked->mode == HFI_MODE_RW && lease->claim.permits == 1 && checked->permits > 1)
         return true;
     if (request->flags & HF_FLAG_REENTRANT && lease->reentrant && lease->store == store)
         return false; /* it is entered again */
     *taken += lease->claim.permits;
-    return for_ever(request) && *taken + want->permits > want->capacity;
+    return for_ever(request) && *taken + checked->permits > checked->capacity;
 }
 
-static hf_status own_way_error(struct hfi_store *store, const struct hfi_want *want, uint64_t token,
-                               hf_error *err)
+static hf_status own_way_error(struct hfi_store *store, const struct hfi_checked_request *checked,
+                               uint64_t token, hf_error *err)
 {
-    struct hfi_name name = { .bytes = want->name, .len = want->name_len };
+    struct hfi_name name = { .bytes = checked->name, .len = checked->name_len };
     hf_error inner;
 
-    if (want->mode == HFI_MODE_RW && want->permits > 1)
+    if (checked->mode == HFI_MODE_RW && checked->permits > 1)
         hfi_error_set(&inner, HF_DEADLOCK, 0,
                       "%s: we hold it ourselves (token %llu); a reader cannot become the writer "
                       "before it has released",
@@ -240,7 +242,7 @@ static hf_status own_way_error(struct hfi_store *store, const struct hfi_want *w
 
 /*
  * A tag names a lease as the store knows it, and a local pass changes nothing of that. So a lease that may
- * be in the tag of one who still waits is not passed on: else its tag would say that it holds what
+ * be in the tag of a session that still waits is not passed on: else its tag would say that it holds what
  * another one has. A thread that releases does not wait. With the lock of the lease.
  */
 static void name_by(struct hfi_lease *lease, uint64_t thread)
@@ -248,8 +250,8 @@ static void name_by(struct hfi_lease *lease, uint64_t thread)
     lease->named_by = lease->named_by && lease->named_by != thread ? HFI_NAMED_ANY : thread;
 }
 
-static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, struct held held,
-                          struct hfi_tag *tag, hf_error *err)
+static hf_status ask_held(struct hfi_store *store, const struct hfi_checked_request *checked,
+                          struct held held, struct hfi_tag *tag, hf_error *err)
 {
     uint64_t taken = 0, blocked_by = 0;
 
@@ -261,32 +263,32 @@ static hf_status ask_held(struct hfi_store *store, const struct hfi_want *want, 
         if (hfi_lease_lock(held.handles[i], &lease, &next) != HF_OK)
             continue;
         if (!lease->orphan && !hfi_lease_lost(lease) && same_store(lease, store)) {
-            if (in_own_way(lease, store, want, &taken))
+            if (in_own_way(lease, store, checked, &taken))
                 blocked_by = lease->token;
-            name_by(lease, want->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
+            name_by(lease, checked->request->scope ? HFI_NAMED_ANY : hfi_thread_id());
             tag->holds[tag->count++] = id_of(lease);
         }
         hfi_lease_unlock(lease, next);
     }
-    return blocked_by ? own_way_error(store, want, blocked_by, err) : HF_OK;
+    return blocked_by ? own_way_error(store, checked, blocked_by, err) : HF_OK;
 }
 
-static hf_status ask_scope(struct hfi_store *store, const struct hfi_want *want,
+static hf_status ask_scope(struct hfi_store *store, const struct hfi_checked_request *checked,
                            struct hfi_tag *tag, hf_error *err)
 {
     hf_lease *handles[HFI_HOLDS_MAX] = { NULL };
     struct hfi_scope *found;
     uint32_t count = 0;
 
-    /* A copy: whoever is woken while we look at leases may come by here. */
+    /* A copy: a thread that is woken while we look at leases may come by here. */
     pthread_mutex_lock(&store->scopes.lock);
-    found = find_scope(&store->scopes, want->request->scope, false);
+    found = find_scope(&store->scopes, checked->request->scope, false);
     if (found) {
         count = found->count;
         memcpy(handles, found->handles, sizeof handles);
     }
     pthread_mutex_unlock(&store->scopes.lock);
-    return ask_held(store, want, (struct held){ handles, &count }, tag, err);
+    return ask_held(store, checked, (struct held){ handles, &count }, tag, err);
 }
 
 /* ---- remembering ------------------------------------------------------------------------- */
@@ -391,7 +393,7 @@ static uint64_t store_id(struct hfi_store *store)
 {
     uint64_t hash[2];
 
-    hfi_hash128(store->location, strlen(store->location), hash);
+    hfi_hash128(store->host.location, strlen(store->host.location), hash);
     return hash[0] & BITS(48);
 }
 

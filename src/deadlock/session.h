@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions: who waits, and what it holds while it does. For deadlock detection.
+ * Sessions: what a waiter holds while it waits. For deadlock detection.
  *
  * A session is a thread, or the scope that a request names, or what another process
  * told about itself (hf_session_get()). What it holds is known here only, and is
@@ -12,14 +12,14 @@
  *   - an acquire of a session that holds nothing costs a look at one number;
  *   - a lease that was passed on from thread to thread has no wrong name on it: the
  *     thread that waits names it, and does not pass it on meanwhile;
- *   - whoever is not named in any tag is taken to be free to go on.
+ *   - a holder that no tag names is assumed to be free to go on.
  *
  * A tag is a byte 0x1f, then letters of base 64:
  *
  *   flags 1 | began 4 | session 6 | number 2 | what it holds: 8 each
  *
  * `began` is the second in which the wait began, by the wall clock, modulo 2^24. All
- * who look see the same number: so all agree which of several requests is the last.
+ * processes see the same number: so all agree which of several requests is the last.
  */
 #ifndef HFI_DEADLOCK_SESSION_H
 #define HFI_DEADLOCK_SESSION_H
@@ -43,7 +43,7 @@ struct hfi_tag {
     uint32_t number;  /* 12 bits: which wait of this session */
     bool timed;       /* it gives up by itself, or may be told to: a limit, a canceller */
     bool barge;       /* it may overtake others */
-    uint32_t count;   /* 0: it holds nothing, and nobody need know of it */
+    uint32_t count;   /* 0: it holds nothing, and no other process need know of it */
     uint64_t holds[HFI_HOLDS_MAX]; /* hfi_hold_id() */
 };
 
@@ -75,10 +75,10 @@ void hfi_scopes_done(struct hfi_scopes *scopes);
  * A request is about to be made. Fills in the tag of its wait, whose count is 0 if
  * the session holds nothing in this store. HF_DEADLOCK: it would wait for itself.
  */
-hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_want *want, bool async,
-                          struct hfi_tag *ret_tag, hf_error *err);
-/* Is the lease one that a session holds until it releases it? What ends by itself is in nobody's way for
- * ever. */
+hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_request *checked,
+                          bool async, struct hfi_tag *ret_tag, hf_error *err);
+/* Is the lease one that a session holds until it releases it? A lease that ends by itself blocks no
+ * request for ever. */
 static inline bool hfi_session_counts(const hf_acquire_request *request)
 {
     return !(request->flags & (HF_FLAG_NO_DEADLOCK_CHECK | HF_FLAG_DETACHED | HF_FLAG_NO_RENEW)) &&

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who of a cycle gives up: the first, in an order that stands in the tags, so that all processes
+ * Which member of a cycle gives up: the first, in an order that stands in the tags, so that all processes
  * agree, whose end would let another one of it go on.
  */
 #include "deadlock/graph_internal.h"
 
 #include "util/alloc.h"
 
-/* Should `a` rather than `b` be the one to give up? Who does so anyway, then who came last. */
+/* Should `a` rather than `b` be the one to give up? One with a limit first, then the latest. */
 static bool rather(const struct hfi_tag *a, const struct hfi_tag *b)
 {
     if (a->timed != b->timed)
@@ -59,7 +59,7 @@ static uint32_t candidate(const struct hfi_graph *g, uint32_t part, uint32_t las
 }
 
 /*
- * Who stands in a queue of the cycle may be part of it without anybody needing what it holds: that it gave
+ * A waiter in a queue of the cycle may be part of it although no member needs what it holds: that it gave
  * up would help nobody. So the first whose end helps is chosen; if more than one must give up, the first.
  */
 static uint32_t choose(struct hfi_graph *g, uint32_t part, const struct memory *memory)

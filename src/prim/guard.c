@@ -13,7 +13,7 @@
  * A swap whose outcome is unknown is not sent again by itself. If it arrives late it finds the
  * version that it expects, and is what the caller asked for, or another one, and does nothing.
  */
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "holdfast/primitives.h"
 #include "prim/cell_op.h"
 #include "util/alloc.h"

@@ -2,7 +2,7 @@
 /* Primitives that stand on a lease: see held.h. Any thread. */
 #include "prim/held.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "util/error.h"
 
 #include <stdio.h>

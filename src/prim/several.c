@@ -26,8 +26,9 @@ struct item {
     hf_acquire_request request; /* in full size, with the length of its name */
     size_t index;               /* of the caller's */
     hf_lease *lease;            /* NULL: not held */
-    hf_status status;           /* of the first try */
-    struct hfi_attempt attempt;
+    hf_status status;           /* of the first try ... */
+    struct hfi_call *call;      /* ... which is under way; NULL: it has ended */
+    hf_error error;             /* its text */
 };
 
 struct several {
@@ -101,16 +102,16 @@ static hf_status read_one(struct several *s, const hf_acquire_request *request, 
     struct item *item = &s->items[index];
     const hf_acquire_request *first = &s->items[0].request;
     const char *differs = NULL;
-    struct hfi_want want;
-    hf_status status =
-        hfi_request_check(hfi_store_engine(s->store), false, request, &item->request, &want, err);
+    struct hfi_checked_request checked;
+    hf_status status = hfi_request_check(hfi_store_engine(s->store), false, request, &item->request,
+                                         &checked, err);
 
     if (status != HF_OK) {
         hfi_error_wrap(err, "requests[%zu]", index);
         return status;
     }
-    item->request = *want.request;
-    item->request.name_len = want.name_len;
+    item->request = *checked.request;
+    item->request.name_len = checked.name_len;
     item->index = index;
     if (item->request.wait_ms != first->wait_ms)
         differs = "wait_ms";
@@ -164,7 +165,6 @@ static bool is_busy(hf_status status)
 static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
 {
     const struct hfi_engine *engine = hfi_store_engine(s->store);
-    hf_error worst, one;
     hf_status status = HF_OK;
     size_t held;
 
@@ -174,31 +174,26 @@ static hf_status try_all(struct several *s, size_t *ret_held, hf_error *err)
         struct item *item = &s->items[i];
 
         item->request.wait_ms = 0;
-        item->status =
-            hfi_attempt_begin(s->handle, &item->request, &item->attempt, &item->lease, &one);
-        if (item->status != HF_OK && !is_busy(item->status) && status == HF_OK) {
-            status = item->status;
-            worst = one;
-        }
+        item->status = hfi_acquire_begin(s->handle, &item->request, &item->call, &item->error);
+        if (item->status != HF_OK)
+            item->call = NULL;
     }
     if (engine->cork)
         engine->cork(s->store->conn, false);
     for (size_t i = 0; i < s->count; i++) {
         struct item *item = &s->items[i];
 
-        if (item->status == HF_OK && item->attempt.event)
-            item->status = hfi_attempt_end(&item->attempt, &item->lease, &one);
+        if (item->call)
+            item->status = hfi_acquire_end(item->call, &item->lease);
         item->request.wait_ms = s->wait_ms;
         if (item->status != HF_OK && !is_busy(item->status) && status == HF_OK) {
             status = item->status;
-            worst = one;
+            if (err)
+                *err = item->error;
         }
     }
-    if (status != HF_OK) {
-        if (err)
-            *err = worst;
+    if (status != HF_OK)
         return status;
-    }
 
     for (held = 0; held < s->count && s->items[held].lease; held++)
         ;
@@ -270,7 +265,7 @@ static void give_back(struct several *s, size_t from)
  * it only to wait for the next. */
 static hf_status release_some(hf_lease *const *leases, size_t count, hf_error *err)
 {
-    struct hfi_release_job *events[HF_ACQUIRE_ALL_MAX];
+    struct hfi_call *calls[HF_ACQUIRE_ALL_MAX];
     hf_status first = HF_OK;
     hf_error one;
 
@@ -279,9 +274,9 @@ static hf_status release_some(hf_lease *const *leases, size_t count, hf_error *e
             hf_status status = HF_OK;
 
             if (half == 0)
-                status = hfi_release_send(leases[i], &events[i], &one);
-            else if (events[i])
-                status = hfi_release_hear(events[i], &one);
+                status = hfi_release_begin(leases[i], &calls[i], &one);
+            else if (calls[i])
+                status = hfi_release_end(calls[i], &one);
             if (status != HF_OK && first == HF_OK) {
                 first = status;
                 if (err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A 128-bit hash of bytes (SipHash-1-3-128 with a fixed key). The same in every process and
- * version: engines store it. Not a defence against an enemy who picks names. */
+ * version: engines store it. Not a defence against an enemy that picks names. */
 #ifndef HFI_HASH_H
 #define HFI_HASH_H
 #include <stddef.h>

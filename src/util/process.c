@@ -6,7 +6,7 @@
  *
  * Everything in the page is good when all zero, so a wiped page needs no
  * repair: id 0 means "not drawn yet", and an all-zero pthread mutex is a fresh
- * one (the unit test checks that). No lock guards the set-up: whoever publishes
+ * one (the unit test checks that). No lock guards the set-up: the thread that publishes
  * first wins, and a fork in the middle leaves either nothing or a good page.
  */
 #include "util/process.h"

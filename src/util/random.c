@@ -17,7 +17,7 @@
 #define POOL_SIZE 512 /* 32 owner ids; more does not make a draw much cheaper */
 
 struct pool {
-    uint64_t process; /* who filled it; 0: nobody yet */
+    uint64_t process; /* the process that filled it; 0: none yet */
     size_t left;      /* unused bytes, at the end */
     unsigned char bytes[POOL_SIZE];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names to socket addresses. A lookup is shared by two: its thread and who asked for it; the last
+ * Names to socket addresses. A lookup is shared by two: its thread and the caller; the last
  * to let go frees it. The thread writes the result, then sets `finished`, then rings; nothing is
  * written after that.
  */

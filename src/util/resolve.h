@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names to socket addresses, without making anybody wait: getaddrinfo(3) has no time limit of its
- * own, so for names it runs on a thread of its own, which belongs to the lookup and not to whoever
+ * own, so for names it runs on a thread of its own, which belongs to the lookup and not to the thread that
  * asked: the asker may go away at any time.
  */
 #ifndef HFI_RESOLVE_H
@@ -29,7 +29,7 @@ struct hfi_lookup;
 /* `host` as a numeric address, at once. false: it is a name. */
 bool hfi_resolve_numeric(const char *host, uint16_t port, struct hfi_places *ret_places);
 
-/* Begin to look up a name. NULL: no memory, thread or descriptor to be had. */
+/* Begin to look up a name. NULL: no memory, thread or descriptor is left. */
 struct hfi_lookup *hfi_lookup_new(const char *host, uint16_t port);
 /* Readable once it is finished. */
 int hfi_lookup_fd(const struct hfi_lookup *lookup);

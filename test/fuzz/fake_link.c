@@ -20,6 +20,7 @@
 #define LOOK_NS INT64_C(200000)
 
 struct hfi_link {
+    struct hfi_source source; /* first: they are one address */
     struct hfi_link *next;
     const struct hfi_redis_conf *conf;
     const struct hfi_address *address;
@@ -74,15 +75,29 @@ int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
     return 0;
 }
 
+/* ---- being driven ---------------------------------------------------------------------------------- */
+
+static int64_t source_next_ms(const struct hfi_source *source)
+{
+    return hfi_link_next_ms((const struct hfi_link *)source);
+}
+
+static void source_due(struct hfi_source *source, int64_t now_ms)
+{
+    hfi_link_tick((struct hfi_link *)source, now_ms);
+}
+
+static const struct hfi_source_calls source_calls = { .due = source_due,
+                                                      .next_ms = source_next_ms };
+
 /* ---- a link ----------------------------------------------------------------------------------------- */
 
 struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hfi_address *address,
-                              bool subscriber, int epoll_fd, const struct hfi_link_owner *owner,
-                              void *data)
+                              bool subscriber, struct hfi_reactor *reactor,
+                              const struct hfi_link_owner *owner, void *data)
 {
     struct hfi_link *link = calloc(1, sizeof *link);
 
-    (void)epoll_fd;
     MUST(link);
     *link = (struct hfi_link){
         .next = links,
@@ -98,6 +113,7 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
     snprintf(link->server.replid, sizeof link->server.replid, "%s", address->shown);
     link->last = &link->first;
     links = link;
+    MUST(hfi_source_add(&link->source, reactor, &source_calls));
     return link;
 }
 
@@ -111,6 +127,7 @@ void hfi_link_free(struct hfi_link *link)
     while (*at != link)
         at = &(*at)->next;
     *at = link->next;
+    hfi_source_remove(&link->source);
     free(link);
 }
 
@@ -308,6 +325,11 @@ void hfi_link_to_sentinel(struct hfi_link *link)
 }
 
 void hfi_link_be_brief(struct hfi_link *link)
+{
+    (void)link;
+}
+
+void hfi_link_sleep_here(struct hfi_link *link)
 {
     (void)link;
 }

@@ -2,7 +2,7 @@
 /* ZooKeeper: escaped names, names of nodes, and who holds among those that stand in line. */
 #include "fuzz.h"
 
-#include "engine/zookeeper/place.h"
+#include "engine/zookeeper/queue.h"
 
 #define MEMBERS_MAX 40
 
@@ -26,23 +26,24 @@ static void line(struct fuzz_input in)
     unsigned char owner[HFI_OWNER_LEN] = { 0 };
     uint8_t ours = fuzz_byte(&in);
     char *text = fuzz_text(in.at, in.len), *rest = text, *node;
-    struct zk_place place;
+    struct zk_position position;
     size_t count = 0, holders = 0;
 
     while (count < MEMBERS_MAX && (node = strsep(&rest, "\n"))) {
         if (!zk_node_parse(node, &members[count]))
             continue;
-        MUST(members[count].permits > 0 && members[count].permits <= members[count].capacity);
+        MUST(members[count].demand.permits > 0 &&
+             members[count].demand.permits <= members[count].demand.capacity);
         count++;
     }
     if (count > 0)
         memcpy(owner, members[ours % count].owner, sizeof owner);
-    place = zk_place(members, count, owner);
-    MUST(count > 0 || place.answer == ZK_ABSENT);
-    if (place.answer == ZK_WAITS)
-        MUST(place.ahead >= 1 && place.ahead < count);
-    MUST(place.behind < count + 1);
-    if (zk_sort(members, count, &holders))
+    position = zk_queue_find(members, count, owner);
+    MUST(count > 0 || position.answer == ZK_ABSENT);
+    MUST(!position.watch || position.answer == ZK_WAITS || position.answer == ZK_MISMATCH);
+    MUST(position.watch || !position.blocker);
+    MUST(position.blocker || !position.once);
+    if (zk_queue_sort(members, count, &holders))
         MUST(holders <= count);
     free(text);
 }

@@ -2,7 +2,7 @@
 /* Requests become wants: what is asked of the store, and who takes part in the local queue. */
 #include "unit.h"
 
-#include "core/cohort.h"
+#include "core/local_queue.h"
 #include "core/request.h"
 
 #include <string.h>
@@ -15,10 +15,11 @@ static const struct hfi_engine server = { .info = { .caps = ALL_CAPS },
                                           .default_ttl_ms = 30000,
                                           .min_ttl_ms = 2000 };
 
-static struct hfi_want want_of(const struct hfi_engine *engine, const hf_acquire_request *request)
+static struct hfi_checked_request want_of(const struct hfi_engine *engine,
+                                          const hf_acquire_request *request)
 {
     static hf_acquire_request whole;
-    struct hfi_want want;
+    struct hfi_checked_request want;
     hf_error err;
 
     memset(&want, 0xee, sizeof want);
@@ -29,7 +30,7 @@ static struct hfi_want want_of(const struct hfi_engine *engine, const hf_acquire
 static hf_status refused(const struct hfi_engine *engine, const hf_acquire_request *request,
                          const char *field)
 {
-    struct hfi_want want;
+    struct hfi_checked_request want;
     hf_acquire_request whole;
     hf_error err = { .text = "" };
     hf_status status = hfi_request_check(engine, true, request, &whole, &want, &err);
@@ -42,7 +43,7 @@ static hf_status refused(const struct hfi_engine *engine, const hf_acquire_reque
 static void kinds_are_permits(void **state)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
-    struct hfi_want want;
+    struct hfi_checked_request want;
 
     (void)state;
     request.name = "x";
@@ -87,7 +88,7 @@ static void which_ttl(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
-        struct hfi_want want;
+        struct hfi_checked_request want;
 
         request.name = "x";
         request.name_len = HF_CSTRING;
@@ -126,13 +127,13 @@ static void who_may_be_passed_to(void **state)
 static void how_often_it_is_passed(void **state)
 {
     (void)state;
-    assert_false(hfi_cohort_may_pass(0, 1, 64)); /* no block */
-    assert_false(hfi_cohort_may_pass(0, 65, 0)); /* strict FIFO */
-    assert_true(hfi_cohort_may_pass(0, 65, 64));
-    assert_true(hfi_cohort_may_pass(63, 65, 64));
-    assert_false(hfi_cohort_may_pass(64, 65, 64));
-    assert_false(hfi_cohort_may_pass(64, 1000, 64));
-    assert_false(hfi_cohort_may_pass(3, 4, 64)); /* the engine gave fewer */
+    assert_false(hfi_local_queue_may_pass(0, 1, 64)); /* no block */
+    assert_false(hfi_local_queue_may_pass(0, 65, 0)); /* strict FIFO */
+    assert_true(hfi_local_queue_may_pass(0, 65, 64));
+    assert_true(hfi_local_queue_may_pass(63, 65, 64));
+    assert_false(hfi_local_queue_may_pass(64, 65, 64));
+    assert_false(hfi_local_queue_may_pass(64, 1000, 64));
+    assert_false(hfi_local_queue_may_pass(3, 4, 64)); /* the engine gave fewer */
 }
 
 static void unsupported_names_the_field(void **state)

@@ -2,13 +2,11 @@
 #include "bed.h"
 #include "fake.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "util/clock.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 static void note_up(struct hfi_link *link)
 {
@@ -44,24 +42,26 @@ static const struct hfi_link_owner owner = { note_up, note_down, note_message };
 
 struct hfi_redis_conf *parse_conf(const char *text)
 {
-    struct hfi_redis_conf *conf = NULL;
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_error err;
 
     assert_int_equal(hfi_url_parse(text, &url, &err), HF_OK);
-    if (hfi_conf_parse(&url, "wire test", &conf, &err) != HF_OK)
+    if (hfi_conf_read(&url, &redis_conf_type, &conf, &err) != HF_OK ||
+        redis_conf_finish((struct hfi_redis_conf *)conf, "wire test", &err) != HF_OK)
         fail_msg("%s: %s", text, err.text);
-    assert_int_equal(hfi_url_all_taken(&url, &err), HF_OK);
     hfi_url_done(&url);
-    return conf;
+    return (struct hfi_redis_conf *)conf;
 }
 
 void bed_init(struct bed *bed, const char *url, bool subscriber)
 {
-    *bed = (struct bed){ .conf = parse_conf(url), .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    assert_true(bed->epoll_fd >= 0);
+    hf_error err;
+
+    *bed = (struct bed){ .conf = parse_conf(url) };
+    assert_int_equal(hfi_reactor_init(&bed->reactor, NULL, &err), HF_OK);
     bed->link =
-        hfi_link_new(bed->conf, &bed->conf->addresses[0], subscriber, bed->epoll_fd, &owner, bed);
+        hfi_link_new(bed->conf, &bed->conf->url.hosts[0], subscriber, &bed->reactor, &owner, bed);
     assert_non_null(bed->link);
 }
 
@@ -69,7 +69,8 @@ void bed_done(struct bed *bed)
 {
     hfi_link_close(bed->link);
     hfi_link_free(bed->link);
-    close(bed->epoll_fd);
+    hfi_reactor_done(&bed->reactor);
+    redis_conf_done(bed->conf);
     hfi_conf_free(bed->conf);
 }
 
@@ -112,19 +113,7 @@ void bed_open_down(struct bed *bed, hf_status status, const char *why_has)
 
 void bed_drive(struct bed *bed, int ms)
 {
-    struct epoll_event event;
-    int64_t now_ms = hfi_now_ms(), next_ms = hfi_link_next_ms(bed->link);
-
-    if (next_ms - now_ms < ms)
-        ms = next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
-    if (epoll_wait(bed->epoll_fd, &event, 1, ms) > 0) {
-        assert_ptr_equal(event.data.ptr, bed->link);
-        hfi_link_read(bed->link, false);
-        hfi_link_take(bed->link, hfi_now_ms());
-    }
-    now_ms = hfi_now_ms();
-    if (hfi_link_next_ms(bed->link) <= now_ms)
-        hfi_link_tick(bed->link, now_ms);
+    hfi_reactor_turn((struct hfi_conn *)bed, hfi_now_ms() + ms);
 }
 
 void bed_until_down(struct bed *bed)

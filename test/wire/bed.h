@@ -15,9 +15,9 @@
 #define BED_LIMIT_MS 60000 /* what has not happened by then never will */
 
 struct bed {
+    struct hfi_reactor reactor; /* first: it drives the link */
     struct hfi_redis_conf *conf;
     struct hfi_link *link;
-    int epoll_fd;
     unsigned ups, downs, messages;
     unsigned
         downs_seen;   /* by bed_until_down(): the next is another one, that may have been already */

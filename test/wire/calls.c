@@ -123,7 +123,7 @@ static void nobody_reads(void **state)
         CALL(&bed, &calls[i], "SET", value);
     /* A driver that sleeps is woken, though nothing came from the server. */
     assert_int_equal(
-        poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
+        poll(&(struct pollfd){ .fd = bed.reactor.epoll_fd, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
     bed_until_down(&bed);
     assert_int_equal(bed.status, HF_UNAVAILABLE);
     assert_non_null(strstr(bed.why, "does not read"));
@@ -176,7 +176,8 @@ static void closing_one_of_two(void **state)
     CALL(&bed, &call, "A");
     hfi_link_close(bed.link);
     assert_int_equal(poll(&(struct pollfd){ .fd = theirs, .events = POLLIN }, 1, BED_LIMIT_MS), 1);
-    assert_int_equal(poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, 0), 0);
+    assert_int_equal(poll(&(struct pollfd){ .fd = bed.reactor.epoll_fd, .events = POLLIN }, 1, 0),
+                     0);
     close(theirs);
     bed_done(&bed);
     fake_stop(fake);

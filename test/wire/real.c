@@ -268,7 +268,8 @@ static void large(void **state)
     assert_int_equal(get.type, HFI_REPLY_TEXT);
 
     /* And once all has gone nobody is woken for nothing. */
-    assert_int_equal(poll(&(struct pollfd){ .fd = bed.epoll_fd, .events = POLLIN }, 1, 0), 0);
+    assert_int_equal(poll(&(struct pollfd){ .fd = bed.reactor.epoll_fd, .events = POLLIN }, 1, 0),
+                     0);
     bed_done(&bed);
     free(value);
     server_free(server);

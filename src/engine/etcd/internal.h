@@ -11,7 +11,6 @@
  *   session.c  etcd's leases: granted, kept alive, retired, given back
  *   acquire.c  a claim's way through the queue
  *   queue.c    the part of it that waits: who is ahead, and their end
- *   place.c    who holds and who waits, decided (pure)
  *   watch.c    streams: on a predecessor, and on what this store is told
  *   lease.c    release, renew, adopt, break;  look.c inspect;  change.c;  doctor.c
  *   cells.c    read and swap;  cell_wait.c  waiting for a cell to change
@@ -388,16 +387,6 @@ void etcd_leases_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t etcd_leases_next_ms(const struct hfi_conn *conn);
 void etcd_leases_close(struct hfi_conn *conn);
 int64_t etcd_seconds(int64_t ms);
-
-/* ---- place.c -------------------------------------------------------------------------------------------- */
-
-enum etcd_verdict { ETCD_HOLDS, ETCD_WATCH_ONE, ETCD_WATCH_ALL };
-/*
- * Does a claim of `permits` of `capacity` hold, with these ahead of it, the nearest first? If not,
- * whose end must be waited for: *ret_index, or of any of them. Pure.
- */
-enum etcd_verdict etcd_place(uint32_t capacity, uint32_t permits, const uint32_t *ahead,
-                             size_t count, size_t *ret_index, uint64_t *ret_taken);
 
 /* ---- acquire.c, queue.c, watch.c -------------------------------------------------------------------------- */
 

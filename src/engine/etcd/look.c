@@ -5,6 +5,7 @@
  */
 #include "engine/etcd/internal.h"
 
+#include "engine/kit/position.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -261,23 +262,19 @@ static size_t emit_name(struct search *search, size_t i, bool *ok)
                        .name_len = first->name_len,
                        .kind = kind_of(first, false),
                        .capacity = first->capacity };
-    uint64_t sum = 0;
-    uint32_t waiting = 0;
+    struct hfi_line line = { .count = 0 };
     size_t end = i;
 
-    while (end < search->count && same_name(first, &search->records[end])) {
-        sum += search->records[end++].permits;
-        if (sum <= first->capacity)
-            entry.taken = (uint32_t)sum;
+    for (; end < search->count && same_name(first, &search->records[end]); end++) {
+        const struct etcd_record *one = &search->records[end];
+
+        if (hfi_line_add(&line, &(struct hfi_demand){ one->mode, one->capacity, one->permits }))
+            entry.taken = (uint32_t)line.taken;
     }
     *ok = sink->entry(sink, &entry);
-    sum = 0;
-    for (; i < end && *ok; i++) {
-        sum += search->records[i].permits;
-        if (sum > first->capacity)
-            waiting++;
-        *ok = emit_one(search, &search->records[i], waiting);
-    }
+    for (size_t k = 0; k < line.count && *ok; k++)
+        *ok = emit_one(search, &search->records[i + k],
+                       k < line.holders ? 0 : (uint32_t)(k - line.holders + 1));
     return end;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "engine/etcd/internal.h"
 
+#include "engine/kit/position.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 
@@ -116,10 +117,13 @@ static bool key_of(const json_t *kv, struct etcd_key *ret_key)
     return ret_key->len != SIZE_MAX;
 }
 
-/* Who is ahead: their permits, and for a watch on all of them also who they are. */
+/* The `count` claims ahead, which `kvs` has behind ours: kept for a watch on all of them, and judged. false: out of
+ * memory. */
 static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, const json_t *kvs,
-                       size_t count, uint32_t *permits)
+                       size_t count, struct hfi_position *position)
 {
+    const struct hfi_claim *claim = wait->claim;
+    struct hfi_demand demand = { claim->mode, claim->capacity, claim->permits };
     struct etcd_ahead *ahead = hfi_realloc(wait->ahead, (count ? count : 1) * sizeof *ahead);
     struct etcd_record record;
 
@@ -127,14 +131,17 @@ static bool read_ahead(const struct hfi_conn *conn, struct etcd_wait *wait, cons
         return false;
     wait->ahead = ahead;
     wait->ahead_count = count;
-    for (size_t i = 0; i < count; i++) {
+    hfi_position_begin(position, &demand);
+    for (size_t i = count; i-- > 0;) {
         if (!etcd_kv(conn, json_array_get(kvs, i + 1), &record)) {
             memset(record.place, 0, sizeof record.place);
-            record.permits = wait->claim->capacity; /* not ours to understand: it must go */
+            record.permits = claim->capacity; /* not ours to understand: it must go */
         }
         memcpy(ahead[i].place, record.place, HFI_OWNER_LEN);
-        permits[i] = ahead[i].permits = record.permits;
+        demand.permits = ahead[i].permits = record.permits;
+        hfi_position_ahead(position, &demand); /* all keys of this range are of our kind */
     }
+    wait->taken = position->ahead.taken;
     return true;
 }
 
@@ -143,10 +150,10 @@ void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t
                      int64_t revision)
 {
     const json_t *kvs = json_object_get(range, "kvs");
-    size_t count = json_array_size(kvs), index = 0;
+    size_t count = json_array_size(kvs);
+    struct hfi_position position;
     struct etcd_key key, to;
-    uint32_t *permits;
-    enum etcd_verdict verdict;
+    const json_t *blocker;
 
     if ((uint64_t)etcd_read_number(json_array_get(kvs, 0), "create_revision") != wait->token) {
         wait->lease->retiring = true; /* what ended our key may have ended it */
@@ -154,29 +161,29 @@ void etcd_wait_judge(struct hfi_conn *conn, struct etcd_wait *wait, const json_t
         return;
     }
     wait->seen = revision;
-    permits = hfi_malloc(count * sizeof *permits);
-    if (!permits || !read_ahead(conn, wait, kvs, count - 1, permits)) {
-        hfi_free(permits);
+    if (!read_ahead(conn, wait, kvs, count - 1, &position)) {
         wait->state = ETCD_WAIT_WATCH;
         wait->beat_ms = hfi_now_ms() + ETCD_POLL_MS;
         return;
     }
-    verdict = etcd_place(wait->claim->capacity, wait->claim->permits, permits, count - 1, &index,
-                         &wait->taken);
-    hfi_free(permits);
-    if (verdict == ETCD_HOLDS) {
+    if (hfi_position_verdict(&position) == HFI_VERDICT_HOLDS) {
         etcd_wait_confirm(conn, wait);
-    } else if (wait->stop != HF_OK) {
+        return;
+    }
+    if (wait->stop != HF_OK) {
         etcd_wait_leave(conn, wait, wait->stop, NULL);
-    } else if (verdict == ETCD_WATCH_ALL) {
+        return;
+    }
+    if (position.blocker == HFI_NO_BLOCKER) {
         etcd_kind_range(conn->conf->prefix, wait->claim, &key, &to);
         watch(conn, wait, &key, &to, ETCD_ALL);
-    } else if (key_of(json_array_get(kvs, index + 1), &key)) {
-        watch(conn, wait, &key, NULL,
-              (uint64_t)etcd_read_number(json_array_get(kvs, index + 1), "create_revision"));
-    } else {
-        etcd_wait_leave(conn, wait, HF_CORRUPT, NULL);
+        return;
     }
+    blocker = json_array_get(kvs, count - 1 - position.blocker); /* newest first */
+    if (key_of(blocker, &key))
+        watch(conn, wait, &key, NULL, (uint64_t)etcd_read_number(blocker, "create_revision"));
+    else
+        etcd_wait_leave(conn, wait, HF_CORRUPT, NULL);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------------- */

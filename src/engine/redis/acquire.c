@@ -121,7 +121,7 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     hfi_command_add_number(command, redis_window_ms(claim->ttl_ms));
     hfi_command_add_number(command, (int64_t)wait->attempt);
     hfi_command_add(command, conn->inbox_name, conn->inbox_len);
-    hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
+    hfi_command_add_text(command, claim->label ? claim->label : conn->reactor.host->label);
     redis_call_send(call);
 }
 
@@ -139,8 +139,7 @@ static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum redis_o
     }
     wait->state = REDIS_WAIT_RESTING;
     wait->beat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
-    if (wait->beat_ms < conn->beat_ms)
-        conn->beat_ms = wait->beat_ms;
+    hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }
 
 static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)

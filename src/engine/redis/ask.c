@@ -7,19 +7,15 @@
 #include "util/clock.h"
 #include "util/error.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #define NESTING_MAX 4
 
 struct hfi_ask {
+    struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_link *link;
-    int epoll_fd;
     struct hfi_sent sent;
     bool answered;
     hfi_ask_take_fn *take; /* NULL: as text */
@@ -47,16 +43,16 @@ static hf_status open_as(enum manner manner, const struct hfi_redis_conf *conf,
                          const struct hfi_address *address, struct hfi_ask **ret_ask, hf_error *err)
 {
     struct hfi_ask *ask = hfi_calloc(1, sizeof *ask);
+    hf_status status;
 
     if (!ask)
         return hfi_error_memory(err);
-    ask->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (ask->epoll_fd < 0) {
-        hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s", strerror(errno));
-        hfi_free(ask);
-        return HF_UNAVAILABLE;
+    status = hfi_reactor_init(&ask->reactor, NULL, err);
+    if (status != HF_OK) {
+        hfi_ask_close(ask);
+        return status;
     }
-    ask->link = hfi_link_new(conf, address, false, ask->epoll_fd, &owner, ask);
+    ask->link = hfi_link_new(conf, address, false, &ask->reactor, &owner, ask);
     if (!ask->link) {
         hfi_ask_close(ask);
         return hfi_error_memory(err);
@@ -71,8 +67,7 @@ static hf_status open_as(enum manner manner, const struct hfi_redis_conf *conf,
     while (hfi_link_state(ask->link) != HFI_LINK_UP && ask->why.status == HF_OK)
         turn(ask);
     if (ask->why.status != HF_OK) {
-        hf_status status = hfi_error_set(err, ask->why.status, 0, "%s", ask->why.text);
-
+        status = hfi_error_set(err, ask->why.status, 0, "%s", ask->why.text);
         hfi_ask_close(ask);
         return status;
     }
@@ -99,7 +94,7 @@ void hfi_ask_close(struct hfi_ask *ask)
     if (ask->link)
         hfi_link_close(ask->link);
     hfi_link_free(ask->link);
-    close(ask->epoll_fd);
+    hfi_reactor_done(&ask->reactor);
     hfi_free(ask);
 }
 
@@ -129,15 +124,7 @@ static void message(struct hfi_link *link, const char *channel, size_t channel_l
 /* Wait for the socket or for the link's next time limit, and let the link act. */
 static void turn(struct hfi_ask *ask)
 {
-    struct epoll_event event;
-    int64_t now_ms = hfi_now_ms(), next_ms = hfi_link_next_ms(ask->link);
-    int64_t left_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-
-    if (epoll_wait(ask->epoll_fd, &event, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0) {
-        hfi_link_read(ask->link, false);
-        hfi_link_take(ask->link, hfi_now_ms());
-    }
-    hfi_link_tick(ask->link, hfi_now_ms());
+    hfi_reactor_turn((struct hfi_conn *)ask, HFI_NEVER);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/list.h"
 
 #include <string.h>
 
@@ -34,8 +35,7 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
     wait->beat_ms = hfi_now_ms() + beat_ms;
-    if (wait->beat_ms < conn->beat_ms)
-        conn->beat_ms = wait->beat_ms;
+    hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }
 
 void redis_waits_hurry(struct hfi_conn *conn)
@@ -43,16 +43,14 @@ void redis_waits_hurry(struct hfi_conn *conn)
     for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
         if (wait->state == REDIS_WAIT_QUEUED || wait->state == REDIS_WAIT_RESTING)
             wait->beat_ms = 0;
-    conn->beat_ms = 0;
+    hfi_source_at(&conn->heartbeat, 0);
 }
 
-void redis_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
 {
+    struct hfi_conn *conn = hfi_container(heartbeat, struct hfi_conn, heartbeat);
     struct redis_wait *wait, *next;
 
-    if (conn->beat_ms > now_ms)
-        return;
-    conn->beat_ms = HFI_NEVER;
     for (wait = conn->waits; wait; wait = next) {
         next = wait->next;
         if (wait->beat_ms <= now_ms && wait->state == REDIS_WAIT_RESTING)
@@ -60,8 +58,7 @@ void redis_waits_tick(struct hfi_conn *conn, int64_t now_ms)
     }
     beat_all(conn, now_ms);
     for (wait = conn->waits; wait; wait = wait->next)
-        if (wait->beat_ms < conn->beat_ms)
-            conn->beat_ms = wait->beat_ms;
+        hfi_source_by(heartbeat, wait->beat_ms);
 }
 
 /* One heartbeat of several waiters: who they were, for they may end before the answer. */
@@ -85,8 +82,7 @@ static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
 static void beat_later(struct hfi_conn *conn, struct redis_wait *wait)
 {
     wait->beat_ms = hfi_now_ms() + REDIS_BEAT_MIN_MS;
-    if (wait->beat_ms < conn->beat_ms)
-        conn->beat_ms = wait->beat_ms;
+    hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }
 
 static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], uint32_t count)

@@ -24,6 +24,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 #include "util/random.h"
 
 #include <string.h>
@@ -80,6 +81,7 @@ static void drop_unused(struct redis_channel *channel)
     while (*at != channel)
         at = &(*at)->next;
     *at = channel->next;
+    conn->reactor.listeners--;
     hfi_free(channel);
 }
 
@@ -132,6 +134,7 @@ void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op)
         memcpy(channel->name, name, len);
         channel->next = conn->channels;
         conn->channels = channel;
+        conn->reactor.listeners++;
     }
     if (!wait || !channel) {
         hfi_free(wait);
@@ -170,8 +173,7 @@ static void rest(struct redis_cell_wait *wait, int64_t pause_ms)
     struct hfi_conn *conn = wait->channel->conn;
 
     wait->look_ms = hfi_after_ms(hfi_now_ms(), pause_ms);
-    if (wait->look_ms < conn->look_ms)
-        conn->look_ms = wait->look_ms;
+    hfi_source_by(&conn->cell_look, wait->look_ms);
 }
 
 /* The cell is as it was. The server's next reading of its time is a millisecond late at most. */
@@ -242,17 +244,15 @@ static void look(struct redis_cell_wait *wait)
     redis_call_send(call);
 }
 
-void redis_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms)
+void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms)
 {
-    if (conn->look_ms > now_ms)
-        return;
-    conn->look_ms = HFI_NEVER;
+    struct hfi_conn *conn = hfi_container(cell_look, struct hfi_conn, cell_look);
+
     for (struct redis_channel *channel = conn->channels; channel; channel = channel->next)
         for (struct redis_cell_wait *wait = channel->waits; wait; wait = wait->next) {
             if (wait->look_ms <= now_ms)
                 look(wait);
-            if (wait->look_ms < conn->look_ms)
-                conn->look_ms = wait->look_ms;
+            hfi_source_by(cell_look, wait->look_ms);
         }
 }
 

@@ -5,7 +5,6 @@
  */
 #include "engine/redis/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/random.h"
@@ -18,66 +17,19 @@
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
-/* ---- the pump's owner --------------------------------------------------------------- */
-
-static void flush(struct hfi_pump *pump)
-{
-    redis_net_flush((struct hfi_conn *)pump);
-}
-
-static void tick(struct hfi_pump *pump, int64_t now_ms)
-{
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-
-    redis_net_tick(conn, now_ms);
-    redis_waits_tick(conn, now_ms);
-    redis_cell_waits_tick(conn, now_ms);
-    if (conn->note_ms <= now_ms)
-        redis_notes_send(conn);
-}
-
-/* When something must be done although nothing comes. */
-static int64_t next_ms(struct hfi_pump *pump)
-{
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-    int64_t next = redis_net_next_ms(conn);
-
-    next = conn->beat_ms < next ? conn->beat_ms : next;
-    next = conn->look_ms < next ? conn->look_ms : next;
-    return conn->note_ms < next ? conn->note_ms : next;
-}
-
-static struct hfi_link *busy(struct hfi_pump *pump, bool *ret_listens)
-{
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-
-    *ret_listens = conn->beat_ms != HFI_NEVER || conn->channels;
-    return redis_net_busy(conn);
-}
-
-static const struct hfi_pump_owner work = {
-    .flush = flush, .tick = tick, .next_ms = next_ms, .busy = busy
-};
-
 /* ---- open and close --------------------------------------------------------------- */
 
-static hf_status redis_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err)
+static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
 
     if (!conn)
         return hfi_error_memory(err);
-    status = hfi_conf_parse(url, host->label, &conn->conf, err);
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->way == HFI_WAY_CLUSTER)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync: not with redis+cluster");
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->wire != HFI_WIRE_NATIVE)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync: only with wire=native");
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->sync_ms >= conn->conf->op_ms)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync_timeout: must be shorter than op_timeout");
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    conn->conf = (struct hfi_redis_conf *)conf;
+    status = redis_conf_finish(conn->conf, host->label, err);
+    host->location = conn->conf->location;
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -90,14 +42,27 @@ static hf_status redis_open(struct hfi_url *url, struct hfi_host *host, struct h
     return HF_OK;
 }
 
+static bool add_timers(struct hfi_conn *conn)
+{
+    static const struct hfi_source_calls unpark = { .due = redis_unpark_due };
+    static const struct hfi_source_calls heartbeat = { .due = redis_heartbeat_due };
+    static const struct hfi_source_calls cell_look = { .due = redis_cell_look_due };
+    static const struct hfi_source_calls notes = { .due = redis_notes_due };
+
+    conn->heartbeat.listens = true; /* for the message that grants */
+    return hfi_source_add(&conn->unpark, &conn->reactor, &unpark) &&
+           hfi_source_add(&conn->heartbeat, &conn->reactor, &heartbeat) &&
+           hfi_source_add(&conn->cell_look, &conn->reactor, &cell_look) &&
+           hfi_source_add(&conn->notes, &conn->reactor, &notes);
+}
+
 static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *err)
 {
     unsigned char id[REDIS_INBOX_ID_LEN / 2];
     char hex[REDIS_INBOX_ID_LEN + 1];
+    hf_status status;
 
-    conn->location = conn->conf->location;
     conn->parked_end = &conn->parked;
-    conn->beat_ms = conn->look_ms = conn->note_ms = conn->parked_ms = HFI_NEVER;
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
                                                         : &redis_native;
@@ -108,7 +73,8 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     hfi_hex(id, sizeof id, hex);
     conn->inbox_len = (size_t)snprintf(conn->inbox_name, sizeof conn->inbox_name, "%sinbox:%s",
                                        conn->conf->prefix, hex);
-    return hfi_pump_init(&conn->pump, host, &work, err);
+    status = hfi_reactor_init(&conn->reactor, host, err);
+    return status == HF_OK && !add_timers(conn) ? hfi_error_memory(err) : status;
 }
 
 static void destroy(struct hfi_conn *conn)
@@ -120,23 +86,18 @@ static void destroy(struct hfi_conn *conn)
         conn->pool = call->next;
         hfi_free(call);
     }
-    hfi_pump_done(&conn->pump);
-    hfi_conf_free(conn->conf);
+    hfi_reactor_done(&conn->reactor);
+    redis_conf_done(conn->conf);
     hfi_free(conn);
 }
 
 static void redis_close(struct hfi_conn *conn)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     conn->closing = true;
     redis_net_close(conn);
-    pthread_mutex_unlock(&conn->pump.lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
-}
-
-static const char *redis_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 /* ---- ops ------------------------------------------------------------------------------ */
@@ -190,30 +151,30 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void redis_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void redis_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     if (op->kind == HFI_OP_CELL_WAIT)
         redis_cell_cancel(conn, op, status);
     else
         redis_cancel(conn, op, status);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void redis_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     op->engine[REDIS_OP_WAIT] = NULL;
-    hfi_pump_finish(&conn->pump, op, status, err);
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void redis_doubt(struct hfi_conn *conn)
 {
-    conn->pump.doubt = "the server, or its data, is another one now";
+    conn->reactor.doubt = "the server, or its data, is another one now";
 }
 
 /* ---- claims by owner --------------------------------------------------------------------- */
@@ -284,47 +245,13 @@ struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *o
     return claim;
 }
 
-/* ---- driving --------------------------------------------------------------------------------- */
-
-static int redis_fd(struct hfi_conn *conn)
-{
-    return conn->pump.epoll_fd;
-}
-
-static int redis_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
-{
-    return hfi_pump_timeout_ms(&conn->pump, now_ms);
-}
-
-static void redis_process(struct hfi_conn *conn, int64_t now_ms)
-{
-    (void)now_ms;
-    hfi_pump_process(&conn->pump);
-}
-
-static void redis_turn(struct hfi_conn *conn, int64_t until_ms)
-{
-    hfi_pump_turn(&conn->pump, until_ms);
-}
-
-static void redis_kick(struct hfi_conn *conn)
-{
-    hfi_pump_kick(&conn->pump);
-}
-
-static void redis_cork(struct hfi_conn *conn, bool on)
-{
-    hfi_pump_cork(&conn->pump, on);
-}
-
 /* ---- the tables ----------------------------------------------------------------------------- */
 
 #define CALLS                                                                                      \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, \
-    .open = redis_open, .close = redis_close, .location = redis_location, .submit = redis_submit,  \
-    .cancel = redis_engine_cancel, .fd = redis_fd, .timeout_ms = redis_timeout_ms,                 \
-    .process = redis_process, .turn = redis_turn, .kick = redis_kick, .cork = redis_cork,          \
-    .doctor = redis_doctor
+    .abi = HFI_ENGINE_ABI, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, .open = redis_open, \
+    .close = redis_close, .conf = &redis_conf_type, .submit = redis_submit,                        \
+    .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                      \
+    HFI_ROOMS(struct hfi_reactor_op, char)
 
 #define SCHEMES \
     "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster"
@@ -358,20 +285,7 @@ static const struct hfi_engine redisson = {
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
 };
 
-/* The URL decides on the wire, and that on what can be promised. */
-static const struct hfi_engine *variant(const struct hfi_url *url, const struct hfi_engine *native)
-{
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].key, "wire") == 0) {
-            if (strcmp(url->params[i].value, "plain") == 0)
-                return &plain;
-            if (strcmp(url->params[i].value, "redisson") == 0)
-                return &redisson;
-        }
-    return native;
-}
-
-static const struct hfi_engine *redis_variant(const struct hfi_url *url);
+static const struct hfi_engine *redis_variant(const struct hfi_conf *conf);
 
 static const struct hfi_engine native = {
     CALLS,
@@ -393,9 +307,18 @@ static const struct hfi_engine native = {
                       HF_CAP_SCRIPTS },
 };
 
-static const struct hfi_engine *redis_variant(const struct hfi_url *url)
+/* The URL decides on the wire, and that on what can be promised. */
+static const struct hfi_engine *redis_variant(const struct hfi_conf *conf)
 {
-    return variant(url, &native);
+    switch (((const struct hfi_redis_conf *)conf)->wire) {
+    case HFI_WIRE_PLAIN:
+        return &plain;
+    case HFI_WIRE_REDISSON:
+        return &redisson;
+    case HFI_WIRE_NATIVE:
+        break;
+    }
+    return &native;
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -138,8 +138,10 @@ static void heard(struct hfi_conn *conn, const char *channel, size_t len)
         if (wait->state == REDIS_WAIT_RESTING && channel_of(&wait->claim->name, own) == len &&
             memcmp(own, channel, len) == 0)
             first = wait; /* the list has the newest first */
-    if (first)
-        first->beat_ms = conn->beat_ms = 0;
+    if (first) {
+        first->beat_ms = 0;
+        hfi_source_at(&conn->heartbeat, 0);
+    }
 }
 
 /* ---- acquiring ---------------------------------------------------------------------------- */
@@ -188,8 +190,7 @@ static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms
     listen_for(conn, wait);
     wait->state = REDIS_WAIT_RESTING;
     wait->beat_ms = hfi_now_ms() + pause_ms;
-    if (wait->beat_ms < conn->beat_ms)
-        conn->beat_ms = wait->beat_ms;
+    hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }
 
 static void not_now(struct hfi_conn *conn, struct redis_wait *wait, enum redis_outcome outcome,

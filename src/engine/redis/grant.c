@@ -99,7 +99,7 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     wait = claim->engine[REDIS_CLAIM_WAIT];
     if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
         token >= claim->token && token < claim->token + claim->tokens) {
-        hfi_pump_lost(&conn->pump, claim, "it was broken");
+        hfi_reactor_lost(&conn->reactor, claim, "it was broken");
         return;
     }
     if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
@@ -109,8 +109,8 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         return;
     if (!wait->call && wait->state == REDIS_WAIT_QUEUED &&
         hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
-        wait->beat_ms = conn->beat_ms =
-            0; /* too old to be of use: a heartbeat renews it, if it is there */
+        wait->beat_ms = 0; /* too old to be of use: a heartbeat renews it, if it is there */
+        hfi_source_at(&conn->heartbeat, 0);
         return;
     }
     if (wait->call) {

@@ -3,8 +3,7 @@
  * The redis engine, inside.
  *
  *   engine.c    the table; open, close, submit, cancel
- *   pump.c      being driven: reading, timers, finishing (shared with redlock)
- *   net.c       the servers of a store: open, close, being driven
+ *   net.c       the servers of a store: open, close
  *   net_node.c  one of them: connect, reconnect; the inbox
  *   net_send.c  which of them gets a command; parked ones; what answers mean for it
  *   sentinel.c  redis+sentinel: which server that is
@@ -24,14 +23,14 @@
  *   foreign.c   acquire in the foreign wire modes: try, wait, try again
  *   doctor.c    what this server means for the promises
  *
- * Everything is under pump.lock (pump.h).
+ * Everything is under the lock of the reactor (kit/reactor.h), which drives it.
  */
 #ifndef HFI_REDIS_INTERNAL_H
 #define HFI_REDIS_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
-#include "engine/redis/pump.h"
 #include "engine/redis/scripts.h"
 
 #include <pthread.h>
@@ -133,16 +132,18 @@ struct redis_node {
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
     const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
-    bool shun; /* it is of no use (a replica): close it at the next tick */
+    bool unusable;           /* (a replica): it is closed at once, and opened again after a pause */
+    struct hfi_source timer; /* for that, and for open_ms */
 };
 
 struct hfi_conn {
-    struct hfi_pump pump; /* first: they are one address */
+    struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
     const struct redis_way *way; /* which wire */
     bool closing;
 
     const struct redis_topology *topology;
+    struct hfi_source topology_timer; /* unless it has no tick */
     struct redis_node **nodes; /* single and sentinel: one. Never NULL, but their links may be */
     uint32_t node_count, node_room;
     uint16_t *slots; /* cluster: node of each slot; NULL otherwise */
@@ -158,34 +159,31 @@ struct hfi_conn {
     size_t inbox_len;
 
     struct redis_call *parked, **parked_end;
-    int64_t parked_ms; /* none of them gives up before */
+    struct hfi_source unpark; /* none of them gives up, or is sent again, before */
     struct redis_call *pool;
     unsigned pool_count;
     struct redis_call
         *reserve; /* without memory a cancel or release must still leave; NULL: in use */
 
     struct redis_wait *waits;
-    int64_t beat_ms;                /* no wait has anything to do before */
+    struct hfi_source heartbeat;    /* no wait has anything to do before */
     struct redis_channel *channels; /* those that somebody waits on for a cell to change */
-    int64_t look_ms;                /* none of those reads before */
+    struct hfi_source cell_look;    /* none of those reads before */
     uint64_t last_attempt;
     struct hfi_claim
         *claims[REDIS_BUCKETS]; /* ours, by owner, through claim->engine[REDIS_CLAIM_NEXT] */
 
     struct hfi_claim
         *noted; /* claims whose local pass the store does not know; through [REDIS_CLAIM_NOTED] */
-    int64_t note_ms;
-
-    const char *location;
+    struct hfi_source notes; /* when they are sent */
 };
 
 /* op->engine[] */
 enum {
-    REDIS_OP_WAIT =
-        HFI_PUMP_FREE, /* an acquire: its struct redis_wait, until it is to be finished; a
-                                   wait for a cell: its struct redis_cell_wait, likewise */
-    REDIS_OP_DATA,     /* look.c */
-    REDIS_OP_LEFT      /* a renewal: how many commands of it are under way */
+    REDIS_OP_WAIT, /* an acquire: its struct redis_wait, until it is to be finished; a
+                      wait for a cell: its struct redis_cell_wait, likewise */
+    REDIS_OP_DATA, /* look.c */
+    REDIS_OP_LEFT  /* a renewal: how many commands of it are under way */
 };
 
 /* claim->engine[] */
@@ -254,17 +252,12 @@ extern const struct redis_topology redis_single, redis_sentinel, redis_cluster;
 /* Opening: is this why a server cannot be used, and waiting will not mend it, or nobody wants to wait? */
 static inline bool redis_is_final(const struct hfi_conn *conn, const hf_error *why)
 {
-    return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->pump.host->open_once);
+    return why->status != HF_OK && (why->status != HF_UNAVAILABLE || conn->reactor.host->open_once);
 }
 
 hf_status redis_net_open(struct hfi_conn *conn,
                          hf_error *err); /* blocks until host->open_deadline_ms */
 void redis_net_close(struct hfi_conn *conn);
-void redis_net_flush(struct hfi_conn *conn);
-void redis_net_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t redis_net_next_ms(struct hfi_conn *conn);
-/* The link to read from if everything that we wait for comes from there; NULL: ask epoll. */
-struct hfi_link *redis_net_busy(struct hfi_conn *conn);
 
 /* ---- net_node.c ----------------------------------------------------------------------- */
 
@@ -276,9 +269,10 @@ void redis_node_drop(struct redis_node *node);
  * memory. */
 bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-/* By the driver, for a node with a link. */
-void redis_node_tick(struct redis_node *node, int64_t now_ms);
-int64_t redis_node_next_ms(const struct redis_node *node);
+/* It is to be open from now on. */
+void redis_node_want(struct redis_node *node);
+/* Close it at once, and open it again after a pause; node->why says why. */
+void redis_node_unusable(struct redis_node *node);
 
 /* ---- net_send.c ----------------------------------------------------------------------- */
 
@@ -288,6 +282,7 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call);
 bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply);
 /* Send what is parked and can be sent; end what has waited long enough. */
 void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms);
+void redis_unpark_due(struct hfi_source *unpark, int64_t now_ms);
 /* Take back a call that is parked; false: it is on its way. */
 bool redis_net_unsend(struct hfi_conn *conn, struct redis_call *call);
 /* It may not have the texts of our scripts any more. */
@@ -364,7 +359,7 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len);
 /* The server has it in its queue, or still has: when do we look again? */
 void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
                   int64_t sent_ms);
-void redis_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms);
 void redis_waits_hurry(struct hfi_conn *conn); /* messages may have been lost: beat now */
 
 /* ---- lease.c, look.c, cells.c, cell_wait.c, doctor.c ----------------------------------- */
@@ -377,6 +372,7 @@ void redis_break(struct hfi_conn *conn, struct hfi_op *op);
 void redis_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, int64_t tid);
 void redis_notes_send(struct hfi_conn *conn);
+void redis_notes_due(struct hfi_source *notes, int64_t now_ms);
 /* Owner, ttl, and which token holds now: the arguments of the native renewal. */
 void redis_add_renewal(struct redis_call *call, const struct hfi_claim *claim, int64_t ttl_ms);
 
@@ -385,12 +381,12 @@ void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void redis_time(struct hfi_conn *conn, struct hfi_op *op);
 void redis_script(struct hfi_conn *conn, struct hfi_op *op);
 hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
-hf_status redis_manage(struct hfi_url *url, const char *const *words, hfi_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
-void redis_cell_waits_tick(struct hfi_conn *conn, int64_t now_ms);
+void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms);
 /* The inbox' line came or went; a message came on it that is not for the inbox. */
 void redis_channels_up(struct hfi_conn *conn);
 void redis_channels_down(struct hfi_conn *conn);

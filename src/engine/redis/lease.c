@@ -5,6 +5,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -372,9 +373,9 @@ static void push_note(struct hfi_conn *conn, struct hfi_claim *claim)
 /* Notes leave at `at_ms`, if not before. The answer: whoever drives must look at the time again. */
 static bool hasten_notes(struct hfi_conn *conn, int64_t at_ms)
 {
-    if (conn->note_ms <= at_ms)
+    if (conn->notes.due_ms <= at_ms)
         return false;
-    conn->note_ms = at_ms;
+    hfi_source_at(&conn->notes, at_ms);
     return true;
 }
 
@@ -382,7 +383,7 @@ void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token
 {
     bool sooner = false;
 
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     if ((uintptr_t)claim->engine[REDIS_CLAIM_FLAGS] &
         REDIS_FLAG_LISTED) { /* else it is being released */
         claim->engine[REDIS_CLAIM_TOKEN] = (void *)(uintptr_t)token;
@@ -390,7 +391,7 @@ void redis_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token
         push_note(conn, claim);
         sooner = hasten_notes(conn, hfi_now_ms() + REDIS_NOTE_MS);
     }
-    hfi_pump_slip(&conn->pump, sooner);
+    hfi_reactor_leave_quietly(&conn->reactor, sooner);
 }
 
 /* Whose notes are under way. */
@@ -450,7 +451,7 @@ void redis_notes_send(struct hfi_conn *conn)
     uint32_t count;
 
     conn->noted = NULL; /* what fails at once is put back there, for later */
-    conn->note_ms = HFI_NEVER;
+    hfi_source_at(&conn->notes, HFI_NEVER);
     do {
         for (count = 0; count < (conn->slots ? 1 : REDIS_BATCH); count++)
             if (!(batch[count] = pop_note(&list)))
@@ -477,4 +478,10 @@ void redis_notes_send(struct hfi_conn *conn)
         }
         redis_call_send(call);
     } while (count > 0);
+}
+
+void redis_notes_due(struct hfi_source *notes, int64_t now_ms)
+{
+    (void)now_ms;
+    redis_notes_send(hfi_container(notes, struct hfi_conn, notes));
 }

@@ -29,6 +29,10 @@ static const char *const not_yet[] = {
     [HFI_LINK_GREETING] = "no answer to the greeting",
 };
 
+static void source_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
+static void source_read(struct hfi_source *source, bool wait);
+static void source_due(struct hfi_source *source, int64_t now_ms);
+static void source_flush(struct hfi_source *source);
 static void go_down(struct hfi_link *link);
 static void end(struct hfi_link *link);
 static void tick_up(struct hfi_link *link, int64_t now_ms);
@@ -37,16 +41,20 @@ static bool has_news(const struct hfi_link *link);
 static int64_t op_until_ms(const struct hfi_link *link);
 static int64_t ping_at_ms(const struct hfi_link *link);
 
+static const struct hfi_source_calls source_calls = {
+    .ready = source_ready, .read = source_read, .due = source_due, .flush = source_flush
+};
+
 /* ---- being there ----------------------------------------------------------------------------- */
 
 struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hfi_address *address,
-                              bool subscriber, int epoll_fd, const struct hfi_link_owner *owner,
-                              void *data)
+                              bool subscriber, struct hfi_reactor *reactor,
+                              const struct hfi_link_owner *owner, void *data)
 {
     struct hfi_link *link = hfi_calloc(1, sizeof *link);
     char *in = hfi_malloc(HFI_LINK_INPUT);
 
-    if (!link || !in) {
+    if (!link || !in || !hfi_source_add(&link->source, reactor, &source_calls)) {
         hfi_free(link);
         hfi_free(in);
         return NULL;
@@ -54,7 +62,6 @@ struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hf
     link->conf = conf;
     link->address = address;
     link->subscriber = subscriber;
-    link->epoll_fd = epoll_fd;
     link->owner = owner;
     link->data = data;
     link->in = in;
@@ -69,6 +76,7 @@ void hfi_link_free(struct hfi_link *link)
         return;
     hfi_link_close(link);
     hfi_lookup_drop(link->lookup);
+    hfi_source_remove(&link->source);
     hfi_free(link->in);
     hfi_free(link);
 }
@@ -81,6 +89,11 @@ void hfi_link_to_sentinel(struct hfi_link *link)
 void hfi_link_be_brief(struct hfi_link *link)
 {
     link->brief = true;
+}
+
+void hfi_link_sleep_here(struct hfi_link *link)
+{
+    link->source.sleeps = true;
 }
 
 void *hfi_link_data(const struct hfi_link *link)
@@ -133,6 +146,7 @@ void hfi_link_open(struct hfi_link *link, int64_t now_ms)
         return;
     }
     hfi_link_connect(link, now_ms);
+    hfi_link_set_time(link);
 }
 
 void hfi_link_close(struct hfi_link *link)
@@ -163,6 +177,7 @@ void hfi_link_fail(struct hfi_link *link, hf_status status, const char *format, 
     /* The driver may be asleep in recv(2) or epoll_wait(2), and this wakes it from both. */
     if (link->fd >= 0)
         (void)shutdown(link->fd, SHUT_RDWR);
+    hfi_link_set_time(link);
 }
 
 /* It has failed: tell all. The owner may open it again from within `down`, so that is the last. */
@@ -200,6 +215,8 @@ static void end(struct hfi_link *link)
     link->missed = 0;
     link->failed = HF_OK;
     link->state = HFI_LINK_IDLE;
+    link->source.awaited = 0;
+    hfi_link_set_time(link);
 
     while (sent) {
         struct hfi_sent *next = sent->next;
@@ -222,6 +239,29 @@ int64_t hfi_link_backoff_ms(unsigned failures, uint32_t random)
     return 1 + random % most;
 }
 
+/* ---- being driven ---------------------------------------------------------------------------- */
+
+static void source_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
+{
+    (void)fd, (void)events;
+    hfi_link_take((struct hfi_link *)source, now_ms);
+}
+
+static void source_read(struct hfi_source *source, bool wait)
+{
+    hfi_link_read((struct hfi_link *)source, wait);
+}
+
+static void source_due(struct hfi_source *source, int64_t now_ms)
+{
+    hfi_link_tick((struct hfi_link *)source, now_ms);
+}
+
+static void source_flush(struct hfi_source *source)
+{
+    hfi_link_flush((struct hfi_link *)source);
+}
+
 /* ---- acting ---------------------------------------------------------------------------------- */
 
 void hfi_link_take(struct hfi_link *link, int64_t now_ms)
@@ -236,6 +276,8 @@ void hfi_link_take(struct hfi_link *link, int64_t now_ms)
         hfi_link_flush(link);
     if (link->failed != HF_OK)
         go_down(link);
+    else
+        hfi_link_set_time(link);
 }
 
 void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
@@ -251,6 +293,13 @@ void hfi_link_tick(struct hfi_link *link, int64_t now_ms)
     }
     if (link->failed != HF_OK)
         go_down(link);
+    else
+        hfi_link_set_time(link);
+}
+
+void hfi_link_set_time(struct hfi_link *link)
+{
+    hfi_source_at(&link->source, hfi_link_next_ms(link));
 }
 
 int64_t hfi_link_next_ms(const struct hfi_link *link)
@@ -326,12 +375,9 @@ static int64_t ping_at_ms(const struct hfi_link *link)
 
 void hfi_link_watch(struct hfi_link *link, uint32_t events)
 {
-    struct epoll_event event = { .events = events, .data.ptr = link };
-
     if (events == link->events)
         return;
-    if (epoll_ctl(link->epoll_fd, link->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link->fd, &event) !=
-        0)
+    if (!hfi_source_watch(&link->source, link->fd, events))
         hfi_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
     else
         link->events = events;

@@ -11,22 +11,20 @@
  * answered without a reply, then `down` is called, and the owner decides (when to
  * open it again: hfi_link_backoff_ms()).
  *
- * Threads: the owner has a lock, and calls everything here with it held, but for
- * hfi_link_read(), which only the one thread that drives calls, without the lock:
- * it may sleep there while others send. take, tick, close and free belong to the
- * driver too, or come when nobody drives: none of them while another thread is in
- * hfi_link_read(). All callbacks are called with the lock held, from
- * hfi_link_take(), hfi_link_tick() or hfi_link_close(); they may send on any link,
- * but must not close one.
+ * Threads: everything here is called with the reactor's lock held, but for
+ * hfi_link_read(), which only the driver calls, without the lock: it may sleep
+ * there while others send. new, take, tick, close and free belong to the driver
+ * too, or come while nobody drives. All callbacks are called with the lock held,
+ * from hfi_link_take(), hfi_link_tick() or hfi_link_close(); they may send on any
+ * link, but must not close one.
  */
 #ifndef HFI_REDIS_LINK_H
 #define HFI_REDIS_LINK_H
 
+#include "engine/kit/reactor.h"
 #include "engine/redis/command.h"
 #include "engine/redis/conf.h"
 #include "engine/redis/reply.h"
-
-#define HFI_LINK_SLICE_MS 20 /* the longest sleep in hfi_link_read() */
 
 struct hfi_link;
 
@@ -75,12 +73,12 @@ struct hfi_server {
 
 /*
  * A link to `address` (host and port, or a path) with the user, password, database and TLS of
- * `conf`, which lives longer than the link. It registers its descriptor at `epoll_fd` with
- * itself as data.ptr. `subscriber`: it carries SUBSCRIBE only. NULL: out of memory.
+ * `conf`, which lives longer than the link. It is a source of `reactor`, which drives it. By the
+ * driver. `subscriber`: it carries SUBSCRIBE only. NULL: out of memory.
  */
 struct hfi_link *hfi_link_new(const struct hfi_redis_conf *conf, const struct hfi_address *address,
-                              bool subscriber, int epoll_fd, const struct hfi_link_owner *owner,
-                              void *data);
+                              bool subscriber, struct hfi_reactor *reactor,
+                              const struct hfi_link_owner *owner, void *data);
 void hfi_link_free(struct hfi_link *link); /* closed or IDLE; NULL is fine */
 /* Before the first open: it leads to a sentinel. Greeted with conf's sentinel_user and
  * sentinel_password, without a database; its server has no replid and no role. */
@@ -88,6 +86,8 @@ void hfi_link_to_sentinel(struct hfi_link *link);
 /* Before the first open: it is greeted with no more than a server answers that is busy with a script (AUTH,
  * HELLO); its server is not known. */
 void hfi_link_be_brief(struct hfi_link *link);
+/* Answers on it come soon: while no other link awaits any, the driver sleeps in hfi_link_read(). */
+void hfi_link_sleep_here(struct hfi_link *link);
 void *hfi_link_data(const struct hfi_link *link);
 enum hfi_link_state hfi_link_state(const struct hfi_link *link);
 const struct hfi_server *hfi_link_server(const struct hfi_link *link); /* of the last greeting */
@@ -104,7 +104,7 @@ int64_t hfi_link_backoff_ms(unsigned failures, uint32_t random);
 
 /*
  * Send: UP only, else answered at once with (NULL, maybe = false) -- from within this call.
- * The command's bytes are copied. Nothing leaves before hfi_link_flush().
+ * The command's bytes are copied. They leave when the lock is dropped, unless something corks.
  */
 void hfi_link_send(struct hfi_link *link, const struct hfi_command *command, struct hfi_sent *sent);
 /* As send, before anything else: what must follow an ASK redirection (ASKING + command). */
@@ -120,8 +120,9 @@ void hfi_link_flush(struct hfi_link *link);
 void hfi_link_flush_if(struct hfi_link *link, size_t bytes); /* if at least so many wait */
 size_t hfi_link_in_flight(const struct hfi_link *link);      /* calls not yet answered */
 
-/* Without the lock, by the driver: read what has come, one recv(2). `wait`: sleep for it at most
- * HFI_LINK_SLICE_MS. Errors and the end are noticed by take. */
+/* The reactor calls the rest, and tests do.
+ * Without the lock, by the driver: read what has come, one recv(2). `wait`: sleep for it at most
+ * HFI_REACTOR_SLICE_MS. Errors and the end are noticed by take. */
 void hfi_link_read(struct hfi_link *link, bool wait);
 /* Act on what was read, and on EPOLLOUT or errors: parse, call `answered` and `message`. */
 void hfi_link_take(struct hfi_link *link, int64_t now_ms);

@@ -95,15 +95,13 @@ void hfi_link_disconnect(struct hfi_link *link)
  * slow enough without a second question. */
 static void look_up(struct hfi_link *link, int64_t now_ms)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = link };
-
     if (!link->lookup)
         link->lookup = hfi_lookup_new(link->address->host, link->address->port);
     if (!link->lookup) {
         hfi_link_fail(link, HF_NO_MEMORY, "no memory or thread to look up its name");
         return;
     }
-    if (epoll_ctl(link->epoll_fd, EPOLL_CTL_ADD, hfi_lookup_fd(link->lookup), &event) != 0) {
+    if (!hfi_source_watch(&link->source, hfi_lookup_fd(link->lookup), EPOLLIN)) {
         hfi_link_fail(link, HF_UNAVAILABLE, "epoll: %s", strerror(errno));
         return;
     }
@@ -129,7 +127,7 @@ static void look_up_take(struct hfi_link *link, int64_t now_ms)
 static void stop_looking(struct hfi_link *link)
 {
     if (link->lookup)
-        (void)epoll_ctl(link->epoll_fd, EPOLL_CTL_DEL, hfi_lookup_fd(link->lookup), NULL);
+        hfi_source_unwatch(&link->source, hfi_lookup_fd(link->lookup));
 }
 
 static bool place_unix(struct hfi_link *link)
@@ -204,7 +202,7 @@ static void connected(struct hfi_link *link)
     hfi_link_watch(link, EPOLLIN);
     atomic_store_explicit(&link->read_fd, link->fd, memory_order_release);
 
-    if (!link->conf->tls) {
+    if (!link->conf->url.tls.on) {
         hfi_link_greet(link);
     } else {
         link->state = HFI_LINK_TLS;
@@ -224,7 +222,7 @@ static void connected(struct hfi_link *link)
  */
 static bool settle(struct hfi_link *link)
 {
-    struct timeval slice = { .tv_usec = HFI_LINK_SLICE_MS * 1000 };
+    struct timeval slice = { .tv_usec = HFI_REACTOR_SLICE_MS * 1000 };
     int on = 1, idle_s = KEEPALIVE_S, fd = link->fd;
     int64_t ack_ms = link->conf->op_ms < INT32_MAX / 2 ? 2 * link->conf->op_ms : INT32_MAX;
     unsigned user_timeout = (unsigned)ack_ms;
@@ -253,7 +251,7 @@ static void close_socket(struct hfi_link *link)
     if (link->fd < 0)
         return;
     if (link->events)
-        (void)epoll_ctl(link->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
+        hfi_source_unwatch(&link->source, link->fd);
     link->events = 0;
     hfi_fd_forget(link->fd);
     close(link->fd);

@@ -43,10 +43,12 @@ void hfi_link_take_input(struct hfi_link *link, int64_t now_ms)
     if (link->in_len > 0) {
         link->heard_ms = now_ms;
         link->missed = 0;
-        if (link->tls)
+        if (link->tls) {
             feed_tls(link);
-        else
+            hfi_source_dirty(&link->source); /* TLS may have something to say itself */
+        } else {
             feed(link);
+        }
         link->in_len = 0;
     }
     if (link->failed != HF_OK)
@@ -163,6 +165,8 @@ static void answer(struct hfi_link *link, const struct hfi_reply *reply)
     if (!sent->next)
         link->newest = NULL;
     link->in_flight--;
+    if (!link->subscriber)
+        link->source.awaited--;
     sent->answered(sent, reply, true);
 }
 

@@ -89,6 +89,9 @@ static void append_sent(struct hfi_link *link, struct hfi_sent *sent, uint64_t a
         link->oldest = sent;
     link->newest = sent;
     link->in_flight++;
+    if (!link->subscriber)
+        link->source.awaited++;
+    hfi_source_by(&link->source, hfi_after_ms(link->oldest->sent_ms, link->conf->op_ms));
 }
 
 static void queue_words(struct hfi_link *link, const char *verb, const char *word, size_t len)
@@ -124,6 +127,7 @@ void hfi_link_queue(struct hfi_link *link, const struct hfi_command *command)
     memcpy(to + head, command->bytes, command->len);
     link->out.len += head + command->len;
     link->queued += head + command->len;
+    hfi_source_dirty(&link->source);
 }
 
 /*

@@ -25,12 +25,12 @@
 #define HFI_GREETING_MAX 8           /* commands */
 
 struct hfi_link {
+    struct hfi_source source; /* first: they are one address */
     const struct hfi_redis_conf *conf;
     const struct hfi_address *address;
     const struct hfi_link_owner *owner;
     void *data;
     bool subscriber, sentinel, brief;
-    int epoll_fd;
 
     enum hfi_link_state state;
     hf_status failed; /* it must go down for this, first reason first; HF_OK: it need not */
@@ -80,6 +80,8 @@ struct hfi_link {
  * address is put before it. */
 __attribute__((format(printf, 3, 4))) void hfi_link_fail(struct hfi_link *link, hf_status status,
                                                          const char *format, ...);
+/* Tell the reactor when to tick, after something that may make it earlier. */
+void hfi_link_set_time(struct hfi_link *link);
 /* What epoll is to watch the descriptor for. */
 void hfi_link_watch(struct hfi_link *link, uint32_t events);
 

@@ -9,6 +9,7 @@
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 #include "util/random.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void hush(struct hfi_conn *conn);
+static void timer_due(struct hfi_source *timer, int64_t now_ms);
 static void node_up(struct hfi_link *link);
 static void node_down(struct hfi_link *link, hf_status status, const char *why);
 static void inbox_up(struct hfi_link *link);
@@ -28,6 +30,8 @@ static const struct hfi_link_owner inbox_owner = { .up = inbox_up,
                                                    .down = inbox_down,
                                                    .message = inbox_message };
 
+static const struct hfi_source_calls timer_calls = { .due = timer_due };
+
 /* Lead a node to a server, or to another one. By the driver, or before there is one. false: out of
  * memory, and it is as it was. */
 static bool aim(struct redis_node *node, const struct hfi_address *address)
@@ -35,20 +39,24 @@ static bool aim(struct redis_node *node, const struct hfi_address *address)
     struct hfi_conn *conn = node->conn;
     bool is_inbox = node == &conn->inbox;
     struct hfi_address *copy = hfi_address_copy(address);
-    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, conn->pump.epoll_fd,
+    struct hfi_link *link = copy ? hfi_link_new(conn->conf, copy, is_inbox, &conn->reactor,
                                                 is_inbox ? &inbox_owner : &node_owner, node)
                                  : NULL;
 
-    if (!link) {
+    if (!link ||
+        (!node->timer.reactor && !hfi_source_add(&node->timer, &conn->reactor, &timer_calls))) {
+        hfi_link_free(link);
         hfi_address_free(copy);
         return false;
     }
     redis_node_drop(node);
+    if (!is_inbox && node != &conn->sync)
+        hfi_link_sleep_here(link);
     node->link = link;
     node->address = copy;
     node->failures = 0;
     node->open_ms = 0;
-    node->wanted = true;
+    redis_node_want(node);
     return true;
 }
 
@@ -60,9 +68,21 @@ void redis_node_drop(struct redis_node *node)
     hfi_address_free(node->address);
     node->link = NULL;
     node->address = NULL;
-    node->shun = false;
+    node->unusable = false;
     if (node == &node->conn->inbox)
         hush(node->conn);
+}
+
+void redis_node_want(struct redis_node *node)
+{
+    node->wanted = true;
+    hfi_source_by(&node->timer, node->open_ms);
+}
+
+void redis_node_unusable(struct redis_node *node)
+{
+    node->unusable = true;
+    hfi_source_at(&node->timer, 0);
 }
 
 uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address)
@@ -71,7 +91,8 @@ uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address
 
     for (uint32_t i = 0; i < conn->node_count; i++)
         if (!conn->nodes[i]->link) {
-            *conn->nodes[i] = (struct redis_node){ .conn = conn, .index = i };
+            *conn->nodes[i] =
+                (struct redis_node){ .conn = conn, .index = i, .timer = conn->nodes[i]->timer };
             return aim(conn->nodes[i], address) ? i : REDIS_NODE_ANY;
         }
     if (conn->node_count == conn->node_room) {
@@ -89,6 +110,7 @@ uint32_t redis_node_add(struct hfi_conn *conn, const struct hfi_address *address
     node->conn = conn;
     node->index = conn->node_count;
     if (!aim(node, address)) {
+        hfi_source_remove(&node->timer);
         hfi_free(node);
         return REDIS_NODE_ANY;
     }
@@ -119,6 +141,7 @@ static void open_later(struct redis_node *node)
 {
     node->failures++;
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
+    hfi_source_at(&node->timer, node->open_ms);
     if (node->conn->topology->down)
         node->conn->topology->down(node);
     if (node->failures == 1 && node->conn->parked)
@@ -135,13 +158,13 @@ static void node_up(struct hfi_link *link)
         hfi_error_set(&node->why, HF_UNAVAILABLE, 0,
                       "%s: it is a replica, and locks need its master",
                       hfi_link_address(link)->shown);
-        node->shun = true;
+        redis_node_unusable(node);
         return;
     }
     if (conn->slots && !server->is_cluster) {
         hfi_error_set(&node->why, HF_CONFIG, 0, "%s: it is no node of a cluster: use redis://",
                       hfi_link_address(link)->shown);
-        node->shun = true;
+        redis_node_unusable(node);
         return;
     }
     if (node->was_up &&
@@ -188,7 +211,7 @@ static void inbox_answered(struct hfi_sent *sent, const struct hfi_reply *reply,
         (void)hfi_reply_status(reply, &conn->inbox.why);
         hfi_error_wrap(&conn->inbox.why, "%s: SUBSCRIBE %s",
                        hfi_link_address(conn->inbox.link)->shown, conn->inbox_name);
-        conn->inbox.shun = true;
+        redis_node_unusable(&conn->inbox);
         return;
     }
     conn->inbox_up = true;
@@ -233,26 +256,23 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
-void redis_node_tick(struct redis_node *node, int64_t now_ms)
+static void timer_due(struct hfi_source *timer, int64_t now_ms)
 {
-    if (node->shun) {
-        node->shun = false;
+    struct redis_node *node = hfi_container(timer, struct redis_node, timer);
+
+    if (!node->link)
+        return;
+    if (node->unusable) {
+        node->unusable = false;
         if (node == &node->conn->inbox)
             hush(node->conn);
         hfi_link_close(node->link);
         open_later(node);
     }
-    if (hfi_link_state(node->link) != HFI_LINK_IDLE)
-        hfi_link_tick(node->link, now_ms);
-    else if (node->wanted && node->open_ms <= now_ms)
+    if (hfi_link_state(node->link) != HFI_LINK_IDLE || !node->wanted)
+        return;
+    if (node->open_ms <= now_ms)
         hfi_link_open(node->link, now_ms);
-}
-
-int64_t redis_node_next_ms(const struct redis_node *node)
-{
-    if (node->shun)
-        return 0;
-    if (hfi_link_state(node->link) == HFI_LINK_IDLE)
-        return node->wanted ? node->open_ms : HFI_NEVER;
-    return hfi_link_next_ms(node->link);
+    else
+        hfi_source_at(timer, node->open_ms);
 }

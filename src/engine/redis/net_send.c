@@ -8,6 +8,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 #include "util/random.h"
 
 #include <string.h>
@@ -51,10 +52,9 @@ static void enqueue(struct hfi_conn *conn, struct redis_call *call)
     call->next = NULL;
     *conn->parked_end = call;
     conn->parked_end = &call->next;
-    if (call->give_up_ms < conn->parked_ms)
-        conn->parked_ms = call->give_up_ms;
-    if (call->retry_ms && call->retry_ms < conn->parked_ms)
-        conn->parked_ms = call->retry_ms;
+    hfi_source_by(&conn->unpark, call->give_up_ms);
+    if (call->retry_ms)
+        hfi_source_by(&conn->unpark, call->retry_ms);
 }
 
 static void park(struct hfi_conn *conn, struct redis_call *call)
@@ -107,7 +107,7 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
     call->retry_ms = 0;
     if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
         if (node)
-            node->wanted = true;
+            redis_node_want(node);
         if (node && node->failures == 0 && !conn->closing)
             enqueue(conn, call); /* it is being connected to for the first time: even in haste */
         else
@@ -124,7 +124,7 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
         hfi_link_send_asking(node->link, &call->command, &call->sent);
     else
         hfi_link_send(node->link, &call->command, &call->sent);
-    if (!conn->pump.looping)
+    if (!conn->reactor.looping)
         hfi_link_flush_if(node->link, EAGER);
 }
 
@@ -148,7 +148,7 @@ void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms)
 
     conn->parked = NULL;
     conn->parked_end = &conn->parked;
-    conn->parked_ms = HFI_NEVER;
+    hfi_source_at(&conn->unpark, HFI_NEVER);
     for (; call; call = next) {
         next = call->next;
         if (call->retry_ms > now_ms) {
@@ -160,6 +160,11 @@ void redis_net_unpark(struct hfi_conn *conn, int64_t now_ms)
         else
             end_unsent(conn, call);
     }
+}
+
+void redis_unpark_due(struct hfi_source *unpark, int64_t now_ms)
+{
+    redis_net_unpark(hfi_container(unpark, struct hfi_conn, unpark), now_ms);
 }
 
 void redis_net_end_parked(struct hfi_conn *conn)
@@ -220,7 +225,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     /* It was made a replica under us; its name may lead to another server by now. */
     if (conn->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
         call->sent_to->why = err;
-        call->sent_to->shun = true;
+        redis_node_unusable(call->sent_to);
     }
     /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
     if (conn->conf->way != HFI_WAY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))

@@ -83,8 +83,8 @@ static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
     conn->sentinel = hfi_calloc(1, sizeof *conn->sentinel);
     if (!conn->sentinel)
         return hfi_error_memory(err);
-    for (size_t i = 0; i < conn->conf->address_count; i++)
-        if (!add_member(conn, &conn->conf->addresses[i], false))
+    for (size_t i = 0; i < conn->conf->url.host_count; i++)
+        if (!add_member(conn, &conn->conf->url.hosts[i], false))
             return hfi_error_memory(err);
     return HF_OK;
 }
@@ -104,7 +104,7 @@ static struct member *add_member(struct hfi_conn *conn, const struct hfi_address
     member->learnt = learnt;
     member->address = hfi_address_copy(address);
     member->link = member->address ? hfi_link_new(conn->conf, member->address, false,
-                                                  conn->pump.epoll_fd, &member_owner, member)
+                                                  &conn->reactor, &member_owner, member)
                                    : NULL;
     if (!member->link) {
         hfi_address_free(member->address);
@@ -351,9 +351,10 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
                                                              sentinel->members[i]->epoch };
     if (count == 0)
         sentinel->first_ms = 0;
-    if (count == 0 || !settled(sentinel, count, conn->conf->address_count, now_ms))
+    if (count == 0 || !settled(sentinel, count, conn->conf->url.host_count, now_ms))
         return;
-    best = hfi_sentinel_choose(answers, count, conn->conf->address_count, current, sentinel->epoch);
+    best =
+        hfi_sentinel_choose(answers, count, conn->conf->url.host_count, current, sentinel->epoch);
     if (best == count || !stays_lower(sentinel, answers[best].epoch, now_ms)) {
         sentinel->news = false;
         return;
@@ -388,7 +389,7 @@ static bool sentinel_refused(struct redis_call *call, const struct hfi_reply *re
     if (demoted && call->sent_to) {
         hfi_error_set(&call->sent_to->why, HF_UNAVAILABLE, 0, "%s: it is a replica now",
                       call->sent_to->address->shown);
-        call->sent_to->shun = true;
+        redis_node_unusable(call->sent_to);
     }
     return redis_net_later(call, reply);
 }
@@ -415,8 +416,6 @@ static void tick_member(struct member *member, bool others, int64_t now_ms)
     }
     if (state == HFI_LINK_UP && member->ask_ms <= now_ms)
         question(member, now_ms);
-    hfi_link_tick(member->link, now_ms);
-    hfi_link_flush(member->link);
 }
 
 static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -432,14 +431,10 @@ static void sentinel_tick(struct hfi_conn *conn, int64_t now_ms)
 
 static int64_t member_next_ms(const struct member *member, bool others)
 {
-    int64_t next_ms = hfi_link_next_ms(member->link);
-
     if (hfi_link_state(member->link) == HFI_LINK_IDLE)
         return member->learnt && !others ? HFI_NEVER : member->open_ms;
-    if (hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 &&
-        member->ask_ms < next_ms)
-        return member->ask_ms;
-    return next_ms;
+    return hfi_link_state(member->link) == HFI_LINK_UP && member->awaited == 0 ? member->ask_ms
+                                                                               : HFI_NEVER;
 }
 
 static int64_t sentinel_next_ms(const struct hfi_conn *conn)

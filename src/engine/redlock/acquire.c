@@ -209,7 +209,7 @@ static void add_request(struct redlock_round *round, const struct redlock_wait *
     redlock_add_owner(round, claim->owner);
     hfi_command_add(command, request, sizeof request);
     hfi_command_add(command, conn->inbox_name, conn->inbox_len);
-    hfi_command_add_text(command, claim->label ? claim->label : conn->pump.host->label);
+    hfi_command_add_text(command, claim->label ? claim->label : conn->reactor.host->label);
 }
 
 /* An acquire that a node did not carry out for want of the script must not be sent again behind its

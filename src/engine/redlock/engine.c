@@ -5,10 +5,10 @@
  */
 #include "engine/redlock/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 #include "util/random.h"
 #include "util/text.h"
 
@@ -19,39 +19,55 @@
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err);
 static void destroy(struct hfi_conn *conn);
 
-/* ---- the pump's owner ------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------- */
 
-static void flush(struct hfi_pump *pump)
+static void nodes_due(struct hfi_source *timer, int64_t now_ms)
 {
-    redlock_nodes_flush((struct hfi_conn *)pump);
+    redlock_nodes_tick(hfi_container(timer, struct hfi_conn, nodes_timer), now_ms);
 }
 
-static void tick(struct hfi_pump *pump, int64_t now_ms)
+static int64_t nodes_next_ms(const struct hfi_source *timer)
 {
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-
-    redlock_nodes_tick(conn, now_ms);
-    redlock_heal_tick(conn, now_ms);
-    redlock_waits_tick(conn, now_ms);
-    if (conn->note_ms <= now_ms)
-        redlock_notes_send(conn);
+    return redlock_nodes_next_ms(hfi_container(timer, struct hfi_conn, nodes_timer));
 }
 
-static int64_t next_ms(struct hfi_pump *pump)
+static void heal_due(struct hfi_source *timer, int64_t now_ms)
 {
-    struct hfi_conn *conn = (struct hfi_conn *)pump;
-    int64_t next = redlock_nodes_next_ms(conn), heal_ms = redlock_heal_next_ms(conn);
-
-    next = heal_ms < next ? heal_ms : next;
-    next = conn->due_ms < next ? conn->due_ms : next;
-    return conn->note_ms < next ? conn->note_ms : next;
+    redlock_heal_tick(hfi_container(timer, struct hfi_conn, heal_timer), now_ms);
 }
 
-static const struct hfi_pump_owner work = { .flush = flush, .tick = tick, .next_ms = next_ms };
+static int64_t heal_next_ms(const struct hfi_source *timer)
+{
+    return redlock_heal_next_ms(hfi_container(timer, struct hfi_conn, heal_timer));
+}
+
+static void waits_due(struct hfi_source *timer, int64_t now_ms)
+{
+    redlock_waits_tick(hfi_container(timer, struct hfi_conn, waits_timer), now_ms);
+}
+
+static void notes_due(struct hfi_source *timer, int64_t now_ms)
+{
+    (void)now_ms;
+    redlock_notes_send(hfi_container(timer, struct hfi_conn, notes_timer));
+}
+
+static bool add_timers(struct hfi_conn *conn)
+{
+    static const struct hfi_source_calls nodes = { .due = nodes_due, .next_ms = nodes_next_ms };
+    static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
+    static const struct hfi_source_calls waits = { .due = waits_due };
+    static const struct hfi_source_calls notes = { .due = notes_due };
+
+    return hfi_source_add(&conn->nodes_timer, &conn->reactor, &nodes) &&
+           hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
+           hfi_source_add(&conn->waits_timer, &conn->reactor, &waits) &&
+           hfi_source_add(&conn->notes_timer, &conn->reactor, &notes);
+}
 
 /* ---- open and close -------------------------------------------------------------------- */
 
-static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status redlock_open(struct hfi_conf *conf, struct hfi_host *host,
                               struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -59,13 +75,13 @@ static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
 
     if (!conn)
         return hfi_error_memory(err);
-    conn->due_ms = conn->note_ms = HFI_NEVER;
-    status = redlock_parse(conn, url, host->label, err);
+    status = redlock_parse(conn, conf, host->label, err);
+    host->location = conn->conf->location;
     conn->may_start = !host->existing;
     if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
-    if (status == HF_OK)
-        status = hfi_pump_init(&conn->pump, host, &work, err);
+        status = hfi_reactor_init(&conn->reactor, host, err);
+    if (status == HF_OK && !add_timers(conn))
+        status = hfi_error_memory(err);
     if (status == HF_OK) {
         conn->reserve = hfi_malloc(sizeof *conn->reserve);
         status = conn->reserve ? redlock_nodes_open(conn, err) : hfi_error_memory(err);
@@ -82,69 +98,76 @@ static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
     return HF_OK;
 }
 
-/* What the redis engine offers and this one does not. */
-static hf_status refuse_params(const struct hfi_url *url, hf_error *err)
+/* ---- what the URL says ------------------------------------------------------------------ */
+
+#define HERE       (HFI_FORM_PATH | HFI_FORM_SECRET_ALONE | HFI_FORM_TLS_CHOICE | HFI_FORM_TLS_NAME)
+#define AT(member) offsetof(struct redlock_conf, member)
+#define NOT_HERE(name)                                            \
+    {                                                             \
+        name, HFI_PARAM_REFUSED, 0, 0, 0, 0, "is not for redlock" \
+    }
+
+static const struct hfi_form forms[] = {
+    { "redlock", HFI_PORT, HFI_HOSTS_MAX, HERE, NULL },
+    { "redlocks", HFI_PORT, HFI_HOSTS_MAX, HERE | HFI_FORM_TLS, NULL },
+    { .scheme = NULL },
+};
+
+static const struct hfi_param params[] = {
+    REDIS_PARAMS,
+    { "even", HFI_PARAM_CHOICE, AT(even), 0, 0, 1, "yes no" },
+    { "max_ttl", HFI_PARAM_DURATION, AT(max_ttl_ms), REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
+      REDLOCK_MAX_TTL_MS, NULL },
+    NOT_HERE("wire"),
+    NOT_HERE("sync"),
+    NOT_HERE("sync_timeout"),
+    NOT_HERE("poll"),
+    NOT_HERE("repair_expiry"),
+    { .name = NULL },
+};
+
+static const struct hfi_conf_type conf_type = { sizeof(struct redlock_conf), forms, params };
+
+static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
 {
-    static const char *const not_here[] = { "wire", "sync", "sync_timeout", "poll",
-                                            "repair_expiry" };
+    const struct hfi_redis_conf *conf = &redlock->redis;
 
-    for (size_t i = 0; i < url->param_count; i++)
-        for (size_t k = 0; k < sizeof not_here / sizeof *not_here; k++)
-            if (strcmp(url->params[i].key, not_here[k]) == 0)
-                return hfi_error_set(err, HF_CONFIG, 0,
-                                     "store URL: parameter '%s' at byte %zu is not for redlock",
-                                     not_here[k], url->params[i].at);
-    return HF_OK;
-}
-
-static hf_status check_nodes(const struct hfi_conn *conn, const struct hfi_url *url, hf_error *err)
-{
-    const struct hfi_redis_conf *conf = conn->conf;
-
-    (void)url;
-    if (conf->address_count < HFI_NODES_MIN || conf->address_count > HFI_NODES_MAX)
+    if (conf->url.host_count < HFI_NODES_MIN || conf->url.host_count > HFI_NODES_MAX)
         return hfi_error_set(err, HF_CONFIG, 0,
                              "store URL: redlock needs %d to %d nodes, and there are %zu",
-                             HFI_NODES_MIN, HFI_NODES_MAX, conf->address_count);
-    if (conf->address_count % 2 == 0 && !conn->even_ok)
+                             HFI_NODES_MIN, HFI_NODES_MAX, conf->url.host_count);
+    if (conf->url.host_count % 2 == 0 && redlock->even != 0)
         return hfi_error_set(
             err, HF_CONFIG, 0,
             "store URL: %zu nodes stand no more losses than %zu; if it must be so, "
             "say even=yes",
-            conf->address_count, conf->address_count - 1);
-    for (size_t i = 0; i < conf->address_count; i++)
+            conf->url.host_count, conf->url.host_count - 1);
+    for (size_t i = 0; i < conf->url.host_count; i++)
         for (size_t k = 0; k < i; k++)
-            if (strcmp(conf->addresses[i].shown, conf->addresses[k].shown) == 0)
+            if (strcmp(conf->url.hosts[i].shown, conf->url.hosts[k].shown) == 0)
                 return hfi_error_set(err, HF_CONFIG, 0, "store URL: node %s is there twice",
-                                     conf->addresses[i].shown);
+                                     conf->url.hosts[i].shown);
     return HF_OK;
 }
 
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
                         hf_error *err)
 {
-    const char *even = hfi_url_take(url, "even");
+    struct redlock_conf *redlock = (struct redlock_conf *)conf;
     unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
     char hex[REDLOCK_INBOX_ID_LEN + 1];
-    hf_status status = refuse_params(url, err);
+    hf_status status;
 
-    conn->max_ttl_ms = REDLOCK_MAX_TTL_MS;
-    conn->even_ok = even && strcmp(even, "yes") == 0;
-    if (status == HF_OK && even && !conn->even_ok && strcmp(even, "no") != 0)
-        status = hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter 'even' must be yes or no");
+    conn->conf = &redlock->redis;
+    conn->max_ttl_ms = redlock->max_ttl_ms;
+    status = redis_conf_finish(conn->conf, label, err);
     if (status == HF_OK)
-        status = hfi_url_take_duration(url, "max_ttl", REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
-                                       &conn->max_ttl_ms, err);
-    if (status == HF_OK)
-        status = hfi_conf_parse(url, label, &conn->conf, err);
-    if (status == HF_OK)
-        status = check_nodes(conn, url, err);
+        status = check_nodes(redlock, err);
     if (status != HF_OK)
         return status;
 
-    conn->n = (unsigned)conn->conf->address_count;
+    conn->n = (unsigned)conn->conf->url.host_count;
     conn->need = hfi_majority(conn->n);
-    conn->location = conn->conf->location;
     conn->prefix_len =
         (size_t)snprintf(conn->prefix, sizeof conn->prefix, "%srl:", conn->conf->prefix);
     hfi_random_bytes(id, sizeof id);
@@ -178,7 +201,7 @@ static const hf_error *why_not(const struct hfi_conn *conn, bool hopeless)
 {
     unsigned bad = 0;
     const hf_error *first = NULL;
-    bool once = conn->pump.host->open_once;
+    bool once = conn->reactor.host->open_once;
     bool passing = hopeless && !once; /* a node that is away may come */
     bool few_pass = hopeless && !(once && all_looked_at(conn));
 
@@ -213,14 +236,14 @@ static bool ready(const struct hfi_conn *conn, int64_t now_ms, int64_t since_ms)
 
 static hf_status wait_ready(struct hfi_conn *conn, hf_error *err)
 {
-    int64_t until_ms = conn->pump.host->open_deadline_ms, since_ms = hfi_now_ms(),
+    int64_t until_ms = conn->reactor.host->open_deadline_ms, since_ms = hfi_now_ms(),
             now_ms = since_ms;
     const hf_error *why = NULL;
 
     while (!(why = why_not(conn, true)) && !ready(conn, now_ms, since_ms) && now_ms < until_ms) {
         int64_t turn_ms = conn->has_epoch ? since_ms + REDLOCK_SILENT_MS + 1 : until_ms;
 
-        hfi_pump_turn(&conn->pump, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
+        hfi_reactor_turn(conn, turn_ms < until_ms && turn_ms > now_ms ? turn_ms : until_ms);
         now_ms = hfi_now_ms();
     }
     if (!why && ready(conn, now_ms, since_ms))
@@ -238,11 +261,11 @@ static void destroy(struct hfi_conn *conn)
     struct redlock_hold *hold;
 
     conn->closing = true;
-    if (conn->pump.host) {
-        hfi_pump_enter(&conn->pump);
+    if (conn->reactor.host) {
+        hfi_reactor_enter(&conn->reactor);
         redlock_nodes_close(conn);
         redlock_heal_close(conn);
-        pthread_mutex_unlock(&conn->pump.lock);
+        hfi_reactor_leave_quietly(&conn->reactor, false);
     }
     for (size_t i = 0; i < REDLOCK_BUCKETS; i++) /* their claims may be others' by now */
         while ((hold = conn->holds[i])) {
@@ -254,19 +277,14 @@ static void destroy(struct hfi_conn *conn)
         conn->pool = round->next;
         hfi_free(round);
     }
-    hfi_pump_done(&conn->pump);
-    hfi_conf_free(conn->conf);
+    hfi_reactor_done(&conn->reactor);
+    redis_conf_done(conn->conf);
     hfi_free(conn);
 }
 
 static void redlock_close(struct hfi_conn *conn)
 {
     destroy(conn);
-}
-
-static const char *redlock_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 /* ---- ops --------------------------------------------------------------------------------- */
@@ -301,28 +319,27 @@ static void submit(struct hfi_conn *conn, struct hfi_op *op)
 
 static void redlock_submit(struct hfi_conn *conn, struct hfi_op *op)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     submit(conn, op);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 static void redlock_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     redlock_cancel(conn, op, status);
-    hfi_pump_leave(&conn->pump);
+    hfi_reactor_leave(&conn->reactor);
 }
 
 void redlock_finish(struct hfi_conn *conn, struct hfi_op *op, hf_status status, const hf_error *err)
 {
     op->engine[REDLOCK_OP_WAIT] = NULL;
-    hfi_pump_finish(&conn->pump, op, status, err);
+    hfi_reactor_finish(&conn->reactor, op, status, err);
 }
 
 void redlock_hasten(struct hfi_conn *conn, int64_t due_ms)
 {
-    if (due_ms < conn->due_ms)
-        conn->due_ms = due_ms;
+    hfi_source_by(&conn->waits_timer, due_ms);
 }
 
 uint64_t redlock_proposal(struct hfi_conn *conn)
@@ -405,63 +422,27 @@ struct redlock_hold *redlock_hold_find(struct hfi_conn *conn, const unsigned cha
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-static int redlock_fd(struct hfi_conn *conn)
-{
-    return conn->pump.epoll_fd;
-}
-
-static int redlock_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
-{
-    return hfi_pump_timeout_ms(&conn->pump, now_ms);
-}
-
-static void redlock_process(struct hfi_conn *conn, int64_t now_ms)
-{
-    (void)now_ms;
-    hfi_pump_process(&conn->pump);
-}
-
-static void redlock_turn(struct hfi_conn *conn, int64_t until_ms)
-{
-    hfi_pump_turn(&conn->pump, until_ms);
-}
-
-static void redlock_kick(struct hfi_conn *conn)
-{
-    hfi_pump_kick(&conn->pump);
-}
-
-static void redlock_cork(struct hfi_conn *conn, bool on)
-{
-    hfi_pump_cork(&conn->pump, on);
-}
-
 static void redlock_engine_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token,
                                   int64_t tid)
 {
     bool sooner;
 
-    hfi_pump_enter(&conn->pump);
+    hfi_reactor_enter(&conn->reactor);
     sooner = redlock_passed(conn, claim, token, tid);
-    hfi_pump_slip(&conn->pump, sooner);
+    hfi_reactor_leave_quietly(&conn->reactor, sooner);
 }
 
 static const struct hfi_engine redlock = {
     .abi = HFI_ENGINE_ABI,
-    .drive = HFI_EVENT,
+    HFI_REACTOR_DRIVE,
+    HFI_ROOMS(struct hfi_reactor_op, char),
     .default_ttl_ms = REDLOCK_TTL_MS,
     .min_ttl_ms = 1000,
     .open = redlock_open,
     .close = redlock_close,
-    .location = redlock_location,
+    .conf = &conf_type,
     .submit = redlock_submit,
     .cancel = redlock_engine_cancel,
-    .fd = redlock_fd,
-    .timeout_ms = redlock_timeout_ms,
-    .process = redlock_process,
-    .turn = redlock_turn,
-    .kick = redlock_kick,
-    .cork = redlock_cork,
     .passed = redlock_engine_passed,
     .doctor = redlock_doctor,
     .manage = redlock_manage,

@@ -19,14 +19,14 @@
  *   doctor.c    what these servers mean for the promises
  *   manage.c    `holdfast redlock`
  *
- * Everything is under pump.lock (engine/redis/pump.h). scripts/README.md says what a node does.
+ * Everything is under the lock of the reactor (kit/reactor.h). scripts/README.md says what a node does.
  */
 #ifndef HFI_REDLOCK_INTERNAL_H
 #define HFI_REDLOCK_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
-#include "engine/redis/pump.h"
 #include "engine/redlock/quorum.h"
 #include "engine/redlock/scripts.h"
 
@@ -122,7 +122,7 @@ struct redlock_node {
     unsigned failures, inbox_failures;
     int64_t open_ms, inbox_open_ms;
     bool inbox_up;
-    bool shun; /* it is of no use (a replica, a twin): closed at the next tick */
+    bool unusable; /* (a replica, a twin): closed at the next tick */
     struct hfi_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
@@ -198,16 +198,23 @@ struct redlock_wait {
     hf_error err;    /* why a node did not vote: the last, or the most telling */
 };
 
+struct redlock_conf { /* what the URL says */
+    struct hfi_redis_conf redis;
+    int even; /* even=yes|no: 0: an even number of nodes is what is wanted */
+    int64_t max_ttl_ms;
+};
+
 struct hfi_conn {
-    struct hfi_pump pump; /* first: they are one address */
+    struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
+    struct hfi_source nodes_timer, heal_timer;
     char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
     size_t inbox_len;
-    bool closing, even_ok;
+    bool closing;
 
     /* heal.c */
     bool has_epoch; /* a majority is in `epoch` */
@@ -221,19 +228,18 @@ struct hfi_conn {
     unsigned pool_count;
     struct redlock_round *reserve; /* without memory a release must still leave; NULL: in use */
     struct redlock_wait *waits;
-    int64_t due_ms; /* no wait has anything to do before */
+    struct hfi_source waits_timer; /* no wait has anything to do before */
     struct redlock_hold *holds[REDLOCK_BUCKETS];
     struct redlock_hold *noted;
-    int64_t note_ms;
+    struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
-    const char *location;
 };
 
-/* op->engine[], behind the pump's own */
+/* op->engine[] */
 enum {
-    REDLOCK_OP_WAIT = HFI_PUMP_FREE, /* an acquire: its struct redlock_wait */
-    REDLOCK_OP_LEFT                  /* renew: rounds that are not decided */
+    REDLOCK_OP_WAIT, /* an acquire: its struct redlock_wait */
+    REDLOCK_OP_LEFT  /* renew: rounds that are not decided */
 };
 /* claim->engine[] */
 enum { REDLOCK_CLAIM_HOLD };
@@ -257,7 +263,7 @@ static inline unsigned redlock_count(uint32_t nodes)
 /* ---- engine.c -------------------------------------------------------------------------- */
 
 /* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
                         hf_error *err);
 struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
                                       struct hfi_claim *claim); /* NULL: memory */
@@ -273,7 +279,6 @@ uint64_t redlock_proposal(struct hfi_conn *conn);
 
 hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
 void redlock_nodes_close(struct hfi_conn *conn);
-void redlock_nodes_flush(struct hfi_conn *conn);
 void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
 int64_t redlock_nodes_next_ms(const struct hfi_conn *conn);
 bool redlock_node_up(const struct redlock_node *node);
@@ -396,7 +401,7 @@ int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_url *url, const char *const *words, hfi_finding_fn *finding,
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err);
 
 #endif

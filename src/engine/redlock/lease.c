@@ -412,9 +412,9 @@ bool redlock_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t tok
         return false;
     hold->noted = conn->noted ? conn->noted : hold;
     conn->noted = hold;
-    if (conn->note_ms != HFI_NEVER)
+    if (conn->notes_timer.due_ms != HFI_NEVER)
         return false;
-    conn->note_ms = hfi_now_ms() + REDLOCK_NOTE_MS;
+    hfi_source_at(&conn->notes_timer, hfi_now_ms() + REDLOCK_NOTE_MS);
     return true;
 }
 
@@ -451,7 +451,7 @@ void redlock_notes_send(struct hfi_conn *conn)
     size_t count = 0;
 
     conn->noted = NULL;
-    conn->note_ms = HFI_NEVER;
+    hfi_source_at(&conn->notes_timer, HFI_NEVER);
     for (; hold; hold = next) {
         next = hold->noted == hold ? NULL : hold->noted;
         hold->noted = NULL;

@@ -36,15 +36,13 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
 {
     for (unsigned i = 0; i < conn->n; i++) {
         struct redlock_node *node = &conn->nodes[i];
-        const struct hfi_address *address = &conn->conf->addresses[i];
+        const struct hfi_address *address = &conn->conf->url.hosts[i];
 
         node->conn = conn;
         node->index = i;
         node->debts_end = &node->debts;
-        node->link =
-            hfi_link_new(conn->conf, address, false, conn->pump.epoll_fd, &node_owner, node);
-        node->inbox =
-            hfi_link_new(conn->conf, address, true, conn->pump.epoll_fd, &inbox_owner, node);
+        node->link = hfi_link_new(conn->conf, address, false, &conn->reactor, &node_owner, node);
+        node->inbox = hfi_link_new(conn->conf, address, true, &conn->reactor, &inbox_owner, node);
         if (!node->link || !node->inbox)
             return hfi_error_memory(err);
     }
@@ -76,7 +74,7 @@ void redlock_nodes_close(struct hfi_conn *conn)
 
 bool redlock_node_up(const struct redlock_node *node)
 {
-    return node->link && hfi_link_state(node->link) == HFI_LINK_UP && !node->shun;
+    return node->link && hfi_link_state(node->link) == HFI_LINK_UP && !node->unusable;
 }
 
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms)
@@ -156,7 +154,7 @@ static const struct redlock_node *twin(const struct redlock_node *node, const ch
         const struct redlock_node *other = &node->conn->nodes[i];
 
         if (other != node && other->link && hfi_link_state(other->link) == HFI_LINK_UP &&
-            !other->shun && strcmp(other->run_id, run_id) == 0)
+            !other->unusable && strcmp(other->run_id, run_id) == 0)
             return other;
     }
     return NULL;
@@ -166,7 +164,7 @@ static void refuse(struct redlock_node *node, const char *what, const char *more
 {
     hfi_error_set(&node->why, HF_CONFIG, 0, "%s: %s%s", hfi_link_address(node->link)->shown, what,
                   more);
-    node->shun = true;
+    node->unusable = true;
 }
 
 static void node_up(struct hfi_link *link)
@@ -203,9 +201,9 @@ static void node_down(struct hfi_link *link, hf_status status, const char *why)
 {
     struct redlock_node *node = hfi_link_data(link);
 
-    if (!node->shun)
+    if (!node->unusable)
         hfi_error_set(&node->why, status, 0, "%s", why);
-    node->shun = false;
+    node->unusable = false;
     node->failures++;
     node->open_ms = hfi_now_ms() + hfi_link_backoff_ms(node->failures, (uint32_t)hfi_random_u64());
     redlock_heal_node_down(node);
@@ -256,14 +254,10 @@ static void inbox_message(struct hfi_link *link, const char *channel, size_t cha
 
 /* ---- time ------------------------------------------------------------------------------------- */
 
-static void tick_link(struct hfi_link *link, int64_t open_ms, int64_t now_ms)
+static void open_if_due(struct hfi_link *link, int64_t open_ms, int64_t now_ms)
 {
-    if (hfi_link_state(link) == HFI_LINK_IDLE) {
-        if (now_ms >= open_ms)
-            hfi_link_open(link, now_ms);
-    } else if (hfi_link_next_ms(link) <= now_ms) {
-        hfi_link_tick(link, now_ms);
-    }
+    if (hfi_link_state(link) == HFI_LINK_IDLE && now_ms >= open_ms)
+        hfi_link_open(link, now_ms);
 }
 
 void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
@@ -271,20 +265,20 @@ void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms)
     for (unsigned i = 0; i < conn->n; i++) {
         struct redlock_node *node = &conn->nodes[i];
 
-        if (node->shun && hfi_link_state(node->link) != HFI_LINK_IDLE) {
+        if (node->unusable && hfi_link_state(node->link) != HFI_LINK_IDLE) {
             hf_error why = node->why;
 
             hfi_link_close(node->link);
             node_down(node->link, why.status, why.text);
         }
-        tick_link(node->link, node->open_ms, now_ms);
-        tick_link(node->inbox, node->inbox_open_ms, now_ms);
+        open_if_due(node->link, node->open_ms, now_ms);
+        open_if_due(node->inbox, node->inbox_open_ms, now_ms);
     }
 }
 
-static int64_t link_next_ms(const struct hfi_link *link, int64_t open_ms)
+static int64_t link_open_ms(const struct hfi_link *link, int64_t open_ms)
 {
-    return hfi_link_state(link) == HFI_LINK_IDLE ? open_ms : hfi_link_next_ms(link);
+    return hfi_link_state(link) == HFI_LINK_IDLE ? open_ms : HFI_NEVER;
 }
 
 int64_t redlock_nodes_next_ms(const struct hfi_conn *conn)
@@ -293,21 +287,11 @@ int64_t redlock_nodes_next_ms(const struct hfi_conn *conn)
 
     for (unsigned i = 0; i < conn->n; i++) {
         const struct redlock_node *node = &conn->nodes[i];
-        int64_t one = node->shun ? 0 : link_next_ms(node->link, node->open_ms);
-        int64_t two = link_next_ms(node->inbox, node->inbox_open_ms);
+        int64_t one = node->unusable ? 0 : link_open_ms(node->link, node->open_ms);
+        int64_t two = link_open_ms(node->inbox, node->inbox_open_ms);
 
         next_ms = one < next_ms ? one : next_ms;
         next_ms = two < next_ms ? two : next_ms;
     }
     return next_ms;
-}
-
-void redlock_nodes_flush(struct hfi_conn *conn)
-{
-    for (unsigned i = 0; i < conn->n; i++) {
-        if (conn->nodes[i].link)
-            hfi_link_flush(conn->nodes[i].link);
-        if (conn->nodes[i].inbox)
-            hfi_link_flush(conn->nodes[i].inbox);
-    }
 }

@@ -164,7 +164,7 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
     hfi_error_wrap(&err, "%s", hfi_link_address(node->link)->shown);
     if (hfi_reply_is_error(reply, "READONLY")) {
         node->why = err;
-        node->shun = true; /* it was made a replica: its vote would count twice */
+        node->unusable = true; /* it was made a replica: its vote would count twice */
     }
     /* An error that we do not know may have struck in the middle of a script. */
     end_leg(round, leg->node, err.status == HF_CORRUPT ? REDLOCK_MAYBE : REDLOCK_REFUSED, NULL,

@@ -379,7 +379,7 @@ static void broken_by_message(struct redlock_node *node, const unsigned char *ow
         return;
     hold->broken |= 1u << node->index;
     if (redlock_count(hold->broken) == conn->n - conn->need + 1)
-        hfi_pump_lost(&conn->pump, hold->claim, "broken by an operator");
+        hfi_reactor_lost(&conn->reactor, hold->claim, "broken by an operator");
 }
 
 /* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
@@ -556,8 +556,6 @@ void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms)
     struct redlock_wait *next;
     bool beats = false;
 
-    if (conn->due_ms > now_ms)
-        return;
     for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
         next = wait->next;
         if (wait->due_ms > now_ms)
@@ -567,7 +565,7 @@ void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms)
     }
     if (beats)
         beat_all(conn, now_ms);
-    conn->due_ms = HFI_NEVER;
+    hfi_source_at(&conn->waits_timer, HFI_NEVER);
     for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
         redlock_hasten(conn, wait->due_ms);
 }

@@ -14,7 +14,7 @@
  *   doctor.c    what these servers mean for the promises
  *   library.c   one lock for all calls of the library, of all stores
  *   resolve.c   host names, with a time limit
- *   conf.c, path.c, place.c, trust.c   the URL, names, who holds, until when; pure, and tested alone
+ *   conf.c, path.c, queue.c, trust.c   the URL, names, the order of a queue, until when; pure, and tested alone
  *
  * Everything is under conn->lock, every call of the library too: it has no locks of its own (library.c). Only
  * poll(2) is without it. The library calls us back from zookeeper_process(), zookeeper_interest() and
@@ -26,7 +26,7 @@
 
 #include "engine/engine.h"
 #include "engine/zookeeper/conf.h"
-#include "engine/zookeeper/place.h"
+#include "engine/zookeeper/queue.h"
 #include "engine/zookeeper/trust.h"
 
 #include <pthread.h>
@@ -114,9 +114,8 @@ struct zk_stand {
     bool armed;       /* HELD: its own node is watched, or being */
     bool dead;        /* freed when its last call has been answered */
     unsigned calls, tries;
-    uint32_t ahead; /* who must go before it holds; see struct zk_place */
-    bool exact;
-    uint64_t watch_id; /* 0: no watch counts */
+    bool blocker, once; /* WATCHING: see struct zk_position */
+    uint64_t watch_id;  /* 0: no watch counts */
     uint64_t czxid;
     int64_t due_ms;   /* HELD: when to arm; a cancelled acquire: when to give up */
     int64_t again_ms; /* there was no memory to go on */

@@ -308,10 +308,11 @@ static const struct seen *seen_of(const struct view *view, const struct zk_membe
 
 static hf_kind kind_of(const struct zk_member *member, bool waits)
 {
-    if (member->mode == HFI_MODE_SEMAPHORE)
+    if (member->demand.mode == HFI_MODE_SEMAPHORE)
         return HF_KIND_SEMAPHORE;
-    if (member->mode == HFI_MODE_RW)
-        return waits && member->permits == member->capacity ? HF_KIND_EXCLUSIVE : HF_KIND_SHARED;
+    if (member->demand.mode == HFI_MODE_RW)
+        return waits && member->demand.permits == member->demand.capacity ? HF_KIND_EXCLUSIVE
+                                                                          : HF_KIND_SHARED;
     return HF_KIND_MUTEX;
 }
 
@@ -323,11 +324,11 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
     hf_entry entry = { .name = view->name,
                        .name_len = view->name_len,
                        .kind = kind_of(&members[0], false),
-                       .capacity = members[0].capacity };
+                       .capacity = members[0].demand.capacity };
     bool ok;
 
     for (size_t i = 0; i < holders; i++)
-        entry.taken += members[i].permits;
+        entry.taken += members[i].demand.permits;
     ok = sink->entry(sink, &entry);
     for (size_t i = 0; ok && i < count; i++) {
         const struct seen *seen = seen_of(view, &members[i]);
@@ -335,12 +336,12 @@ static bool emit(const struct view *view, const struct zk_member *members, size_
             seen->made_ms >= 0 && now_ms > seen->made_ms ? hfi_told_ms(now_ms - seen->made_ms) : 0;
         hf_holder holder = { .token = seen->czxid,
                              .first = seen->czxid,
-                             .permits = members[i].permits,
+                             .permits = members[i].demand.permits,
                              .age_ms = age_ms,
                              .ttl_ms = seen->timeout_ms,
                              .label = seen->label };
         hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
-                             .permits = members[i].permits,
+                             .permits = members[i].demand.permits,
                              .kind = kind_of(&members[i], true),
                              .age_ms = age_ms,
                              .label = seen->label };
@@ -397,7 +398,7 @@ static void looked_all(struct view *view)
     for (size_t i = 0; i < view->count; i++)
         if (view->seen[i].there)
             members[count++] = view->seen[i].member;
-    if (view->status == HF_OK && !zk_sort(members, count, &holders))
+    if (view->status == HF_OK && !zk_queue_sort(members, count, &holders))
         fail(view, HF_FULL);
     if (view->op->kind == HFI_OP_BREAK) {
         if (view->status == HF_OK)

@@ -91,17 +91,17 @@ bool zk_node_parse(const char *node, struct zk_member *ret_member)
     char *end;
 
     if (!mode || strlen(node) <= ZK_PREFIX_LEN || strlen(node) >= ZK_NODE_MAX || node[1] != '-' ||
-        !parse_number(node + 2, &ret_member->capacity) ||
-        !parse_number(node + 11, &ret_member->permits) || node[ZK_PREFIX_LEN - 1] != '-' ||
+        !parse_number(node + 2, &ret_member->demand.capacity) ||
+        !parse_number(node + 11, &ret_member->demand.permits) || node[ZK_PREFIX_LEN - 1] != '-' ||
         !hfi_unhex(node + 20, (size_t)2 * HFI_OWNER_LEN, ret_member->owner, HFI_OWNER_LEN))
         return false;
     errno = 0;
     number = strtol(sequence, &end, 10);
     if (*end || end == sequence || errno || number < INT32_MIN || number > INT32_MAX)
         return false;
-    if (ret_member->permits == 0 || ret_member->permits > ret_member->capacity)
+    if (ret_member->demand.permits == 0 || ret_member->demand.permits > ret_member->demand.capacity)
         return false;
-    ret_member->mode = (enum hfi_mode)(mode - modes);
+    ret_member->demand.mode = (enum hfi_mode)(mode - modes);
     ret_member->sequence = (int32_t)number;
     ret_member->node = node;
     return true;

@@ -13,7 +13,7 @@
 #ifndef ZK_PATH_H
 #define ZK_PATH_H
 
-#include "engine/engine.h"
+#include "engine/kit/position.h"
 
 #define ZK_NAME_MAX   (3 * HF_NAME_MAX)         /* escaped */
 #define ZK_NODE_MAX   (2 + 9 + 9 + 33 + 11 + 1) /* with its NUL */
@@ -25,10 +25,9 @@ void zk_escape(const unsigned char *name, uint32_t len, char *ret_text);
 /* The name of an escaped one; 0: it is none of ours. */
 uint32_t zk_unescape(const char *text, unsigned char ret_name[HF_NAME_MAX]);
 
-/* Somebody who stands in line. */
+/* A claim, as the name of its node has it. */
 struct zk_member {
-    enum hfi_mode mode;
-    uint32_t capacity, permits;
+    struct hfi_demand demand;
     unsigned char owner[HFI_OWNER_LEN];
     int32_t sequence;
     const char *node; /* as given */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is before us: looking, watching one of them, being granted. With the lock. place.h decides.
+ * The members before us: looking at them, watching one, being granted. With the lock. queue.h decides.
  *
- * Nobody is ever put in before us, so what we have seen once is an upper bound of who is before us:
- * if only one of them stood in our way and that one has gone, we hold, and need not look again.
+ * No member is ever put in before us, so what we have seen once is an upper bound of what is before us:
+ * if only one member blocked us and that one has gone, we hold, and need not look again.
  *
- * Of a semaphore's waiters only the first watches the list of children (`head`), for any holder that
- * goes may make room. Each of the others watches who waits before it. Who is granted some of several
- * permits while others wait writes its node once more (zk_tell()): that is the event by which the
- * next one learns that it is the first now. If it was written before the watch was set, its version
- * says so.
+ * Of the waiters for some of a semaphore's permits only the first watches the list of children (`head`),
+ * for any holder that goes may make room. Each of the others watches the waiter before it. A claim that
+ * is granted some of several permits while others wait writes its node once more (zk_tell()): that is
+ * the event by which the next waiter learns that it is the first now. If the node was written before the
+ * watch was set, its version says so.
  */
 #include "engine/zookeeper/internal.h"
 
@@ -39,15 +39,15 @@ void zk_look(struct zk_stand *stand, bool watch)
 }
 
 /* Wait for whoever is in our way. */
-static void await(struct zk_stand *stand, const struct zk_place *place, bool watches)
+static void await(struct zk_stand *stand, const struct zk_position *position, bool watches)
 {
     char path[ZK_PATH_MAX];
     struct zk_call *call;
 
     stand->accepted = true;
-    stand->ahead = place->ahead;
-    stand->exact = place->exact;
-    if (!place->watch) {
+    stand->blocker = position->blocker;
+    stand->once = position->once;
+    if (!position->watch) {
         if (watches && stand->watch_id)
             stand->state = ZK_WATCHING; /* this look has set the watch */
         else
@@ -61,18 +61,18 @@ static void await(struct zk_stand *stand, const struct zk_place *place, bool wat
     }
     stand->state = ZK_WATCHING;
     stand->head = false;
-    snprintf(path, sizeof path, "%.*s/%s", (int)stand->parent_len, stand->path, place->watch);
+    snprintf(path, sizeof path, "%.*s/%s", (int)stand->parent_len, stand->path, position->watch);
     /* Not exists(): that leaves a watch behind also on what has gone. */
     zk_send_get(call, path, zk_watch_set(stand));
 }
 
-static void decide(struct zk_stand *stand, const struct zk_place *place, bool watches)
+static void decide(struct zk_stand *stand, const struct zk_position *position, bool watches)
 {
     hf_error err;
 
-    switch (place->answer) {
+    switch (position->answer) {
     case ZK_HOLDS:
-        stand->tells = place->tells;
+        stand->tells = position->tells;
         zk_granted(stand);
         return;
     case ZK_MISMATCH:
@@ -89,7 +89,7 @@ static void decide(struct zk_stand *stand, const struct zk_place *place, bool wa
         if (!stand->op->may_wait)
             zk_stand_end(stand, HF_BUSY, NULL);
         else
-            await(stand, place, watches);
+            await(stand, position, watches);
         return;
     case ZK_ABSENT: /* somebody has deleted it */
         zk_stand_restart(stand);
@@ -105,7 +105,7 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
 {
     struct zk_stand *stand = call->stand;
     struct hfi_conn *conn = call->conn;
-    struct zk_place place;
+    struct zk_position position;
     size_t count = 0;
     hf_error err;
 
@@ -123,15 +123,15 @@ void zk_looked(struct zk_call *call, const struct zk_reply *reply)
     else if (!zk_members(conn, reply->list, &count))
         zk_stand_end(stand, HF_NO_MEMORY, NULL);
     else {
-        place = zk_place(conn->members, count, stand->claim->owner);
-        decide(stand, &place, call->watches);
+        position = zk_queue_find(conn->members, count, stand->claim->owner);
+        decide(stand, &position, call->watches);
     }
 }
 
 /* Whom we watch, or the list, has changed. */
 static void departed(struct zk_stand *stand)
 {
-    if (stand->exact && stand->ahead == 1)
+    if (stand->once)
         zk_granted(stand);
     else
         zk_look(stand, false);
@@ -149,7 +149,7 @@ static void watched(struct zk_call *call, const struct zk_reply *reply)
         departed(stand);
     else if (reply->rc != ZOK)
         zk_stand_end(stand, zk_refusal(reply->rc, "watching who is before us", &err), &err);
-    else if (!stand->exact && reply->stat->version > 0)
+    else if (!stand->blocker && reply->stat->version > 0)
         zk_look(stand, true); /* it holds, and has told so before we watched */
 }
 
@@ -178,7 +178,8 @@ void zk_node_event(struct hfi_conn *conn, int type, uint64_t watch_id)
     } else if (stand->state == ZK_WATCHING && type == ZOO_DELETED_EVENT && !stand->head) {
         departed(stand);
     } else if (stand->state == ZK_WATCHING) {
-        zk_look(stand, true); /* the list has changed; or who is before us holds now */
+        /* The list has changed, or the waiter before us holds now. A blocker that was written is still there. */
+        zk_look(stand, !stand->blocker);
     }
 }
 

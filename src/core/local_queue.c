@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The local queue: see cohort.h. Runs on the threads of callers. */
-#include "core/cohort.h"
+/* The local queue: see local_queue.h. Runs on the threads of callers. */
+#include "core/local_queue.h"
 
 #include "core/table.h"
 #include "core/thread.h"
@@ -36,8 +36,9 @@ static struct hfi_lease *find(struct hfi_shard *shard, const struct hfi_lease *l
     return equal;
 }
 
-enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struct hfi_wait *wait,
-                                bool fresh, int64_t min_valid_ms, hf_lease **ret_again)
+enum hfi_entry hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
+                                     struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
+                                     hf_lease **ret_again)
 {
     struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
     enum hfi_entry entry = HFI_ENTRY_GO;
@@ -107,7 +108,7 @@ static enum hfi_entry re_enter(struct hfi_lease *held, const struct hfi_lease *l
     return HFI_ENTRY_AGAIN;
 }
 
-bool hfi_cohort_leave(struct hfi_wait *wait)
+bool hfi_local_queue_leave(struct hfi_wait *wait)
 {
     struct hfi_shard *shard = wait->shard;
     bool queued;
@@ -120,7 +121,7 @@ bool hfi_cohort_leave(struct hfi_wait *wait)
     return queued;
 }
 
-bool hfi_cohort_surface(struct hfi_wait *wait)
+bool hfi_local_queue_surface(struct hfi_wait *wait)
 {
     struct hfi_shard *shard = wait->shard;
     struct hfi_lease *lease = wait->lease;
@@ -160,7 +161,7 @@ static void take_over(struct hfi_lease *lease, const struct hfi_wait *wait)
     lease->fd = -1;
 }
 
-struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
+struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease)
 {
     struct hfi_store *store = lease->store;
     const struct hfi_engine *engine = hfi_store_engine(store);
@@ -168,7 +169,7 @@ struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
     int64_t least_ms;
 
     if (hfi_list_empty(&lease->queue) || !lease->pass || lease->term.state != HF_STATE_HELD ||
-        !hfi_cohort_may_pass(lease->passes, lease->claim.tokens, store->cohort))
+        !hfi_local_queue_may_pass(lease->passes, lease->claim.tokens, store->pass_limit))
         return NULL;
     if (lease->named_by && lease->named_by != hfi_thread_id())
         return NULL; /* a tag in the store may say that it is another's */
@@ -190,7 +191,7 @@ struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease)
     return wait;
 }
 
-struct hfi_wait *hfi_cohort_hand_on(struct hfi_lease *lease)
+struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease)
 {
     struct hfi_list *node = hfi_list_pop(&lease->queue);
     struct hfi_wait *wait;

@@ -9,8 +9,8 @@
  *
  * Everything here is under the lock of the lease's shard, unless it says otherwise.
  */
-#ifndef HFI_COHORT_H
-#define HFI_COHORT_H
+#ifndef HFI_LOCAL_QUEUE_H
+#define HFI_LOCAL_QUEUE_H
 
 #include "core/store.h"
 #include "core/wait.h"
@@ -29,28 +29,29 @@ enum hfi_entry {
  * `fresh`: hfi_wait_init() it first, if it is needed. With GO and QUEUED the slot is
  * counted in its shard; else it is still the caller's alone.
  */
-enum hfi_entry hfi_cohort_enter(hf_store *handle, struct hfi_lease *lease, struct hfi_wait *wait,
-                                bool fresh, int64_t min_valid_ms, hf_lease **ret_again);
+enum hfi_entry hfi_local_queue_enter(hf_store *handle, struct hfi_lease *lease,
+                                     struct hfi_wait *wait, bool fresh, int64_t min_valid_ms,
+                                     hf_lease **ret_again);
 
 /* A waiter wants to leave the queue. Takes the lock itself. false: it was taken out, and is told. */
-bool hfi_cohort_leave(struct hfi_wait *wait);
+bool hfi_local_queue_leave(struct hfi_wait *wait);
 
 /* A waiter goes to the store by itself, where others see it; it is told GO by the caller, without locks.
  * Takes the lock itself. false: it is not in the queue, or not any more. */
-bool hfi_cohort_surface(struct hfi_wait *wait);
+bool hfi_local_queue_surface(struct hfi_wait *wait);
 
 /* The lease is being released: give it to the next local waiter, which is told PASSED after
  * unlocking. NULL: it goes back to the store. */
-struct hfi_wait *hfi_cohort_pass(struct hfi_lease *lease);
+struct hfi_wait *hfi_local_queue_pass(struct hfi_lease *lease);
 
 /* The slot leaves, lost or ended: its queue goes to the first of those in it, who is told GO after
  * unlocking. NULL: nobody waits. */
-struct hfi_wait *hfi_cohort_hand_on(struct hfi_lease *lease);
+struct hfi_wait *hfi_local_queue_hand_on(struct hfi_lease *lease);
 
 /* May a lease whose block has `tokens`, passed on `passes` times, be passed on once more? Pure. */
-static inline bool hfi_cohort_may_pass(uint32_t passes, uint32_t tokens, uint32_t cohort)
+static inline bool hfi_local_queue_may_pass(uint32_t passes, uint32_t tokens, uint32_t limit)
 {
-    return passes < cohort && passes + 1 < tokens;
+    return passes < limit && passes + 1 < tokens;
 }
 
 #endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Acquires of BLOCKING engines that no caller's thread waits for: submit() runs on a worker. One that finds all workers
+ * for waiting taken is tried once by another, and then queues for one.
+ */
+#include "core/call.h"
+#include "core/op.h"
+#include "core/owner.h"
+#include "util/clock.h"
+
+static void wait_run(struct hfi_pool_task *task);
+static void try_run(struct hfi_pool_task *task);
+
+static void queue_for_worker(struct hfi_call *call);
+
+void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered)
+{
+    struct hfi_pool *pool = &call->store->pool;
+
+    call->answered_by = answered;
+    call->task.run = wait_run;
+    if (hfi_pool_offer(pool, HFI_LANE_LONG, &call->task))
+        return;
+    if (!hfi_pool_start(pool, HFI_LANE_TRY)) {
+        queue_for_worker(call);
+        return;
+    }
+    call->job.op.may_wait = false;
+    call->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    call->task.run = try_run;
+    hfi_pool_add(pool, HFI_LANE_TRY, &call->task);
+}
+
+void hfi_workers_hurry(struct hfi_call *call)
+{
+    struct hfi_pool *pool = &call->store->pool;
+
+    if (call->store->drive == HFI_BLOCKING &&
+        hfi_pool_take_back(pool, HFI_LANE_LONG, &call->task) &&
+        !hfi_pool_offer(pool, HFI_LANE_TRY, &call->task))
+        hfi_pool_add(pool, HFI_LANE_SHORT, &call->task);
+}
+
+/* Behind all that wait for one. It may be told to end early at any moment: before this, or after it. */
+static void queue_for_worker(struct hfi_call *call)
+{
+    call->task.run = wait_run;
+    atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
+    hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->task);
+    if (atomic_load(&call->wait.stop) != HF_OK)
+        hfi_workers_hurry(call);
+    hfi_call_unref(call);
+}
+
+/* The engine blocks this worker. */
+static void wait_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    hf_status stop;
+
+    hfi_wait_in_store(&call->wait, &call->job.op);
+    stop = (hf_status)atomic_load(&call->wait.stop);
+    if (stop != HF_OK) {
+        call->answered_by(call, stop, NULL);
+        return;
+    }
+    hfi_job_submit(&call->job);
+    call->answered_by(call, hfi_op_status(&call->job.op), &call->job.op.error);
+}
+
+/* An acquisition has an owner id of its own: the store takes what comes again for a late copy. */
+static void change_owner(struct hfi_lease *lease)
+{
+    struct hfi_shard *shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+
+    pthread_mutex_lock(&shard->lock);
+    hfi_owner_new(lease->claim.owner, true);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+/* All workers for waiting are taken. Perhaps it need not wait. */
+static void try_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    struct hfi_op *op = &call->job.op;
+
+    hfi_job_submit(&call->job);
+    if (hfi_op_status(op) != HF_BUSY || !call->may_wait) {
+        call->answered_by(call, hfi_op_status(op), &op->error);
+        return;
+    }
+    change_owner(call->lease);
+    hfi_op_init(op, hfi_store_engine(call->store), HFI_OP_ACQUIRE, &call->lease->claim,
+                call->deadline_ms);
+    op->may_wait = true;
+    queue_for_worker(call);
+}

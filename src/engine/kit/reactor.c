@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See reactor.h. One thread at a time is in turn or process; it alone reads from sockets, and adds and removes sources.
+ *
+ * There are two ways to sleep. While answers are awaited on one source only, everything that can happen soon happens
+ * there: a plain recv(2) on its socket is the sleep, the wake-up and the reading in one system call, so an uncontended
+ * pair on one server costs four in all. That sleep is sliced (HFI_REACTOR_SLICE_MS), and now and then epoll is asked
+ * what the other descriptors have. Otherwise the driver waits for several, for a message or for a time, and that is
+ * epoll_wait(2).
+ */
+#include "engine/kit/reactor.h"
+
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define EVENTS_MAX 32
+#define LOOK_MS \
+    2 /* how long the other descriptors may go without a look while one is slept at ... */
+#define LOOK_IDLE_MS HFI_REACTOR_SLICE_MS /* ... and nothing listens */
+#define KICK         UINT64_MAX
+
+/* A claim that is no longer ours, until core has been told. */
+struct hfi_loss {
+    struct hfi_loss *next;
+    struct hfi_claim *claim;
+    unsigned char owner[HFI_OWNER_LEN];
+    const char *why;
+};
+
+/* How the driver is to sleep. */
+struct plan {
+    int64_t due_ms;   /* what must be done although nothing comes */
+    int64_t exact_ms; /* ... of that, what must not be late */
+    bool listens;
+    struct hfi_source *at; /* the only one that awaits answers, if its read() may sleep */
+};
+
+/* What a sleep has brought. */
+struct events {
+    struct epoll_event all[EVENTS_MAX];
+    int count;
+    struct hfi_source *slept_at;
+};
+
+static struct plan plan_sleep(const struct hfi_reactor *reactor);
+static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct events *ret_events);
+static void work(struct hfi_reactor *reactor, const struct events *events, bool prepared);
+static void prepare_all(struct hfi_reactor *reactor, int64_t now_ms);
+static bool hurry(struct hfi_reactor *reactor);
+
+static struct hfi_reactor *of(struct hfi_conn *conn)
+{
+    return (struct hfi_reactor *)conn;
+}
+
+static struct hfi_reactor_op *room(struct hfi_op *op)
+{
+    return (struct hfi_reactor_op *)op->room;
+}
+
+hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host, hf_error *err)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
+
+    pthread_mutex_init(&reactor->lock, NULL);
+    reactor->begun = true;
+    reactor->host = host;
+    reactor->told_ms = INT64_MIN;
+    reactor->soonest_ms = HFI_NEVER;
+    reactor->done_end = &reactor->done;
+    reactor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    reactor->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (reactor->epoll_fd < 0 || reactor->kick_fd < 0 ||
+        epoll_ctl(reactor->epoll_fd, EPOLL_CTL_ADD, reactor->kick_fd, &event) != 0)
+        return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
+                             strerror(errno));
+    return HF_OK;
+}
+
+void hfi_reactor_done(struct hfi_reactor *reactor)
+{
+    struct hfi_loss *loss;
+
+    if (!reactor->begun)
+        return;
+    while ((loss = reactor->losses)) {
+        reactor->losses = loss->next;
+        hfi_free(loss);
+    }
+    hfi_free(reactor->sources);
+    if (reactor->epoll_fd >= 0)
+        close(reactor->epoll_fd);
+    if (reactor->kick_fd >= 0)
+        close(reactor->kick_fd);
+    pthread_mutex_destroy(&reactor->lock);
+    reactor->begun = false;
+}
+
+/* ---- what core is told ------------------------------------------------------------------- */
+
+void hfi_reactor_enter(struct hfi_reactor *reactor)
+{
+    pthread_mutex_lock(&reactor->lock);
+}
+
+void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_status status,
+                        const hf_error *err)
+{
+    if (status != HF_OK) {
+        if (err && err->text[0])
+            hfi_error_set(&op->error, status, err->native, "%s", err->text);
+        else
+            hfi_error_set(&op->error, status, 0, "%s", hf_status_text(status));
+    }
+    room(op)->next = NULL;
+    room(op)->status = status;
+    *reactor->done_end = op;
+    reactor->done_end = &room(op)->next;
+}
+
+void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, const char *why)
+{
+    struct hfi_loss *loss = hfi_malloc(sizeof *loss);
+
+    if (!loss)
+        return; /* the next renewal will find out */
+    loss->claim = claim;
+    memcpy(loss->owner, claim->owner, HFI_OWNER_LEN);
+    loss->why = why;
+    loss->next = reactor->losses;
+    reactor->losses = loss;
+}
+
+static void flush_dirty(struct hfi_reactor *reactor)
+{
+    struct hfi_source *source;
+
+    while ((source = reactor->dirty)) {
+        reactor->dirty = source->next_dirty;
+        source->dirty = false;
+        source->calls->flush(source);
+    }
+}
+
+void hfi_reactor_leave(struct hfi_reactor *reactor)
+{
+    struct hfi_host *host = reactor->host;
+    struct hfi_op *op, *next;
+    struct hfi_loss *loss, *after;
+    const char *doubt;
+    bool wake;
+
+    if (!reactor->corked)
+        flush_dirty(reactor);
+    op = reactor->done;
+    loss = reactor->losses;
+    doubt = reactor->doubt;
+    reactor->done = NULL;
+    reactor->done_end = &reactor->done;
+    reactor->losses = NULL;
+    reactor->doubt = NULL;
+    wake = hurry(reactor);
+    pthread_mutex_unlock(&reactor->lock);
+
+    if (wake)
+        host->wake(host);
+    if (doubt && host->doubt)
+        host->doubt(host, doubt);
+    for (; loss; loss = after) {
+        after = loss->next;
+        host->lost(host, loss->claim, loss->owner, loss->why);
+        hfi_free(loss);
+    }
+    for (; op; op = next) {
+        next = room(op)->next;
+        hfi_op_finish(op, room(op)->status);
+    }
+}
+
+void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner)
+{
+    struct hfi_host *host = reactor->host;
+    bool wake = sooner && hurry(reactor);
+
+    pthread_mutex_unlock(&reactor->lock);
+    if (wake)
+        host->wake(host);
+}
+
+/* ---- sources ---------------------------------------------------------------------------------- */
+
+bool hfi_source_add(struct hfi_source *source, struct hfi_reactor *reactor,
+                    const struct hfi_source_calls *calls)
+{
+    uint32_t slot = 0;
+
+    assert(!source->reactor);
+    while (slot < reactor->source_count && reactor->sources[slot])
+        slot++;
+    if (slot == reactor->source_room) {
+        uint32_t more = reactor->source_room ? 2 * reactor->source_room : 8;
+        struct hfi_source **sources = hfi_realloc(reactor->sources, more * sizeof(void *));
+
+        if (!sources)
+            return false;
+        reactor->sources = sources;
+        reactor->source_room = more;
+    }
+    if (slot == reactor->source_count)
+        reactor->source_count++;
+    reactor->sources[slot] = source;
+    reactor->askers += calls->next_ms != NULL;
+    reactor->preparers += calls->prepare != NULL;
+    source->calls = calls;
+    source->reactor = reactor;
+    source->slot = slot;
+    source->due_ms = HFI_NEVER;
+    source->dirty = false;
+    source->awaited = 0;
+    return true;
+}
+
+void hfi_source_remove(struct hfi_source *source)
+{
+    struct hfi_reactor *reactor = source->reactor;
+
+    if (!reactor)
+        return;
+    for (struct hfi_source **at = &reactor->dirty; source->dirty; at = &(*at)->next_dirty)
+        if (*at == source) {
+            *at = source->next_dirty;
+            source->dirty = false;
+            break;
+        }
+    reactor->sources[source->slot] = NULL;
+    reactor->askers -= source->calls->next_ms != NULL;
+    reactor->preparers -= source->calls->prepare != NULL;
+    source->reactor = NULL;
+}
+
+bool hfi_source_watch(struct hfi_source *source, int fd, uint32_t events)
+{
+    struct epoll_event event = { .events = events,
+                                 .data.u64 = (uint64_t)source->slot << 32 | (uint32_t)fd };
+    int epoll_fd = source->reactor->epoll_fd;
+
+    /* A descriptor that was closed is gone from there by itself, and its number may be another's now. */
+    return epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ||
+           epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void hfi_source_unwatch(struct hfi_source *source, int fd)
+{
+    (void)epoll_ctl(source->reactor->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void hfi_source_at(struct hfi_source *source, int64_t due_ms)
+{
+    source->due_ms = due_ms;
+    if (due_ms < source->reactor->soonest_ms)
+        source->reactor->soonest_ms = due_ms;
+}
+
+void hfi_source_by(struct hfi_source *source, int64_t due_ms)
+{
+    if (due_ms < source->due_ms)
+        hfi_source_at(source, due_ms);
+}
+
+void hfi_source_dirty(struct hfi_source *source)
+{
+    if (source->dirty)
+        return;
+    source->dirty = true;
+    source->next_dirty = source->reactor->dirty;
+    source->reactor->dirty = source;
+}
+
+/* ---- when ----------------------------------------------------------------------------------------- */
+
+static int until(int64_t due_ms, int64_t now_ms)
+{
+    if (due_ms == HFI_NEVER)
+        return -1;
+    if (due_ms <= now_ms)
+        return 0;
+    return due_ms - now_ms > INT_MAX ? INT_MAX : (int)(due_ms - now_ms);
+}
+
+static int64_t source_next_ms(const struct hfi_source *source)
+{
+    int64_t next_ms = source->calls->next_ms ? source->calls->next_ms(source) : HFI_NEVER;
+
+    return source->due_ms < next_ms ? source->due_ms : next_ms;
+}
+
+static struct plan plan_sleep(const struct hfi_reactor *reactor)
+{
+    struct plan plan = { .due_ms = HFI_NEVER,
+                         .exact_ms = HFI_NEVER,
+                         .listens = reactor->listeners > 0 };
+    unsigned awaiting = 0;
+
+    for (uint32_t i = 0; i < reactor->source_count; i++) {
+        struct hfi_source *source = reactor->sources[i];
+        int64_t due_ms = source ? source_next_ms(source) : HFI_NEVER;
+
+        if (due_ms < plan.due_ms)
+            plan.due_ms = due_ms;
+        if (due_ms < plan.exact_ms && source->exact)
+            plan.exact_ms = due_ms;
+        if (due_ms != HFI_NEVER && source->listens)
+            plan.listens = true;
+        if (source && source->awaited > 0) {
+            plan.at = source;
+            awaiting++;
+        }
+    }
+    if (awaiting > 1 || (plan.at && !plan.at->sleeps))
+        plan.at = NULL;
+    if (reactor->done || reactor->losses || reactor->doubt)
+        plan.due_ms = 0; /* prepare() found them */
+    return plan;
+}
+
+/* Something may have become due earlier: a driver that naps past it is kicked. true: core must be told too
+ * (host->wake), for a caller's own loop sleeps longer than it should. With the lock. */
+static bool hurry(struct hfi_reactor *reactor)
+{
+    int64_t due_ms = reactor->askers ? plan_sleep(reactor).due_ms : reactor->soonest_ms;
+
+    if (reactor->napping && due_ms < reactor->nap_until_ms) {
+        reactor->nap_until_ms = due_ms; /* one kick is enough */
+        hfi_reactor_kick((struct hfi_conn *)reactor);
+    }
+    if (due_ms >= reactor->told_ms)
+        return false;
+    reactor->told_ms = due_ms;
+    return true;
+}
+
+/* ---- being driven --------------------------------------------------------------------------------- */
+
+int hfi_reactor_fd(struct hfi_conn *conn)
+{
+    return of(conn)->epoll_fd;
+}
+
+int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct hfi_reactor *reactor = of(conn);
+    int timeout_ms;
+
+    pthread_mutex_lock(&reactor->lock);
+    reactor->told_ms = reactor->soonest_ms = plan_sleep(reactor).due_ms;
+    timeout_ms = until(reactor->told_ms, now_ms);
+    pthread_mutex_unlock(&reactor->lock);
+    return timeout_ms;
+}
+
+void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms)
+{
+    struct hfi_reactor *reactor = of(conn);
+    struct events events;
+
+    if (reactor->preparers) {
+        pthread_mutex_lock(&reactor->lock);
+        prepare_all(reactor, now_ms);
+        pthread_mutex_unlock(&reactor->lock);
+    }
+    poll_sources(reactor, 0, &events);
+    work(reactor, &events, true);
+}
+
+void hfi_reactor_turn(struct hfi_conn *conn, int64_t until_ms)
+{
+    struct hfi_reactor *reactor = of(conn);
+    int64_t now_ms = hfi_now_ms();
+    struct events events;
+    struct plan plan;
+    bool look, heard = false;
+
+    pthread_mutex_lock(&reactor->lock);
+    prepare_all(reactor, now_ms);
+    plan = plan_sleep(reactor);
+    reactor->soonest_ms = plan.due_ms;
+    if (until_ms < plan.due_ms)
+        plan.due_ms = until_ms;
+    if (until_ms < plan.exact_ms)
+        plan.exact_ms = until_ms;
+    /* A slice is longer than the time to what must not be late: epoll, which can be exact. */
+    if (plan.exact_ms - now_ms < HFI_REACTOR_SLICE_MS)
+        plan.at = NULL;
+    look = !plan.at || now_ms - reactor->looked_ms >= (plan.listens ? LOOK_MS : LOOK_IDLE_MS);
+    if (look)
+        reactor->looked_ms = now_ms;
+    if (!plan.at) {
+        /* First the mark, then the sleep: what becomes due from now on comes with a kick. */
+        reactor->nap_until_ms = plan.due_ms;
+        reactor->napping = true;
+    }
+    pthread_mutex_unlock(&reactor->lock);
+
+    events.count = 0;
+    events.slept_at = NULL;
+    if (look)
+        poll_sources(reactor, plan.at ? 0 : until(plan.due_ms, now_ms), &events);
+    for (int i = 0; plan.at && i < events.count; i++)
+        heard = heard || events.all[i].data.u64 >> 32 == plan.at->slot;
+    if (plan.at && !heard && plan.due_ms > now_ms) {
+        plan.at->calls->read(plan.at, true);
+        events.slept_at = plan.at;
+    }
+    work(reactor, &events, false);
+}
+
+/* Wait for descriptors, and read from those that have something. Without the lock. */
+static void poll_sources(struct hfi_reactor *reactor, int timeout_ms, struct events *ret_events)
+{
+    int count = epoll_wait(reactor->epoll_fd, ret_events->all, EVENTS_MAX, timeout_ms);
+    uint64_t kicks;
+
+    ret_events->count = 0;
+    ret_events->slept_at = NULL;
+    for (int i = 0; i < count; i++) {
+        const struct epoll_event *event = &ret_events->all[i];
+        struct hfi_source *source;
+
+        if (event->data.u64 == KICK) {
+            if (read(reactor->kick_fd, &kicks, sizeof kicks) < 0)
+                kicks = 0; /* it was read before: nothing is lost */
+            continue;
+        }
+        source = reactor->sources[event->data.u64 >> 32];
+        if (source && source->calls->read)
+            source->calls->read(source, false);
+        ret_events->all[ret_events->count++] = *event;
+    }
+}
+
+static void prepare_all(struct hfi_reactor *reactor, int64_t now_ms)
+{
+    for (uint32_t i = 0; reactor->preparers && i < reactor->source_count; i++)
+        if (reactor->sources[i] && reactor->sources[i]->calls->prepare)
+            reactor->sources[i]->calls->prepare(reactor->sources[i], now_ms);
+}
+
+static void call_ready(struct hfi_reactor *reactor, const struct events *events, int64_t now_ms)
+{
+    for (int i = 0; i < events->count; i++) {
+        const struct epoll_event *event = &events->all[i];
+        struct hfi_source *source = reactor->sources[event->data.u64 >> 32];
+
+        if (source)
+            source->calls->ready(source, (int)(uint32_t)event->data.u64, event->events, now_ms);
+    }
+    if (events->slept_at)
+        events->slept_at->calls->ready(events->slept_at, -1, 0, now_ms);
+}
+
+static void call_due(struct hfi_reactor *reactor, int64_t now_ms)
+{
+    if (reactor->soonest_ms > now_ms && !reactor->askers)
+        return;
+    for (uint32_t i = 0; i < reactor->source_count; i++) {
+        struct hfi_source *source = reactor->sources[i];
+
+        if (!source || (source->due_ms > now_ms && !source->calls->next_ms))
+            continue;
+        source->due_ms = HFI_NEVER;
+        source->calls->due(source, now_ms);
+    }
+}
+
+/* Act on what was read and on what is due; finish what is done. What others submit meanwhile, woken by what we
+ * finish, leaves with our own in one write at the end. `prepare`: a caller's loop sleeps next, without telling us. */
+static void work(struct hfi_reactor *reactor, const struct events *events, bool prepare)
+{
+    int64_t now_ms = hfi_now_ms();
+
+    pthread_mutex_lock(&reactor->lock);
+    reactor->napping = false;
+    reactor->corked++;
+    call_ready(reactor, events, now_ms);
+    call_due(reactor, now_ms);
+    if (prepare)
+        prepare_all(reactor, now_ms);
+    /* One alone needs no cork: whoever it wakes writes for himself. */
+    if ((reactor->done && room(reactor->done)->next) || reactor->losses || reactor->doubt) {
+        hfi_reactor_leave(reactor);
+        pthread_mutex_lock(&reactor->lock);
+    }
+    reactor->corked--;
+    hfi_reactor_leave(reactor);
+}
+
+void hfi_reactor_cork(struct hfi_conn *conn, bool on)
+{
+    struct hfi_reactor *reactor = of(conn);
+
+    pthread_mutex_lock(&reactor->lock);
+    reactor->looping = on;
+    if (on) {
+        reactor->corked++;
+        pthread_mutex_unlock(&reactor->lock);
+        return;
+    }
+    reactor->corked--;
+    hfi_reactor_leave(reactor);
+}
+
+void hfi_reactor_kick(struct hfi_conn *conn)
+{
+    uint64_t one = 1;
+
+    if (write(of(conn)->kick_fd, &one, sizeof one) < 0)
+        return; /* it is readable already */
+}

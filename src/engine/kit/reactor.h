@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime of an event-driven engine: one lock, one epoll, times, and ops that are finished when the lock is
+ * dropped. The engine's store begins with a struct hfi_reactor, and its table has HFI_REACTOR_DRIVE.
+ *
+ * Everything of the engine is under the reactor's lock: between hfi_reactor_enter() and hfi_reactor_leave(), and in
+ * every call of a source but `read`. Core is called with the lock dropped: hfi_reactor_leave() finishes the ops,
+ * and tells the losses and doubts, that were collected before.
+ *
+ * One thread at a time drives (turn, process). What must happen is attached to a *source*: descriptors, a time, bytes
+ * that wait to be written. Sources register, so that the reactor asks nobody whether there is something to do.
+ */
+#ifndef HFI_KIT_REACTOR_H
+#define HFI_KIT_REACTOR_H
+
+#include "engine/engine.h"
+
+#include <pthread.h>
+
+#define HFI_REACTOR_SLICE_MS 20 /* the longest sleep in a source's read() */
+
+struct hfi_reactor;
+struct hfi_source;
+struct hfi_loss;
+
+/* What one kind of source does. With the lock, by the driver, unless something else is said. Each may be NULL. */
+struct hfi_source_calls {
+    /* One of its descriptors has something (see epoll(7)); fd -1, events 0: read() has slept there. */
+    void (*ready)(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms);
+    /* Without the lock, before ready(): read what has come. `wait`: sleep for it, HFI_REACTOR_SLICE_MS at most. */
+    void (*read)(struct hfi_source *source, bool wait);
+    /* Its time has come (hfi_source_at()), and is HFI_NEVER again; it may set another. */
+    void (*due)(struct hfi_source *source, int64_t now_ms);
+    /* Instead of hfi_source_at(), for a time that is made of many: when due() must be called at the latest. It
+     * is called after every other event too. Any thread. */
+    int64_t (*next_ms)(const struct hfi_source *source);
+    /* hfi_source_dirty() was called, and the lock is about to be dropped: write. Any thread. May finish ops. */
+    void (*flush)(struct hfi_source *source);
+    /* The driver is about to sleep, or a caller's loop is: say what to watch. */
+    void (*prepare)(struct hfi_source *source, int64_t now_ms);
+};
+
+/*
+ * Something that the reactor works for; embedded. It is added and removed by the driver, or while nobody drives; the
+ * other calls are for any thread.
+ */
+struct hfi_source {
+    const struct hfi_source_calls *calls;
+    struct hfi_reactor *reactor; /* NULL: it is not there */
+    uint32_t slot;
+    bool dirty;
+    struct hfi_source *next_dirty;
+    int64_t due_ms;
+
+    /* The engine's to set. */
+    unsigned awaited; /* answers under way on it */
+    bool
+        sleeps; /* they come soon, and read() can sleep: if no other source awaits any, the driver does */
+    bool listens; /* while it has a time, somebody listens: see `listeners` */
+    bool exact;   /* its time is kept to the millisecond; others may be late by a slice */
+};
+
+/* Embedded in the store, first. */
+struct hfi_reactor {
+    pthread_mutex_t lock;
+    struct hfi_host *host;
+    bool begun;
+    int epoll_fd, kick_fd;
+    struct hfi_source **sources; /* by slot; NULL: free */
+    uint32_t source_count, source_room;
+    unsigned askers, preparers; /* how many have next_ms(), prepare() */
+    struct hfi_source *dirty;
+    int64_t soonest_ms;   /* no hfi_source_at() is earlier */
+    bool napping;         /* the driver is in epoll_wait(), or about to be ... */
+    int64_t nap_until_ms; /* ... until then */
+    int64_t told_ms;      /* what timeout_ms() last said; INT64_MIN: nobody asked */
+    unsigned corked;      /* somebody is at work and will flush */
+    bool looping;         /* ... and it is the caller's loop that runs its callbacks */
+    int64_t looked_ms;    /* when the driver last asked epoll */
+    unsigned
+        listeners; /* who waits for a message: it must be noticed soon, also while the driver sleeps
+                             in read() of another source. The engine's to set */
+    struct hfi_op *done, **done_end;
+    struct hfi_loss *losses;
+    const char *
+        doubt; /* why every lease is in doubt, until core has been told; static. The engine's to set */
+};
+
+/* The first member of the engine's struct in op->room. */
+struct hfi_reactor_op {
+    struct hfi_op *next;
+    hf_status status;
+};
+
+/* `host` NULL: for a reactor that no store has, and on which nothing is finished. */
+hf_status hfi_reactor_init(struct hfi_reactor *reactor, struct hfi_host *host, hf_error *err);
+void hfi_reactor_done(struct hfi_reactor *reactor); /* also after a failed init, or none (zeroed) */
+
+void hfi_reactor_enter(struct hfi_reactor *reactor);
+/* Flush unless corked, drop the lock, tell core what is due. */
+void hfi_reactor_leave(struct hfi_reactor *reactor);
+/* Drop the lock and call nothing of core, which may hold locks of its own here, but wake; that only if something has
+ * become due `sooner`. What was sent waits for the next hfi_reactor_leave(). */
+void hfi_reactor_leave_quietly(struct hfi_reactor *reactor, bool sooner);
+
+/* Finish `op` when the lock is dropped. `err` NULL: the status' own text. */
+void hfi_reactor_finish(struct hfi_reactor *reactor, struct hfi_op *op, hf_status status,
+                        const hf_error *err);
+/* Tell core, when the lock is dropped, that a claim is lost. `why` is static. */
+void hfi_reactor_lost(struct hfi_reactor *reactor, struct hfi_claim *claim, const char *why);
+
+/* ---- sources ------------------------------------------------------------------------------------------ */
+
+/* false: out of memory, and it is not there. The engine's members stay as they are. */
+bool hfi_source_add(struct hfi_source *source, struct hfi_reactor *reactor,
+                    const struct hfi_source_calls *calls);
+/* Its descriptors are no longer watched once they are closed, or by hfi_source_unwatch() before. Also if it is
+ * not there. */
+void hfi_source_remove(struct hfi_source *source);
+
+/* Watch a descriptor of it for EPOLL* events, instead of those before. false: errno says why. */
+bool hfi_source_watch(struct hfi_source *source, int fd, uint32_t events);
+void hfi_source_unwatch(struct hfi_source *source, int fd);
+
+/* Call due() then; HFI_NEVER: not. */
+void hfi_source_at(struct hfi_source *source, int64_t due_ms);
+/* The same, unless it has an earlier time. */
+void hfi_source_by(struct hfi_source *source, int64_t due_ms);
+/* Call flush() before the lock is dropped, once nobody corks. */
+void hfi_source_dirty(struct hfi_source *source);
+
+/* ---- being driven: for the engine's table. Without the lock. --------------------------------------------- */
+
+int hfi_reactor_fd(struct hfi_conn *conn);
+int hfi_reactor_timeout_ms(struct hfi_conn *conn, int64_t now_ms);
+void hfi_reactor_process(struct hfi_conn *conn, int64_t now_ms); /* does not wait */
+void hfi_reactor_turn(struct hfi_conn *conn,
+                      int64_t until_ms); /* waits; for the engine too, while it opens */
+void hfi_reactor_kick(struct hfi_conn *conn);
+void hfi_reactor_cork(struct hfi_conn *conn, bool on);
+
+#define HFI_REACTOR_DRIVE                                                               \
+    .drive = HFI_EVENT, .fd = hfi_reactor_fd, .timeout_ms = hfi_reactor_timeout_ms,     \
+    .process = hfi_reactor_process, .turn = hfi_reactor_turn, .kick = hfi_reactor_kick, \
+    .cork = hfi_reactor_cork
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* See queue.h. */
+#include "engine/zookeeper/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FAR (INT64_C(1) << 30)
+
+static int32_t apart(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+static int by_sequence(const void *left, const void *right)
+{
+    int32_t order = apart(((const struct zk_member *)left)->sequence,
+                          ((const struct zk_member *)right)->sequence);
+
+    return order < 0 ? -1 : order > 0;
+}
+
+/* Is every member near enough to every other for the difference to be an order? Near to one of them
+ * is not enough, but within half the distance is. */
+static bool is_ordered(const struct zk_member *members, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        int64_t far = apart(members[i].sequence, members[0].sequence);
+
+        if (far >= FAR || far <= -FAR)
+            return false;
+    }
+    return true;
+}
+
+bool zk_queue_sort(struct zk_member *members, size_t count, size_t *ret_holders)
+{
+    struct hfi_line line = { .count = 0 };
+
+    if (!is_ordered(members, count))
+        return false;
+    if (count > 1)
+        qsort(members, count, sizeof *members, by_sequence);
+    for (size_t i = 0; i < count; i++)
+        (void)hfi_line_add(&line, &members[i].demand);
+    *ret_holders = line.holders;
+    return true;
+}
+
+/* Some, not all, of a semaphore's permits. */
+static bool is_part(const struct hfi_demand *demand)
+{
+    return demand->mode == HFI_MODE_SEMAPHORE && demand->permits < demand->capacity;
+}
+
+/*
+ * We do not hold. With a blocker, watch the nearest. Without one (some of several permits), any holder that goes may
+ * make room: the first waiter watches the list of children, and each of the others the waiter before it.
+ *
+ * `once` is not for a claim of some permits: only a look tells it whether others wait behind, whom it must tell.
+ */
+static void find_watch(const struct zk_member *members, size_t at, const struct hfi_position *ahead,
+                       struct zk_position *ret_position)
+{
+    if (ahead->blocker != HFI_NO_BLOCKER) {
+        ret_position->watch = members[ahead->blocker].node;
+        ret_position->blocker = true;
+        ret_position->once = hfi_position_blocked_once(ahead) && !is_part(&members[at].demand);
+    } else if (!hfi_position_is_next(ahead)) {
+        ret_position->watch = members[at - 1].node;
+    }
+}
+
+struct zk_position zk_queue_find(struct zk_member *members, size_t count,
+                                 const unsigned char owner[HFI_OWNER_LEN])
+{
+    static const enum zk_answer answers[] = { [HFI_VERDICT_HOLDS] = ZK_HOLDS,
+                                              [HFI_VERDICT_WAITS] = ZK_WAITS,
+                                              [HFI_VERDICT_MISMATCH] = ZK_MISMATCH };
+    struct zk_position position = { .answer = ZK_ABSENT };
+    struct hfi_position ahead;
+    size_t at = 0, holders = 0;
+    bool ordered = zk_queue_sort(members, count, &holders);
+
+    while (at < count && memcmp(members[at].owner, owner, HFI_OWNER_LEN) != 0)
+        at++;
+    if (at == count)
+        return position;
+    if (!ordered) {
+        position.answer = ZK_UNORDERED;
+        return position;
+    }
+
+    hfi_position_begin(&ahead, &members[at].demand);
+    for (size_t i = 0; i < at; i++)
+        hfi_position_ahead(&ahead, &members[i].demand);
+    position.answer = answers[hfi_position_verdict(&ahead)];
+    if (position.answer == ZK_HOLDS)
+        position.tells = at + 1 < count && is_part(&members[at].demand);
+    else
+        find_watch(members, at, &ahead, &position);
+    return position;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The members of a queue in their order, and what one of them must watch. Pure. kit/position.h says who holds, and has
+ * the proof.
+ *
+ * Members stand in the order in which the server made their nodes: the sequence, which counts the nodes made below one
+ * parent and wraps at 2^31. A parent with children cannot be deleted, so all children that are there at one time were
+ * made below the same parent, and their sequences compare by difference. Where live members are further apart than half
+ * of what can be told by a difference (one was held while 2^30 others came and went), nothing is decided:
+ * ZK_UNORDERED.
+ */
+#ifndef ZK_QUEUE_H
+#define ZK_QUEUE_H
+
+#include "engine/zookeeper/path.h"
+
+enum zk_answer {
+    ZK_HOLDS,
+    ZK_WAITS,
+    ZK_MISMATCH, /* the first is of another kind: it holds, so the name is in use as that */
+    ZK_ABSENT,   /* we are not among them */
+    ZK_UNORDERED
+};
+
+struct zk_position {
+    enum zk_answer answer;
+    /* WAITS, MISMATCH: the node to watch; NULL: the list of children, for we are the first waiter, and any of several
+     * holders may make room. */
+    const char *watch;
+    bool
+        blocker; /* that node must go before we hold; else its holder is a waiter, and we come after it */
+    bool once; /* as soon as that node has gone we hold, without another look */
+    bool
+        tells; /* HOLDS: a waiter behind us watches us, and must be told that it is the first one now */
+};
+
+/* Sort `members`, and find the one of `owner`. */
+struct zk_position zk_queue_find(struct zk_member *members, size_t count,
+                                 const unsigned char owner[HFI_OWNER_LEN]);
+
+/* For inspection: sort, and count the holders, which are the first ones. false: the order cannot be told. */
+bool zk_queue_sort(struct zk_member *members, size_t count, size_t *ret_holders);
+
+#endif
