@@ -357,7 +357,7 @@ struct hfi_engine {
     /* HF_CAP_SCRIPTS: hf_script_kill(). Blocks, at most about wait_ms. */
     hf_status (*kill_script)(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
 
-    /* Administer the store of `conf`, which is not opened (it may be in no state to be): see hf_manage(). May
+    /* Administer the store of `conf`, which is not opened (it may be in no state to be): see core/by_url.c. May
      * block. NULL: there is nothing to administer. */
     hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                         void *arg, hf_error *err);

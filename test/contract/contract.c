@@ -117,7 +117,7 @@ const char *contract_url(void)
     return case_url;
 }
 
-bool has(unsigned cap)
+bool has(uint64_t cap)
 {
     return (contract_info.caps & cap) == cap;
 }

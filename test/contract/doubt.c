@@ -82,7 +82,8 @@ static uint64_t version_of(const char *name)
     struct hfi_cell cell;
     uint64_t version;
 
-    EXPECT(HF_OK, hfi_prim_enter(&prim, direct, "look", name, 0, HF_CAP_CELLS, &contract_error));
+    EXPECT(HF_OK,
+           hfi_prim_enter(&prim, direct, "look", name, HF_CSTRING, HF_CAP_CELLS, &contract_error));
     EXPECT(HF_OK, hfi_cell_read(&prim, &cell, &contract_error));
     version = cell.version;
     hfi_cell_forget(&cell);

@@ -251,7 +251,8 @@ static int64_t store_us(hf_store *store)
     hf_error inner;
     int64_t us = 0;
 
-    EXPECT(HF_OK, hfi_prim_enter(&prim, store, "time", "n", 0, HF_CAP_CLOCK, &contract_error));
+    EXPECT(HF_OK,
+           hfi_prim_enter(&prim, store, "time", "n", HF_CSTRING, HF_CAP_CLOCK, &contract_error));
     EXPECT(HF_OK, hfi_store_time(&prim, &us, &inner));
     hfi_prim_leave(&prim);
     return us;

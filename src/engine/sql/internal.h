@@ -507,7 +507,7 @@ void sql_bell_stop(struct hfi_conn *conn);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct hfi_conn *conn);
 hf_status sql_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
-/* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
+/* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
                      const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
 
