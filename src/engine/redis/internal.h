@@ -29,6 +29,7 @@
 #define HFI_REDIS_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redis/scripts.h"
@@ -36,9 +37,7 @@
 #include <pthread.h>
 
 #define REDIS_TTL_MS        30000
-#define REDIS_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
-#define REDIS_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDIS_WINDOW_MAX_MS 10000
+#define REDIS_INBOX_ID_LEN  32    /* hex digits of an inbox' name */
 #define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
 #define REDIS_BATCH         256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
@@ -67,7 +66,7 @@ typedef void redis_answer_fn(struct redis_call *call, enum redis_outcome outcome
 
 /* One command under way. From redis_call_new(); freed by whoever answers it, after `answer`. */
 struct redis_call {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redis_call *next; /* parked, or in the pool */
     struct hfi_conn *conn;
     redis_answer_fn *answer;
@@ -91,21 +90,13 @@ struct redis_call {
 #define REDIS_NODE_ANY UINT32_MAX
 
 /* A waiting (or asking) acquire. */
-enum redis_wait_state {
-    REDIS_WAIT_ASKING,     /* its acquire is under way */
-    REDIS_WAIT_QUEUED,     /* the server has it in the queue */
-    REDIS_WAIT_RESTING,    /* foreign wires: until the next try */
-    REDIS_WAIT_CANCELLING, /* its cancel is under way */
-    REDIS_WAIT_CONFIRMING  /* granted, but for too short: a renewal is under way */
-};
-
 struct redis_wait {
     struct redis_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
-    struct redis_call *call; /* its acquire, while that is under way */
-    enum redis_wait_state state;
-    bool listens;     /* redisson: its channel is subscribed */
+    struct redis_call *call;     /* its acquire, while that is under way */
+    enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
+    bool listens;                /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
@@ -122,9 +113,6 @@ struct redis_node {
     struct hfi_link *link;
     struct hfi_address *address; /* our own copy */
     uint32_t index;              /* in conn->nodes */
-    unsigned failures;
-    int64_t open_ms; /* when to open it again */
-    bool wanted;     /* it is to be open: in a cluster, once somebody sent something there */
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
@@ -132,8 +120,6 @@ struct redis_node {
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
     const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
-    bool unusable;           /* (a replica): it is closed at once, and opened again after a pause */
-    struct hfi_source timer; /* for that, and for open_ms */
 };
 
 struct hfi_conn {
@@ -153,7 +139,7 @@ struct hfi_conn {
         sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
     struct redis_node inbox; /* the subscriber */
     bool inbox_up;
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
     char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
     size_t inbox_len;
@@ -269,10 +255,6 @@ void redis_node_drop(struct redis_node *node);
  * memory. */
 bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-/* It is to be open from now on. */
-void redis_node_want(struct redis_node *node);
-/* Close it at once, and open it again after a pause; node->why says why. */
-void redis_node_unusable(struct redis_node *node);
 
 /* ---- net_send.c ----------------------------------------------------------------------- */
 

@@ -25,6 +25,7 @@
 #define HFI_REDLOCK_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redlock/quorum.h"
@@ -33,9 +34,6 @@
 #define REDLOCK_TTL_MS        30000
 #define REDLOCK_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
 #define REDLOCK_MAX_TTL_LEAST 3000
-#define REDLOCK_WINDOW_MIN_MS \
-    3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDLOCK_WINDOW_MAX_MS 10000
 #define REDLOCK_BATCH         256 /* names in one renewal or heartbeat */
 #define REDLOCK_AHEAD_US \
     10000000                    /* tokens that are so far ahead of our clock are given one by one */
@@ -72,7 +70,7 @@ typedef bool redlock_wanted_fn(const struct redlock_round *round);
 
 /* One command to one node. */
 struct redlock_leg {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redlock_round *round;
     unsigned node;
 };
@@ -119,11 +117,8 @@ struct redlock_node {
     struct hfi_conn *conn;
     unsigned index;
     struct hfi_link *link, *inbox; /* commands; messages */
-    unsigned failures, inbox_failures;
-    int64_t open_ms, inbox_open_ms;
     bool inbox_up;
-    bool unusable; /* (a replica, a twin): closed at the next tick */
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
     const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
@@ -164,20 +159,12 @@ struct redlock_hold {
  *                               |         | cancel
  *                               +---------+---> CANCELLING --> given back
  */
-enum redlock_wait_state {
-    REDLOCK_WAIT_ASKING,     /* answers are under way */
-    REDLOCK_WAIT_QUEUED,     /* enough nodes have it in their queues, or hold for it */
-    REDLOCK_WAIT_RESTING,    /* until the next attempt */
-    REDLOCK_WAIT_CONFIRMING, /* won, but for too short: a renewal is under way */
-    REDLOCK_WAIT_CANCELLING  /* its release is under way */
-};
-
 struct redlock_wait {
     struct redlock_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
-    enum redlock_wait_state state;
+    enum hfi_waiter_state state;
     struct hfi_ballot ballot;
     struct hfi_epoch epoch;    /* of this attempt */
     uint64_t stamp;            /* microseconds: its place among waiters */
@@ -209,7 +196,7 @@ struct hfi_conn {
     struct hfi_redis_conf *conf;
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
-    struct hfi_source nodes_timer, heal_timer;
+    struct hfi_source heal_timer;
     char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
@@ -279,8 +266,6 @@ uint64_t redlock_proposal(struct hfi_conn *conn);
 
 hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
 void redlock_nodes_close(struct hfi_conn *conn);
-void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t redlock_nodes_next_ms(const struct hfi_conn *conn);
 bool redlock_node_up(const struct redlock_node *node);
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
 uint32_t redlock_nodes_up(const struct hfi_conn *conn);
