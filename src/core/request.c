@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define ALL_FLAGS                                                                               \
@@ -85,7 +86,7 @@ hf_status hfi_name_check(const void *name, size_t name_len, uint32_t *ret_len, h
 {
     if (!name)
         return invalid(err, "name", "NULL");
-    if (name_len == 0)
+    if (name_len == HF_CSTRING)
         name_len = strnlen(name, HF_NAME_MAX + 1);
     if (name_len == 0)
         return invalid(err, "name", "empty");
@@ -118,6 +119,19 @@ bool hfi_struct_copy(void *whole, size_t whole_size, const void *given, size_t s
     memset(whole, 0, whole_size);
     memcpy(whole, given, size < whole_size ? size : whole_size);
     return true;
+}
+
+hf_status hfi_request_copy(void *whole, size_t whole_size, const void *given, size_t least,
+                           const char *init, hf_error *err)
+{
+    size_t size;
+
+    if (!given)
+        return invalid(err, "request", "NULL");
+    memcpy(&size, given, sizeof size); /* every such struct begins with it */
+    if (!hfi_struct_copy(whole, whole_size, given, size, least))
+        return hfi_error_set(err, HF_INVALID, 0, "size: none that we know; use %s", init);
+    return HF_OK;
 }
 
 static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
@@ -161,7 +175,7 @@ static hf_status check_kind(uint64_t caps, const hf_acquire_request *request,
 static hf_status check_flags(uint64_t caps, const hf_acquire_request *request, hf_error *err)
 {
     if (request->flags & ~ALL_FLAGS)
-        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+        return hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                              request->flags & ~ALL_FLAGS);
     if (request->flags & HF_FLAG_BARGE && !(caps & HF_CAP_BARGE))
         return unsupported(err, "flags", "barging (HF_FLAG_BARGE)");

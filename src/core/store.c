@@ -49,9 +49,10 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
             "size: not that of an hf_open_options that we know; use HF_OPEN_OPTIONS_INIT");
     if (whole.open_wait_ms < 0 || whole.open_wait_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0, "open_wait_ms: negative, or more than ten years");
-    if (whole.flags & ~(uint64_t)(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
+    if (whole.flags & ~(HF_OPEN_FLAG_EXISTING | HF_OPEN_FLAG_ONCE))
         return hfi_error_set(err, HF_INVALID, 0, "flags: not of HF_OPEN_*");
 
+    hfi_alloc_seal();
     hfi_ok(err);
     return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
 }
@@ -308,7 +309,7 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
     memset(&info, 0, sizeof info);
     info.engine = promises->name;
     info.location = store->host.location;
-    info.caps = (unsigned)promises->caps;
+    info.caps = promises->caps;
     info.tokens = promises->tokens;
     info.default_ttl_ms = promises->default_ttl_ms;
     info.min_ttl_ms = hfi_ttl_least(promises);

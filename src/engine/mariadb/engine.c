@@ -40,7 +40,7 @@ const struct sql_driver maria_driver = {
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_conn, hf_error *err);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hf_finding_fn *finding, void *arg, hf_error *err);
+                              hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 
@@ -76,7 +76,7 @@ static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
 }
 
 struct printing {
-    hf_finding_fn *finding;
+    hfi_finding_fn *finding;
     void *arg;
     bool no_memory;
 };
@@ -103,7 +103,7 @@ static void print_one(hf_check_level level, const char *topic, const char *text,
 }
 
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
-                              hf_finding_fn *finding, void *arg, hf_error *err)
+                              hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct printing p = { finding, arg, false };
     hf_status status = sql_manage(&maria_driver, conf, words, print_one, &p, err);
