@@ -59,7 +59,7 @@ static struct etcd_call *make(struct hfi_conn *conn)
         return NULL;
     }
     etcd_easy_setup(conn, call->easy);
-    etcd_track(conn, call->easy);
+    etcd_track(&conn->multis[ETCD_CALLS], call->easy);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);

@@ -17,17 +17,57 @@ static const struct hfi_source_calls multi_calls, work_calls;
 
 /* ---- what libcurl asks for ---------------------------------------------------------------------- */
 
+/*
+ * libcurl wants a socket watched from the request to its answer, and not in between. For the few connections of calls
+ * that would be two or three system calls for each request, so they stay watched until something comes that libcurl does
+ * not wait for, or they are closed.
+ */
+static struct etcd_socket *find_socket(struct etcd_multi *multi, int fd)
+{
+    for (size_t i = 0; i < ETCD_LINES; i++)
+        if (multi->sockets[i].events && multi->sockets[i].fd == fd)
+            return &multi->sockets[i];
+    return NULL;
+}
+
+static void drop_socket(struct etcd_multi *multi, struct etcd_socket *socket)
+{
+    hfi_source_unwatch(&multi->source, socket->fd);
+    socket->events = 0;
+}
+
+static struct etcd_socket *new_socket(struct etcd_multi *multi, int fd)
+{
+    for (size_t i = 0; i < ETCD_LINES; i++)
+        if (!multi->sockets[i].events) {
+            multi->sockets[i].fd = fd;
+            return &multi->sockets[i];
+        }
+    return NULL;
+}
+
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
     struct etcd_multi *multi = arg;
+    struct etcd_socket *socket = find_socket(multi, fd);
+    uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
 
     (void)easy, (void)known;
-    if (what == CURL_POLL_REMOVE)
-        hfi_source_unwatch(&multi->source, fd);
-    else
-        (void)hfi_source_watch(&multi->source, fd,
-                               (what & CURL_POLL_IN ? EPOLLIN : 0u) |
-                                   (what & CURL_POLL_OUT ? EPOLLOUT : 0u));
+    if (what == CURL_POLL_REMOVE) {
+        if (socket)
+            socket->wanted = false;
+        else
+            hfi_source_unwatch(&multi->source, fd);
+        return 0;
+    }
+    if (!socket && multi->keeps)
+        socket = new_socket(multi, fd);
+    if (!socket || socket->events != events)
+        (void)hfi_source_watch(&multi->source, fd, events);
+    if (socket) {
+        socket->events = events;
+        socket->wanted = true;
+    }
     return 0;
 }
 
@@ -59,20 +99,24 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 
 static int on_close(void *arg, curl_socket_t fd)
 {
-    (void)arg;
+    struct etcd_multi *multi = arg;
+    struct etcd_socket *socket = find_socket(multi, fd);
+
+    if (socket)
+        drop_socket(multi, socket);
     hfi_fd_forget(fd);
     return close(fd);
 }
 
-void etcd_track(struct hfi_conn *conn, CURL *easy)
+void etcd_track(struct etcd_multi *multi, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, conn);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, multi);
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, conn);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, multi);
     /* Every stream has a connection of its own: with a known session TLS begins much sooner. */
-    if (conn->share)
-        curl_easy_setopt(easy, CURLOPT_SHARE, conn->share);
+    if (multi->conn->share)
+        curl_easy_setopt(easy, CURLOPT_SHARE, multi->conn->share);
 }
 
 /* ---- open and close ------------------------------------------------------------------------------- */
@@ -96,6 +140,7 @@ hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERFUNCTION, on_timer);
         curl_multi_setopt(multi->handle, CURLMOPT_TIMERDATA, multi);
     }
+    conn->multis[ETCD_CALLS].keeps = true;
     curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAX_HOST_CONNECTIONS,
                       (long)ETCD_LINES);
     curl_multi_setopt(conn->multis[ETCD_CALLS].handle, CURLMOPT_MAXCONNECTS, (long)ETCD_LINES);
@@ -116,9 +161,15 @@ void etcd_drive_close(struct hfi_conn *conn)
 static void multi_ready(struct hfi_source *source, int fd, uint32_t events, int64_t now_ms)
 {
     struct etcd_multi *multi = hfi_container(source, struct etcd_multi, source);
+    struct etcd_socket *socket = find_socket(multi, fd);
     int mask = 0, running;
 
     (void)now_ms;
+    if (socket &&
+        !socket->wanted) { /* closed by the server: libcurl finds out when it would use it */
+        drop_socket(multi, socket);
+        return;
+    }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         mask |= CURL_CSELECT_IN;
     if (events & EPOLLOUT)

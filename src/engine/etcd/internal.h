@@ -96,10 +96,18 @@ struct etcd_call {
 };
 
 /* One of libcurl's multi handles: a source, whose time is when it wants to be called. */
+struct etcd_socket {
+    int fd;
+    uint32_t events; /* watched for; 0: a free slot */
+    bool wanted;     /* libcurl waits for something on it */
+};
+
 struct etcd_multi {
     struct hfi_source source;
     CURLM *handle;
     struct hfi_conn *conn;
+    bool keeps; /* sockets between requests, in: */
+    struct etcd_socket sockets[ETCD_LINES];
 };
 enum { ETCD_CALLS, ETCD_STREAMS, ETCD_MULTIS };
 
@@ -285,8 +293,8 @@ hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err);
 void etcd_drive_close(struct hfi_conn *conn);
 /* libcurl has something new to begin, or has ended something: it is acted on before the lock is dropped. */
 void etcd_started(struct hfi_conn *conn);
-/* A descriptor for libcurl, noted for a fork; for any easy handle of this store. */
-void etcd_track(struct hfi_conn *conn, CURL *easy);
+/* The sockets of `easy` are this multi handle's, and noted for a fork. */
+void etcd_track(struct etcd_multi *multi, CURL *easy);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 

@@ -86,7 +86,7 @@ static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
         return false;
     }
     etcd_easy_setup(conn, watch->easy);
-    etcd_track(conn, watch->easy);
+    etcd_track(&conn->multis[ETCD_STREAMS], watch->easy);
     watch->headers = etcd_headers(conn);
     etcd_conf_address(conn->conf, watch->host, "/v3/watch", url, sizeof url);
     curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
