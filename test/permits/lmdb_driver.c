@@ -12,9 +12,10 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/url.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -461,6 +462,7 @@ int main(int argc, char **argv)
     struct hfi_sink sink = { print_entry, print_holder, print_waiter };
     char line[LINE_MAX], text[LINE_MAX];
     struct hfi_url url;
+    struct hfi_conf *conf = NULL;
     hf_error err = { 0 };
 
     if (argc != 2)
@@ -468,7 +470,8 @@ int main(int argc, char **argv)
     snprintf(text, sizeof text, "file:%s", argv[1]);
     host.open_deadline_ms = HFI_NEVER;
     if (hfi_url_parse(text, &url, &err) != HF_OK ||
-        hfi_engine_entry()->open(&url, &host, &conn, &err) != HF_OK)
+        hfi_conf_read(&url, hfi_engine_entry()->conf, &conf, &err) != HF_OK ||
+        hfi_engine_entry()->open(conf, &host, &conn, &err) != HF_OK)
         fail("open", err.text);
     hfi_url_done(&url);
     while (fgets(line, sizeof line, stdin)) {
