@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Servers whose wall clocks the test can move; see clock_shim.c, which they have preloaded. */
-#ifndef TEST_REDIS_CLOCK_H
-#define TEST_REDIS_CLOCK_H
+/*
+ * Servers whose wall clocks the test can move: they have clock_shim.c preloaded, which reads how far the clock is off from a
+ * mapped file in the server's directory.
+ */
+#ifndef TEST_CLOCK_H
+#define TEST_CLOCK_H
 
-#include "server.h"
+#include <stdint.h>
 
-/* Its clock is right at first. A restart leaves it where it was. */
-struct server *clock_server(const char *const *options);
-/* Move its clock by so much, forward or back. */
-void clock_jump_ms(struct server *server, int64_t ms);
+#define CLOCK_PRELOAD  "LD_PRELOAD=" CLOCK_SHIM
+#define CLOCK_VARIABLE "HOLDFAST_TEST_CLOCK" /* in the server's environment: the path of the file */
+
+/* DIR/clock, mapped: microseconds, 0 at first. munmap() it. */
+_Atomic int64_t *clock_make(const char *dir);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * To be preloaded into a redis-server: its wall clock runs beside the real one by as many
+ * To be preloaded into a server: its wall clock runs beside the real one by as many
  * microseconds as stand, as 8 bytes, in the file that HOLDFAST_TEST_CLOCK names and that the
  * test has mapped too. Monotonic clocks are left alone, as a jump of the wall clock leaves them.
  * (libfaketime would do, but for its quarrels with jemalloc.)

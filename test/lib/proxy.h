@@ -16,8 +16,8 @@
  * Faults hold for connections of the chosen kind (PROXY_ANY by default), those
  * that exist and those to come. A connection that subscribed is a PUSH one.
  */
-#ifndef TEST_REDIS_PROXY_H
-#define TEST_REDIS_PROXY_H
+#ifndef TEST_PROXY_H
+#define TEST_PROXY_H
 
 #include <stdbool.h>
 #include <stdint.h>

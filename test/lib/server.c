@@ -142,9 +142,10 @@ static void begin(const char *const *args, const struct launch *how, pid_t paren
         out = open(how->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
     if (how->session)
         setsid();
+    else
+        signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
     dup2(null, 0);
     dup2(out, 1);
     dup2(out, 2);

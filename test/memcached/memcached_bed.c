@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See mbed.h. */
-#include "mbed.h"
+/* See memcached_bed.h. */
+#include "memcached_bed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ struct cache *cache;
 struct proxy *proxy;
 hf_store *store, *other;
 
-int mbed_setup_with(const char *const *options)
+int bed_setup_with(const char *const *options)
 {
     static char url[128];
     hf_acquire_request request = mutex_request("warm");
@@ -26,13 +26,13 @@ int mbed_setup_with(const char *const *options)
     return 0;
 }
 
-int mbed_setup(void **state)
+int bed_setup(void **state)
 {
     (void)state;
-    return mbed_setup_with(NULL);
+    return bed_setup_with(NULL);
 }
 
-int mbed_teardown(void **state)
+int bed_teardown(void **state)
 {
     proxy_heal(proxy);
     if (hf_close(store, HF_CLOSE_FLAG_RELEASE) != HF_OK ||
@@ -44,26 +44,6 @@ int mbed_teardown(void **state)
     proxy = NULL;
     cache = NULL;
     return 0;
-}
-
-hf_store *open_at(const char *url)
-{
-    hf_store *opened = NULL;
-
-    EXPECT(HF_OK, hf_open(url, NULL, &opened, &contract_error));
-    return opened;
-}
-
-hf_acquire_request with_ttl(hf_acquire_request request, int64_t ttl_ms)
-{
-    request.ttl_ms = ttl_ms;
-    return request;
-}
-
-hf_acquire_request with_wait(hf_acquire_request request, int64_t wait_ms)
-{
-    request.wait_ms = wait_ms;
-    return request;
 }
 
 bool is_settled_later(hf_status status)
@@ -91,13 +71,4 @@ bool is_there(const char *name)
 
     snprintf(command, sizeof command, "me hf:l:%s\r\n", name);
     return strncmp(cache_say(cache, command, 1), "ME", 2) == 0;
-}
-
-void note_loss(hf_lease *lease, hf_status reason, const char *why, void *arg)
-{
-    struct loss *loss = arg;
-
-    (void)lease, (void)reason;
-    snprintf(loss->why, sizeof loss->why, "%s", why);
-    loss->calls++;
 }

@@ -5,7 +5,7 @@
  * ours, calls end in time, and whatever happened the name is free again soon, long before any ttl
  * (LONG_MS) would free it.
  */
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include <stdio.h>
 #include <string.h>

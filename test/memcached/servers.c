@@ -3,7 +3,7 @@
  * Servers that want a user, what `doctor` says of servers of all kinds, ttls beyond 30 days, and cells,
  * by the contract itself: there is no public call for them yet.
  */
-#include "mbed.h"
+#include "memcached_bed.h"
 
 #include "core/op.h"
 #include "core/registry.h"

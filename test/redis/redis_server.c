@@ -1,129 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Redis servers of a test's own; see server.h. Main thread only, but for server_ask(). */
-#include "server.h"
+/* Redis servers of a test's own; see redis_server.h. Main thread only, but for server_ask(). */
+#include "redis_server.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stddef.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PORT_FIRST 12000 /* below ip_local_port_range: no client is ever given one of these */
-#define PORT_COUNT 18000
-#define ARGS_MAX   (SERVER_OPTIONS + 24)
+#define ARGS_MAX (SERVER_OPTIONS + 24)
 
-static struct server *all;
-static pid_t owner; /* whose servers these are: not a forked child's */
-
-static void launch(struct server *server);
+static void begin(struct server *server);
 static void await_answer(struct server *server);
-
-void give_up(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    fflush(NULL);
-    _exit(1);
-}
-
-int64_t clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-void sleep_ms(int64_t ms)
-{
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-
-    nanosleep(&t, NULL);
-}
-
-/* ---- ports ------------------------------------------------------------------------- */
-
-/* An abstract socket is the reservation: it needs no file and ends with the process. */
-static bool reserve(uint16_t port)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
-                          "holdfast-test-port-%u", (unsigned)port);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        give_up("socket: %s", strerror(errno));
-    if (bind(fd, (struct sockaddr *)&address,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0)
-        return true; /* kept open */
-    close(fd);
-    return false;
-}
-
-static bool is_free(uint16_t port)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_port = htons(port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    bool bound;
-
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    close(fd);
-    return bound;
-}
-
-uint16_t free_port(void)
-{
-    unsigned start = (unsigned)getpid() * 7919u + (unsigned)clock_ms();
-
-    for (unsigned i = 0; i < PORT_COUNT; i++) {
-        uint16_t port = (uint16_t)(PORT_FIRST + (start + i * 7) % PORT_COUNT);
-
-        if (reserve(port) && is_free(port))
-            return port;
-    }
-    give_up("no free port");
-}
 
 /* ---- a server's life ------------------------------------------------------------------ */
 
-struct server *server_start(const char *const *options)
+static void end(void *server)
 {
-    return server_start_with(options, NULL, NULL);
-}
-
-static void free_all(void)
-{
-    while (getpid() == owner && all)
-        server_free(all);
-}
-
-static void enlist(struct server *server)
-{
-    if (!owner) {
-        owner = getpid();
-        atexit(free_all);
-    }
-    server->next = all;
-    all = server;
+    server_free(server);
 }
 
 /* A copy of `text` with {dir} and {port} filled in. */
@@ -148,61 +47,52 @@ static char *expand(const struct server *server, const char *text)
     return result;
 }
 
-struct server *server_start_with(const char *const *options, const char *environment,
-                                 void (*prepare)(struct server *server))
+static struct server *make(const char *const *options)
 {
     struct server *server = calloc(1, sizeof *server);
-    const char *tmp = getenv("TMPDIR");
 
-    if (!server)
-        give_up("out of memory");
-    snprintf(server->dir, sizeof server->dir, "%s/holdfast-redis-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(server->dir))
-        give_up("%s: %s", server->dir, strerror(errno));
-    enlist(server);
+    keep(server, end);
+    make_dir(server->dir, "redis", false);
     snprintf(server->socket, sizeof server->socket, "%.100s/socket", server->dir);
     server->port = free_port();
     for (size_t i = 0; options && options[i]; i++) {
-        if (i + 2 >= SERVER_OPTIONS)
+        if (i + 1 >= SERVER_OPTIONS)
             give_up("too many options for a server");
         server->options[i] = expand(server, options[i]);
         server->tls |= strcmp(options[i], "--tls-cert-file") == 0;
     }
-    server->options[SERVER_OPTIONS - 1] = environment ? expand(server, environment) : NULL;
-    if (prepare)
-        prepare(server);
-    launch(server);
+    return server;
+}
+
+struct server *server_start(const char *const *options)
+{
+    struct server *server = make(options);
+
+    begin(server);
     await_answer(server);
     return server;
 }
 
-/* Only what may be called between fork() and exec() in a program with threads. */
-static void become_server(const struct server *server, char *const *args, pid_t parent)
+struct server *clock_server(const char *const *options)
 {
-    char *environment = server->options[SERVER_OPTIONS - 1];
-    char clock_text[SERVER_PATH_ROOM + 32] = "HOLDFAST_TEST_CLOCK=";
-    char *env[] = { (char *)"PATH=/usr/bin:/bin", clock_text, environment, NULL };
-    sigset_t none;
-    int null = open("/dev/null", O_RDWR);
+    struct server *server = make(options);
 
-    strcat(strcat(clock_text, server->dir), "/clock"); /* clock.h makes it */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the test, which ends us */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    dup2(null, 0);
-    dup2(null, 1);
-    execve(args[0], args, env);
-    _exit(127);
+    server->clock_us = clock_make(server->dir);
+    begin(server);
+    await_answer(server);
+    return server;
 }
 
-static void launch(struct server *server)
+void clock_jump_ms(struct server *server, int64_t ms)
 {
-    char port[16], log[SERVER_PATH_ROOM];
-    char *args[ARGS_MAX] = { (char *)"/usr/bin/redis-server" };
-    pid_t parent = getpid();
+    atomic_fetch_add(server->clock_us, ms * 1000);
+}
+
+static void begin(struct server *server)
+{
+    char port[16], log[SERVER_PATH_ROOM], clock[SERVER_PATH_ROOM + 32];
+    char *env[] = { (char *)"PATH=/usr/bin:/bin", clock, (char *)CLOCK_PRELOAD, NULL };
+    const char *args[ARGS_MAX] = { "/usr/bin/redis-server" };
     size_t n = 1;
     const char *ours[] = { server->tls ? "--tls-port" : "--port",
                            port,
@@ -232,28 +122,20 @@ static void launch(struct server *server)
         args[n++] = server->options[0];
     } else {
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-            args[n++] = (char *)ours[i];
+            args[n++] = ours[i];
     }
     for (size_t i = n == 2 ? 1 : 0; server->options[i] && n < ARGS_MAX - 1; i++)
         args[n++] = server->options[i];
-    server->pid = fork();
-    if (server->pid < 0)
-        give_up("fork: %s", strerror(errno));
-    if (server->pid == 0)
-        become_server(server, args, parent);
+    snprintf(clock, sizeof clock, CLOCK_VARIABLE "=%s/clock", server->dir);
+    server->pid = launch(args, &(struct launch){ .env = server->clock_us ? env : NULL });
 }
 
 static void show_log(const struct server *server)
 {
-    char path[2 * SERVER_PATH_ROOM], line[512];
-    FILE *file;
+    char path[2 * SERVER_PATH_ROOM];
 
     snprintf(path, sizeof path, "%s/log", server->dir);
-    file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
-        fputs(line, stderr);
-    if (file)
-        fclose(file);
+    show_file(path);
 }
 
 redisContext *server_connect(struct server *server)
@@ -306,27 +188,20 @@ static void hang_up(struct server *server)
 void server_kill(struct server *server)
 {
     hang_up(server);
-    if (server->pid <= 0)
-        return;
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    server->pid = 0;
+    end_process(&server->pid);
     unlink(server->socket);
 }
 
 void server_restart(struct server *server)
 {
     server_kill(server);
-    launch(server);
+    begin(server);
     await_answer(server);
 }
 
 void server_pause(struct server *server)
 {
-    int status;
-
-    kill(server->pid, SIGSTOP);
-    if (waitpid(server->pid, &status, WUNTRACED) != server->pid || !WIFSTOPPED(status)) {
+    if (!stop_process(server->pid)) {
         show_log(server);
         give_up("the server has ended by itself");
     }
@@ -337,23 +212,13 @@ void server_continue(struct server *server)
     kill(server->pid, SIGCONT);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
 void server_free(struct server *server)
 {
     if (!server)
         return;
-    for (struct server **link = &all; *link; link = &(*link)->next)
-        if (*link == server) {
-            *link = server->next;
-            break;
-        }
+    forget(server);
     server_kill(server);
-    nftw(server->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_dir(server->dir);
     if (server->clock_us)
         munmap((void *)server->clock_us, sizeof *server->clock_us);
     for (size_t i = 0; i < SERVER_OPTIONS; i++)

@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Real Redis servers for tests: started, killed, stopped, continued and started
- * again by the test that owns them, in a directory of their own below TMPDIR.
- *
- * A server dies with the thread that started it (PR_SET_PDEATHSIG), so that a
- * test that is killed leaves none behind: start servers from the main thread. One
- * that fails and exits also leaves no directory.
- * Whatever goes wrong here ends the program with the server's log on stderr;
- * no call returns an error.
- *
- * Ports come from below the range that the kernel gives to connecting clients,
- * and are reserved for as long as this process lives: a server that is
- * restarted finds its port free.
+ * Real Redis servers for tests: started, killed, stopped, continued and started again by the test that owns them, in a
+ * directory of their own below TMPDIR. test/lib/server.h says what holds for all servers.
  */
 #ifndef TEST_REDIS_SERVER_H
 #define TEST_REDIS_SERVER_H
 
+#include "clock.h"
+#include "server.h"
+
 #include <hiredis/hiredis.h>
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#define SERVER_LIMIT_MS  60000 /* an event that has not come by then will not come */
-#define SERVER_OPTIONS   64
-#define SERVER_PATH_ROOM 128
+#define SERVER_OPTIONS 64
 
 struct server {
     char dir[SERVER_PATH_ROOM];
@@ -36,7 +23,6 @@ struct server {
     char user[64], password[64];   /* for server_do() */
     redisContext *raw;
     _Atomic int64_t *clock_us; /* clock.h: how far its clock is off; NULL: it has the real one */
-    struct server *next;       /* of all of this process */
 };
 
 /*
@@ -45,10 +31,10 @@ struct server {
  * "{dir}" becomes the server's directory and "{port}" its port.
  */
 struct server *server_start(const char *const *options);
-/* The same, with a program's environment variable set for the server alone ("NAME=value"), and after
- * `prepare` (may be NULL) was called for it, when its directory is there and it does not run yet. */
-struct server *server_start_with(const char *const *options, const char *environment,
-                                 void (*prepare)(struct server *server));
+/* The same, and its clock can be moved (clock.h); it is right at first. A restart leaves it where it was. */
+struct server *clock_server(const char *const *options);
+/* Move its clock by so much, forward or back. */
+void clock_jump_ms(struct server *server, int64_t ms);
 /* SIGKILL, and wait for its end. What it had in memory is gone. */
 void server_kill(struct server *server);
 /* Start it again as it was: same port, same options, same directory. */
@@ -70,12 +56,5 @@ long long server_do(struct server *server, const char *format, ...);
 redisContext *server_connect(struct server *server);
 /* "redis://127.0.0.1:PORT" and what follows it; static, good until the next call but three. */
 const char *server_url(const struct server *server, const char *rest);
-
-/* A port that nobody else gets while this process lives. */
-uint16_t free_port(void);
-/* An event that does not come ends the program. */
-__attribute__((noreturn, format(printf, 1, 2))) void give_up(const char *format, ...);
-int64_t clock_ms(void); /* CLOCK_BOOTTIME */
-void sleep_ms(int64_t ms);
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "contract.h"
 #include "holdfast/primitives.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * held back, also for longer than a ttl of a second, delays. None of it loses what was committed: exclusion and
  * tokens must hold through all of it.
  */
-#ifndef TEST_SQL_TROUBLE_H
-#define TEST_SQL_TROUBLE_H
+#ifndef TEST_SQL_DB_TROUBLE_H
+#define TEST_SQL_DB_TROUBLE_H
 
 #include "db.h"
 #include "proxy.h"
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 /* In the calling thread, which owns the server, until this child has ended. */
-void trouble(struct db *db, struct proxy *proxy, uint64_t seed, pid_t child);
+void db_trouble(struct db *db, struct proxy *proxy, uint64_t seed, pid_t child);
 /* All sessions of our users, as an administrator ends them. */
 void trouble_end_sessions(struct db *db);
 
