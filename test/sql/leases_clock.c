@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
 #include "holdfast/primitives.h"
+#include "clock.h"
 #include "leases.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 #define HOUR_MS INT64_C(3600000)
 
-static _Atomic int64_t *offset_us; /* which the server has mapped too: test/redis/clock_shim.c */
+static _Atomic int64_t *offset_us; /* which the server has mapped too: test/lib/clock_shim.c */
 static char clock_dir[SERVER_PATH_ROOM];
 static char shim_dir[] = "/tmp/holdfast-shim-XXXXXX", shim[sizeof shim_dir + 16];
 

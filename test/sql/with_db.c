@@ -11,7 +11,7 @@
  *   -o NAME=VALUE  one more setting of the server
  *   -m MODE        mode=MODE in the URL
  *   -q QUERY       more of the URL (tokens=on)
- *   -f SEED        while random faults happen to the server and the network before it (trouble.h)
+ *   -f SEED        while random faults happen to the server and the network before it (db_trouble.h)
  *
  * HOLDFAST_TEST_PORT is the server's port (not the pooler's), HOLDFAST_TEST_SOCKET where its
  * administrator (postgres, root) may come in without a password: a directory for PostgreSQL.
