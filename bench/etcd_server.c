@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define TRIES    5
-#define START_S  20.0
-#define LOOK_S   0.02
+#define TRIES   5
+#define START_S 20.0
+#define LOOK_S  0.02
 
 static pid_t begin(const struct etcd_server *server, uint16_t peer_port)
 {
-    char data[160], client[128], advertise[128], peer[128], own[128], cluster[128];
+    char data[128], client[128], advertise[128], peer[128], own[128], cluster[128];
     const char *args[] = { "etcd", data,    client,         advertise,           peer,
                            own,    cluster, "--logger=zap", "--log-level=error", NULL };
 
@@ -60,7 +60,7 @@ struct etcd_server *etcd_server_start(const struct bench *bench)
 
     if (!server)
         bench_die("out of memory");
-    make_dir(server->dir, "bench", true);
+    make_dir(server->dir, sizeof server->dir, "bench", true);
     if (!is_installed("etcd"))
         bench_skip(bench, "etcd is not installed");
     while (!start_once(server))

@@ -13,7 +13,7 @@ struct etcd_server {
     uint16_t port;
     char url[64];  /* etcd://127.0.0.1:PORT */
     char base[64]; /* http://127.0.0.1:PORT */
-    char dir[128];
+    char dir[64];
 };
 
 /* Before any thread. bench_skip() if none is installed. */

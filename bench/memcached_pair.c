@@ -21,11 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROUND_S  0.1
-#define STRIDE   16
-#define START_S  5.0
-#define LOOK_S   0.01
-#define TRIES    5 /* somebody may take the port before the server does */
+#define ROUND_S 0.1
+#define STRIDE  16
+#define START_S 5.0
+#define LOOK_S  0.01
+#define TRIES   5 /* somebody may take the port before the server does */
 
 struct pair {
     hf_store *store;

@@ -12,15 +12,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TRIES    5   /* somebody may take the port before the server does */
-#define START_S  5.0 /* for it to listen */
-#define LOOK_S   0.01
+#define TRIES   5   /* somebody may take the port before the server does */
+#define START_S 5.0 /* for it to listen */
+#define LOOK_S  0.01
 
 /* ---- starting --------------------------------------------------------------------------- */
 
 static const char *program(void)
 {
-    return is_installed("redis-server") ? "redis-server" : is_installed("valkey-server") ? "valkey-server" : NULL;
+    return is_installed("redis-server")    ? "redis-server"
+           : is_installed("valkey-server") ? "valkey-server"
+                                           : NULL;
 }
 
 static pid_t begin(const struct bench *bench, uint16_t port)

@@ -22,7 +22,7 @@ struct sql_server {
     uid_t uid; /* whom it runs as */
     gid_t gid;
     uint16_t port;
-    char dir[128];
+    char dir[64];
     char url[128]; /* without a mode */
 };
 

@@ -115,7 +115,7 @@ struct sql_server *sql_server_start(const struct bench *bench, const struct sql_
     server->kind = kind;
     server->uid = who->pw_uid;
     server->gid = who->pw_gid;
-    make_dir(server->dir, "bench", true);
+    make_dir(server->dir, sizeof server->dir, "bench", true);
     if (chown(server->dir, server->uid, server->gid) != 0)
         bench_die("chown: %s", strerror(errno));
     install(bench, server);

@@ -267,7 +267,7 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
     struct etcd_cluster *cluster = calloc(1, sizeof *cluster);
 
     keep(cluster, end);
-    make_dir(cluster->dir, "etcd", true);
+    make_dir(cluster->dir, sizeof cluster->dir, "etcd", true);
     cluster->count = count;
     cluster->tls = flags & ETCD_TLS;
     if (cluster->tls)

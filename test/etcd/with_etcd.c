@@ -101,8 +101,8 @@ int with_etcd(int argc, char **argv)
     snprintf(url, sizeof url, "%s", etcd_url(cluster, -1, query));
     if (faults.seed && count == 1) {
         faults.proxy = proxy_start(cluster->members[0].port);
-        snprintf(url, sizeof url, "etcd://127.0.0.1:%u/hf/{id}?%s", (unsigned)proxy_port(faults.proxy),
-                 query);
+        snprintf(url, sizeof url, "etcd://127.0.0.1:%u/hf/{id}?%s",
+                 (unsigned)proxy_port(faults.proxy), query);
     }
     setenv("HOLDFAST_TEST_URL", url, 1);
     status = run_command(argv + optind, meanwhile, &faults);

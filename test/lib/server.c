@@ -97,15 +97,16 @@ uint16_t free_port(void)
 
 /* ---- directories and files ---------------------------------------------------------- */
 
-void make_dir(char dir[SERVER_PATH_ROOM], const char *name, bool in_memory)
+void make_dir(char *ret_dir, size_t room, const char *name, bool in_memory)
 {
     const char *tmp = getenv("TMPDIR");
+    int len;
 
     if (in_memory && access("/dev/shm", W_OK) == 0)
         tmp = "/dev/shm";
-    snprintf(dir, SERVER_PATH_ROOM, "%.80s/holdfast-%.20s-XXXXXX", tmp ? tmp : "/tmp", name);
-    if (!mkdtemp(dir))
-        give_up("%s: %s", dir, strerror(errno));
+    len = snprintf(ret_dir, room, "%s/holdfast-%s-XXXXXX", tmp ? tmp : "/tmp", name);
+    if (len < 0 || (size_t)len >= room || !mkdtemp(ret_dir))
+        give_up("%s: %s", ret_dir, strerror(errno));
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -219,7 +220,7 @@ static struct kept {
     void *server;
     void (*end)(void *server);
     struct kept *next;
-} *all;
+} * all;
 static pid_t owner; /* whose servers these are: not a forked child's */
 
 static void end_all(void)

@@ -28,17 +28,18 @@ void sleep_ms(int64_t ms);
 
 /* A new directory for a server of that name: in memory (/dev/shm) if it is wanted and there is such a place, else below
  * TMPDIR. */
-void make_dir(char dir[SERVER_PATH_ROOM], const char *name, bool in_memory);
+void make_dir(char *ret_dir, size_t room, const char *name, bool in_memory);
 void remove_dir(const char *dir); /* with all that is in it */
 void show_file(const char *path); /* a log, to stderr */
 
 /* How a server is started; all may be NULL or false. */
 struct launch {
-    const char *log;       /* where its output goes; NULL: nowhere */
-    char *const *env;      /* NULL: a short PATH and nothing else */
-    const char *dir;       /* where it is started */
-    bool session;          /* its own, as a service has: the kernel shares the CPUs out between sessions first */
-    bool outlives;         /* our thread: somebody else ends it */
+    const char *log;  /* where its output goes; NULL: nowhere */
+    char *const *env; /* NULL: a short PATH and nothing else */
+    const char *dir;  /* where it is started */
+    bool
+        session; /* its own, as a service has: the kernel shares the CPUs out between sessions first */
+    bool outlives;          /* our thread: somebody else ends it */
     void (*become)(void *); /* called last before the program begins: gives up rights */
     void *arg;
 };

@@ -77,8 +77,8 @@ static const struct trouble_kind network[] = { { "cut", cut },
                                                { "refused", refuse } };
 #define NETWORK (sizeof network / sizeof *network)
 
-void trouble(const struct trouble_kind *kinds, void *server, struct proxy *proxy, unsigned pause_ms, uint64_t seed,
-             pid_t child)
+void trouble(const struct trouble_kind *kinds, void *server, struct proxy *proxy, unsigned pause_ms,
+             uint64_t seed, pid_t child)
 {
     unsigned counts[KINDS_MAX] = { 0 }, own = 0;
 
@@ -100,6 +100,7 @@ void trouble(const struct trouble_kind *kinds, void *server, struct proxy *proxy
         counts[what]++;
     }
     for (unsigned i = 0; i < own + (proxy ? (unsigned)NETWORK : 0); i++)
-        fprintf(stderr, "%s%s %u", i ? ", " : "faults: ", i < own ? kinds[i].name : network[i - own].name, counts[i]);
+        fprintf(stderr, "%s%s %u",
+                i ? ", " : "faults: ", i < own ? kinds[i].name : network[i - own].name, counts[i]);
     fputc('\n', stderr);
 }

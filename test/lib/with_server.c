@@ -21,14 +21,15 @@ ENGINE(mariadb);
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} engines[] = { { "redis", with_redis },         { "memcached", with_memcached },
-                { "etcd", with_etcd },           { "zookeeper", with_zookeeper },
-                { "postgres", with_postgres },   { "mariadb", with_mariadb } };
+} engines[] = { { "redis", with_redis },       { "memcached", with_memcached },
+                { "etcd", with_etcd },         { "zookeeper", with_zookeeper },
+                { "postgres", with_postgres }, { "mariadb", with_mariadb } };
 
 int main(int argc, char **argv)
 {
     for (size_t i = 0; argc > 1 && i < sizeof engines / sizeof *engines; i++)
         if (engines[i].run && strcmp(argv[1], engines[i].name) == 0)
             return engines[i].run(argc - 1, argv + 1);
-    give_up("usage: with_server redis|memcached|etcd|zookeeper|postgres|mariadb [OPTION...] COMMAND...");
+    give_up("usage: with_server redis|memcached|etcd|zookeeper|postgres|mariadb [OPTION...] "
+            "COMMAND...");
 }

@@ -55,7 +55,7 @@ struct cache *cache_start_socket(const char *const *options)
 {
     struct cache *cache = begin(options);
 
-    make_dir(cache->dir, "memcached", false);
+    make_dir(cache->dir, sizeof cache->dir, "memcached", false);
     snprintf(cache->socket, sizeof cache->socket, "%.110s/socket", cache->dir);
     start(cache);
     return cache;

@@ -52,7 +52,7 @@ static struct server *make(const char *const *options)
     struct server *server = calloc(1, sizeof *server);
 
     keep(server, end);
-    make_dir(server->dir, "redis", false);
+    make_dir(server->dir, sizeof server->dir, "redis", false);
     snprintf(server->socket, sizeof server->socket, "%.100s/socket", server->dir);
     server->port = free_port();
     for (size_t i = 0; options && options[i]; i++) {

@@ -75,7 +75,7 @@ static void make_certificates(struct wish *wish)
     pid_t pid;
     int status;
 
-    make_dir(certificates, "tls", false);
+    make_dir(certificates, sizeof certificates, "tls", false);
     pid = fork();
     if (pid == 0) {
         execlp("sh", "sh", "-c", certificate_script, certificates, (char *)NULL);

@@ -121,7 +121,7 @@ struct db *db_start(enum db_kind kind, const struct db_wish *wish)
     db->kind = kind;
     if (wish)
         db->wish = *wish;
-    make_dir(db->dir, "db", true);
+    make_dir(db->dir, sizeof db->dir, "db", true);
     db_own(kind, db->dir);
     guard(db);
     db->port = free_port();
@@ -236,7 +236,7 @@ static void begin(struct db *db)
                                                                   .dir = data,
                                                                   .env = environ,
                                                                   .session = true,
-.outlives = true, /* guard() */
+                                                                  .outlives = true, /* guard() */
                                                                   .become = drop_rights,
                                                                   .arg = db });
 }

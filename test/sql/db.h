@@ -38,8 +38,8 @@ struct db_wish {
 struct db {
     enum db_kind kind;
     struct db_wish wish;
-    char dir[SERVER_PATH_ROOM]; /* data/ socket or .s.PGSQL.PORT, log, certificates */
-    char socket[SERVER_PATH_ROOM + 8]; /* PostgreSQL: its directory */
+    char dir[64];     /* data/ socket or .s.PGSQL.PORT, log, certificates */
+    char socket[128]; /* PostgreSQL: its directory */
     uint16_t port, pooler_port;
     pid_t pid, pooler; /* 0: not running */
     int leash;         /* when all who have it are gone, the guardian cleans up */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: the server's wall clock jumps. Leases are counted by it, tokens are not only by it. */
-#include "holdfast/primitives.h"
 #include "clock.h"
+#include "holdfast/primitives.h"
 #include "leases.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ void leases_clock_begin(void)
 {
     char path[SERVER_PATH_ROOM + 8];
 
-    make_dir(clock_dir, "clock", true);
+    make_dir(clock_dir, sizeof clock_dir, "clock", true);
     offset_us = clock_make(clock_dir);
     snprintf(path, sizeof path, "%s/clock", clock_dir);
     if (chmod(clock_dir, 0755) != 0 || chmod(path, 0644) != 0)

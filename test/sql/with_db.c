@@ -99,7 +99,8 @@ static struct db_wish parse(int argc, char **argv, char more[MORE_ROOM], const c
         }
     }
     if (optind >= argc)
-        give_up("usage: with_server %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m MODE] [-q QUERY] "
+        give_up("usage: with_server %s [-p] [-t] [-x] [-u FILE] [-b] [-B] [-o NAME=VALUE] [-m "
+                "MODE] [-q QUERY] "
                 "[-f SEED] COMMAND...",
                 argv[0]);
     return wish;

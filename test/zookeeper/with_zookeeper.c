@@ -39,7 +39,8 @@ int with_zookeeper(int argc, char **argv)
             return 64;
     }
     if (optind >= argc)
-        give_up("usage: with_server zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-a] COMMAND...");
+        give_up(
+            "usage: with_server zookeeper [-n SERVERS] [-t TICK_MS] [-q QUERY] [-a] COMMAND...");
     ensemble = ensemble_start(servers, tick_ms, 5, false);
     snprintf(rest, sizeof rest, "%s%s%s", root, query[0] ? "?" : "", query);
     snprintf(url, sizeof url, "zk://%s%s", user, ensemble_url(ensemble, rest) + strlen("zk://"));

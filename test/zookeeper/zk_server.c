@@ -107,7 +107,7 @@ struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cut
     if (count > ENSEMBLE_MAX)
         give_up("no such ensemble");
     keep(ensemble, end);
-    make_dir(ensemble->dir, "zk", false);
+    make_dir(ensemble->dir, sizeof ensemble->dir, "zk", false);
     ensemble->count = count;
     ensemble->tick_ms = tick_ms;
     ensemble->sync_limit = sync_limit;
@@ -144,20 +144,20 @@ static void start(struct zk_server *server)
     /* Quick to start, small, and not slowed by the disk: what is killed here is a process, and
      * what it wrote stays. Empty containers go after a second and not after a minute. */
     const char *args[] = { JAVA,
-                     "-Xmx96m",
-                     "-Xss512k",
-                     "-XX:TieredStopAtLevel=1",
-                     "-XX:+UseSerialGC",
-                     "-XX:-UsePerfData",
-                     "-Dzookeeper.forceSync=no",
-                     "-Dznode.container.checkIntervalMs=1000",
-                     "-Dzookeeper.jmx.log4j.disable=true",
-                     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-                     "-cp",
-                     JAR ":" LOG,
-                     "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-                     config,
-                     NULL };
+                           "-Xmx96m",
+                           "-Xss512k",
+                           "-XX:TieredStopAtLevel=1",
+                           "-XX:+UseSerialGC",
+                           "-XX:-UsePerfData",
+                           "-Dzookeeper.forceSync=no",
+                           "-Dznode.container.checkIntervalMs=1000",
+                           "-Dzookeeper.jmx.log4j.disable=true",
+                           "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                           "-cp",
+                           JAR ":" LOG,
+                           "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                           config,
+                           NULL };
 
     write_config(server);
     snprintf(config, sizeof config, "%s/zoo.cfg", server->dir);
