@@ -266,7 +266,7 @@ struct etcd_cluster *etcd_start(size_t count, unsigned flags)
 {
     struct etcd_cluster *cluster = calloc(1, sizeof *cluster);
 
-    keep(cluster, end);
+    server_keep(cluster, end);
     make_dir(cluster->dir, sizeof cluster->dir, "etcd", true);
     cluster->count = count;
     cluster->tls = flags & ETCD_TLS;
@@ -296,7 +296,7 @@ void etcd_free(struct etcd_cluster *cluster)
 {
     if (!cluster)
         return;
-    forget(cluster);
+    server_forget(cluster);
     for (size_t i = 0; i < cluster->count; i++)
         etcd_kill(cluster, i);
     remove_dir(cluster->dir);

@@ -234,7 +234,7 @@ static void end_all(void)
     }
 }
 
-void keep(void *server, void (*end)(void *server))
+void server_keep(void *server, void (*end)(void *server))
 {
     struct kept *kept = malloc(sizeof *kept);
 
@@ -248,7 +248,7 @@ void keep(void *server, void (*end)(void *server))
     all = kept;
 }
 
-void forget(void *server)
+void server_forget(void *server)
 {
     for (struct kept **link = &all; *link; link = &(*link)->next)
         if ((*link)->server == server) {

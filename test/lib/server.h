@@ -53,8 +53,8 @@ bool stop_process(pid_t pid);
 bool has_ended(pid_t child); /* which stays to be waited for */
 
 /* `end` is called for what is still kept when the program exits, in the process that kept it. */
-void keep(void *server, void (*end)(void *server));
-void forget(void *server);
+void server_keep(void *server, void (*end)(void *server));
+void server_forget(void *server);
 
 /* Run a command to its end, and return its exit status (128 + a signal's number). Signals that ask us to end are passed on to
  * it. `meanwhile` (may be NULL) is called after it was started. It dies with us. */

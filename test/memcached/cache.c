@@ -33,7 +33,7 @@ static struct cache *begin(const char *const *options)
 {
     struct cache *cache = calloc(1, sizeof *cache);
 
-    keep(cache, end);
+    server_keep(cache, end);
     for (size_t i = 0; options && options[i]; i++) {
         if (i + 1 >= CACHE_OPTIONS)
             give_up("too many options for a server");
@@ -130,7 +130,7 @@ void cache_free(struct cache *cache)
 {
     if (!cache)
         return;
-    forget(cache);
+    server_forget(cache);
     cache_kill(cache);
     if (cache->dir[0])
         remove_dir(cache->dir);

@@ -51,7 +51,7 @@ static struct server *make(const char *const *options)
 {
     struct server *server = calloc(1, sizeof *server);
 
-    keep(server, end);
+    server_keep(server, end);
     make_dir(server->dir, sizeof server->dir, "redis", false);
     snprintf(server->socket, sizeof server->socket, "%.100s/socket", server->dir);
     server->port = free_port();
@@ -216,7 +216,7 @@ void server_free(struct server *server)
 {
     if (!server)
         return;
-    forget(server);
+    server_forget(server);
     server_kill(server);
     remove_dir(server->dir);
     if (server->clock_us)

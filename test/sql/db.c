@@ -117,7 +117,7 @@ struct db *db_start(enum db_kind kind, const struct db_wish *wish)
 {
     struct db *db = calloc(1, sizeof *db);
 
-    keep(db, end);
+    server_keep(db, end);
     db->kind = kind;
     if (wish)
         db->wish = *wish;
@@ -406,7 +406,7 @@ void db_free(struct db *db)
 {
     if (!db)
         return;
-    forget(db);
+    server_forget(db);
     pooler_stop(db);
     db_kill(db);
     forget_shared(db->dir);

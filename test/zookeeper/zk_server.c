@@ -106,7 +106,7 @@ struct ensemble *ensemble_start(int count, int tick_ms, int sync_limit, bool cut
 
     if (count > ENSEMBLE_MAX)
         give_up("no such ensemble");
-    keep(ensemble, end);
+    server_keep(ensemble, end);
     make_dir(ensemble->dir, sizeof ensemble->dir, "zk", false);
     ensemble->count = count;
     ensemble->tick_ms = tick_ms;
@@ -132,7 +132,7 @@ void ensemble_free(struct ensemble *ensemble)
 {
     if (!ensemble)
         return;
-    forget(ensemble);
+    server_forget(ensemble);
     stop_all(ensemble);
     remove_dir(ensemble->dir);
     free(ensemble);
