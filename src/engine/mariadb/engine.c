@@ -44,7 +44,7 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
                               hf_finding_fn *finding, void *arg, hf_error *err);
 
 #define CALLS                                                                                      \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,                        \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,             \
     .open = maria_engine_open, .close = sql_close, .conf = &maria_conf_type, .submit = sql_submit, \
     .cancel = sql_cancel, .doctor = sql_doctor, .manage = maria_manage
 

@@ -38,7 +38,7 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 #define COMMON                                                                            \
-    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,               \
+    .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS, .guard_ms = SQL_GUARD_MS,    \
     .open = postgres_engine_open, .close = sql_close, .conf = &postgres_conf_type,        \
     .submit = sql_submit, .cancel = sql_cancel, .variant = variant, .doctor = sql_doctor, \
     .manage = postgres_manage

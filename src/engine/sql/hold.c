@@ -127,7 +127,7 @@ static void renew(struct sql_hold *hold, struct hfi_op *op)
     for (size_t i = 0; i < op->u.renew.count; i++) {
         struct hfi_renewal *item = &op->u.renew.items[i];
 
-        item->status = item->claim->engine[SQL_CLAIM_SEAT] ? HF_OK : HF_LOST;
+        item->status = sql_lock_claim(item->claim)->seat ? HF_OK : HF_LOST;
         item->claim->granted_ttl_ms = 0;
         item->claim->sent_ms = hfi_now_ms();
     }

@@ -120,9 +120,6 @@ struct sql_hold {
     uint64_t known[SQL_KNOWN][2];
 };
 
-/* claim->engine[] in these modes. */
-enum { SQL_CLAIM_SEAT, SQL_CLAIM_AT };
-
 extern const struct sql_hold_words postgres_hold, maria_hold; /* each in its module */
 
 /* ---- hold_text.c ---- */

@@ -232,18 +232,17 @@ static hf_status open_seat(struct sql_hold *hold, struct sql_stay *stay, struct 
 
 void sql_seat_put(struct sql_seat *seat, struct hfi_claim *claim)
 {
-    claim->engine[SQL_CLAIM_SEAT] = seat;
-    claim->engine[SQL_CLAIM_AT] = (void *)(uintptr_t)seat->count;
+    *sql_lock_claim(claim) = (struct sql_lock_claim){ .seat = seat, .at = seat->count };
     seat->held[seat->count++] = (struct sql_held){ claim->name.hash[0], claim };
 }
 
 static void take_off(struct sql_seat *seat, struct hfi_claim *claim)
 {
-    size_t at = (size_t)(uintptr_t)claim->engine[SQL_CLAIM_AT];
+    size_t at = sql_lock_claim(claim)->at;
 
     seat->held[at] = seat->held[--seat->count];
-    seat->held[at].claim->engine[SQL_CLAIM_AT] = (void *)at;
-    claim->engine[SQL_CLAIM_SEAT] = NULL;
+    sql_lock_claim(seat->held[at].claim)->at = at;
+    sql_lock_claim(claim)->seat = NULL;
 }
 
 struct sql_seat *sql_seat_of(struct sql_hold *hold, struct hfi_claim *claim)
@@ -251,7 +250,7 @@ struct sql_seat *sql_seat_of(struct sql_hold *hold, struct hfi_claim *claim)
     struct sql_seat *seat;
 
     pthread_mutex_lock(&hold->lock);
-    while ((seat = claim->engine[SQL_CLAIM_SEAT]) && seat->busy)
+    while ((seat = sql_lock_claim(claim)->seat) && seat->busy)
         sql_hold_sleep(hold, HFI_NEVER); /* its statement has a time limit */
     if (seat) {
         seat->busy = true;

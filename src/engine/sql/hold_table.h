@@ -18,7 +18,7 @@
 
 #define SQL_HOLD_TABLE(NAME, SCHEMES, CAPS, TOKENS, FAILOVER, HOST, FAIRNESS)                    \
     {                                                                                            \
-        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING,                                            \
+        .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, SQL_ROOMS,                                 \
         .info = { .name = (NAME),                                                                \
                   .schemes = (SCHEMES),                                                          \
                   .available = 1,                                                                \

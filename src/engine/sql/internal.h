@@ -340,7 +340,7 @@ struct hfi_conn {
 
     /* wait.c, lease.c */
     struct sql_wait *waits; /* acquires that the bell knows of */
-    struct hfi_claim *held; /* through claim->engine[SQL_CLAIM_NEXT] */
+    struct hfi_claim *held; /* through struct sql_lease_claim */
     struct sql_note *notes; /* local passes that the server has not been told of */
     pthread_mutex_t
         note_lock; /* while they are sent; taken before conn->lock, and held over the call */
@@ -355,15 +355,34 @@ struct hfi_conn {
     struct hfi_conn *fork_next; /* fork.c's */
 };
 
-/* claim->engine[] in mode=lease; hold.c has its own use of them. */
-enum {
-    SQL_CLAIM_NEXT,
-    SQL_CLAIM_PREV,
-    SQL_CLAIM_STATE, /* its note, if it can be passed on */
-    SQL_CLAIM_LISTED,
-    SQL_CLAIM_ROUND,
-    SQL_CLAIM_SINCE /* when it was granted, as hfi_now_ms() */
+/* claim->room: a lease that is held, in mode=lease, and in the other modes. */
+struct sql_lease_claim {
+    struct hfi_claim *next, *prev; /* in conn->held, if it is listed */
+    bool listed;
+    struct sql_note *note; /* NULL: it cannot be passed on */
+    uint32_t round;        /* of heartbeats, that named it last */
+    int64_t since_ms;      /* when it was granted */
 };
+
+struct sql_lock_claim {
+    struct sql_seat *seat; /* NULL: it holds nothing (any more) */
+    size_t at;             /* in seat->held */
+};
+
+union sql_claim {
+    struct sql_lease_claim lease;
+    struct sql_lock_claim lock;
+};
+
+static inline struct sql_lease_claim *sql_lease_claim(struct hfi_claim *claim)
+{
+    return &((union sql_claim *)(void *)claim->room)->lease;
+}
+static inline struct sql_lock_claim *sql_lock_claim(struct hfi_claim *claim)
+{
+    return &((union sql_claim *)(void *)claim->room)->lock;
+}
+#define SQL_ROOMS HFI_ROOMS(char, union sql_claim) /* for the tables of both engines */
 
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 

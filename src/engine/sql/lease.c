@@ -30,17 +30,13 @@ struct sql_note {
 void sql_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
 {
     struct sql_note *note = claim->tokens > 1 ? hfi_calloc(1, sizeof *note) : NULL;
-    struct hfi_claim *first;
 
     pthread_mutex_lock(&conn->lock);
-    first = conn->held;
-    claim->engine[SQL_CLAIM_NEXT] = first;
-    claim->engine[SQL_CLAIM_PREV] = NULL;
-    claim->engine[SQL_CLAIM_STATE] = note;
-    claim->engine[SQL_CLAIM_LISTED] = claim;
-    claim->engine[SQL_CLAIM_SINCE] = (void *)(intptr_t)hfi_now_ms();
-    if (first)
-        first->engine[SQL_CLAIM_PREV] = claim;
+    *sql_lease_claim(claim) = (struct sql_lease_claim){
+        .next = conn->held, .listed = true, .note = note, .since_ms = hfi_now_ms()
+    };
+    if (conn->held)
+        sql_lease_claim(conn->held)->prev = claim;
     conn->held = claim;
     if (note)
         note->claim = claim;
@@ -50,27 +46,25 @@ void sql_held_add(struct hfi_conn *conn, struct hfi_claim *claim)
 
 void sql_held_remove(struct hfi_conn *conn, struct hfi_claim *claim)
 {
+    struct sql_lease_claim *own = sql_lease_claim(claim);
     struct sql_note *note, **at;
-    struct hfi_claim *next, *prev;
 
     pthread_mutex_lock(&conn->lock);
-    if (claim->engine[SQL_CLAIM_LISTED]) {
-        next = claim->engine[SQL_CLAIM_NEXT];
-        prev = claim->engine[SQL_CLAIM_PREV];
-        note = claim->engine[SQL_CLAIM_STATE];
-        if (next)
-            next->engine[SQL_CLAIM_PREV] = prev;
-        if (prev)
-            prev->engine[SQL_CLAIM_NEXT] = next;
+    if (own->listed) {
+        note = own->note;
+        if (own->next)
+            sql_lease_claim(own->next)->prev = own->prev;
+        if (own->prev)
+            sql_lease_claim(own->prev)->next = own->next;
         else
-            conn->held = next;
+            conn->held = own->next;
         for (at = &conn->notes; note && note->queued && *at; at = &(*at)->next)
             if (*at == note) {
                 *at = note->next;
                 break;
             }
         hfi_free(note);
-        memset(claim->engine, 0, sizeof claim->engine);
+        *own = (struct sql_lease_claim){ .listed = false };
     }
     pthread_mutex_unlock(&conn->lock);
 }
@@ -287,7 +281,7 @@ static void tell_own(struct hfi_conn *conn, const struct hfi_op *op)
     struct hfi_claim *claim;
 
     pthread_mutex_lock(&conn->lock);
-    for (claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT])
+    for (claim = conn->held; claim; claim = sql_lease_claim(claim)->next)
         if (op->u.brk.token >= claim->token && op->u.brk.token < claim->token + claim->tokens &&
             claim->name.len == op->u.brk.name.len &&
             memcmp(claim->name.bytes, op->u.brk.name.bytes, claim->name.len) == 0)
@@ -329,7 +323,7 @@ void sql_passed(struct hfi_conn *conn, struct hfi_claim *claim, uint64_t token, 
     struct sql_note *note;
 
     pthread_mutex_lock(&conn->lock);
-    note = claim->engine[SQL_CLAIM_STATE];
+    note = sql_lease_claim(claim)->note;
     if (note) {
         note->token = token;
         note->tid = tid;
@@ -387,8 +381,8 @@ static uint32_t take_notes(struct hfi_conn *conn, struct pass *passes)
 static void put_back(struct hfi_conn *conn, const struct pass *passes, uint32_t count)
 {
     pthread_mutex_lock(&conn->lock);
-    for (struct hfi_claim *claim = conn->held; claim; claim = claim->engine[SQL_CLAIM_NEXT]) {
-        struct sql_note *note = claim->engine[SQL_CLAIM_STATE];
+    for (struct hfi_claim *claim = conn->held; claim; claim = sql_lease_claim(claim)->next) {
+        struct sql_note *note = sql_lease_claim(claim)->note;
 
         for (uint32_t i = 0; note && !note->queued && i < count; i++)
             if (memcmp(passes[i].owner, claim->owner, HFI_OWNER_LEN) == 0) {

@@ -290,7 +290,7 @@ static void lost(struct hfi_conn *conn, const unsigned char *owner)
 
     pthread_mutex_lock(&conn->lock);
     for (claim = conn->held; claim && memcmp(claim->owner, owner, HFI_OWNER_LEN) != 0;)
-        claim = claim->engine[SQL_CLAIM_NEXT];
+        claim = sql_lease_claim(claim)->next;
     pthread_mutex_unlock(&conn->lock);
     if (claim)
         conn->host->lost(conn->host, claim, owner, "it was broken");
@@ -359,8 +359,6 @@ static void enlist(struct roll *roll, const struct hfi_claim *claim)
  * listened may have been that it was broken. */
 static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round, bool held)
 {
-    void *mark = (void *)(uintptr_t)round;
-
     roll->count = 0;
     roll->window_ms = conn->conf.window_min_ms;
     pthread_mutex_lock(&conn->lock);
@@ -373,10 +371,10 @@ static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round, 
         w->round = round;
         enlist(roll, w->claim);
     }
-    for (struct hfi_claim *c = conn->held; held && c; c = c->engine[SQL_CLAIM_NEXT]) {
-        if (c->engine[SQL_CLAIM_ROUND] == mark || roll->count == BATCH)
+    for (struct hfi_claim *c = conn->held; held && c; c = sql_lease_claim(c)->next) {
+        if (sql_lease_claim(c)->round == round || roll->count == BATCH)
             continue;
-        c->engine[SQL_CLAIM_ROUND] = mark;
+        sql_lease_claim(c)->round = round;
         enlist(roll, c);
     }
     pthread_mutex_unlock(&conn->lock);
@@ -665,8 +663,8 @@ static bool doze(struct hfi_conn *conn)
 
         pthread_mutex_lock(&conn->lock);
         stop = bell->stop;
-        for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQL_CLAIM_NEXT])
-            wanted = hfi_now_ms() - (int64_t)(intptr_t)c->engine[SQL_CLAIM_SINCE] >= DOZE_MS;
+        for (struct hfi_claim *c = conn->held; c && !wanted; c = sql_lease_claim(c)->next)
+            wanted = hfi_now_ms() - sql_lease_claim(c)->since_ms >= DOZE_MS;
         for (struct sql_wait *w = conn->waits; w && !wanted; w = w->next)
             wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
         wanted = wanted || bell->beat_now || conn->notes;
