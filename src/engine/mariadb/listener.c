@@ -62,7 +62,8 @@ static hf_status be_found(struct sql_connection *listener, int64_t deadline_ms, 
     }
     snprintf(sql, sizeof sql, "SELECT GET_LOCK('holdfast.%llx', %d)", client, LOCK_GRACE_S);
     if (listener->dead || !ask(listener, sql, deadline_ms, &got, err) || got != 1)
-        return hfi_error_set(err, HF_UNAVAILABLE, 0, "a former bell of ours does not end");
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "an earlier listener connection of this client does not end");
     return HF_OK;
 }
 
@@ -261,7 +262,7 @@ static hf_status lost(struct sql_connection *listener, hf_error *err)
     struct maria_connection *native = listener->native;
     int number = (int)mysql_errno(&native->mysql);
     hf_status status =
-        hfi_error_set(err, HF_UNAVAILABLE, number, "the bell's connection is lost: %s",
+        hfi_error_set(err, HF_UNAVAILABLE, number, "the listener's connection is lost: %s",
                       number ? mysql_error(&native->mysql) : "no memory");
 
     maria_cut(listener);

@@ -271,7 +271,7 @@ static enum step queued(struct attempt *a, hf_status *ret_status)
     }
 }
 
-/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not wait: nobody would know of it. */
+/* Whatever an earlier copy of our ACQUIRE has done, or will do, must not remain: nobody would know of it. */
 static hf_status deny(struct attempt *a, hf_status status)
 {
     struct sql_value params[2] = { sql_bytes(a->claim->name.bytes, a->claim->name.len),

@@ -2,26 +2,28 @@
 /*
  * The SQL engines: what PostgreSQL and MariaDB share. All of it is compiled into both modules.
  *
- *   sql/engine.c    open, close, submit, cancel: the way into all of it
- *   sql/conf.c      what the URL says beyond the server: mode, tokens, prefix, connections
- *   sql/pool.c      connections (connections): how many, who has one, deadlines, those that were lost
- *   sql/call.c      one statement on a connection of the pool: retried where the server asks for it
- *   sql/shape.c     what an answer must look like: nothing is read before it was looked at there
- *   sql/schema.c    tables and routines: made on first use, or only looked for
- *   sql/lease.c     mode=lease: acquire, release, renew, cancel, adopt, break
- *   sql/listener.c      mode=lease: who waits, the listener thread, heartbeats, rechecks
- *   sql/inspect.c      inspect, of all modes
- *   sql/cells.c     cells and time
- *   sql/native_lock.c      mode=row, mode=session: a lease that is a connection's; native_lock.h has its parts
- *   sql/fork.c      a forked child lets go of all connections
- *   sql/stale_statements.c     statements that may still run although their connection is gone
- *   sql/doctor.c    is this server safe for what we promise?
+ *   sql/engine.c            open, close, submit, cancel: the entry to all of it
+ *   sql/conf.c              what the URL says beyond the server: mode, tokens, prefix, connections
+ *   sql/pool.c              connections: how many, which thread has one, deadlines, those that were lost
+ *   sql/call.c              one statement on a connection of the pool: retried where the server asks for it
+ *   sql/shape.c             what an answer must look like: nothing is read before it was checked there
+ *   sql/schema.c            tables and routines: made on first use, or only looked for
+ *   sql/acquire.c, lease.c  mode=lease: acquire and its waiting; release, renew, cancel, adopt, break
+ *   sql/waits.c             mode=lease: ops that wait, and what a message does to them
+ *   sql/heartbeat.c         mode=lease: heartbeats and rechecks
+ *   sql/listener.c          mode=lease: the thread that hears of grants
+ *   sql/inspect.c           inspection, of all modes
+ *   sql/cells.c             cells and time
+ *   sql/native_lock.c       mode=row, mode=session: a lease that is a connection's; native_lock.h has its parts
+ *   sql/fork.c              a forked child lets go of all connections
+ *   sql/stale_statements.c  statements that may still run although their connection is gone
+ *   sql/doctor.c            is this server safe for what we promise?
  *
- *   postgres/, mariadb/   a driver (struct sql_driver) each, the SQL of each call, the engine's tables
+ *   postgres/, mariadb/     a driver (struct sql_driver) each, the SQL of each call, the engine's tables
  *
  * BLOCKING: every op runs on the calling thread, on a connection that it has to itself meanwhile. A connection is
- * never shared by two threads at once. Whoever waits for a lease sleeps on a futex without a connection;
- * one thread of the engine per store (the listener) hears of grants.
+ * never shared by two threads at once. A waiter sleeps on a futex without a connection;
+ * one thread of the engine for each store (the listener) hears of grants.
  *
  * Locks: store->lock guards the pool, the waits and what is held; it is never held over a call that
  * blocks, nor while core is called.
@@ -49,7 +51,7 @@ struct sql_value {
 #define SQL_FEW_BYTES  64
 
 /* What a statement answered: text of numbers is turned into SQL_INT where the column is a number. Lives
- * until sq_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
+ * until sql_rows_free(), in memory of its own, or, if it is little, in itself: a grant must not get lost for want of
  * memory. So it is not to be copied. */
 struct sql_rows {
     uint32_t columns, count;
@@ -111,7 +113,8 @@ struct sql_connection {
  * (postgres/sql/, mariadb/sql/) with these parameters and columns, in this order. Times are of the
  * server's clock only, microseconds since 1970; durations are in ms. Names, owners, labels are SQL_BYTES,
  * verdicts one letter of SQL_TEXT, all else SQL_INT. "n times": that many groups follow each other in params.
- * An answer that has other columns is refused (sql/shape.c has these in a table).
+ * An answer that has other columns is refused (sql/shape.c has these in a table). The routines on the servers are part of what is
+ * stored there and keep the names that they were made with: HEARTBEAT is "beat", RECHECK "poke", INSPECT "look", CELL_WATCH "cell_look".
  *
  * `client` is a random positive 62-bit number of the open store: its inbox. `window` is the claim window
  * as in the Redis engine: a grant by hand-over is good for that long unless it is renewed or released.
@@ -123,23 +126,23 @@ struct sql_connection {
  *           with a token up to it is an old one; ms: as HEARTBEAT says it); M another kind (token: its mode, ms: its
  *           capacity); F no token is left. The same owner again: what it has already (a holder's end becomes the later of both).
  * RELEASE   name, owner           -> verdict      R given back; L no such owner (one that waits leaves the queue). Hands
- *                                                 over to who is next, and notifies the winners' listeners.
+ *                                                 over to the next waiter, and notifies the winners' listeners.
  * RENEW     n times (name, owner, ttl), sorted by name -> index (from 0), 1 or 0 (lost), of each; of several also 2: somebody is
  *           at its row, ask for it alone
  * CANCEL    name, owner           -> verdict, token, tokens, ms      C left the queue; G it was granted (ms left); N neither
- * HEARTBEAT      client, window, n times (name, owner) -> index, verdict, token, tokens, ms
+ * HEARTBEAT client, window, n times (name, owner) -> index, verdict, token, tokens, ms
  *           Our waiters live for one window more. Of each that we think waits: Q it does (token: as ACQUIRE says it; ms:
  *           until a RECHECK of the name is worth while if it is the first that lives, at least 1; 0: it is not, or there
  *           is nothing to wait for); G it was granted (ms of it that are left); N the server has forgotten it.
  *           "Q" promises that no grant to it with a larger token was made, by the clock, before this call was sent: so HEARTBEAT must
  *           exclude who grants to this client meanwhile (PostgreSQL: the client's row is locked by both), and who
  *           grants reads the clock after that lock.
- * RECHECK      name                  -> ms (as HEARTBEAT) until the next is worth while; 0. Ends what has expired, hands over.
+ * RECHECK   name                  -> ms (as HEARTBEAT) until the next is worth while; 0. Ends what has expired, hands over.
  * ADOPT     name, owner, token, ttl (0: as it was) -> token, tokens, mode, capacity, permits, ttl, delay; no row: no such
  *           lease that is detached
  * BREAK     name, token (the one that holds now) -> verdict      B ended, its owner's client is notified; N no such lease
  * NOTE      n times (name, owner, token, tid), sorted by name -> nothing. Which token of the block holds now, for INSPECT and BREAK
- * INSPECT      name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
+ * INSPECT   name, or NULL: all    -> kind of row (H holder, W waiter in order, C closed), name, mode, capacity, closed ms (0: open),
  *                                    token, first token, permits, flags, age ms, ttl ms left, tid, label; sorted by name
  * SWEEP     limit                 -> n            removes what has been idle and expired for long, a few rows at a time
  * CELL_READ name                  -> version, bytes, ttl ms left or -1; no row: none

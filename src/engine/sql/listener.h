@@ -45,6 +45,21 @@ void sql_wait_wake(struct sql_wait *wait);
 void sql_wait_message(struct hfi_conn *store, struct sql_wait *wait, uint64_t token,
                       uint32_t tokens, int64_t window_ms);
 
+/* What the listener keeps for itself; under store->lock. */
+struct sql_listener {
+    bool stop;
+    bool up;            /* it listens */
+    bool asleep;        /* nothing is held: it wants a kick when something is */
+    bool heartbeat_now; /* somebody wants one, or a notify asked for it */
+    int64_t until_ms;   /* it sleeps until then, unless it hears something */
+    int64_t note_ms;    /* when to send notes */
+    hf_error why;       /* it is not up */
+    uint32_t failures;
+    uint32_t round; /* of heartbeats */
+    _Atomic uint32_t
+        changes; /* raised whenever one of these changes; who waits for the listener sleeps on it */
+};
+
 /* The listener runs, listens, and has told the server lately that we live: a wait can be answered by a message.
  * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */
 hf_status sql_listener_ready(struct hfi_conn *store, struct sql_wait *wait, int64_t deadline_ms,
@@ -70,5 +85,38 @@ void sql_held_remove(struct hfi_conn *store, struct hfi_claim *claim);
 /* HF_UNAVAILABLE, HF_UNKNOWN: the server may not have heard them; they are sent again with the next. */
 hf_status sql_notes_send(struct hfi_conn *store, struct sql_connection *connection,
                          int64_t deadline_ms, hf_error *err);
+
+/* ---- between waits.c, heartbeat.c and listener.c ---- */
+
+/* With the lock: it was granted this, from from_ms on. */
+void sql_wait_granted(struct sql_wait *wait, uint64_t token, uint32_t tokens, int64_t from_ms,
+                      int64_t lasts_ms);
+/* With the lock. NULL: nobody waits as this owner. */
+struct sql_wait *sql_wait_find(struct hfi_conn *store, const unsigned char *owner);
+/* A lease of this owner, if it is held here, is lost. Without the lock. */
+void sql_held_lost(struct hfi_conn *store, const unsigned char *owner);
+/* What the server told the listener. Without the lock. */
+void sql_take_notice(struct hfi_conn *store, const struct sql_message *m);
+/* With the lock: a thread that waits for the listener shall look. */
+void sql_listener_changed(struct sql_listener *listener);
+/* The connection for the listener's own calls; NULL: one of the pool. Its thread only, as the rest. */
+struct sql_connection *sql_listener_connection(const struct hfi_conn *store);
+
+#define SQL_HEARTBEAT_BATCH 256 /* waits that one HEARTBEAT names */
+
+/* Names and owners of waits, copied: the waits themselves may be gone when the answer comes. */
+struct sql_heartbeat_batch {
+    uint32_t count;
+    int64_t window_ms;
+    struct sql_value params[2 + 2 * SQL_HEARTBEAT_BATCH];
+    unsigned char owners[SQL_HEARTBEAT_BATCH][HFI_OWNER_LEN];
+    unsigned char names[SQL_HEARTBEAT_BATCH][HF_NAME_MAX];
+};
+
+/* A heartbeat of all that wait; with `held` also of what is held. */
+hf_status sql_heartbeat(struct hfi_conn *store, struct sql_heartbeat_batch *batch, bool held,
+                        hf_error *err);
+/* A recheck of every name for which one is due. */
+hf_status sql_recheck_due(struct hfi_conn *store, hf_error *err);
 
 #endif

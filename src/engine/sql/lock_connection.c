@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Seats: connections that hold leases. They are connections of the pool that are not given back while there is
+ * Lock connections: those that hold leases. They are connections of the pool that are not given back while there is
  * room; one connection is always left to the pool, for calls that are not ours (tokens, cells, recording names).
  *
  *   free lock connection --take--> busy --give--> free          any thread that needs a statement on it
@@ -55,8 +55,8 @@ static bool holds(const struct sql_lock_connection *lock_conn, uint64_t hash)
     return false;
 }
 
-/* A free lock connection: an empty one if somebody may wait on it, else the one that has most, so that empty ones
- * wait so. */
+/* A free lock connection: an empty one if somebody may wait on it, else the one that has most, so that others
+ * stay empty. */
 static struct sql_lock_connection *choose(struct sql_locks *locks, const struct sql_lock_wait *wait,
                                           bool tried, enum sql_lock_how *ret_how)
 {
@@ -135,7 +135,7 @@ hf_status sql_lock_connection_take(struct sql_locks *locks, struct sql_lock_wait
 
 /* ---- opening ---------------------------------------------------------------------------------------- */
 
-/* So that a host that vanished is noticed: by us, soon; by the server (words->prepare), a little later. */
+/* So that a host that vanished is noticed: by us, soon; by the server (sql->prepare), a little later. */
 static void keep_alive(int fd)
 {
     int on = 1, idle = SQL_ALIVE_IDLE_S, interval = SQL_ALIVE_INTERVAL_S, count = SQL_ALIVE_COUNT;
