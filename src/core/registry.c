@@ -50,16 +50,9 @@ static struct entry table[] = {
 #define LIST(engine) { .name = #engine, .schemes = "", .built_in = hfi_engine_entry_##engine },
     HFI_STATIC_ENGINES(LIST)
 #undef LIST
-        { .name = "lmdb", .schemes = "file" },
-    { .name = "redis",
-      .schemes =
-          "redis rediss redis+unix redis+sentinel rediss+sentinel redis+cluster rediss+cluster" },
-    { .name = "redlock", .schemes = "redlock redlocks" },
-    { .name = "postgres", .schemes = "postgresql postgres" },
-    { .name = "mariadb", .schemes = "mysql mariadb" },
-    { .name = "zookeeper", .schemes = "zk" },
-    { .name = "etcd", .schemes = "etcd etcds" },
-    { .name = "memcached", .schemes = "memcached memcached+unix" },
+#define ENGINE(engine, engine_schemes, ...) { .name = #engine, .schemes = (engine_schemes) },
+#include "engines.def" /* src/engine/engines.def, and those of other folders that the build was told */
+#undef ENGINE
 };
 #define TABLE_SIZE (sizeof table / sizeof *table)
 

@@ -5,7 +5,7 @@
  */
 #include "peer.h"
 
-#include "prim/cell_op.h"
+#include "prim/task.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -411,13 +411,16 @@ static void a_wait_can_be_ended(void **state)
 /* A cell as hf_cell_set() makes it, but shorter than that lets it be: the store's contract has no least ttl. */
 static uint64_t put_short(hf_store *store, const char *name, int64_t ttl_ms)
 {
-    struct hfi_prim prim;
-    uint64_t version = 0;
+    struct hfi_prim_task task;
 
-    EXPECT(HF_OK, hfi_prim_enter(&prim, store, "write", name, 0, HF_CAP_CELL_TTL, &contract_error));
-    EXPECT(HF_OK, hfi_cell_swap(&prim, 0, "C1short", 7, ttl_ms, &version, &contract_error));
-    hfi_prim_leave(&prim);
-    return version;
+    hfi_prim_task_init_act(&task, HFI_ACT_SWAP);
+    task.action.bytes = "C1short";
+    task.action.len = 7;
+    task.action.ttl_ms = ttl_ms;
+    EXPECT(HF_OK,
+           hfi_prim_enter(&task.prim, store, "write", name, 0, HF_CAP_CELL_TTL, &contract_error));
+    EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
+    return task.action.version;
 }
 
 static void a_ttl_is_told_and_taken_back(void **state)
@@ -467,24 +470,35 @@ static void a_ttl_ends(void **state)
     close_store(watcher.store);
 }
 
+/* The store's clock, by a task of its own. */
+static hf_status read_clock(hf_store *store, int64_t *ret_us)
+{
+    struct hfi_prim_task task;
+    hf_status status;
+
+    hfi_prim_task_init_act(&task, HFI_ACT_TIME);
+    status = hfi_prim_enter(&task.prim, store, "look at the clock", "cell", 0, HF_CAP_CLOCK,
+                            &contract_error);
+    if (status == HF_OK)
+        status = hfi_prim_task_run(&task, &contract_error);
+    *ret_us = task.action.now_us;
+    return status;
+}
+
 /* For the primitives that need one: it is that of the store, and goes on. */
 static void the_clock_goes_on(void **state)
 {
     hf_store *store = open_store();
     int64_t first_us = 0, second_us = 0;
-    struct hfi_prim prim;
-    hf_status status =
-        hfi_prim_enter(&prim, store, "look at the clock", "cell", 0, HF_CAP_CLOCK, &contract_error);
+    hf_status status = read_clock(store, &first_us);
 
     (void)state;
     EXPECT(has(HF_CAP_CLOCK) ? HF_OK : HF_UNSUPPORTED, status);
     if (status == HF_OK) {
-        EXPECT(HF_OK, hfi_store_time(&prim, &first_us, &contract_error));
         nap_ms(3);
-        EXPECT(HF_OK, hfi_store_time(&prim, &second_us, &contract_error));
+        EXPECT(HF_OK, read_clock(store, &second_us));
         CHECK(first_us > INT64_C(1600000000) * 1000000); /* September 2020 */
         CHECK(second_us - first_us >= 1000 && second_us - first_us < INT64_C(3600) * 1000000);
-        hfi_prim_leave(&prim);
     }
     close_store(store);
 }

@@ -8,7 +8,7 @@
 #include "contract.h"
 
 #include "holdfast/primitives.h"
-#include "prim/cell_op.h"
+#include "prim/task.h"
 #include "proxy.h"
 
 #include <stdio.h>
@@ -77,15 +77,15 @@ static int teardown(void **state)
 
 static uint64_t version_of(const char *name)
 {
-    struct hfi_prim prim;
-    struct hfi_cell cell;
+    struct hfi_prim_task task;
     uint64_t version;
 
-    EXPECT(HF_OK, hfi_prim_enter(&prim, direct, "look", name, 0, HF_CAP_CELLS, &contract_error));
-    EXPECT(HF_OK, hfi_cell_read(&prim, &cell, &contract_error));
-    version = cell.version;
-    hfi_cell_forget(&cell);
-    hfi_prim_leave(&prim);
+    hfi_prim_task_init_act(&task, HFI_ACT_READ);
+    EXPECT(HF_OK,
+           hfi_prim_enter(&task.prim, direct, "look", name, 0, HF_CAP_CELLS, &contract_error));
+    EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
+    version = task.action.cell.version;
+    hfi_cell_forget(&task.action.cell);
     return version;
 }
 

@@ -95,6 +95,7 @@ static void register_once(void)
     hfi_registry_add(&mem_event_engine);
     hfi_registry_add(&mem_block_engine);
     hfi_registry_add(&mem_bare_engine);
+    hfi_registry_add(hfi_engine_entry_memory());
 }
 
 void mem_engine_register(void)

@@ -85,5 +85,6 @@ hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, h
 void mem_cond_wait(int64_t until_ms);
 
 extern const struct hfi_engine mem_event_engine, mem_bare_engine, mem_block_engine;
+hfi_engine_entry_fn hfi_engine_entry_memory; /* test/engine/memory */
 
 #endif

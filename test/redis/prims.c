@@ -7,7 +7,7 @@
 
 #include "holdfast/primitives.h"
 #include "holdfast/redis.h"
-#include "prim/cell_op.h"
+#include "prim/task.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define STEP 9   /* bytes between two places where the line is cut */
 #define END  120 /* all answers of a call are shorter */
 
-/* A wait that is not woken reads again by itself after this at the earliest (cell_wait.c). What is to be
+/* A wait that is not woken reads again by itself after this at the earliest (prim/cell_run.c). What is to be
  * woken is, long before, on a machine that does not stall: it gets five chances. */
 #define LOOK_MS 5000
 #define CHANCES 5
@@ -244,14 +244,12 @@ static void no_right_to_listen(void **state)
 
 static int64_t store_us(hf_store *store)
 {
-    struct hfi_prim prim;
-    hf_error inner;
-    int64_t us = 0;
+    struct hfi_prim_task task;
 
-    EXPECT(HF_OK, hfi_prim_enter(&prim, store, "time", "n", 0, HF_CAP_CLOCK, &contract_error));
-    EXPECT(HF_OK, hfi_store_time(&prim, &us, &inner));
-    hfi_prim_leave(&prim);
-    return us;
+    hfi_prim_task_init_act(&task, HFI_ACT_TIME);
+    EXPECT(HF_OK, hfi_prim_enter(&task.prim, store, "time", "n", 0, HF_CAP_CLOCK, &contract_error));
+    EXPECT(HF_OK, hfi_prim_task_run(&task, &contract_error));
+    return task.action.now_us;
 }
 
 static int64_t server_us(void)

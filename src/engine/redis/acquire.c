@@ -161,7 +161,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
 
     switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     case HFI_ANSWER_QUEUED:
@@ -171,7 +171,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         if (call->copied)
             redis_ask(conn, wait);
         else
-            redis_queued(conn, wait, reply, call->sent.sent_ms);
+            redis_queued(conn, wait, reply, call->sent.base.sent_ms);
         return;
     case HFI_ANSWER_BUSY:
         redis_denied(conn, wait, HF_BUSY, NULL);
@@ -255,7 +255,7 @@ void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
         redis_wait_end(conn, wait, wait->stop, NULL);
         return;
     case HFI_ANSWER_GRANTED:
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     default:

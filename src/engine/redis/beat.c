@@ -226,7 +226,7 @@ static void beaten(struct redis_call *call, enum redis_outcome outcome,
         if (!(wait = still_there(conn, beat, i)))
             continue;
         if (outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
-            beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
+            beaten_one(conn, wait, &reply->items[i], call->sent.base.sent_ms);
         else if (outcome == REDIS_REFUSED)
             beat_failed(conn, wait, err);
         else

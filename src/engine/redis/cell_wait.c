@@ -39,7 +39,7 @@ struct redis_channel {
     struct redis_channel *next; /* in conn->channels */
     struct hfi_conn *conn;
     struct redis_cell_wait *waits;
-    struct hfi_sent sent; /* ASKED: its SUBSCRIBE */
+    struct redis_sent sent; /* ASKED: its SUBSCRIBE */
     enum channel_state state;
     size_t len;
     char name[REDIS_KEY_MAX];
@@ -54,7 +54,7 @@ struct redis_cell_wait {
     int64_t look_ms;         /* RESTING: when to read; HFI_NEVER: LISTENING or READING */
 };
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void look(struct redis_cell_wait *wait);
 
 /* ---- channels ---------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ void redis_cell_look_due(struct hfi_source *cell_look, int64_t now_ms)
 
 /* ---- what the inbox' line brings ---------------------------------------------------------------- */
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_channel *channel =
         (struct redis_channel *)((char *)sent - offsetof(struct redis_channel, sent));

@@ -92,7 +92,7 @@ static bool same_name(const struct redis_wait *a, const struct redis_wait *b)
            memcmp(a->claim->name.bytes, b->claim->name.bytes, a->claim->name.len) == 0;
 }
 
-static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void subscribed(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     (void)reply; /* refused or cut off: the pause is our floor */
     (void)maybe;
@@ -102,7 +102,7 @@ static void subscribed(struct hfi_sent *sent, const struct hfi_reply *reply, boo
 static void listen_for(struct hfi_conn *conn, struct redis_wait *wait)
 {
     char channel[CHANNEL_MAX];
-    struct hfi_sent *sent;
+    struct redis_sent *sent;
 
     if (!is_redisson(conn) || wait->listens || !conn->inbox_up)
         return;
@@ -222,7 +222,7 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         wait->claim->token = 0;
         wait->claim->tokens = 1;
         wait->claim->granted_ttl_ms = hfi_told_ms(time->integer);
-        wait->claim->sent_ms = call->sent.sent_ms;
+        wait->claim->sent_ms = call->sent.base.sent_ms;
         end(conn, wait, HF_OK, NULL);
     } else if (letter == 'M') {
         end(conn, wait, HF_MISMATCH,
@@ -319,7 +319,7 @@ static void adopted(struct redis_call *call, enum redis_outcome outcome,
         claim->token = 0;
         claim->tokens = 1;
         claim->granted_ttl_ms = claim->ttl_ms;
-        claim->sent_ms = call->sent.sent_ms;
+        claim->sent_ms = call->sent.base.sent_ms;
         redis_claim_add(call->conn, claim);
         redis_finish(call->conn, call->op, HF_OK, NULL);
     }

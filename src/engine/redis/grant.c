@@ -193,7 +193,7 @@ static void confirmed(struct redis_call *call, enum redis_outcome outcome,
                       : answer->integer == 1               ? HF_OK
                                                            : HF_LOST;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
-    wait->claim->sent_ms = call->sent.sent_ms;
+    wait->claim->sent_ms = call->sent.base.sent_ms;
     if (!call->synced)
         end_confirm(call->conn, wait, true);
 }

@@ -66,7 +66,7 @@ typedef void redis_answer_fn(struct redis_call *call, enum redis_outcome outcome
 
 /* One command under way. From redis_call_new(); freed by whoever answers it, after `answer`. */
 struct redis_call {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redis_call *next; /* parked, or in the pool */
     struct hfi_conn *conn;
     redis_answer_fn *answer;
@@ -113,9 +113,6 @@ struct redis_node {
     struct hfi_link *link;
     struct hfi_address *address; /* our own copy */
     uint32_t index;              /* in conn->nodes */
-    unsigned failures;
-    int64_t open_ms; /* when to open it again */
-    bool wanted;     /* it is to be open: in a cluster, once somebody sent something there */
     bool serves, in_map, gone; /* cluster: it has slots; the map being read has it; no map has it */
     int64_t keep_ms;           /* cluster: one that is gone is dropped then */
     char run_id[48], replid[48];
@@ -123,8 +120,6 @@ struct redis_node {
     hf_error said; /* when it last asked to be asked later */
     bool was_up;
     const struct hfi_script *scripts[REDIS_SCRIPTS_MAX]; /* that it has the text of */
-    bool unusable;           /* (a replica): it is closed at once, and opened again after a pause */
-    struct hfi_source timer; /* for that, and for open_ms */
 };
 
 struct hfi_conn {
@@ -144,7 +139,7 @@ struct hfi_conn {
         sync; /* sync=N: for what must be on replicas, followed by a WAIT; link NULL: no */
     struct redis_node inbox; /* the subscriber */
     bool inbox_up;
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     bool inbox_asked; /* SUBSCRIBE is under way */
     char inbox_name[HFI_PREFIX_MAX + sizeof "inbox:" + REDIS_INBOX_ID_LEN];
     size_t inbox_len;
@@ -260,10 +255,6 @@ void redis_node_drop(struct redis_node *node);
  * memory. */
 bool redis_inbox_aim(struct hfi_conn *conn, const struct hfi_address *address);
 bool redis_master_aim(struct hfi_conn *conn, const struct hfi_address *address);
-/* It is to be open from now on. */
-void redis_node_want(struct redis_node *node);
-/* Close it at once, and open it again after a pause; node->why says why. */
-void redis_node_unusable(struct redis_node *node);
 
 /* ---- net_send.c ----------------------------------------------------------------------- */
 

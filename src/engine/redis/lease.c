@@ -110,7 +110,8 @@ static void renewed(struct redis_call *call, enum redis_outcome outcome,
         for (uint32_t i = 0; i < share->count; i++)
             if (outcome == REDIS_ANSWERED)
                 judge(call->op, share->items[i],
-                      listed && i < reply->count ? &reply->items[i] : NULL, call->sent.sent_ms);
+                      listed && i < reply->count ? &reply->items[i] : NULL,
+                      call->sent.base.sent_ms);
             else
                 share->items[i]->status = redis_status(outcome, err);
         if (outcome != REDIS_ANSWERED && share->count > 0 && err)
@@ -308,7 +309,7 @@ static void adopted(struct redis_call *call, enum redis_outcome outcome,
     claim->token = (uint64_t)fields[3];
     claim->tokens = (uint32_t)fields[4];
     claim->granted_ttl_ms = hfi_told_ms(fields[5]);
-    claim->sent_ms = call->sent.sent_ms;
+    claim->sent_ms = call->sent.base.sent_ms;
     redis_claim_add(conn, claim);
     redis_finish(conn, call->op, HF_OK, NULL);
 }

@@ -21,7 +21,7 @@
  */
 #define EAGER 4096
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 
 static struct redis_node *route(struct hfi_conn *conn, const struct redis_call *call)
 {
@@ -68,8 +68,8 @@ static void park(struct hfi_conn *conn, struct redis_call *call)
 bool redis_net_later(struct redis_call *call, const struct hfi_reply *reply)
 {
     int64_t pause_ms =
-        hfi_link_backoff_ms(call->tries < REDIS_TRIES_SLOWER ? ++call->tries : REDIS_TRIES_SLOWER,
-                            (uint32_t)hfi_random_u64());
+        hfi_backoff_ms(call->tries < REDIS_TRIES_SLOWER ? ++call->tries : REDIS_TRIES_SLOWER,
+                       (uint32_t)hfi_random_u64());
     int64_t at_ms = hfi_now_ms() + pause_ms;
 
     if (call->hasty || at_ms >= call->give_up_ms || call->conn->closing)
@@ -105,10 +105,10 @@ void redis_net_send(struct hfi_conn *conn, struct redis_call *call)
     struct redis_node *node = route(conn, call);
 
     call->retry_ms = 0;
-    if (!node || hfi_link_state(node->link) != HFI_LINK_UP) {
+    if (!node || hfi_link_state(node->link) != HFI_STREAM_UP) {
         if (node)
-            redis_node_want(node);
-        if (node && node->failures == 0 && !conn->closing)
+            hfi_link_keep(node->link, true);
+        if (node && hfi_link_failures(node->link) == 0 && !conn->closing)
             enqueue(conn, call); /* it is being connected to for the first time: even in haste */
         else
             park(conn, call);
@@ -224,8 +224,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     (void)hfi_reply_status(reply, &err);
     /* It was made a replica under us; its name may lead to another server by now. */
     if (conn->topology == &redis_single && hfi_reply_is_error(reply, "READONLY")) {
-        call->sent_to->why = err;
-        redis_node_unusable(call->sent_to);
+        hfi_link_unusable(call->sent_to->link, err.status, "%s", err.text);
     }
     /* Waiting would not help. (In a cluster, where these have been followed too often, it may.) */
     if (conn->conf->way != HFI_WAY_CLUSTER && hfi_reply_is_error(reply, "MOVED"))
@@ -241,7 +240,7 @@ static void refused(struct redis_call *call, const struct hfi_reply *reply)
     redis_call_end(call, err.status == HF_CORRUPT ? REDIS_MAYBE : REDIS_REFUSED, &err);
 }
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redis_call *call =
         (struct redis_call *)((char *)sent - offsetof(struct redis_call, sent));

@@ -21,16 +21,6 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- time ------------------------------------------------------------------------------- */
 
-static void nodes_due(struct hfi_source *timer, int64_t now_ms)
-{
-    redlock_nodes_tick(hfi_container(timer, struct hfi_conn, nodes_timer), now_ms);
-}
-
-static int64_t nodes_next_ms(const struct hfi_source *timer)
-{
-    return redlock_nodes_next_ms(hfi_container(timer, struct hfi_conn, nodes_timer));
-}
-
 static void heal_due(struct hfi_source *timer, int64_t now_ms)
 {
     redlock_heal_tick(hfi_container(timer, struct hfi_conn, heal_timer), now_ms);
@@ -54,13 +44,11 @@ static void notes_due(struct hfi_source *timer, int64_t now_ms)
 
 static bool add_timers(struct hfi_conn *conn)
 {
-    static const struct hfi_source_calls nodes = { .due = nodes_due, .next_ms = nodes_next_ms };
     static const struct hfi_source_calls heal = { .due = heal_due, .next_ms = heal_next_ms };
     static const struct hfi_source_calls waits = { .due = waits_due };
     static const struct hfi_source_calls notes = { .due = notes_due };
 
-    return hfi_source_add(&conn->nodes_timer, &conn->reactor, &nodes) &&
-           hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
+    return hfi_source_add(&conn->heal_timer, &conn->reactor, &heal) &&
            hfi_source_add(&conn->waits_timer, &conn->reactor, &waits) &&
            hfi_source_add(&conn->notes_timer, &conn->reactor, &notes);
 }
@@ -180,7 +168,7 @@ hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char
 /* It has said what it is, or why it cannot be asked. */
 static bool looked_at(const struct redlock_node *node)
 {
-    if (node->failures > 0)
+    if (hfi_link_failures(node->link) > 0)
         return true;
     return redlock_node_up(node) && node->inbox_up &&
            (node->view.state != HFI_NODE_UNKNOWN || node->why.status != HF_OK);

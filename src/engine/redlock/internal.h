@@ -70,7 +70,7 @@ typedef bool redlock_wanted_fn(const struct redlock_round *round);
 
 /* One command to one node. */
 struct redlock_leg {
-    struct hfi_sent sent;
+    struct redis_sent sent;
     struct redlock_round *round;
     unsigned node;
 };
@@ -117,11 +117,8 @@ struct redlock_node {
     struct hfi_conn *conn;
     unsigned index;
     struct hfi_link *link, *inbox; /* commands; messages */
-    unsigned failures, inbox_failures;
-    int64_t open_ms, inbox_open_ms;
     bool inbox_up;
-    bool unusable; /* (a replica, a twin): closed at the next tick */
-    struct hfi_sent inbox_sent;
+    struct redis_sent inbox_sent;
     char run_id[48];
     hf_error why; /* it is not up */
     const struct hfi_script *scripts[REDLOCK_SCRIPTS_MAX];
@@ -199,7 +196,7 @@ struct hfi_conn {
     struct hfi_redis_conf *conf;
     unsigned n, need;
     struct redlock_node nodes[HFI_NODES_MAX];
-    struct hfi_source nodes_timer, heal_timer;
+    struct hfi_source heal_timer;
     char prefix[HFI_PREFIX_MAX + 4]; /* of all keys: conf's and "rl:" */
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
@@ -269,8 +266,6 @@ uint64_t redlock_proposal(struct hfi_conn *conn);
 
 hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err); /* begins; does not wait */
 void redlock_nodes_close(struct hfi_conn *conn);
-void redlock_nodes_tick(struct hfi_conn *conn, int64_t now_ms);
-int64_t redlock_nodes_next_ms(const struct hfi_conn *conn);
 bool redlock_node_up(const struct redlock_node *node);
 bool redlock_node_silent(const struct redlock_node *node, int64_t now_ms);
 uint32_t redlock_nodes_up(const struct hfi_conn *conn);

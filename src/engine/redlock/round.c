@@ -14,7 +14,7 @@
 #define POOL_MAX 64 /* rounds kept for use again */
 
 static void send_leg(struct redlock_round *round, unsigned node);
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe);
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe);
 static void end_leg(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
                     const struct hfi_reply *reply, const hf_error *err);
 
@@ -131,7 +131,7 @@ static void send_leg(struct redlock_round *round, unsigned index)
     hfi_link_send(node->link, &round->command, &leg->sent);
 }
 
-static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool maybe)
+static void answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)
 {
     struct redlock_leg *leg =
         (struct redlock_leg *)((char *)sent - offsetof(struct redlock_leg, sent));
@@ -161,11 +161,10 @@ static void answered(struct hfi_sent *sent, const struct hfi_reply *reply, bool 
         return;
     }
     (void)hfi_reply_status(reply, &err);
+    if (hfi_reply_is_error(reply,
+                           "READONLY")) /* it was made a replica: its vote would count twice */
+        hfi_link_unusable(node->link, err.status, "%s", err.text);
     hfi_error_wrap(&err, "%s", hfi_link_address(node->link)->shown);
-    if (hfi_reply_is_error(reply, "READONLY")) {
-        node->why = err;
-        node->unusable = true; /* it was made a replica: its vote would count twice */
-    }
     /* An error that we do not know may have struck in the middle of a script. */
     end_leg(round, leg->node, err.status == HF_CORRUPT ? REDLOCK_MAYBE : REDLOCK_REFUSED, NULL,
             &err);
