@@ -48,8 +48,8 @@ static void fill_batch(struct hfi_conn *store, struct sql_heartbeat_batch *batch
 }
 
 /* One answer of a HEARTBEAT. */
-static void answer(struct hfi_conn *store, const struct sql_heartbeat_batch *batch,
-                   const struct sql_rows *rows, uint32_t row, int64_t sent_ms)
+static void heartbeat_answered(struct hfi_conn *store, const struct sql_heartbeat_batch *batch,
+                               const struct sql_rows *rows, uint32_t row, int64_t sent_ms)
 {
     int64_t i = sql_int(rows, row, 0), ms = sql_int(rows, row, 4);
     uint64_t token = (uint64_t)sql_int(rows, row, 2);
@@ -108,7 +108,7 @@ static hf_status heartbeat_some(struct hfi_conn *store, struct sql_heartbeat_bat
     store->heartbeat_sent_ms = r.sent_ms;
     pthread_mutex_unlock(&store->lock);
     for (uint32_t i = 0; i < r.rows.count; i++)
-        answer(store, batch, &r.rows, i, r.sent_ms);
+        heartbeat_answered(store, batch, &r.rows, i, r.sent_ms);
     sql_rows_free(&r.rows);
     return HF_OK;
 }
