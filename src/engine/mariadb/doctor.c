@@ -135,7 +135,7 @@ static hf_status ask(struct sql_connection *connection, const char *sql, int64_t
 }
 
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
-                       hf_finding_fn *finding, void *arg, hf_error *err)
+                       hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct checkup r = { .report = { .finding = finding, .arg = arg } };
     long left;

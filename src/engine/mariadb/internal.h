@@ -130,7 +130,7 @@ extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */
 hf_status maria_doctor(struct sql_connection *connection, int64_t deadline_ms,
-                       hf_finding_fn *finding, void *arg, hf_error *err);
+                       hfi_finding_fn *finding, void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
 const struct hfi_engine *maria_lock_table(const struct hfi_conf *conf);

@@ -111,7 +111,7 @@ static void check_password(const struct hfi_report *r, PGconn *pg)
 }
 
 hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
-                          hf_finding_fn *finding, void *arg, hf_error *err)
+                          hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     const struct hfi_report r = { .finding = finding, .arg = arg };
     struct sql_trouble trouble = { .status = HF_OK };

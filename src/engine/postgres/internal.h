@@ -85,7 +85,7 @@ bool postgres_schema(struct hfi_conn *store, bool (*emit)(void *arg, const char 
 hf_status postgres_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
                                    int64_t deadline_ms, hf_error *err);
 hf_status postgres_doctor(struct sql_connection *connection, int64_t deadline_ms,
-                          hf_finding_fn *finding, void *arg, hf_error *err);
+                          hfi_finding_fn *finding, void *arg, hf_error *err);
 /* "schema"."prefix<what>", for a statement. */
 void postgres_name(const struct hfi_conn *store, const char *what, char *ret_name, size_t size);
 

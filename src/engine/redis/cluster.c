@@ -254,7 +254,7 @@ static void end_lost(struct redis_call *call, const struct redis_node *node)
 
     hfi_error_set(&err, HF_UNAVAILABLE, 0, "redirected %u times, and at last to %s", call->hops - 1,
                   node->address->shown);
-    redis_call_end(call, REDIS_REFUSED, &err);
+    redis_call_end(call, HFI_REFUSED, &err);
 }
 
 /* Where the server says. false: that is nowhere. */
@@ -451,7 +451,7 @@ static void use_map(struct hfi_conn *conn)
         cluster->failures = 0;
     else
         refresh_after_failure(conn);
-    redis_net_unpark(conn, hfi_now_ms());
+    hfi_requests_unpark(&conn->requests, hfi_now_ms());
 }
 
 static void slots_answered(struct redis_sent *sent, const struct hfi_reply *reply, bool maybe)

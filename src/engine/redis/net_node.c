@@ -118,8 +118,9 @@ static void note_down(struct redis_node *node, hf_status status, const char *why
     hfi_error_set(&node->why, status, 0, "%s", why);
     if (node->conn->topology->down)
         node->conn->topology->down(node);
-    if (hfi_link_failures(node->link) == 1 && node->conn->parked)
-        redis_net_unpark(node->conn, hfi_now_ms()); /* who is in haste waited for this only */
+    if (hfi_link_failures(node->link) == 1 && node->conn->requests.parked)
+        hfi_requests_unpark(&node->conn->requests,
+                            hfi_now_ms()); /* who is in haste waited for this only */
 }
 
 static void node_up(struct hfi_link *link)
@@ -148,7 +149,7 @@ static void node_up(struct hfi_link *link)
     node->why.text[0] = 0;
     if (conn->topology->up)
         conn->topology->up(node);
-    redis_net_unpark(conn, hfi_now_ms());
+    hfi_requests_unpark(&conn->requests, hfi_now_ms());
 }
 
 static void node_down(struct hfi_link *link, hf_status status, const char *why)

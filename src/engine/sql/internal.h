@@ -269,7 +269,7 @@ struct sql_driver {
     const char *lock, *unlock;
     /* What this server's settings mean for the promises. May be NULL. */
     hf_status (*doctor)(struct sql_connection *connection, int64_t deadline_ms,
-                        hf_finding_fn *finding, void *arg, hf_error *err);
+                        hfi_finding_fn *finding, void *arg, hf_error *err);
     /* Make sure that statements of a lost connection do not run any more (stale_statements.c). HF_OK: they do not. */
     hf_status (*wait_until_gone)(struct hfi_conn *store, int64_t server_id, int64_t since,
                                  int64_t deadline_ms, hf_error *err);
@@ -539,10 +539,10 @@ void sql_wait_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status
 void sql_listener_stop(struct hfi_conn *store);
 /* Now and then: remove what is old. Best effort. */
 void sql_sweep(struct hfi_conn *store);
-hf_status sql_doctor(struct hfi_conn *store, hf_finding_fn *finding, void *arg, hf_error *err);
-/* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
+hf_status sql_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg, hf_error *err);
+/* hf_sql_get_schema(): the words "sql" give the statements that make the tables, without connecting. */
 hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
-                     const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
+                     const char *const *words, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- native_lock.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 
@@ -552,7 +552,7 @@ void sql_locks_abandon(struct hfi_conn *store);
 /* ACQUIRE, RELEASE, RENEW, INSPECT, BREAK of these modes. */
 void sql_locks_submit(struct hfi_conn *store, struct hfi_op *op);
 void sql_locks_cancel(struct hfi_conn *store, struct hfi_op *op, hf_status status);
-hf_status sql_locks_doctor(struct hfi_conn *store, hf_finding_fn *finding, void *arg,
+hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
                            hf_error *err);
 
 #endif

@@ -70,7 +70,8 @@ static void about_circles(const struct hfi_report *report, struct sql_locks *loc
                "found within a process only: this user may not write to the table lock_waits");
 }
 
-hf_status sql_locks_doctor(struct hfi_conn *store, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_locks_doctor(struct hfi_conn *store, hfi_finding_fn *finding, void *arg,
+                           hf_error *err)
 {
     struct hfi_report report = { .finding = finding, .arg = arg };
     int64_t until_ms = hfi_after_ms(hfi_now_ms(), store->conf.op_ms);

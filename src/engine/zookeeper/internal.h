@@ -227,6 +227,6 @@ void zk_cell_event(struct hfi_conn *conn, uint64_t watch_id);
 void zk_cells_expire(struct hfi_conn *conn); /* the session has ended */
 void zk_time(struct hfi_conn *conn, struct hfi_op *op);
 
-hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
 
 #endif
