@@ -85,7 +85,7 @@ static void clock_jumps_forward(void **state)
     over = take(store, &alone);
     attempt_start(&attempt, second, &wait);
     AWAIT(count_waiters(store, "forward") == 1);
-    nap_ms(500); /* the bell has looked at what is held, and does not do it again */
+    nap_ms(500); /* the listener has looked at what is held, and does not do it again */
     jump(HOUR_MS);
     EXPECT(HF_OK, attempt_join(&attempt)); /* found by its next heartbeat */
     next = attempt.lease;

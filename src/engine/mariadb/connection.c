@@ -26,12 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_WAIT_S  50 /* a lock of a row, by the server's patience; ours is the deadline */
-#define LAY_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
+#define LOCK_WAIT_S   50 /* a lock of a row, by the server's patience; ours is the deadline */
+#define GONE_PAUSE_MS 10 /* between two looks whether a killed connection is gone */
 
-static hf_status connect_link(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
-                              hf_error *err);
-static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error *err);
+static hf_status connect_once(struct hfi_conn *store, struct sql_connection *connection,
+                              int64_t deadline_ms, hf_error *err);
+static hf_status make_ready(struct sql_connection *connection, int64_t deadline_ms, hf_error *err);
 
 /* ---- open --------------------------------------------------------------------------------------- */
 
@@ -42,16 +42,16 @@ static bool is_led_astray(void)
                                     getenv("MARIADB_PLUGIN_DIR"));
 }
 
-hf_status maria_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                     hf_error *err)
+hf_status maria_open(struct hfi_conn *store, int64_t deadline_ms,
+                     struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *link = hfi_calloc(1, sizeof *link);
-    struct maria_link *native = link ? hfi_calloc(1, sizeof *native) : NULL;
+    struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
+    struct maria_connection *native = connection ? hfi_calloc(1, sizeof *native) : NULL;
     hf_status status;
 
     if (native && is_led_astray()) {
         hfi_free(native);
-        hfi_free(link);
+        hfi_free(connection);
         return hfi_error_set(
             err, HF_DENIED, 0,
             "the environment names plugins of libmariadb, and this program has more "
@@ -59,19 +59,19 @@ hf_status maria_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link
     }
     if (!native || !mysql_init(&native->mysql)) {
         hfi_free(native);
-        hfi_free(link);
+        hfi_free(connection);
         return hfi_error_memory(err);
     }
-    link->conn = conn;
-    link->native = native;
-    status = connect_link(conn, link, deadline_ms, err);
+    connection->store = store;
+    connection->native = native;
+    status = connect_once(store, connection, deadline_ms, err);
     if (status == HF_OK)
-        status = make_ready(link, deadline_ms, err);
+        status = make_ready(connection, deadline_ms, err);
     if (status != HF_OK) {
-        maria_close(link);
+        maria_close(connection);
         return status;
     }
-    *ret_link = link;
+    *ret_connection = connection;
     return HF_OK;
 }
 
@@ -131,11 +131,11 @@ static void set_options(MYSQL *mysql, const struct maria_conf *conf)
 }
 
 /* Errors of connecting. The library's words name host and user, never a password. */
-static hf_status refused(struct sql_link *link, hf_error *err)
+static hf_status refused(struct sql_connection *connection, hf_error *err)
 {
     struct sql_trouble trouble = { .status = HF_OK };
 
-    maria_trouble(link, false, &trouble);
+    maria_trouble(connection, false, &trouble);
     if (trouble.error.native == CR_SSL_CONNECTION_ERROR ||
         trouble.error.native == CR_PLUGIN_NOT_ALLOWED)
         trouble.status = HF_DENIED;
@@ -150,11 +150,11 @@ static hf_status refused(struct sql_link *link, hf_error *err)
     return trouble.status;
 }
 
-static hf_status connect_link(struct hfi_conn *conn, struct sql_link *link, int64_t deadline_ms,
-                              hf_error *err)
+static hf_status connect_once(struct hfi_conn *store, struct sql_connection *connection,
+                              int64_t deadline_ms, hf_error *err)
 {
-    const struct maria_conf *conf = conn->native;
-    struct maria_link *native = link->native;
+    const struct maria_conf *conf = store->native;
+    struct maria_connection *native = connection->native;
     MYSQL *mysql = &native->mysql, *done;
     int status, on = 1, idle_s = 15, between_s = 5, probes = 3;
 
@@ -165,38 +165,38 @@ static hf_status connect_link(struct hfi_conn *conn, struct sql_link *link, int6
     while (status) {
         status = maria_poll(mysql, status, -1, deadline_ms);
         if (!status) {
-            maria_cut(link);
+            maria_cut(connection);
             return hfi_error_set(err, HF_UNAVAILABLE, 0, "connecting: no answer in time");
         }
         status = mysql_real_connect_cont(&done, mysql, status);
     }
     if (!done)
-        return refused(link, err);
+        return refused(connection, err);
     if ((conf->tls == MARIA_TLS_ON || conf->tls == MARIA_TLS_VERIFY) &&
         !mysql_get_ssl_cipher(mysql))
         return hfi_error_set(err, HF_DENIED, 0, "the server does not speak TLS");
 
     /* A host that has vanished is noticed within 30 s. Nothing of it applies to a local socket. */
-    setsockopt(maria_fd(link), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
-    setsockopt(maria_fd(link), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    fcntl(maria_fd(link), F_SETFD, FD_CLOEXEC);
+    setsockopt(maria_fd(connection), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(maria_fd(connection), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(maria_fd(connection), IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(maria_fd(connection), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    fcntl(maria_fd(connection), F_SETFD, FD_CLOEXEC);
     /* Over TLS the library reads with read(2), also in its non-blocking calls. */
-    fcntl(maria_fd(link), F_SETFL, fcntl(maria_fd(link), F_GETFL) | O_NONBLOCK);
+    fcntl(maria_fd(connection), F_SETFL, fcntl(maria_fd(connection), F_GETFL) | O_NONBLOCK);
     return HF_OK;
 }
 
-static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error *err)
+static hf_status make_ready(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     struct sql_trouble trouble;
     struct sql_rows rows;
     char sql[640];
     bool got;
 
-    link->server_id = (int64_t)mysql_thread_id(&native->mysql);
-    link->since = (int64_t)(hfi_random_u64() >> 2);
+    connection->server_id = (int64_t)mysql_thread_id(&native->mysql);
+    connection->since = (int64_t)(hfi_random_u64() >> 2);
     snprintf(sql, sizeof sql,
              "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
              "SET SESSION TRANSACTION READ WRITE;"
@@ -206,14 +206,14 @@ static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error
              " group_concat_max_len = 1000000, sql_safe_updates = 0, sql_select_limit = DEFAULT"
              " /*M! , max_statement_time = 0 */;"
              "SELECT GET_LOCK('holdfast.link.%llx', 0)",
-             LOCK_WAIT_S, LOCK_WAIT_S, (unsigned long long)link->since);
-    if (maria_text(link, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
+             LOCK_WAIT_S, LOCK_WAIT_S, (unsigned long long)connection->since);
+    if (maria_text(connection, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
         return trouble.status;
     }
     if (!sql_fits(&rows, "I", 1, 1))
-        return sql_odd(link, "greeting", &rows, err);
+        return sql_odd(connection, "greeting", &rows, err);
     got = sql_int(&rows, 0, 0) == 1;
     sql_rows_free(&rows);
     return got ? HF_OK : hfi_error_set(err, HF_UNAVAILABLE, 0, "the server gives us no user lock");
@@ -221,21 +221,21 @@ static hf_status make_ready(struct sql_link *link, int64_t deadline_ms, hf_error
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-void maria_cut(struct sql_link *link)
+void maria_cut(struct sql_connection *connection)
 {
-    int fd = maria_fd(link);
+    int fd = maria_fd(connection);
 
-    if (fd >= 0 && !link->dead)
+    if (fd >= 0 && !connection->dead)
         shutdown(fd, SHUT_RDWR);
-    link->dead = true;
+    connection->dead = true;
 }
 
-void maria_close(struct sql_link *link)
+void maria_close(struct sql_connection *connection)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
 
     if (native->asleep)
-        maria_cut(link); /* the server would not read our good-bye */
+        maria_cut(connection); /* the server would not read our good-bye */
     mysql_close(&native->mysql);
     if (native->text)
         explicit_bzero(native->text, native->room);
@@ -243,14 +243,14 @@ void maria_close(struct sql_link *link)
     hfi_free(native->queue);
     hfi_free(native->known);
     hfi_free(native);
-    hfi_free(link);
+    hfi_free(connection);
 }
 
 /* The descriptor is a copy: closing it tells the server nothing. The rest may be in use by a thread that
  * does not exist here. */
-void maria_abandon(struct sql_link *link)
+void maria_abandon(struct sql_connection *connection)
 {
-    int fd = maria_fd(link);
+    int fd = maria_fd(connection);
 
     if (fd >= 0)
         close(fd);
@@ -258,27 +258,27 @@ void maria_abandon(struct sql_link *link)
 
 /* ---- looking at it -------------------------------------------------------------------------------- */
 
-int maria_fd(struct sql_link *link)
+int maria_fd(struct sql_connection *connection)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     my_socket fd = mysql_get_socket(&native->mysql);
 
     return fd == MARIADB_INVALID_SOCKET ? -1 : (int)fd;
 }
 
 /* A server has nothing to say to who asks nothing, but that it goes. */
-bool maria_alive(struct sql_link *link)
+bool maria_alive(struct sql_connection *connection)
 {
-    struct pollfd fd = { .fd = maria_fd(link), .events = POLLIN | POLLRDHUP };
+    struct pollfd fd = { .fd = maria_fd(connection), .events = POLLIN | POLLRDHUP };
 
-    return !link->dead && fd.fd >= 0 && poll(&fd, 1, 0) == 0;
+    return !connection->dead && fd.fd >= 0 && poll(&fd, 1, 0) == 0;
 }
 
-/* ---- ghosts ---------------------------------------------------------------------------------------- */
+/* ---- stale statements ---------------------------------------------------------------------------------------- */
 
 /* Is the connection there that had this lock? HF_OK: ret_id, or 0 if it is gone. */
-static hf_status look(struct sql_link *link, int64_t since, int64_t deadline_ms, int64_t *ret_id,
-                      hf_error *err)
+static hf_status look(struct sql_connection *connection, int64_t since, int64_t deadline_ms,
+                      int64_t *ret_id, hf_error *err)
 {
     struct sql_trouble trouble;
     struct sql_rows rows;
@@ -286,46 +286,47 @@ static hf_status look(struct sql_link *link, int64_t since, int64_t deadline_ms,
 
     snprintf(sql, sizeof sql, "SELECT IS_USED_LOCK('holdfast.link.%llx')",
              (unsigned long long)since);
-    if (maria_text(link, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
+    if (maria_text(connection, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             *err = trouble.error;
         return HF_UNAVAILABLE;
     }
     if (!sql_fits(&rows, "I", 1, 1))
-        return sql_odd(link, "whose lock is it", &rows, err);
+        return sql_odd(connection, "whose lock is it", &rows, err);
     *ret_id = sql_int(&rows, 0, 0);
     sql_rows_free(&rows);
     return HF_OK;
 }
 
-static void kill_it(struct sql_link *link, const char *what, int64_t id, int64_t deadline_ms)
+static void kill_it(struct sql_connection *connection, const char *what, int64_t id,
+                    int64_t deadline_ms)
 {
     struct sql_trouble trouble;
     struct sql_rows rows;
     char sql[64];
 
     snprintf(sql, sizeof sql, "KILL %s %lld", what, (long long)id);
-    if (maria_text(link, sql, deadline_ms, &rows, &trouble) == SQL_DONE)
+    if (maria_text(connection, sql, deadline_ms, &rows, &trouble) == SQL_DONE)
         sql_rows_free(&rows);
 }
 
-/* The lock of a link goes last, after its statement has ended and its transaction was rolled back. */
-hf_status maria_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int64_t deadline_ms,
-                    hf_error *err)
+/* The lock of a connection goes last, after its statement has ended and its transaction was rolled back. */
+hf_status maria_wait_until_gone(struct hfi_conn *store, int64_t server_id, int64_t since,
+                                int64_t deadline_ms, hf_error *err)
 {
-    const struct timespec pause = { .tv_nsec = LAY_PAUSE_MS * 1000000L };
-    struct sql_link *link;
-    hf_status status = maria_open(conn, deadline_ms, &link, err);
+    const struct timespec pause = { .tv_nsec = GONE_PAUSE_MS * 1000000L };
+    struct sql_connection *connection;
+    hf_status status = maria_open(store, deadline_ms, &connection, err);
     int64_t id = 0;
 
     if (status != HF_OK)
         return status;
     for (;;) {
-        status = look(link, since, deadline_ms, &id, err);
+        status = look(connection, since, deadline_ms, &id, err);
         if (status != HF_OK || id == 0)
             break;
         if (id == server_id)
-            kill_it(link, "CONNECTION", id, deadline_ms);
+            kill_it(connection, "CONNECTION", id, deadline_ms);
         if (hfi_now_ms() >= deadline_ms) {
             status = hfi_error_set(err, HF_UNAVAILABLE, 0, "connection %lld does not end",
                                    (long long)id);
@@ -333,18 +334,19 @@ hf_status maria_lay(struct hfi_conn *conn, int64_t server_id, int64_t since, int
         }
         nanosleep(&pause, NULL);
     }
-    maria_close(link);
+    maria_close(connection);
     return status;
 }
 
-void maria_interrupt(struct sql_link *link, int64_t deadline_ms)
+void maria_interrupt(struct sql_connection *connection, int64_t deadline_ms)
 {
-    struct sql_link *other;
+    struct sql_connection *other;
     int64_t id = 0;
 
-    if (sql_take_raw(link->conn, deadline_ms, &other, NULL) != HF_OK)
+    if (sql_take_raw(connection->store, deadline_ms, &other, NULL) != HF_OK)
         return;
-    if (look(other, link->since, deadline_ms, &id, NULL) == HF_OK && id == link->server_id)
+    if (look(other, connection->since, deadline_ms, &id, NULL) == HF_OK &&
+        id == connection->server_id)
         kill_it(other, "QUERY", id, deadline_ms);
     sql_give(other);
 }

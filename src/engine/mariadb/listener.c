@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bell: a link that sleeps in the server, in the procedure ~bell, until somebody who granted or broke something of
- * this client ends its sleep (sql/ring.sql). The call stays under way while bell_wait() returns for other
+ * The listener: a connection that sleeps in the server, in the procedure ~listener, until somebody who granted or broke something of
+ * this client ends its sleep (sql/notify.sql). The call waits under way while next_notice() returns for other
  * reasons, and is gone on with the next time. When it ends it tells all that is granted and not renewed; what
  * of it we have told already we remember, and tell the server when we go to sleep again.
  */
@@ -18,19 +18,19 @@
 #include <unistd.h>
 
 #define SLEEP_S      60
-#define LOCK_GRACE_S 3 /* for our former bell, whose connection is killed, to be gone */
+#define LOCK_GRACE_S 3 /* for our former listener, whose connection is killed, to be gone */
 
 enum stage { STAGE_NONE, STAGE_QUERY, STAGE_RESULT, STAGE_NEXT };
 
 /* ---- open ----------------------------------------------------------------------------------------- */
 
-static bool ask(struct sql_link *bell, const char *sql, int64_t deadline_ms, int64_t *ret_number,
-                hf_error *err)
+static bool ask(struct sql_connection *listener, const char *sql, int64_t deadline_ms,
+                int64_t *ret_number, hf_error *err)
 {
     struct sql_trouble trouble;
     struct sql_rows rows;
 
-    if (maria_text(bell, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
+    if (maria_text(listener, sql, deadline_ms, &rows, &trouble) != SQL_DONE) {
         if (err)
             *err = trouble.error;
         return false;
@@ -40,52 +40,53 @@ static bool ask(struct sql_link *bell, const char *sql, int64_t deadline_ms, int
     return true;
 }
 
-/* The lock by which we are found. It may be with a bell of ours that was lost, and of which the server does
+/* The lock by which we are found. It may be with a listener of ours that was lost, and of which the server does
  * not know that yet. */
-static hf_status be_found(struct sql_link *bell, int64_t deadline_ms, hf_error *err)
+static hf_status be_found(struct sql_connection *listener, int64_t deadline_ms, hf_error *err)
 {
-    unsigned long long client = (unsigned long long)bell->conn->client;
+    unsigned long long client = (unsigned long long)listener->store->client;
     int64_t got, holder;
     char sql[96];
 
     snprintf(sql, sizeof sql, "SELECT GET_LOCK('holdfast.%llx', 0)", client);
-    if (!ask(bell, sql, deadline_ms, &got, err))
+    if (!ask(listener, sql, deadline_ms, &got, err))
         return HF_UNAVAILABLE;
     if (got == 1)
         return HF_OK;
     snprintf(sql, sizeof sql, "SELECT IS_USED_LOCK('holdfast.%llx')", client);
-    if (!ask(bell, sql, deadline_ms, &holder, err))
+    if (!ask(listener, sql, deadline_ms, &holder, err))
         return HF_UNAVAILABLE;
     if (holder > 0) {
         snprintf(sql, sizeof sql, "KILL %lld", (long long)holder);
-        ask(bell, sql, deadline_ms, &got, NULL);
+        ask(listener, sql, deadline_ms, &got, NULL);
     }
     snprintf(sql, sizeof sql, "SELECT GET_LOCK('holdfast.%llx', %d)", client, LOCK_GRACE_S);
-    if (bell->dead || !ask(bell, sql, deadline_ms, &got, err) || got != 1)
-        return hfi_error_set(err, HF_UNAVAILABLE, 0, "a former bell of ours does not end");
+    if (listener->dead || !ask(listener, sql, deadline_ms, &got, err) || got != 1)
+        return hfi_error_set(err, HF_UNAVAILABLE, 0,
+                             "an earlier listener connection of this client does not end");
     return HF_OK;
 }
 
-hf_status maria_bell_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_bell,
-                          hf_error *err)
+hf_status maria_listen(struct hfi_conn *store, int64_t deadline_ms,
+                       struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *bell;
-    hf_status status = maria_open(conn, deadline_ms, &bell, err);
+    struct sql_connection *listener;
+    hf_status status = maria_open(store, deadline_ms, &listener, err);
 
     if (status != HF_OK)
         return status;
-    status = be_found(bell, deadline_ms, err);
+    status = be_found(listener, deadline_ms, err);
     if (status != HF_OK) {
-        maria_close(bell);
+        maria_close(listener);
         return status;
     }
-    *ret_bell = bell;
+    *ret_connection = listener;
     return HF_OK;
 }
 
 /* ---- what it hears --------------------------------------------------------------------------------- */
 
-static bool is_known(const struct maria_link *native, const unsigned char *owner)
+static bool is_known(const struct maria_connection *native, const unsigned char *owner)
 {
     for (uint32_t i = 0; i < native->known_count; i++)
         if (memcmp(native->known[i], owner, HFI_OWNER_LEN) == 0)
@@ -93,7 +94,7 @@ static bool is_known(const struct maria_link *native, const unsigned char *owner
     return false;
 }
 
-static void hear_one(struct maria_link *native, const struct sql_rows *rows, uint32_t row,
+static void hear_one(struct maria_connection *native, const struct sql_rows *rows, uint32_t row,
                      unsigned char *known)
 {
     const struct sql_value *owner = sql_at(rows, row, 1);
@@ -106,7 +107,7 @@ static void hear_one(struct maria_link *native, const struct sql_rows *rows, uin
     if (is_known(native, owner->bytes))
         return;
     *message = (struct sql_message){
-        .kind = sql_letter(rows, row, 0) == 'L' ? SQL_BELL_LOST : SQL_BELL_GRANT,
+        .kind = sql_letter(rows, row, 0) == 'L' ? SQL_NOTICE_LOST : SQL_NOTICE_GRANT,
         .token = (uint64_t)sql_int(rows, row, 2),
         .tokens = (uint32_t)sql_int(rows, row, 3),
         .window_ms = sql_int(rows, row, 4),
@@ -116,7 +117,7 @@ static void hear_one(struct maria_link *native, const struct sql_rows *rows, uin
 }
 
 /* All that is granted, or broken: what is new of it goes into the queue, all of it is known from now on. */
-static bool hear(struct maria_link *native, MYSQL_RES *result)
+static bool take_notice(struct maria_connection *native, MYSQL_RES *result)
 {
     struct sql_rows rows = { 0 };
     unsigned char(*known)[HFI_OWNER_LEN];
@@ -146,38 +147,39 @@ static bool hear(struct maria_link *native, MYSQL_RES *result)
 /* ---- sleeping ---------------------------------------------------------------------------------------- */
 
 /* Is it idle, and ended by the server? Nobody may find out for long: the last one used is used first. With the lock. */
-static bool is_idle_and_gone(struct hfi_conn *conn, const struct sql_link *link)
+static bool is_idle_and_gone(struct hfi_conn *store, const struct sql_connection *connection)
 {
-    for (struct sql_link *idle = conn->idle; idle; idle = idle->next)
-        if (idle == link)
+    for (struct sql_connection *idle = store->idle; idle; idle = idle->next)
+        if (idle == connection)
             return !maria_alive(idle);
     return false; /* it is in use: its own thread finds out */
 }
 
-/* A lock that another link of ours has: its number; 0: there is no such link. A link that is gone has none: to
+/* A lock that another connection of ours has: its number; 0: there is no such connection. A connection that is gone has none: to
  * wait for it would be no sleep at all. */
-static int64_t find_anchor(struct sql_link *bell)
+static int64_t find_anchor(struct sql_connection *listener)
 {
-    struct hfi_conn *conn = bell->conn;
+    struct hfi_conn *store = listener->store;
     int64_t since = 0;
 
-    pthread_mutex_lock(&conn->lock);
-    for (struct sql_link *link = conn->all; link; link = link->all_next)
-        if (link != bell && !is_idle_and_gone(conn, link))
-            since = link->since;
-    pthread_mutex_unlock(&conn->lock);
+    pthread_mutex_lock(&store->lock);
+    for (struct sql_connection *connection = store->all; connection;
+         connection = connection->all_next)
+        if (connection != listener && !is_idle_and_gone(store, connection))
+            since = connection->since;
+    pthread_mutex_unlock(&store->lock);
     return since;
 }
 
-static bool make_statement(struct sql_link *bell, bool peek)
+static bool make_statement(struct sql_connection *listener, bool peek)
 {
-    struct maria_link *native = bell->native;
-    int64_t anchor = find_anchor(bell);
+    struct maria_connection *native = listener->native;
+    int64_t anchor = find_anchor(listener);
     char text[96], hex[2 * HFI_OWNER_LEN + 1];
 
     maria_begin(native);
-    snprintf(text, sizeof text, "CALL `%sbell`(%lld,'", bell->conn->conf.prefix,
-             (long long)bell->conn->client);
+    snprintf(text, sizeof text, "CALL `%sbell`(%lld,'", listener->store->conf.prefix,
+             (long long)listener->store->client);
     maria_add(native, text, strlen(text));
     for (uint32_t i = 0; i < native->known_count; i++) {
         hfi_hex(native->known[i], HFI_OWNER_LEN, hex);
@@ -190,18 +192,18 @@ static bool make_statement(struct sql_link *bell, bool peek)
     return !native->full;
 }
 
-/* The sleep ended with an error. To be interrupted is to be rung. */
-static bool was_rung(MYSQL *mysql)
+/* The sleep ended with an error. To be interrupted is to be notified. */
+static bool was_notified(MYSQL *mysql)
 {
     return mysql_errno(mysql) == ER_QUERY_INTERRUPTED;
 }
 
-enum step { STEP_WAIT, STEP_WOKEN, STEP_RUNG, STEP_LOST };
+enum step { STEP_WAIT, STEP_WOKEN, STEP_NOTIFIED, STEP_LOST };
 
 /* Begin the call, or go on with it: one step after another until one has to wait. `ready`: for what it waited. */
-static enum step go_on(struct sql_link *bell, int ready)
+static enum step go_on(struct sql_connection *listener, int ready)
 {
-    struct maria_link *native = bell->native;
+    struct maria_connection *native = listener->native;
     MYSQL *mysql = &native->mysql;
     MYSQL_RES *result = NULL;
     int failed = 0;
@@ -228,17 +230,17 @@ static enum step go_on(struct sql_link *bell, int ready)
         if (native->waiting)
             return STEP_WAIT;
         if (native->stage == STAGE_RESULT && result) {
-            bool heard = hear(native, result);
+            bool heard = take_notice(native, result);
 
             mysql_free_result(result);
             result = NULL;
             if (!heard)
-                return STEP_LOST; /* no memory: a new bell begins anew */
+                return STEP_LOST; /* no memory: a new listener begins anew */
         }
         if (failed > 0 || mysql_errno(mysql)) {
             native->stage = STAGE_NONE;
             native->asleep = false;
-            return was_rung(mysql) ? STEP_RUNG : STEP_LOST;
+            return was_notified(mysql) ? STEP_NOTIFIED : STEP_LOST;
         }
         if (native->stage == STAGE_QUERY || native->stage == STAGE_NEXT) {
             native->stage = STAGE_RESULT;
@@ -255,35 +257,35 @@ static enum step go_on(struct sql_link *bell, int ready)
     }
 }
 
-static hf_status lost(struct sql_link *bell, hf_error *err)
+static hf_status lost(struct sql_connection *listener, hf_error *err)
 {
-    struct maria_link *native = bell->native;
+    struct maria_connection *native = listener->native;
     int number = (int)mysql_errno(&native->mysql);
     hf_status status =
-        hfi_error_set(err, HF_UNAVAILABLE, number, "the bell's connection is lost: %s",
+        hfi_error_set(err, HF_UNAVAILABLE, number, "the listener's connection is lost: %s",
                       number ? mysql_error(&native->mysql) : "no memory");
 
-    maria_cut(bell);
+    maria_cut(listener);
     return status;
 }
 
-hf_status maria_bell_wait(struct sql_link *bell, int kick, int64_t until_ms,
-                          struct sql_message *ret_message, hf_error *err)
+hf_status maria_next_notice(struct sql_connection *listener, int kick, int64_t until_ms,
+                            struct sql_message *ret_message, hf_error *err)
 {
-    struct maria_link *native = bell->native;
+    struct maria_connection *native = listener->native;
     enum step step = STEP_WAIT;
     uint64_t count;
     int ready;
 
-    *ret_message = (struct sql_message){ .kind = SQL_BELL_QUIET };
+    *ret_message = (struct sql_message){ .kind = SQL_NOTICE_NONE };
     if (native->told < native->queued) {
         *ret_message = native->queue[native->told++];
         return HF_OK;
     }
     if (!native->asleep) {
-        if (!make_statement(bell, false))
+        if (!make_statement(listener, false))
             return hfi_error_memory(err);
-        step = go_on(bell, 0);
+        step = go_on(listener, 0);
     }
 again:
     while (step == STEP_WAIT) {
@@ -293,19 +295,19 @@ again:
                 count = 0; /* it was the time */
             return HF_OK;
         }
-        step = go_on(bell, ready);
+        step = go_on(listener, ready);
     }
-    if (step == STEP_RUNG) { /* before it slept: nothing was told of why */
-        if (!make_statement(bell, true))
+    if (step == STEP_NOTIFIED) { /* before it slept: nothing was told of why */
+        if (!make_statement(listener, true))
             return hfi_error_memory(err);
-        step = go_on(bell, 0);
+        step = go_on(listener, 0);
         goto again;
     }
     if (step == STEP_LOST)
-        return lost(bell, err);
+        return lost(listener, err);
     if (native->told < native->queued)
         *ret_message = native->queue[native->told++];
     else
-        ret_message->kind = SQL_BELL_RUNG;
+        ret_message->kind = SQL_NOTICE_ANY;
     return HF_OK;
 }

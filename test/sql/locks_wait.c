@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session: waiting in the server's own queue, and leaving it; see holds.h. */
-#include "holds.h"
+#include "locks.h"
 
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 
 static void times_out(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = mutex_request("late");
     hf_lease *lease = take(store, &request), *none = NULL;
     int64_t begin_ms;
@@ -18,7 +18,7 @@ static void times_out(const char *mode)
         begin_ms = now_ms();
         EXPECT(HF_TIMEOUT, hf_acquire(second, &request, &none, &contract_error));
         CHECK(now_ms() - begin_ms >= request.wait_ms);
-        CHECK(holds_waiting() == 0);
+        CHECK(locks_waiting() == 0);
     }
     request.wait_ms = 0;
     give(lease);
@@ -37,15 +37,15 @@ static void deadline(void **state)
 
 static void comes_in_turn(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *others[3];
+    hf_store *store = locks_open(mode, ""), *others[3];
     hf_acquire_request request = mutex_request("turn"), wait = waiting_request("turn");
     struct attempt attempts[3];
     hf_lease *lease = take(store, &request);
 
     for (int i = 0; i < 3; i++) {
-        others[i] = holds_open(mode, "");
+        others[i] = locks_open(mode, "");
         attempt_start(&attempts[i], others[i], &wait);
-        AWAIT(holds_waiting() == i + 1);
+        AWAIT(locks_waiting() == i + 1);
     }
     give(lease);
     for (int i = 0; i < 3; i++) {
@@ -56,7 +56,7 @@ static void comes_in_turn(const char *mode)
                       : attempts[2].ended ? 2
                                           : -1) >= 0);
         EXPECT(HF_OK, attempt_join(&attempts[next]));
-        AWAIT(holds_waiting() == 2 - i); /* the others still stand there: one holds at a time */
+        AWAIT(locks_waiting() == 2 - i); /* the others still stand there: one holds at a time */
         give(attempts[next].lease);
         attempts[next].ended = false;
     }
@@ -75,7 +75,7 @@ static void hand_over(void **state)
 
 static void is_cancelled(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = mutex_request("cancel"), wait = waiting_request("cancel");
     struct attempt attempt;
     hf_lease *lease = take(store, &request);
@@ -83,10 +83,10 @@ static void is_cancelled(const char *mode)
     wait.wait_ms = HF_FOREVER;
     EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
     attempt_start(&attempt, second, &wait);
-    AWAIT(holds_waiting() == 1);
+    AWAIT(locks_waiting() == 1);
     EXPECT(HF_OK, hf_cancel_fire(wait.cancel));
     EXPECT(HF_CANCELLED, attempt_join(&attempt));
-    CHECK(holds_waiting() == 0);
+    CHECK(locks_waiting() == 0);
     EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     give(lease);
     close_store(second);
@@ -111,7 +111,7 @@ static void *fire(void *arg)
  */
 static void races(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = waiting_request("race"), wait = waiting_request("race");
     struct attempt attempt;
     pthread_t thread;
@@ -123,7 +123,7 @@ static void races(const char *mode)
         EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
         attempt_start(&attempt, second, &wait);
         if (i % 3)
-            AWAIT(holds_waiting() == 1);
+            AWAIT(locks_waiting() == 1);
         CHECK(pthread_create(&thread, NULL, fire, wait.cancel) == 0);
         if (i % 2)
             nap_ms(i % 5);
@@ -150,7 +150,7 @@ static void cancel_races_with_the_grant(void **state)
 /* Two handles that are closed while they wait, and threads of one of them that share its connections. */
 static void is_closed(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "&connections=3");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "&connections=3");
     hf_acquire_request request = mutex_request("closed"), wait = waiting_request("closed"),
                        other = waiting_request("closed-2");
     hf_acquire_request hold = mutex_request("closed-2");
@@ -159,11 +159,11 @@ static void is_closed(const char *mode)
 
     for (int i = 0; i < 4; i++)
         attempt_start(&attempts[i], second, i % 2 ? &wait : &other);
-    AWAIT(holds_waiting() == 2);
+    AWAIT(locks_waiting() == 2);
     EXPECT(HF_OK, hf_close(second, HF_CLOSE_FLAG_RELEASE));
     for (int i = 0; i < 4; i++)
         EXPECT(HF_CANCELLED, attempt_join(&attempts[i]));
-    AWAIT(holds_waiting() == 0);
+    AWAIT(locks_waiting() == 0);
     give(leases[0]);
     give(leases[1]);
     EXPECT(HF_OK, probe(store, &request));
@@ -176,11 +176,11 @@ static void closed_while_waiting(void **state)
     BOTH_MODES(is_closed);
 }
 
-const struct CMUnitTest holds_wait_cases[] = {
+const struct CMUnitTest locks_wait_cases[] = {
     cmocka_unit_test(deadline),
     cmocka_unit_test(hand_over),
     cmocka_unit_test(cancelled),
     cmocka_unit_test(cancel_races_with_the_grant),
     cmocka_unit_test(closed_while_waiting),
 };
-const size_t holds_wait_count = sizeof holds_wait_cases / sizeof *holds_wait_cases;
+const size_t locks_wait_count = sizeof locks_wait_cases / sizeof *locks_wait_cases;

@@ -3,16 +3,16 @@
  * mode=row and mode=session: who holds and who waits, for core's deadlock detector. The server knows which connection waits
  * for which, but a thread holds its leases on other connections than it waits on: to the server these have nothing to do with
  * each other. So this process tells what it knows, in all its handles of the store, and adds what other processes tell
- * (hold_tell.c). A name whose holder tells nothing has no holder here, and whoever waits for it is taken to go on some day.
+ * (lock_share.c). A name whose holder tells nothing has no holder here, and whoever waits for it is taken to go on some day.
  */
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 
 #include "util/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- collecting: with the list's lock, each with its hold->lock ---------------------------------------- */
+/* ---- collecting: with the list's lock, each with its locks->lock ---------------------------------------- */
 
 bool sql_lines_room(struct sql_lines *lines, size_t more)
 {
@@ -26,23 +26,23 @@ bool sql_lines_room(struct sql_lines *lines, size_t more)
 }
 
 struct collection {
-    const struct hfi_conn *conn; /* that looks */
+    const struct hfi_conn *store; /* that looks */
     struct sql_lines lines;
     size_t count;
 };
 
-static void count_stays(struct hfi_conn *conn, void *arg)
+static void count_waits(struct hfi_conn *store, void *arg)
 {
     struct collection *c = arg;
 
-    pthread_mutex_lock(&conn->hold->lock);
-    for (const struct sql_stay *stay = conn->hold->stays; stay; stay = stay->next)
+    pthread_mutex_lock(&store->locks->lock);
+    for (const struct sql_lock_wait *wait = store->locks->lock_waits; wait; wait = wait->next)
         c->count++;
-    pthread_mutex_unlock(&conn->hold->lock);
+    pthread_mutex_unlock(&store->locks->lock);
 }
 
 /* What there is no room for came after the count: it will be seen the next time. */
-static bool add(struct collection *c, struct hfi_conn *conn, const struct hfi_claim *claim,
+static bool add(struct collection *c, struct hfi_conn *store, const struct hfi_claim *claim,
                 bool waits)
 {
     struct sql_line *line;
@@ -51,7 +51,7 @@ static bool add(struct collection *c, struct hfi_conn *conn, const struct hfi_cl
         return false;
     line = &c->lines.all[c->lines.count++];
     *line = (struct sql_line){ .waits = waits,
-                               .here = conn == c->conn,
+                               .here = store == c->store,
                                .number = hfi_claim_number(claim),
                                .len = claim->name.len };
     memcpy(line->name, claim->name.bytes, claim->name.len);
@@ -61,15 +61,15 @@ static bool add(struct collection *c, struct hfi_conn *conn, const struct hfi_cl
     return true;
 }
 
-static void add_stays(struct hfi_conn *conn, void *arg)
+static void add_waits(struct hfi_conn *store, void *arg)
 {
     struct collection *c = arg;
 
-    pthread_mutex_lock(&conn->hold->lock);
-    for (struct sql_stay *stay = conn->hold->stays; stay; stay = stay->next)
-        if (stay->op->may_wait && add(c, conn, stay->op->claim, true) && conn == c->conn)
-            stay->told = true;
-    pthread_mutex_unlock(&conn->hold->lock);
+    pthread_mutex_lock(&store->locks->lock);
+    for (struct sql_lock_wait *wait = store->locks->lock_waits; wait; wait = wait->next)
+        if (wait->op->may_wait && add(c, store, wait->op->claim, true) && store == c->store)
+            wait->told = true;
+    pthread_mutex_unlock(&store->locks->lock);
 }
 
 static int by_name(const void *left, const void *right)
@@ -89,16 +89,17 @@ static bool is_waited_for(const struct sql_lines *lines, const struct hfi_claim 
     return false;
 }
 
-static void add_holders(struct hfi_conn *conn, void *arg)
+static void add_holders(struct hfi_conn *store, void *arg)
 {
     struct collection *c = arg;
 
-    pthread_mutex_lock(&conn->hold->lock);
-    for (const struct sql_seat *seat = conn->hold->seats; seat; seat = seat->next)
-        for (uint32_t i = 0; i < seat->count; i++)
-            if (is_waited_for(&c->lines, seat->held[i].claim))
-                (void)add(c, conn, seat->held[i].claim, false);
-    pthread_mutex_unlock(&conn->hold->lock);
+    pthread_mutex_lock(&store->locks->lock);
+    for (const struct sql_lock_connection *lock_conn = store->locks->lock_conns; lock_conn;
+         lock_conn = lock_conn->next)
+        for (uint32_t i = 0; i < lock_conn->count; i++)
+            if (is_waited_for(&c->lines, lock_conn->held[i].claim))
+                (void)add(c, store, lock_conn->held[i].claim, false);
+    pthread_mutex_unlock(&store->locks->lock);
 }
 
 /* ---- telling ------------------------------------------------------------------------------------------------ */
@@ -136,31 +137,31 @@ static hf_status tell_all(struct sql_lines *lines, struct hfi_sink *sink)
     return HF_OK;
 }
 
-static hf_status collect(struct hfi_conn *conn, struct collection *c)
+static hf_status collect(struct hfi_conn *store, struct collection *c)
 {
     bool others;
 
-    sql_each(conn, count_stays, c);
+    sql_each(store, count_waits, c);
     if (!sql_lines_room(&c->lines, c->count))
         return HF_NO_MEMORY;
-    sql_each(conn, add_stays, c);
-    others = sql_tell_waits(conn, &c->lines);
+    sql_each(store, add_waits, c);
+    others = sql_share_waits(store, &c->lines);
     if (!sql_lines_room(&c->lines, c->lines.count)) /* a holder of each */
         return HF_NO_MEMORY;
-    sql_each(conn, add_holders, c);
+    sql_each(store, add_holders, c);
     if (others)
-        sql_tell_holders(conn, &c->lines);
+        sql_share_holders(store, &c->lines);
     return HF_OK;
 }
 
-void sql_hold_look(struct hfi_conn *conn, struct hfi_op *op)
+void sql_locks_inspect(struct hfi_conn *store, struct hfi_op *op)
 {
-    struct collection c = { .conn = conn };
+    struct collection c = { .store = store };
     hf_status status;
 
-    pthread_mutex_lock(&conn->hold->tell_lock);
-    status = collect(conn, &c);
-    pthread_mutex_unlock(&conn->hold->tell_lock);
+    pthread_mutex_lock(&store->locks->share_lock);
+    status = collect(store, &c);
+    pthread_mutex_unlock(&store->locks->share_lock);
     if (status == HF_OK)
         status = tell_all(&c.lines, op->u.inspect.sink);
     hfi_free(c.lines.all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session: connections, clients and servers that end or stop; see holds.h. */
 #include "holdfast/primitives.h"
-#include "holds.h"
+#include "locks.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,16 +14,16 @@
 
 static void is_ended(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second;
+    hf_store *store = locks_open(mode, ""), *second;
     hf_acquire_request a = mutex_request("ended-a"), b = mutex_request("ended-b");
     hf_lease *leases[2] = { take(store, &a), take(store, &b) };
 
-    holds_end_sessions();
+    locks_end_sessions();
     for (int i = 0; i < 2; i++) {
         await_lost(leases[i]);
         CHECK(hf_lease_state(leases[i]) == HF_STATE_LOST);
     }
-    second = holds_open(mode, "");
+    second = locks_open(mode, "");
     EXPECT(HF_OK, probe(second, &a));
     EXPECT(HF_LOST, hf_release(leases[0], &contract_error));
     EXPECT(HF_LOST, hf_release(leases[1], &contract_error));
@@ -41,22 +41,22 @@ static void ended_by_the_administrator(void **state)
 /* A waiting statement is ended by somebody else's interrupt: the wait goes on. */
 static void is_interrupted(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = mutex_request("interrupted"),
                        wait = waiting_request("interrupted");
     struct attempt attempt;
     hf_lease *lease = take(store, &request);
 
     attempt_start(&attempt, second, &wait);
-    AWAIT(holds_waiting() == 1);
-    if (holds_db->kind == DB_POSTGRES)
-        db_do(holds_db, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type "
+    AWAIT(locks_waiting() == 1);
+    if (locks_db->kind == DB_POSTGRES)
+        db_do(locks_db, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type "
                         "= 'Lock' AND usename = 'app'");
     else
-        db_do(holds_db, "KILL QUERY %lld",
-              db_do(holds_db, "SELECT id FROM information_schema.processlist WHERE user = 'app' "
+        db_do(locks_db, "KILL QUERY %lld",
+              db_do(locks_db, "SELECT id FROM information_schema.processlist WHERE user = 'app' "
                               "AND command = 'Query' LIMIT 1"));
-    AWAIT(holds_waiting() == 1);
+    AWAIT(locks_waiting() == 1);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);
@@ -73,11 +73,11 @@ static void interrupted_by_the_administrator(void **state)
 /* Time limits that an operator has set for everybody must not end who holds. */
 static void outlives_limits(const char *mode)
 {
-    hf_store *store = holds_open(mode, "");
+    hf_store *store = locks_open(mode, "");
     hf_acquire_request request = mutex_request("idle");
     hf_lease *lease = take(store, &request);
 
-    nap_ms(holds_db->kind == DB_POSTGRES ? 400 : 1700);
+    nap_ms(locks_db->kind == DB_POSTGRES ? 400 : 1700);
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
     EXPECT(HF_OK, hf_release(lease, &contract_error));
     close_store(store);
@@ -86,18 +86,18 @@ static void outlives_limits(const char *mode)
 static void limits_of_an_operator(void **state)
 {
     (void)state;
-    if (holds_db->kind == DB_POSTGRES)
-        db_do(holds_db, "ALTER ROLE app SET idle_in_transaction_session_timeout = '100ms';"
+    if (locks_db->kind == DB_POSTGRES)
+        db_do(locks_db, "ALTER ROLE app SET idle_in_transaction_session_timeout = '100ms';"
                         "ALTER ROLE app SET idle_session_timeout = '100ms';"
                         "ALTER ROLE app SET lock_timeout = '100ms'");
     else
-        db_do(holds_db, "SET GLOBAL wait_timeout = 1, GLOBAL innodb_lock_wait_timeout = 1,"
+        db_do(locks_db, "SET GLOBAL wait_timeout = 1, GLOBAL innodb_lock_wait_timeout = 1,"
                         " GLOBAL idle_transaction_timeout = 1");
     BOTH_MODES(outlives_limits);
-    if (holds_db->kind == DB_POSTGRES)
-        db_do(holds_db, "ALTER ROLE app RESET ALL");
+    if (locks_db->kind == DB_POSTGRES)
+        db_do(locks_db, "ALTER ROLE app RESET ALL");
     else
-        db_do(holds_db, "SET GLOBAL wait_timeout = 28800, GLOBAL innodb_lock_wait_timeout = 50,"
+        db_do(locks_db, "SET GLOBAL wait_timeout = 28800, GLOBAL innodb_lock_wait_timeout = 50,"
                         " GLOBAL idle_transaction_timeout = 0");
 }
 
@@ -118,7 +118,7 @@ static pid_t client(const char *mode, const hf_acquire_request *request, int *re
         hf_store *store = NULL;
 
         close(ends[0]);
-        if (holds_try_open(holds_url(mode, ""), &store) != HF_OK)
+        if (locks_try_open(locks_url(mode, ""), &store) != HF_OK)
             _exit(1);
         (void)!write(ends[1], "o", 1);
         if (hf_acquire(store, request, &lease, NULL) != HF_OK)
@@ -152,8 +152,8 @@ static void dies(const char *mode)
     holder = client(mode, &request, &fds[0]);
     CHECK(read(fds[0], &byte, 1) == 1);
     waiter = client(mode, &wait, &fds[1]);
-    AWAIT(holds_waiting() == 1);
-    store = holds_open(mode, "");
+    AWAIT(locks_waiting() == 1);
+    store = locks_open(mode, "");
     EXPECT(HF_BUSY, probe(store, &request));
     end_client(waiter, fds[1]); /* the server finds out, or passes it over */
     end_client(holder, fds[0]);
@@ -172,20 +172,20 @@ static void client_dies_in_a_transaction(void **state)
 
 static void is_killed(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = mutex_request("killed"), wait = waiting_request("killed");
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     hf_status status;
 
     attempt_start(&attempt, second, &wait);
-    AWAIT(holds_waiting() == 1);
-    db_kill(holds_db);
+    AWAIT(locks_waiting() == 1);
+    db_kill(locks_db);
     await_lost(lease);
     status = attempt_join(&attempt);
     CHECK(status == HF_UNAVAILABLE);
     EXPECT(HF_UNAVAILABLE, probe(second, &request));
-    db_restart(holds_db);
+    db_restart(locks_db);
     EXPECT(HF_LOST, hf_release(lease, &contract_error));
     EXPECT(HF_OK, probe(second, &request));
     EXPECT(HF_OK, probe(store, &wait));
@@ -202,8 +202,8 @@ static void server_is_killed(void **state)
 /* A server that is stopped keeps its locks, and nobody else can have them: the lease is held. Calls end in time. */
 static void is_stopped(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "&op_timeout=500ms"),
-             *third = holds_open(mode, "&op_timeout=500ms");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "&op_timeout=500ms"),
+             *third = locks_open(mode, "&op_timeout=500ms");
     hf_acquire_request request = mutex_request("stopped"), try = mutex_request("stopped-2"),
                        wait = mutex_request("stopped");
     hf_lease *lease = take(store, &request), *none = NULL;
@@ -214,8 +214,8 @@ static void is_stopped(const char *mode)
     EXPECT(HF_OK, hf_cancel_open(&wait.cancel));
     EXPECT(HF_OK, probe(second, &try));
     attempt_start(&attempt, third, &wait);
-    AWAIT(holds_waiting() == 1);
-    db_pause(holds_db);
+    AWAIT(locks_waiting() == 1);
+    db_pause(locks_db);
     status = hf_acquire(second, &try, &none, &contract_error);
     CHECK(status == HF_UNAVAILABLE);
     try.wait_ms = 100;
@@ -225,7 +225,7 @@ static void is_stopped(const char *mode)
     EXPECT(HF_CANCELLED, attempt_join(&attempt)); /* by cutting the connection */
     EXPECT(HF_OK, hf_cancel_close(wait.cancel));
     CHECK(hf_lease_state(lease) == HF_STATE_HELD);
-    db_continue(holds_db);
+    db_continue(locks_db);
     EXPECT(HF_BUSY, probe(second, &request));
     EXPECT(HF_OK, hf_release(lease, &contract_error));
     request.wait_ms = LIMIT_MS;
@@ -288,7 +288,7 @@ static void *work(void *arg)
     hf_store *store = NULL;
 
     while (!workers_stop)
-        if (store || holds_try_open(holds_url(worker->mode, "&tokens=on"), &store) == HF_OK)
+        if (store || locks_try_open(locks_url(worker->mode, "&tokens=on"), &store) == HF_OK)
             raise_once(store, worker);
     if (store)
         EXPECT(HF_OK, hf_close(store, HF_CLOSE_FLAG_RELEASE));
@@ -299,7 +299,7 @@ static void *work(void *arg)
 static void is_fenced(const char *mode)
 {
     struct worker workers[WORKERS];
-    hf_store *store = holds_open(mode, "&tokens=on");
+    hf_store *store = locks_open(mode, "&tokens=on");
     hf_acquire_request request = waiting_request("fenced");
     int done = 0, unknown = 0, before = 0, number = 0;
     void *bytes;
@@ -319,7 +319,7 @@ static void is_fenced(const char *mode)
     }
     for (int i = 0; i < 12; i++) {
         nap_ms(60);
-        holds_end_sessions();
+        locks_end_sessions();
     }
     nap_ms(100);
     workers_stop = true;
@@ -328,7 +328,7 @@ static void is_fenced(const char *mode)
         done += workers[i].done;
         unknown += workers[i].unknown;
     }
-    store = holds_open(mode, "&tokens=on");
+    store = locks_open(mode, "&tokens=on");
     lease = take(store, &request);
     EXPECT(HF_OK, hf_guard_claim(store, "number", 6, hf_lease_token(lease), &bytes, &len, NULL));
     CHECK(len == sizeof number);
@@ -346,7 +346,7 @@ static void tokens_fence(void **state)
     BOTH_MODES(is_fenced);
 }
 
-const struct CMUnitTest holds_loss_cases[] = {
+const struct CMUnitTest locks_loss_cases[] = {
     cmocka_unit_test(ended_by_the_administrator),
     cmocka_unit_test(interrupted_by_the_administrator),
     cmocka_unit_test(limits_of_an_operator),
@@ -355,4 +355,4 @@ const struct CMUnitTest holds_loss_cases[] = {
     cmocka_unit_test(server_is_stopped),
     cmocka_unit_test(tokens_fence),
 };
-const size_t holds_loss_count = sizeof holds_loss_cases / sizeof *holds_loss_cases;
+const size_t locks_loss_count = sizeof locks_loss_cases / sizeof *locks_loss_cases;

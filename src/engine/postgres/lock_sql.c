@@ -2,7 +2,7 @@
 /*
  * mode=row and mode=session in PostgreSQL's words.
  *
- * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open. It changes nothing, so it is
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that waits open. It changes nothing, so it is
  * ended by ROLLBACK: the server need not write anything down for it.
  *
  * An advisory lock has a 64-bit number and belongs to the database and the session. pg_advisory_unlock() of one
@@ -10,7 +10,7 @@
  */
 #include "engine/postgres/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -43,12 +43,13 @@ static void table(const char *schema, const char *prefix, const char *name,
  * A pooler gives a session of the server to whoever has something to do, and says a number of its own for the
  * session that it pretends to be.
  */
-static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
+static hf_status verify(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err)
 {
     (void)mode;
     (void)deadline_ms;
-    if (link->conn->conf.pooled || PQbackendPID(link->native) == (int)link->server_id)
+    if (connection->store->conf.pooled ||
+        PQbackendPID(connection->native) == (int)connection->server_id)
         return HF_OK;
     return hfi_error_set(
         err, HF_CONFIG, 0,
@@ -57,7 +58,7 @@ static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadl
         "pooler=session");
 }
 
-const struct sql_hold_words postgres_hold = {
+const struct sql_lock_sql postgres_lock_sql = {
     .limits =
         "SELECT name, reset_val || coalesce(unit, '') FROM pg_settings WHERE name IN"
         " ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'statement_timeout',"

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session: names, connections, tokens, poolers; see holds.h. */
-#include "holds.h"
+#include "locks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct db *holds_db;
+struct db *locks_db;
 
 /* ---- tools ------------------------------------------------------------------------------------------ */
 
-const char *holds_url(const char *mode, const char *more)
+const char *locks_url(const char *mode, const char *more)
 {
     static _Thread_local char url[1200];
     char words[256];
     const char *from, *id;
 
     snprintf(words, sizeof words, "&mode=%s%s", mode, more);
-    from = db_url(holds_db, words);
+    from = db_url(locks_db, words);
     id = strstr(from, "{id}");
     snprintf(url, sizeof url, "%.*sm%s", (int)(id - from), from, id + 4);
     return url;
 }
 
-hf_status holds_try_open(const char *url, hf_store **ret_store)
+hf_status locks_try_open(const char *url, hf_store **ret_store)
 {
     return hf_open(url, NULL, ret_store, &contract_error);
 }
 
-hf_store *holds_open(const char *mode, const char *more)
+hf_store *locks_open(const char *mode, const char *more)
 {
     hf_store *store = NULL;
 
-    EXPECT(HF_OK, holds_try_open(holds_url(mode, more), &store));
+    EXPECT(HF_OK, locks_try_open(locks_url(mode, more), &store));
     return store;
 }
 
@@ -42,33 +42,33 @@ hf_store *holds_open(const char *mode, const char *more)
     "FROM pg_stat_activity WHERE datname = 'test' AND pid <> pg_backend_pid() AND usename = 'app'"
 #define MA_OURS "FROM information_schema.processlist WHERE user = 'app'"
 
-long long holds_sessions(void)
+long long locks_sessions(void)
 {
-    return holds_db->kind == DB_POSTGRES ? db_do(holds_db, "SELECT count(*) " PG_OURS)
-                                         : db_do(holds_db, "SELECT count(*) " MA_OURS);
+    return locks_db->kind == DB_POSTGRES ? db_do(locks_db, "SELECT count(*) " PG_OURS)
+                                         : db_do(locks_db, "SELECT count(*) " MA_OURS);
 }
 
-long long holds_waiting(void)
+long long locks_waiting(void)
 {
-    if (holds_db->kind == DB_POSTGRES)
-        return db_do(holds_db, "SELECT count(*) " PG_OURS " AND wait_event_type = 'Lock'");
+    if (locks_db->kind == DB_POSTGRES)
+        return db_do(locks_db, "SELECT count(*) " PG_OURS " AND wait_event_type = 'Lock'");
     /* innodb_trx shows what was some time ago */
-    return db_do(holds_db, "SELECT count(*) " MA_OURS
+    return db_do(locks_db, "SELECT count(*) " MA_OURS
                            " AND (state = 'User lock' OR (state = 'Statistics' AND info LIKE "
                            "'%%FOR UPDATE'))");
 }
 
-void holds_end_sessions(void)
+void locks_end_sessions(void)
 {
     char ids[4096], *id, *rest = ids;
 
-    if (holds_db->kind == DB_POSTGRES) {
-        db_do(holds_db, "SELECT count(pg_terminate_backend(pid)) " PG_OURS);
+    if (locks_db->kind == DB_POSTGRES) {
+        db_do(locks_db, "SELECT count(pg_terminate_backend(pid)) " PG_OURS);
         return;
     }
-    db_text(holds_db, ids, sizeof ids, "SELECT group_concat(id) " MA_OURS);
+    db_text(locks_db, ids, sizeof ids, "SELECT group_concat(id) " MA_OURS);
     while ((id = strsep(&rest, ",")) && *id) /* one may be gone by then, which is an error */
-        db_do(holds_db,
+        db_do(locks_db,
               "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; KILL CONNECTION %s; "
               "END",
               id);
@@ -78,7 +78,7 @@ void holds_end_sessions(void)
 
 static void says(const char *mode)
 {
-    hf_store *store = holds_open(mode, "");
+    hf_store *store = locks_open(mode, "");
     hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = mutex_request("says");
     hf_lease *lease = NULL;
@@ -113,7 +113,7 @@ static void no_two_names(const char *mode)
 {
     static unsigned char names[8][HF_NAME_MAX];
     const size_t lens[8] = { 3, 3, 4, HF_NAME_MAX, HF_NAME_MAX, 2, 2, 3 };
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_lease *leases[8];
 
     memcpy(names[0], "job", 3);
@@ -148,14 +148,14 @@ static void names_are_kept_apart(void **state)
 /* While a name is waited for, others come and go, also those that nobody has used before. */
 static void others_go_on(const char *mode)
 {
-    hf_store *store = holds_open(mode, ""), *second = holds_open(mode, "");
+    hf_store *store = locks_open(mode, ""), *second = locks_open(mode, "");
     hf_acquire_request request = mutex_request("stuck"), wait = waiting_request("stuck"), fresh;
     hf_lease *lease = take(store, &request);
     struct attempt attempt;
     char name[32];
 
     attempt_start(&attempt, second, &wait);
-    AWAIT(holds_waiting() == 1);
+    AWAIT(locks_waiting() == 1);
     for (int i = 0; i < 20; i++) {
         snprintf(name, sizeof name, "%s-fresh-%d", mode, i);
         fresh = mutex_request(name);
@@ -163,7 +163,7 @@ static void others_go_on(const char *mode)
         fresh.wait_ms = LIMIT_MS;
         EXPECT(HF_OK, probe(i % 2 ? store : second, &fresh));
     }
-    CHECK(holds_waiting() == 1);
+    CHECK(locks_waiting() == 1);
     give(lease);
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);
@@ -180,28 +180,28 @@ static void names_do_not_block_each_other(void **state)
 /* Somebody has given the lock's number to another name; somebody has removed rows. */
 static void tables_that_were_changed(void **state)
 {
-    const char *key = holds_db->kind == DB_POSTGRES ? "lock" : "lock_name";
+    const char *key = locks_db->kind == DB_POSTGRES ? "lock" : "lock_name";
     const char *hex =
-        holds_db->kind == DB_POSTGRES ? "name = '\\x6f64646c79'::bytea" : "name = 'oddly'";
+        locks_db->kind == DB_POSTGRES ? "name = '\\x6f64646c79'::bytea" : "name = 'oddly'";
     hf_acquire_request request = mutex_request("oddly");
-    hf_store *store = holds_open("session", "");
+    hf_store *store = locks_open("session", "");
     hf_lease *lease;
 
     (void)state;
     EXPECT(HF_OK, probe(store, &request));
     close_store(store); /* who has looked remembers it */
-    CHECK(db_do(holds_db, "SELECT count(%s) FROM hfm_lock_names WHERE %s", key, hex) == 1);
-    db_do(holds_db, "UPDATE hfm_lock_names SET name = 'evenly' WHERE %s", hex);
-    store = holds_open("session", "");
+    CHECK(db_do(locks_db, "SELECT count(%s) FROM hfm_lock_names WHERE %s", key, hex) == 1);
+    db_do(locks_db, "UPDATE hfm_lock_names SET name = 'evenly' WHERE %s", hex);
+    store = locks_open("session", "");
     EXPECT(HF_CONFIG, probe(store, &request));
     CHECK(strstr(contract_error.text, "prefix=") != NULL);
     close_store(store);
 
-    store = holds_open("row", "");
+    store = locks_open("row", "");
     EXPECT(HF_OK, probe(store, &request));
-    db_do(holds_db, "DELETE FROM hfm_lock_rows");
+    db_do(locks_db, "DELETE FROM hfm_lock_rows");
     EXPECT(HF_OK, probe(store, &request));
-    db_do(holds_db, "DELETE FROM hfm_lock_rows");
+    db_do(locks_db, "DELETE FROM hfm_lock_rows");
     request.wait_ms = LIMIT_MS;
     lease = take(store, &request);
     request.wait_ms = 0;
@@ -217,7 +217,7 @@ static void tables_that_were_changed(void **state)
 /* 100 names of each of two clients, on one connection each (and one that made the tables and records names). */
 static void names_share_a_connection(void **state)
 {
-    hf_store *stores[2] = { holds_open("session", ""), holds_open("session", "") };
+    hf_store *stores[2] = { locks_open("session", ""), locks_open("session", "") };
     hf_lease *leases[2][NAMES];
     hf_acquire_request request;
     char name[32];
@@ -229,7 +229,7 @@ static void names_share_a_connection(void **state)
             request = mutex_request(name);
             leases[s][i] = take(stores[s], &request);
         }
-    CHECK(holds_sessions() <= 4);
+    CHECK(locks_sessions() <= 4);
     for (int i = 0; i < NAMES; i += 9) {
         snprintf(name, sizeof name, "share-0-%d", i);
         request = mutex_request(name);
@@ -247,7 +247,7 @@ static void names_share_a_connection(void **state)
 /* connections=3: two leases; a third one is refused, or waits for its connection. */
 static void connections_are_bounded(void **state)
 {
-    hf_store *store = holds_open("row", "&connections=3");
+    hf_store *store = locks_open("row", "&connections=3");
     hf_acquire_request a = mutex_request("bound-a"), b = mutex_request("bound-b"),
                        c = mutex_request("bound-c");
     struct attempt attempt;
@@ -262,21 +262,21 @@ static void connections_are_bounded(void **state)
     c.wait_ms = LIMIT_MS;
     attempt_start(&attempt, store, &c);
     attempt_settled(&attempt);
-    CHECK(holds_sessions() <= 3);
+    CHECK(locks_sessions() <= 3);
     give(first);
     EXPECT(HF_OK, attempt_join(&attempt));
     give(attempt.lease);
     give(second);
     close_store(store);
-    EXPECT(HF_CONFIG, holds_try_open(holds_url("row", "&connections=1"), &store));
-    EXPECT(HF_CONFIG, holds_try_open(holds_url("session", "&connections=1"), &store));
+    EXPECT(HF_CONFIG, locks_try_open(locks_url("row", "&connections=1"), &store));
+    EXPECT(HF_CONFIG, locks_try_open(locks_url("session", "&connections=1"), &store));
 }
 
 /* ---- tokens=on --------------------------------------------------------------------------------------------- */
 
 static void tokens_rise(const char *mode)
 {
-    hf_store *stores[2] = { holds_open(mode, "&tokens=on"), holds_open(mode, "&tokens=on") };
+    hf_store *stores[2] = { locks_open(mode, "&tokens=on"), locks_open(mode, "&tokens=on") };
     hf_store_info info = HF_STORE_INFO_INIT;
     hf_acquire_request request = waiting_request("tokens");
     uint64_t last = 0;
@@ -304,7 +304,7 @@ static void tokens_on(void **state)
 
 static void with_few_rights(const char *mode)
 {
-    hf_store *store = holds_open(mode, "&create=off"), *second = holds_open(mode, "&create=off");
+    hf_store *store = locks_open(mode, "&create=off"), *second = locks_open(mode, "&create=off");
     hf_acquire_request request = mutex_request("few"), wait = waiting_request("few");
     hf_lease *lease = take(store, &request);
 
@@ -320,20 +320,20 @@ static void with_few_rights(const char *mode)
 /* A user with what the manual says is needed, and no more. */
 static void few_rights(void **state)
 {
-    hf_store *store = holds_open("row", ""); /* makes the tables */
+    hf_store *store = locks_open("row", ""); /* makes the tables */
 
     (void)state;
     close_store(store);
-    if (holds_db->kind == DB_POSTGRES)
-        db_do(holds_db, "GRANT SELECT, INSERT ON hfm_lock_names TO few;"
+    if (locks_db->kind == DB_POSTGRES)
+        db_do(locks_db, "GRANT SELECT, INSERT ON hfm_lock_names TO few;"
                         "GRANT SELECT, INSERT, UPDATE ON hfm_lock_rows TO few");
     else
-        db_do(holds_db, "GRANT SELECT ON test.hfm_meta TO few@'%%';"
+        db_do(locks_db, "GRANT SELECT ON test.hfm_meta TO few@'%%';"
                         "GRANT SELECT, INSERT ON test.hfm_lock_names TO few@'%%';"
                         "GRANT SELECT, INSERT, UPDATE ON test.hfm_lock_rows TO few@'%%'");
-    holds_db->wish.few = true;
+    locks_db->wish.few = true;
     BOTH_MODES(with_few_rights);
-    holds_db->wish.few = false;
+    locks_db->wish.few = false;
 }
 
 /* ---- poolers ---------------------------------------------------------------------------------------------- */
@@ -345,14 +345,14 @@ static void pooled(const char *mode)
     hf_lease *lease;
 
     EXPECT(HF_CONFIG,
-           holds_try_open(holds_url("lease", ""), &store)); /* its bell would ring for nobody */
-    EXPECT(HF_CONFIG, holds_try_open(holds_url(mode, ""), &store));
+           locks_try_open(locks_url("lease", ""), &store)); /* no notification would reach it */
+    EXPECT(HF_CONFIG, locks_try_open(locks_url(mode, ""), &store));
     CHECK(strstr(contract_error.text, "pooler=session") != NULL);
-    pooler_stop(holds_db);
-    holds_db->wish.pooling = "session";
-    pooler_start(holds_db);
-    store = holds_open(mode, "&pooler=session");
-    second = holds_open(mode, "&pooler=session");
+    pooler_stop(locks_db);
+    locks_db->wish.pooling = "session";
+    pooler_start(locks_db);
+    store = locks_open(mode, "&pooler=session");
+    second = locks_open(mode, "&pooler=session");
     lease = take(store, &request);
     EXPECT(HF_BUSY, probe(second, &try));
     request.wait_ms = 50;
@@ -365,18 +365,18 @@ static void pooled(const char *mode)
 
 static void behind_a_pooler(const char *mode)
 {
-    holds_db->wish.pooling = "transaction";
-    pooler_start(holds_db);
+    locks_db->wish.pooling = "transaction";
+    pooler_start(locks_db);
     pooled(mode);
-    pooler_stop(holds_db);
-    holds_db->wish.pooling = NULL;
-    holds_db->pooler_port = 0;
+    pooler_stop(locks_db);
+    locks_db->wish.pooling = NULL;
+    locks_db->pooler_port = 0;
 }
 
 static void refused_behind_a_pooler(void **state)
 {
     (void)state;
-    if (holds_db->kind == DB_POSTGRES)
+    if (locks_db->kind == DB_POSTGRES)
         BOTH_MODES(behind_a_pooler);
 }
 
@@ -398,15 +398,15 @@ int main(int argc, char **argv)
 
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
-    holds_db =
+    locks_db =
         db_start(argc > 1 && strcmp(argv[1], "mariadb") == 0 ? DB_MARIADB : DB_POSTGRES, NULL);
-    memcpy(cases + count, holds_wait_cases, holds_wait_count * sizeof *cases);
-    count += holds_wait_count;
-    memcpy(cases + count, holds_circle_cases, holds_circle_count * sizeof *cases);
-    count += holds_circle_count;
-    memcpy(cases + count, holds_loss_cases, holds_loss_count * sizeof *cases);
-    count += holds_loss_count;
+    memcpy(cases + count, locks_wait_cases, locks_wait_count * sizeof *cases);
+    count += locks_wait_count;
+    memcpy(cases + count, locks_circle_cases, locks_circle_count * sizeof *cases);
+    count += locks_circle_count;
+    memcpy(cases + count, locks_loss_cases, locks_loss_count * sizeof *cases);
+    count += locks_loss_count;
     failed = _cmocka_run_group_tests("holds", cases, count, NULL, NULL);
-    db_free(holds_db);
+    db_free(locks_db);
     return failed;
 }

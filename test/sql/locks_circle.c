@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=row and mode=session: deadlocks are found, within a process and between them, and what is none is left alone; see holds.h. */
-#include "holds.h"
+#include "locks.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -88,12 +88,12 @@ static void circle_in(const char *mode)
 {
     for (int tokens = 0; tokens < 2; tokens++) {
         const char *more = tokens ? QUICK "&tokens=on" : QUICK;
-        hf_store *stores[3] = { holds_open(mode, more) };
+        hf_store *stores[3] = { locks_open(mode, more) };
 
         stores[1] = stores[2] = stores[0];
         goes_round(stores, 2);
         goes_round(stores, 3);
-        stores[1] = holds_open(mode, more); /* another handle of the same store */
+        stores[1] = locks_open(mode, more); /* another handle of the same store */
         goes_round(stores, 2);
         close_store(stores[1]);
         close_store(stores[0]);
@@ -109,7 +109,7 @@ static void circles_end(void **state)
 /* Who holds a name and waits for it without end waits for itself. */
 static void for_itself(const char *mode)
 {
-    hf_store *store = holds_open(mode, QUICK);
+    hf_store *store = locks_open(mode, QUICK);
     hf_acquire_request request = mutex_request("own");
     hf_lease *lease = take(store, &request), *none = NULL;
 
@@ -133,7 +133,7 @@ static void waits_for_itself(void **state)
  */
 static void passed_by_another(const char *mode)
 {
-    hf_store *store = holds_open(mode, QUICK);
+    hf_store *store = locks_open(mode, QUICK);
     hf_acquire_request request = mutex_request("a");
     pthread_barrier_t at_once, later;
     struct party first, second;
@@ -144,11 +144,11 @@ static void passed_by_another(const char *mode)
     party_start(&second, store, "b", "a", &later);
     AWAIT(second.holds);
     party_start(&first, store, "a", "b", &at_once);
-    AWAIT(holds_waiting() == 1);
+    AWAIT(locks_waiting() == 1);
     give(first.lease);
     lease = take(store, &request); /* it is ours now */
     pthread_barrier_wait(&later);
-    AWAIT(holds_waiting() == 2);
+    AWAIT(locks_waiting() == 2);
     nap_ms(300); /* the detector looks many times */
     CHECK(!first.ended && !second.ended);
     give(lease);
@@ -220,7 +220,7 @@ static void member_start(struct member *member, const char *mode, const char *fi
     int fds[2];
     char url[1200];
 
-    snprintf(url, sizeof url, "%s", holds_url(mode, QUICK));
+    snprintf(url, sizeof url, "%s", locks_url(mode, QUICK));
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     member->pid = fork();
     CHECK(member->pid >= 0);
@@ -281,12 +281,12 @@ static void processes_in_a_circle(void **state)
 {
     (void)state;
     BOTH_MODES(rings_in);
-    AWAIT(db_do(holds_db, "SELECT count(*) FROM hfm_lock_waits WHERE label IS NOT NULL") == 0);
+    AWAIT(db_do(locks_db, "SELECT count(*) FROM hfm_lock_waits WHERE label IS NOT NULL") == 0);
 }
 
 static long long told(const char *what)
 {
-    return db_do(holds_db, "SELECT count(*) FROM hfm_lock_waits WHERE %s", what);
+    return db_do(locks_db, "SELECT count(*) FROM hfm_lock_waits WHERE %s", what);
 }
 
 /* One waits for another, which does not wait: however often they look. Waits that are told of come and go. */
@@ -329,22 +329,22 @@ static void after_a_kill(const char *mode)
 
     member_start(&first, mode, "ka", "kb");
     member_start(&second, mode, "kc", "ka");
-    store = holds_open(mode, QUICK);
+    store = locks_open(mode, QUICK);
     lease = take(store, &ours);
     say(first.fd, 'g');
     say(second.fd, 'g');
     AWAIT(told("name = 'ka' AND label IS NULL") > 0 &&
           told("name = 'kb' AND label IS NOT NULL") > 0);
-    db_do(holds_db,
+    db_do(locks_db,
           "CREATE TABLE kept AS SELECT * FROM hfm_lock_waits WHERE client = (SELECT client "
           "FROM hfm_lock_waits WHERE name = 'kb' AND label IS NOT NULL)");
     CHECK(kill(first.pid, SIGKILL) == 0);
     member_end(&first);
     CHECK(hear(second.fd) == HF_OK);
     /* The second may have looked before it got it, and removed the rows. */
-    db_do(holds_db, "DELETE FROM hfm_lock_waits");
-    db_do(holds_db, "INSERT INTO hfm_lock_waits SELECT * FROM kept");
-    db_do(holds_db, "DROP TABLE kept");
+    db_do(locks_db, "DELETE FROM hfm_lock_waits");
+    db_do(locks_db, "INSERT INTO hfm_lock_waits SELECT * FROM kept");
+    db_do(locks_db, "DROP TABLE kept");
     give(lease);
     nap_ms(1100); /* we would have to give up: the last to come, by the second */
     CHECK(pthread_barrier_init(&at_once, NULL, 1) == 0);
@@ -367,7 +367,7 @@ static void what_a_killed_one_told(void **state)
     BOTH_MODES(after_a_kill);
 }
 
-const struct CMUnitTest holds_circle_cases[] = {
+const struct CMUnitTest locks_circle_cases[] = {
     cmocka_unit_test(circles_end),
     cmocka_unit_test(waits_for_itself),
     cmocka_unit_test(no_circle),
@@ -375,4 +375,4 @@ const struct CMUnitTest holds_circle_cases[] = {
     cmocka_unit_test(processes_without_a_circle),
     cmocka_unit_test(what_a_killed_one_told),
 };
-const size_t holds_circle_count = sizeof holds_circle_cases / sizeof *holds_circle_cases;
+const size_t locks_circle_count = sizeof locks_circle_cases / sizeof *locks_circle_cases;

@@ -18,7 +18,7 @@
 
 #define GREET_TRIES 10
 
-static hf_status greet(struct sql_link *link, int64_t deadline_ms, hf_error *err);
+static hf_status greet(struct sql_connection *connection, int64_t deadline_ms, hf_error *err);
 
 bool postgres_poll(PGconn *pg, bool write, int fd, int64_t until_ms)
 {
@@ -96,10 +96,10 @@ static PGconn *start(const struct postgres_conf *conf, unsigned host)
     return PQconnectStartParams(keys, values, 0);
 }
 
-static hf_status connect_one(struct hfi_conn *conn, unsigned host, int64_t deadline_ms,
+static hf_status connect_one(struct hfi_conn *store, unsigned host, int64_t deadline_ms,
                              PGconn **ret_pg, hf_error *err)
 {
-    PGconn *pg = start(conn->native, host);
+    PGconn *pg = start(store->native, host);
     PostgresPollingStatusType want = PGRES_POLLING_WRITING;
     char words[HF_ERROR_TEXT_MAX];
     hf_status status = HF_OK;
@@ -116,7 +116,7 @@ static hf_status connect_one(struct hfi_conn *conn, unsigned host, int64_t deadl
         want = PQconnectPoll(pg);
     }
     if (status == HF_OK && want != PGRES_POLLING_OK) {
-        postgres_words(conn, PQerrorMessage(pg), words, sizeof words);
+        postgres_words(store, PQerrorMessage(pg), words, sizeof words);
         status = hfi_error_set(err, judge(words), 0, "%s", words);
     }
     if (status != HF_OK) {
@@ -128,10 +128,10 @@ static hf_status connect_one(struct hfi_conn *conn, unsigned host, int64_t deadl
 }
 
 /* The hosts in turn, beginning with the one that answered last; each gets its share of the time. */
-static hf_status connect_any(struct hfi_conn *conn, int64_t deadline_ms, PGconn **ret_pg,
+static hf_status connect_any(struct hfi_conn *store, int64_t deadline_ms, PGconn **ret_pg,
                              hf_error *err)
 {
-    struct postgres_conf *conf = conn->native;
+    struct postgres_conf *conf = store->native;
     unsigned first = atomic_load(&conf->last);
     hf_status status = HF_UNAVAILABLE;
 
@@ -140,7 +140,7 @@ static hf_status connect_any(struct hfi_conn *conn, int64_t deadline_ms, PGconn 
         int64_t now_ms = hfi_now_ms();
         int64_t share_ms = (deadline_ms - now_ms) / (int64_t)(conf->hosts - i);
 
-        status = connect_one(conn, host, now_ms + (share_ms > 0 ? share_ms : 0), ret_pg, err);
+        status = connect_one(store, host, now_ms + (share_ms > 0 ? share_ms : 0), ret_pg, err);
         if (status == HF_OK) {
             atomic_store(&conf->last, host);
             return HF_OK;
@@ -149,33 +149,33 @@ static hf_status connect_any(struct hfi_conn *conn, int64_t deadline_ms, PGconn 
     return status;
 }
 
-hf_status postgres_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
-                        hf_error *err)
+hf_status postgres_open(struct hfi_conn *store, int64_t deadline_ms,
+                        struct sql_connection **ret_connection, hf_error *err)
 {
-    struct sql_link *link = hfi_calloc(1, sizeof *link);
+    struct sql_connection *connection = hfi_calloc(1, sizeof *connection);
     PGconn *pg = NULL;
     hf_status status;
 
-    if (!link)
+    if (!connection)
         return hfi_error_memory(err);
-    link->conn = conn;
-    status = connect_any(conn, deadline_ms, &pg, err);
+    connection->store = store;
+    status = connect_any(store, deadline_ms, &pg, err);
     if (status == HF_OK) {
-        link->native = pg;
+        connection->native = pg;
         PQsetnonblocking(pg, 1);
-        status = greet(link, deadline_ms, err);
+        status = greet(connection, deadline_ms, err);
     }
     if (status != HF_OK) {
-        postgres_close(link);
+        postgres_close(connection);
         return status;
     }
-    *ret_link = link;
+    *ret_connection = connection;
     return HF_OK;
 }
 
 /*
  * The session, as we need it, whatever the role's or the database's defaults are. enable_seqscan: plans
- * are made when the tables are empty, and are kept. synchronous_commit is the operator's choice, and stays.
+ * are made when the tables are empty, and are kept. synchronous_commit is the operator's choice, and waits.
  */
 static const char session[] =
     "SET statement_timeout = 0; SET lock_timeout = 0;"
@@ -190,74 +190,74 @@ static const char session[] =
     " FROM pg_stat_get_activity(pg_backend_pid())";
 
 /* Another server, or the same after a restart: it may lack the last commits. */
-static void meet(struct hfi_conn *conn, int64_t born)
+static void meet(struct hfi_conn *store, int64_t born)
 {
-    struct postgres_conf *conf = conn->native;
+    struct postgres_conf *conf = store->native;
     int64_t before = atomic_exchange(&conf->born, born);
 
-    if (before != 0 && before != born && conn->conf.mode == SQL_MODE_LEASE && conn->host->doubt)
-        conn->host->doubt(conn->host, "the server is another one now, or was restarted");
+    if (before != 0 && before != born && store->conf.mode == SQL_MODE_LEASE && store->host->doubt)
+        store->host->doubt(store->host, "the server is another one now, or was restarted");
 }
 
-static hf_status greet(struct sql_link *link, int64_t deadline_ms, hf_error *err)
+static hf_status greet(struct sql_connection *connection, int64_t deadline_ms, hf_error *err)
 {
     struct sql_rows rows = { 0 };
     struct sql_trouble trouble = { .status = HF_OK };
     enum sql_outcome outcome = SQL_REFUSED;
     hf_status status = HF_OK;
 
-    if (PQserverVersion(link->native) < 140000)
+    if (PQserverVersion(connection->native) < 140000)
         return hfi_error_set(err, HF_UNSUPPORTED, 0,
                              "the server is PostgreSQL %d: 14 is the oldest that we know",
-                             PQserverVersion(link->native) / 10000);
+                             PQserverVersion(connection->native) / 10000);
     /* A role's statement_timeout of a few ms may hit the very statement that lifts it. */
-    for (int i = 0; i < GREET_TRIES && outcome == SQL_REFUSED && !link->dead; i++)
-        outcome = postgres_text(link, session, deadline_ms, &rows, &trouble);
+    for (int i = 0; i < GREET_TRIES && outcome == SQL_REFUSED && !connection->dead; i++)
+        outcome = postgres_text(connection, session, deadline_ms, &rows, &trouble);
     if (outcome != SQL_DONE)
         return hfi_error_set(err, trouble.status, trouble.error.native, "%s", trouble.error.text);
     if (!sql_fits(&rows, "itlt", 1, 1))
-        return sql_odd(link, "greeting", &rows, err);
-    link->server_id = sql_int(&rows, 0, 0);
-    link->since = sql_int(&rows, 0, 1);
+        return sql_odd(connection, "greeting", &rows, err);
+    connection->server_id = sql_int(&rows, 0, 0);
+    connection->since = sql_int(&rows, 0, 1);
     if (sql_letter(&rows, 0, 2) == 't')
         status = hfi_error_set(err, HF_UNAVAILABLE, 0,
                                "the server is a standby, on which nothing can be locked");
     if (status == HF_OK)
-        meet(link->conn, sql_int(&rows, 0, 3));
+        meet(connection->store, sql_int(&rows, 0, 3));
     sql_rows_free(&rows);
     return status;
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
 
-void postgres_close(struct sql_link *link)
+void postgres_close(struct sql_connection *connection)
 {
-    if (link->native)
-        PQfinish(link->native);
-    hfi_free(link);
+    if (connection->native)
+        PQfinish(connection->native);
+    hfi_free(connection);
 }
 
-/* In a forked child. libpq's memory stays: freeing it would say goodbye to the server. */
-void postgres_abandon(struct sql_link *link)
+/* In a forked child. libpq's memory waits: freeing it would say goodbye to the server. */
+void postgres_abandon(struct sql_connection *connection)
 {
-    int fd = link->native ? PQsocket(link->native) : -1;
+    int fd = connection->native ? PQsocket(connection->native) : -1;
 
     if (fd >= 0)
         close(fd);
 }
 
-int postgres_fd(struct sql_link *link)
+int postgres_fd(struct sql_connection *connection)
 {
-    return PQsocket(link->native);
+    return PQsocket(connection->native);
 }
 
-/* An idle link has nothing to say but that its server goes away. */
-bool postgres_alive(struct sql_link *link)
+/* An idle connection has nothing to say but that its server goes away. */
+bool postgres_alive(struct sql_connection *connection)
 {
-    PGconn *pg = link->native;
+    PGconn *pg = connection->native;
     struct pollfd at = { .fd = PQsocket(pg), .events = POLLIN };
 
-    if (link->dead || PQstatus(pg) != CONNECTION_OK)
+    if (connection->dead || PQstatus(pg) != CONNECTION_OK)
         return false;
     for (int i = 0; i < 3; i++) { /* first its last words, then the end */
         if (poll(&at, 1, 0) <= 0)

@@ -2,7 +2,7 @@
 /*
  * mode=row and mode=session in the words of MariaDB and MySQL.
  *
- * A row is locked by SELECT ... FOR UPDATE in a transaction that stays open, in READ COMMITTED: a row that is not
+ * A row is locked by SELECT ... FOR UPDATE in a transaction that waits open, in READ COMMITTED: a row that is not
  * there must not lock the gap in which others make theirs. Without autocommit: the statement itself begins the
  * transaction, and is answered in one piece.
  *
@@ -11,7 +11,7 @@
  */
 #include "engine/mariadb/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -44,13 +44,13 @@ static void table(const char *schema, const char *prefix, const char *name,
 }
 
 /* One value of one row of a statement, as text; "" if there is none. */
-static hf_status look(struct sql_link *link, const char *sql, uint32_t column, int64_t deadline_ms,
-                      char ret_text[64], hf_error *err)
+static hf_status look(struct sql_connection *connection, const char *sql, uint32_t column,
+                      int64_t deadline_ms, char ret_text[64], hf_error *err)
 {
     struct sql_trouble trouble = { .status = HF_OK };
     struct sql_rows rows = { 0 };
     const struct sql_value *value;
-    hf_status status = sql_text(link, sql, deadline_ms, &rows, &trouble);
+    hf_status status = sql_text(connection, sql, deadline_ms, &rows, &trouble);
 
     if (status == HF_UNKNOWN)
         status = trouble.status == HF_NO_MEMORY ? HF_NO_MEMORY : HF_UNAVAILABLE;
@@ -70,24 +70,24 @@ static hf_status look(struct sql_link *link, const char *sql, uint32_t column, i
  * A proxy gives a session of the server to whoever has something to do. And nodes of a Galera cluster do not know
  * each other's locks: neither those of users nor those of rows.
  */
-static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadline_ms,
+static hf_status verify(struct sql_connection *connection, enum sql_mode mode, int64_t deadline_ms,
                         hf_error *err)
 {
-    struct maria_link *native = link->native;
+    struct maria_connection *native = connection->native;
     char text[64], own[64];
-    hf_status status = look(link, "SELECT CONNECTION_ID()", 0, deadline_ms, text, err);
+    hf_status status = look(connection, "SELECT CONNECTION_ID()", 0, deadline_ms, text, err);
 
     if (status != HF_OK)
         return status;
     snprintf(own, sizeof own, "%lu", mysql_thread_id(&native->mysql));
-    if (!link->conn->conf.pooled && strcmp(text, own) != 0)
+    if (!connection->store->conf.pooled && strcmp(text, own) != 0)
         return hfi_error_set(err, HF_CONFIG, 0,
                              "a proxy is between us and the server: a session there is not ours to "
                              "keep. Connect to the server itself; or if it pools by session, say "
                              "pooler=session");
     if (mode == SQL_MODE_LEASE)
         return HF_OK;
-    status = look(link, "SHOW VARIABLES LIKE 'wsrep_on'", 1, deadline_ms, text, err);
+    status = look(connection, "SHOW VARIABLES LIKE 'wsrep_on'", 1, deadline_ms, text, err);
     if (status == HF_OK && strcmp(text, "ON") == 0)
         status = hfi_error_set(err, HF_CONFIG, 0,
                                "the server is a node of a Galera cluster, whose nodes do not know "
@@ -95,7 +95,7 @@ static hf_status verify(struct sql_link *link, enum sql_mode mode, int64_t deadl
     return status;
 }
 
-const struct sql_hold_words maria_hold = {
+const struct sql_lock_sql maria_lock_sql = {
     .limits = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('wait_timeout', 'interactive_timeout',"
               " 'idle_transaction_timeout', 'idle_write_transaction_timeout',"
               " 'idle_readonly_transaction_timeout', 'max_statement_time') AND value + 0 <> 0",

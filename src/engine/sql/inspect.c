@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* mode=lease: who holds and who waits. */
-#include "engine/sql/wait.h"
+#include "engine/sql/listener.h"
 
 #include "util/error.h"
 #include "util/text.h"
 
 #include <string.h>
 
-/* Columns of LOOK. */
+/* Columns of INSPECT. */
 enum { KIND, NAME, MODE, CAPACITY, CLOSED, TOKEN, FIRST, PERMITS, FLAGS, AGE, LEFT, TID, LABEL };
 
 static hf_kind kind_of(int64_t mode)
@@ -92,18 +92,20 @@ static uint32_t emit_name(const struct sql_rows *rows, uint32_t row, struct hfi_
     return last;
 }
 
-void sql_inspect(struct hfi_conn *conn, struct hfi_op *op)
+void sql_inspect(struct hfi_conn *store, struct hfi_op *op)
 {
     bool glob = op->u.inspect.glob;
     struct sql_value name = glob ? sql_null() : sql_bytes(op->u.inspect.pattern, op->u.inspect.len);
-    struct sql_request r = {
-        .call = SQL_LOOK, .params = &name, .count = 1, .deadline_ms = op->deadline_ms, .again = true
-    };
+    struct sql_request r = { .call = SQL_INSPECT,
+                             .params = &name,
+                             .count = 1,
+                             .deadline_ms = op->deadline_ms,
+                             .again = true };
     hf_status status;
 
     /* What we know ourselves must be in it. */
-    (void)sql_notes_send(conn, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
-    status = sql_call(conn, &r);
+    (void)sql_notes_send(store, NULL, op->deadline_ms, &(hf_error){ .status = HF_OK });
+    status = sql_call(store, &r);
     if (status != HF_OK) {
         sql_finish(op, status == HF_UNKNOWN ? HF_UNAVAILABLE : status, &r.trouble.error);
         return;

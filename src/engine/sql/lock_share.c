@@ -16,7 +16,7 @@
  * A lease that is lost while its session waits is told of until the next look. Whoever may not use the table finds circles
  * within its process only (hold_doctor.c says so).
  */
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -29,32 +29,33 @@
 #define VALUES   (2 * (HF_NAME_MAX + HF_LABEL_MAX + HFI_OWNER_LEN) + 160)
 
 /* It is only about circles: nobody waits long for that. */
-static int64_t patience_ms(const struct sql_hold *hold)
+static int64_t patience_ms(const struct sql_locks *locks)
 {
-    return hold->conn->conf.op_ms < SQL_CANCEL_MS ? hold->conn->conf.op_ms : SQL_CANCEL_MS;
+    return locks->store->conf.op_ms < SQL_CANCEL_MS ? locks->store->conf.op_ms : SQL_CANCEL_MS;
 }
 
-static bool run(struct sql_hold *hold, struct sql_link *link, const char *template,
+static bool run(struct sql_locks *locks, struct sql_connection *connection, const char *template,
                 struct sql_rows *ret_rows)
 {
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(locks));
     struct sql_rows rows = { 0 };
     struct sql_trouble trouble = { .status = HF_OK };
     char sql[SQL_SQL_ROOM];
-    bool ok = sql_hold_fill(hold, template, NULL, sql, sizeof sql) &&
-              sql_text(link, sql, until_ms, ret_rows ? ret_rows : &rows, &trouble) == HF_OK;
+    bool ok = sql_lock_fill(locks, template, NULL, sql, sizeof sql) &&
+              sql_text(connection, sql, until_ms, ret_rows ? ret_rows : &rows, &trouble) == HF_OK;
 
     sql_rows_free(&rows);
     return ok || trouble.no_table; /* then there is nothing in it */
 }
 
-static struct sql_link *take(struct sql_hold *hold)
+static struct sql_connection *take(struct sql_locks *locks)
 {
-    struct sql_link *link;
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
+    struct sql_connection *connection;
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(locks));
 
-    return sql_take(hold->conn, until_ms, &link, &(hf_error){ .status = HF_OK }) == HF_OK ? link
-                                                                                          : NULL;
+    return sql_take(locks->store, until_ms, &connection, &(hf_error){ .status = HF_OK }) == HF_OK
+               ? connection
+               : NULL;
 }
 
 /* ---- telling ------------------------------------------------------------------------------------------------ */
@@ -64,31 +65,32 @@ static bool is_told(const struct sql_line *line, bool waits)
     return line->here && line->waits == waits && (!waits || strchr(line->label, MARK));
 }
 
-static size_t put_value(const struct sql_hold *hold, struct sql_value value, char *to, size_t room)
+static size_t put_value(const struct sql_locks *locks, struct sql_value value, char *to,
+                        size_t room)
 {
-    return hold->conn->driver->literal(&value, to, room) ? strlen(to) : 0;
+    return locks->store->driver->literal(&value, to, room) ? strlen(to) : 0;
 }
 
-static size_t put_line(const struct sql_hold *hold, const struct sql_line *line, char *to)
+static size_t put_line(const struct sql_locks *locks, const struct sql_line *line, char *to)
 {
-    size_t at =
-        (size_t)sprintf(to, "(%lld,%d,", (long long)hold->conn->client, (int)hold->conn->conf.mode);
+    size_t at = (size_t)sprintf(to, "(%lld,%d,", (long long)locks->store->client,
+                                (int)locks->store->conf.mode);
 
-    at += put_value(hold, sql_bytes(line->owner, sizeof line->owner), to + at, VALUES - at);
+    at += put_value(locks, sql_bytes(line->owner, sizeof line->owner), to + at, VALUES - at);
     to[at++] = ',';
-    at += put_value(hold, sql_bytes(line->name, line->len), to + at, VALUES - at);
+    at += put_value(locks, sql_bytes(line->name, line->len), to + at, VALUES - at);
     at += (size_t)sprintf(to + at, ",'%lld',", (long long)line->number);
-    at += put_value(hold, line->waits ? sql_bytes(line->label, strlen(line->label)) : sql_null(),
+    at += put_value(locks, line->waits ? sql_bytes(line->label, strlen(line->label)) : sql_null(),
                     to + at, VALUES - at);
     to[at++] = ')';
     return at;
 }
 
 /* Instead of what was told before. */
-static bool tell(struct sql_hold *hold, struct sql_link *link, const struct sql_lines *lines,
-                 bool waits)
+static bool tell(struct sql_locks *locks, struct sql_connection *connection,
+                 const struct sql_lines *lines, bool waits)
 {
-    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(hold));
+    int64_t until_ms = hfi_after_ms(hfi_now_ms(), patience_ms(locks));
     size_t count = 0, at;
     struct sql_rows rows = { 0 };
     struct sql_trouble trouble = { .status = HF_OK };
@@ -101,26 +103,27 @@ static bool tell(struct sql_hold *hold, struct sql_link *link, const struct sql_
     sql = hfi_malloc(SQL_SQL_ROOM + count * VALUES);
     if (!sql)
         return false;
-    ok = sql_hold_fill(hold,
+    ok = sql_lock_fill(locks,
                        waits ? "DELETE FROM {W} WHERE client = {C} AND label IS NOT NULL"
                              : "DELETE FROM {W} WHERE client = {C} AND label IS NULL",
                        NULL, sql, SQL_SQL_ROOM);
     at = ok ? strlen(sql) : 0;
     if (ok && count > 0)
-        at += (size_t)sprintf(
-            sql + at, ";INSERT INTO %s (client,mode,owner,name,number,label) VALUES ", hold->waits);
+        at += (size_t)sprintf(sql + at,
+                              ";INSERT INTO %s (client,mode,owner,name,number,label) VALUES ",
+                              locks->waits_table);
     for (size_t i = 0; ok && i < lines->count; i++)
         if (is_told(&lines->all[i], waits)) {
             if (!first)
                 sql[at++] = ',';
             first = false;
-            at += put_line(hold, &lines->all[i], sql + at);
+            at += put_line(locks, &lines->all[i], sql + at);
         }
     sql[at] = 0;
     if (ok)
-        status = sql_text(link, sql, until_ms, &rows, &trouble);
+        status = sql_text(connection, sql, until_ms, &rows, &trouble);
     if (status == HF_OK || status == HF_UNKNOWN)
-        atomic_store(&hold->tells, true);
+        atomic_store(&locks->shares, true);
     sql_rows_free(&rows);
     hfi_free(sql);
     return status == HF_OK;
@@ -133,14 +136,14 @@ struct who {
     bool ours;
 };
 
-static void is_ours(struct hfi_conn *conn, void *arg)
+static void is_ours(struct hfi_conn *store, void *arg)
 {
     struct who *who = arg;
 
-    who->ours = who->ours || conn->client == who->client;
+    who->ours = who->ours || store->client == who->client;
 }
 
-static bool hear(struct hfi_conn *conn, struct sql_rows *rows, struct sql_lines *lines)
+static bool take_notice(struct hfi_conn *store, struct sql_rows *rows, struct sql_lines *lines)
 {
     if (!sql_fits(rows, "iniB", 0, ROWS_MAX) || !sql_lines_room(lines, rows->count))
         return false;
@@ -149,7 +152,7 @@ static bool hear(struct hfi_conn *conn, struct sql_rows *rows, struct sql_lines 
         struct who who = { .client = sql_int(rows, i, 0) };
         struct sql_line *line = &lines->all[lines->count];
 
-        sql_each(conn, is_ours, &who);
+        sql_each(store, is_ours, &who);
         if (who.ours || !name->bytes)
             continue; /* another handle of this process, which knows more */
         *line = (struct sql_line){ .waits = label->type != SQL_NULL,
@@ -164,58 +167,59 @@ static bool hear(struct hfi_conn *conn, struct sql_rows *rows, struct sql_lines 
     return true;
 }
 
-bool sql_tell_waits(struct hfi_conn *conn, struct sql_lines *lines)
+bool sql_share_waits(struct hfi_conn *store, struct sql_lines *lines)
 {
-    struct sql_hold *hold = conn->hold;
+    struct sql_locks *locks = store->locks;
     struct sql_rows rows = { 0 };
-    struct sql_link *link = take(hold);
+    struct sql_connection *connection = take(locks);
     bool ok;
 
-    if (!link)
+    if (!connection)
         return false;
-    ok = run(hold, link, hold->words->waits_live, NULL) && tell(hold, link, lines, true) &&
-         run(hold, link, hold->words->waits_sweep, NULL) &&
-         run(hold, link,
+    ok = run(locks, connection, locks->sql->waits_live, NULL) &&
+         tell(locks, connection, lines, true) &&
+         run(locks, connection, locks->sql->waits_sweep, NULL) &&
+         run(locks, connection,
              "SELECT client, name, number, label FROM {W} WHERE client <> {C} AND mode = {M}",
              &rows) &&
-         hear(conn, &rows, lines);
+         take_notice(store, &rows, lines);
     sql_rows_free(&rows);
-    sql_give(link);
+    sql_give(connection);
     return ok;
 }
 
-void sql_tell_holders(struct hfi_conn *conn, const struct sql_lines *lines)
+void sql_share_holders(struct hfi_conn *store, const struct sql_lines *lines)
 {
-    struct sql_link *link = take(conn->hold);
+    struct sql_connection *connection = take(store->locks);
 
-    if (!link)
+    if (!connection)
         return;
-    (void)tell(conn->hold, link, lines, false);
-    sql_give(link);
+    (void)tell(store->locks, connection, lines, false);
+    sql_give(connection);
 }
 
-void sql_take_back(struct sql_hold *hold, const struct sql_stay *stay)
+void sql_unshare_wait(struct sql_locks *locks, const struct sql_lock_wait *wait)
 {
     bool told =
-        stay && stay->told && stay->op->claim->label && strchr(stay->op->claim->label, MARK);
+        wait && wait->told && wait->op->claim->label && strchr(wait->op->claim->label, MARK);
     char template[192] = "DELETE FROM {W} WHERE client = {C}", literal[2 * HFI_OWNER_LEN + 32];
-    struct sql_link *link;
+    struct sql_connection *connection;
     struct sql_value owner;
 
-    if (!atomic_load(&hold->tells) || (!told && !atomic_load(&hold->owing)))
+    if (!atomic_load(&locks->shares) || (!told && !atomic_load(&locks->unshare_due)))
         return;
-    pthread_mutex_lock(&hold->tell_lock); /* who looks may be about to tell of it */
-    if (!atomic_exchange(&hold->owing, true) && told) {
-        owner = sql_bytes(stay->op->claim->owner, HFI_OWNER_LEN);
-        if (hold->conn->driver->literal(&owner, literal, sizeof literal))
+    pthread_mutex_lock(&locks->share_lock); /* who looks may be about to tell of it */
+    if (!atomic_exchange(&locks->unshare_due, true) && told) {
+        owner = sql_bytes(wait->op->claim->owner, HFI_OWNER_LEN);
+        if (locks->store->driver->literal(&owner, literal, sizeof literal))
             snprintf(template, sizeof template,
                      "DELETE FROM {W} WHERE client = {C} AND owner = %s AND label IS NOT NULL",
                      literal);
     }
-    link = take(hold);
-    if (link && run(hold, link, template, NULL))
-        atomic_store(&hold->owing, false);
-    if (link)
-        sql_give(link);
-    pthread_mutex_unlock(&hold->tell_lock);
+    connection = take(locks);
+    if (connection && run(locks, connection, template, NULL))
+        atomic_store(&locks->unshare_due, false);
+    if (connection)
+        sql_give(connection);
+    pthread_mutex_unlock(&locks->share_lock);
 }
