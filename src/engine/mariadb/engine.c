@@ -5,7 +5,7 @@
  */
 #include "engine/mariadb/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -15,7 +15,7 @@
 
 const struct sql_driver maria_driver = {
     .name = "mariadb",
-    .hold = &maria_hold,
+    .lock_sql = &maria_lock_sql,
     .parse = maria_parse,
     .free_conf = maria_free_conf,
     .open = maria_open,
@@ -27,18 +27,18 @@ const struct sql_driver maria_driver = {
     .interrupt = maria_interrupt,
     .alive = maria_alive,
     .fd = maria_fd,
-    .bell_open = maria_bell_open,
-    .bell_wait = maria_bell_wait,
+    .listen = maria_listen,
+    .next_notice = maria_next_notice,
     .probe = maria_probe,
     .schema = maria_schema,
     .lock = "SELECT GET_LOCK('holdfast.schema', 60)",
     .unlock = "SELECT RELEASE_LOCK('holdfast.schema')",
-    .lay = maria_lay,
+    .wait_until_gone = maria_wait_until_gone,
     .doctor = maria_doctor,
 };
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_conn, hf_error *err);
+                                   struct hfi_conn **ret_store, hf_error *err);
 static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
                               hfi_finding_fn *finding, void *arg, hf_error *err);
 
@@ -66,13 +66,13 @@ static const struct hfi_promises lease = {
 };
 
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                   struct hfi_conn **ret_conn, hf_error *err)
+                                   struct hfi_conn **ret_store, hf_error *err)
 {
     const struct sql_conf *sql = (const struct sql_conf *)conf;
 
     if (sql->mode != SQL_MODE_LEASE)
-        host->promises = maria_hold_promises(sql);
-    return sql_store_open(&maria_driver, conf, host, ret_conn, err);
+        host->promises = maria_lock_promises(sql);
+    return sql_store_open(&maria_driver, conf, host, ret_store, err);
 }
 
 struct printing {
@@ -114,6 +114,7 @@ static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
+    SQL_ROOMS,
     .promises = &lease,
     .conf = &maria_conf_type,
     .open = maria_engine_open,

@@ -2,12 +2,12 @@
 /* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
 #include "engine/postgres/internal.h"
 
-#include "engine/sql/hold.h"
+#include "engine/sql/native_lock.h"
 
 const struct sql_driver postgres_driver = {
     .name = "postgresql",
-    .hold = &postgres_hold,
-    .bell_calls = true,
+    .lock_sql = &postgres_lock_sql,
+    .listener_calls = true,
     .parse = postgres_parse,
     .free_conf = postgres_free_conf,
     .open = postgres_open,
@@ -19,18 +19,18 @@ const struct sql_driver postgres_driver = {
     .interrupt = postgres_interrupt,
     .alive = postgres_alive,
     .fd = postgres_fd,
-    .bell_open = postgres_bell_open,
-    .bell_wait = postgres_bell_wait,
+    .listen = postgres_listen,
+    .next_notice = postgres_next_notice,
     .probe = postgres_probe,
     .schema = postgres_schema,
     .lock = "BEGIN; SELECT pg_advisory_xact_lock(7453019846120331)",
     .unlock = "COMMIT",
-    .lay = postgres_lay,
+    .wait_until_gone = postgres_wait_until_gone,
     .doctor = postgres_doctor,
 };
 
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_conn, hf_error *err);
+                                      struct hfi_conn **ret_store, hf_error *err);
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
                                  hfi_finding_fn *finding, void *arg, hf_error *err);
@@ -61,13 +61,13 @@ static const struct hfi_promises lease = {
 };
 
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
-                                      struct hfi_conn **ret_conn, hf_error *err)
+                                      struct hfi_conn **ret_store, hf_error *err)
 {
     const struct sql_conf *sql = (const struct sql_conf *)conf;
 
     if (sql->mode != SQL_MODE_LEASE)
-        host->promises = postgres_hold_promises(sql);
-    return sql_store_open(&postgres_driver, conf, host, ret_conn, err);
+        host->promises = postgres_lock_promises(sql);
+    return sql_store_open(&postgres_driver, conf, host, ret_store, err);
 }
 
 static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
@@ -79,6 +79,7 @@ static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
+    SQL_ROOMS,
     .promises = &lease,
     .conf = &postgres_conf_type,
     .open = postgres_engine_open,
