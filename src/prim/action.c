@@ -293,20 +293,22 @@ static hf_status run_wait(const struct hfi_prim *prim, struct hfi_action *action
 static hf_status run_holds(const struct hfi_prim *prim, struct hfi_action *action, hf_error *error)
 {
     uint64_t token = hfi_prim_caps(prim) & HF_CAP_TOKEN ? action->token : 0;
+    const hf_entry *entry;
     hf_view *view = NULL;
     hf_status status = hfi_inspect(prim->store, action->name.bytes, action->name.len, &view, error);
 
     if (status != HF_OK)
         return status;
     action->holds = false;
-    for (size_t i = 0; view->count > 0 && i < view->entries[0].holder_count; i++) {
-        const hf_holder *holder = &view->entries[0].holders[i];
+    entry = hf_view_entry(view, 0);
+    for (size_t i = 0; entry && i < entry->holder_count; i++) {
+        const hf_holder *holder = hf_entry_holder(entry, i);
 
         /* The store hears of local passes late: until then it tells an earlier token of the same block. */
         if (token == 0 || (holder->first <= token && holder->token <= token))
             action->holds = true;
     }
-    hf_view_free(view);
+    hf_free(view);
     return HF_OK;
 }
 

@@ -315,30 +315,33 @@ static hf_status name_participant(struct barrier_call *call, const char *who, hf
     return hfi_presence_name(&call->presence, &call->task.prim, hex, err);
 }
 
-static hf_status come(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                      const char *who, int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_party,
+static hf_status come(hf_store *store, const hf_party_request *given, hf_lease **ret_party,
                       hf_error *err)
 {
     struct barrier_call *call = barrier_call_new();
     struct hfi_prim_task *task = &call->task;
+    hf_party_request request;
     hf_status status;
 
     if (!call)
         return hfi_error_memory(err);
-    status = hfi_prim_enter(&task->prim, store, "barrier", name, name_len, HF_CAP_CELLS, err);
+    status = hfi_party_request(&request, given, err);
+    if (status == HF_OK)
+        status = hfi_prim_enter(&task->prim, store, "barrier", request.name, request.name_len,
+                                HF_CAP_CELLS, err);
     if (status != HF_OK) {
         barrier_call_free(call);
         return status;
     }
-    call->parties = parties;
+    call->parties = request.parties;
     call->twice = ret_party != NULL;
-    task->cancel = cancel;
-    if (!hfi_until(wait_ms, &task->until_ms))
+    task->cancel = request.cancel;
+    if (!hfi_until(request.wait_ms, &task->until_ms))
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    else if (parties == 0 || parties > HF_PARTICIPANTS_MAX)
+    else if (request.parties == 0 || request.parties > HF_PARTICIPANTS_MAX)
         status = hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
     else
-        status = name_participant(call, who, err);
+        status = name_participant(call, request.who, err);
     if (status == HF_OK)
         status = hfi_prim_task_run(task, err);
     else
@@ -349,19 +352,17 @@ static hf_status come(hf_store *store, const void *name, size_t name_len, uint32
     return status;
 }
 
-hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                          const char *who, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request, hf_error *err)
 {
-    return come(store, name, name_len, parties, who, wait_ms, cancel, NULL, err);
+    return come(store, request, NULL, err);
 }
 
-hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                           const char *who, int64_t wait_ms, hf_cancel *cancel,
-                           hf_lease **ret_party, hf_error *err)
+hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request, hf_lease **ret_party,
+                           hf_error *err)
 {
     if (!ret_party)
         return hfi_error_set(err, HF_INVALID, 0, "ret_party: NULL");
-    return come(store, name, name_len, parties, who, wait_ms, cancel, ret_party, err);
+    return come(store, request, ret_party, err);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------------------- */

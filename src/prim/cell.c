@@ -42,6 +42,24 @@ static hf_status enter(struct cell_call *call, hf_store *store, const char *verb
     return hfi_prim_enter(&call->task.prim, store, verb, name, name_len, HF_CAP_CELLS, err);
 }
 
+/* What a request says. The callers' structs may be of another size than ours. */
+static hf_status take_request(struct cell_call *call, const hf_cell_request *given,
+                              hf_cell_request *whole, hf_error *err)
+{
+    hf_status status = hfi_request_copy(
+        whole, sizeof *whole, given, offsetof(hf_cell_request, bytes), "HF_CELL_REQUEST_INIT", err);
+
+    if (status != HF_OK)
+        return status;
+    *call = (struct cell_call){ .bytes = whole->bytes,
+                                .len = whole->len,
+                                .ttl_ms = whole->ttl_ms,
+                                .version = whole->version,
+                                .fn = whole->fn,
+                                .arg = whole->fn_arg };
+    return HF_OK;
+}
+
 static hf_status refuse(struct cell_call *call, hf_status status)
 {
     hfi_prim_leave(&call->task.prim);
@@ -151,15 +169,6 @@ hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cel
     return status;
 }
 
-void hf_cell_free(hf_cell *cell)
-{
-    if (!cell)
-        return;
-    hfi_free(cell->bytes);
-    cell->bytes = NULL;
-    cell->len = 0;
-}
-
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 /* The bytes of the call with their head, in the run's buffer. */
@@ -181,14 +190,17 @@ static enum hfi_verdict decide_set(struct hfi_cell_run *run, void *arg)
     return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
 }
 
-hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const void *bytes,
-                      size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err)
+hf_status hf_cell_set(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+                      hf_error *err)
 {
-    struct cell_call call = { .bytes = bytes, .len = len, .ttl_ms = ttl_ms };
-    hf_status status;
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
 
+    if (status != HF_OK)
+        return status;
     hfi_prim_task_init_run(&call.task, decide_set, &call);
-    status = enter(&call, store, "write cell", name, name_len, err);
+    status = enter(&call, store, "write cell", request.name, request.name_len, err);
     if (status != HF_OK)
         return status;
     status = check_bytes(&call, err);
@@ -226,15 +238,17 @@ static hf_status step_swap(struct hfi_prim_task *task, hf_status got)
                          call->version);
 }
 
-hf_status hf_cell_swap(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
+hf_status hf_cell_swap(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
                        hf_error *err)
 {
-    struct cell_call call = { .bytes = bytes, .len = len, .ttl_ms = ttl_ms, .version = version };
-    hf_status status;
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
 
+    if (status != HF_OK)
+        return status;
     hfi_prim_task_init(&call.task, step_swap);
-    status = enter(&call, store, "swap cell", name, name_len, err);
+    status = enter(&call, store, "swap cell", request.name, request.name_len, err);
     if (status != HF_OK)
         return status;
     status = check_bytes(&call, err);
@@ -320,25 +334,27 @@ static enum hfi_verdict decide_update(struct hfi_cell_run *run, void *arg)
     return hfi_run_fail(run, HF_INVALID, "action: not an hf_cell_action");
 }
 
-hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_cell_fn *fn,
-                         void *arg, int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version,
+hf_status hf_cell_update(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
                          hf_error *err)
 {
-    struct cell_call call = { .fn = fn, .arg = arg };
+    hf_cell_request request;
+    struct cell_call call;
     struct hfi_cell_run *run = &call.task.run;
-    hf_status status;
+    hf_status status = take_request(&call, given, &request, err);
 
-    hfi_prim_task_init_run(&call.task, decide_update, &call);
-    status = enter(&call, store, "update cell", name, name_len, err);
     if (status != HF_OK)
         return status;
-    status = fn ? check_wait(&call, wait_ms, cancel, err)
-                : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
+    hfi_prim_task_init_run(&call.task, decide_update, &call);
+    status = enter(&call, store, "update cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = call.fn ? check_wait(&call, request.wait_ms, request.cancel, err)
+                     : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
     if (status != HF_OK)
         return refuse(&call, status);
     run->stoppable = true;
     run->race_until_ms = call.task.until_ms;
-    run->late = wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
+    run->late = request.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
     run->late_text = "others changed it all the time";
     status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
@@ -368,19 +384,22 @@ static hf_status step_wait(struct hfi_prim_task *task, hf_status got)
     return got == HF_TIMEOUT ? hfi_error_set(&task->error, got, 0, "nothing changed") : got;
 }
 
-hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version, hf_error *err)
+hf_status hf_cell_wait(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+                       hf_error *err)
 {
-    struct cell_call call = { .version = version };
-    hf_status status;
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
 
-    hfi_prim_task_init(&call.task, step_wait);
-    call.task.run.arg = &call;
-    call.task.run.found.version = version;
-    status = enter(&call, store, "wait for cell", name, name_len, err);
     if (status != HF_OK)
         return status;
-    status = check_wait(&call, wait_ms, cancel, err);
+    hfi_prim_task_init(&call.task, step_wait);
+    call.task.run.arg = &call;
+    call.task.run.found.version = call.version;
+    status = enter(&call, store, "wait for cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = check_wait(&call, request.wait_ms, request.cancel, err);
     if (status != HF_OK)
         return refuse(&call, status);
     status = hfi_prim_task_run(&call.task, err);

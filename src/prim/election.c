@@ -140,7 +140,7 @@ hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_er
 
 static hf_status check_campaign(hf_store *store, const hf_acquire_request *request, hf_error *err)
 {
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
@@ -309,34 +309,35 @@ static enum hfi_verdict decide_observe(struct hfi_cell_run *run, void *arg)
     return observing->seen ? HFI_END : hfi_run_memory(run);
 }
 
-hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
-                           const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+hf_status hf_election_wait(hf_store *store, const hf_election_request *given,
                            hf_leader **ret_leader, hf_error *err)
 {
-    struct observing observing = { .last = last };
+    hf_election_request request;
+    struct observing observing = { .last = NULL };
     struct hfi_prim_task *task = &observing.task;
     int64_t until_ms;
-    hf_status status;
+    hf_status status =
+        hfi_request_copy(&request, sizeof request, given, offsetof(hf_election_request, last),
+                         "HF_ELECTION_REQUEST_INIT", err);
 
+    if (status != HF_OK)
+        return status;
+    observing.last = request.last;
     if (!ret_leader)
         return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
-    if (!hfi_until(wait_ms, &until_ms))
+    if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     hfi_prim_task_init_run(task, decide_observe, &observing);
-    status = hfi_prim_enter(&task->prim, store, "observe", name, name_len, HF_CAP_CELLS, err);
+    status = hfi_prim_enter(&task->prim, store, "observe", request.name, request.name_len,
+                            HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
     task->until_ms = until_ms;
-    task->cancel = cancel;
+    task->cancel = request.cancel;
     task->run.patient = true;
     status = hfi_prim_task_run(task, err);
     if (status == HF_OK)
         *ret_leader = observing.seen;
     hfi_prim_task_done(task);
     return status;
-}
-
-void hf_leader_free(hf_leader *leader)
-{
-    hfi_free(leader);
 }

@@ -192,8 +192,3 @@ hf_status hf_guard_set(hf_store *at, const void *name, size_t name_len, uint64_t
     hfi_prim_task_done(&call.task);
     return status;
 }
-
-void hf_guard_free(void *bytes)
-{
-    hfi_free(bytes);
-}

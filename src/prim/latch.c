@@ -221,20 +221,23 @@ hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len, uint3
     return status == HF_OK ? run(call, ret_count, ret_left, err) : status;
 }
 
-hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
-                        hf_cancel *cancel, hf_error *err)
+hf_status hf_latch_wait(hf_store *store, const hf_party_request *given, hf_error *err)
 {
+    hf_party_request request;
     struct latch_call *call;
     int64_t until_ms;
-    hf_status status;
+    hf_status status = hfi_party_request(&request, given, err);
 
-    if (!hfi_until(wait_ms, &until_ms))
+    if (status != HF_OK)
+        return status;
+    if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = latch_call_new(store, name, name_len, "wait for latch", decide_wait, &call, err);
+    status = latch_call_new(store, request.name, request.name_len, "wait for latch", decide_wait,
+                            &call, err);
     if (status != HF_OK)
         return status;
     call->task.until_ms = until_ms;
-    call->task.cancel = cancel;
+    call->task.cancel = request.cancel;
     call->task.run.patient = true;
     call->survey.turn = (uint32_t)hfi_random_u64();
     return run(call, NULL, NULL, err);
@@ -266,25 +269,28 @@ static hf_status step_join(struct hfi_prim_task *task, hf_status got)
     return call->result;
 }
 
-hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, const char *who,
-                        int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_lease, hf_error *err)
+hf_status hf_latch_join(hf_store *store, const hf_party_request *given, hf_lease **ret_lease,
+                        hf_error *err)
 {
+    hf_party_request request;
     struct latch_call *call;
     int64_t until_ms;
-    hf_status status;
+    hf_status status = hfi_party_request(&request, given, err);
 
+    if (status != HF_OK)
+        return status;
     if (!ret_lease)
         return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (!hfi_until(wait_ms, &until_ms))
+    if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = latch_call_new(store, name, name_len, "join", decide_part, &call, err);
+    status = latch_call_new(store, request.name, request.name_len, "join", decide_part, &call, err);
     if (status != HF_OK)
         return status;
     call->joins = true;
     call->task.step = step_join;
     call->task.until_ms = until_ms;
-    call->task.cancel = cancel;
-    status = hfi_presence_name(&call->presence, &call->task.prim, who, err);
+    call->task.cancel = request.cancel;
+    status = hfi_presence_name(&call->presence, &call->task.prim, request.who, err);
     if (status != HF_OK)
         return refuse(call, status);
     status = hfi_prim_task_run(&call->task, err);

@@ -199,7 +199,7 @@ static void give_mark(struct once_call *call, hf_once_mark *ret_mark)
     memcpy(ret_mark, mark, mark->size < sizeof *mark ? mark->size : sizeof *mark);
 }
 
-static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
+static hf_status check_for(uint64_t caps, int64_t for_ms, hf_error *err)
 {
     if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
@@ -221,15 +221,13 @@ static void once_call_init(struct once_call *call, hfi_decide_fn *decide, int64_
     call->done = false;
 }
 
-hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *ret_done,
-                      hf_once_mark *ret_mark, hf_error *err)
+hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, hf_once_mark *ret_mark,
+                      hf_error *err)
 {
     struct once_call call;
     hf_status status = check_mark(ret_mark, err);
 
     once_call_init(&call, decide_get, 0);
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
     if (status == HF_OK)
         status = hfi_prim_enter(&call.task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
@@ -238,21 +236,28 @@ hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *r
     hfi_prim_task_done(&call.task);
     if (status != HF_OK)
         return status;
-    *ret_done = call.done;
+    if (!call.done)
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "it is not done");
     give_mark(&call, ret_mark);
     return HF_OK;
 }
 
-hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_mark *ret_mark,
-                        hf_error *err)
+/* HF_OK: it is ours to do. */
+static hf_status claimed(struct once_call *call, hf_once_mark *ret_mark, hf_error *err)
+{
+    if (!call->done)
+        return HF_OK;
+    give_mark(call, ret_mark);
+    return hfi_error_set(err, HF_DONE, 0, "%s", hf_status_text(HF_DONE));
+}
+
+hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, hf_once_mark *ret_mark, hf_error *err)
 {
     struct once_call call;
     struct hfi_prim *prim = &call.task.prim;
     hf_status status = check_mark(ret_mark, err);
 
     once_call_init(&call, decide_claim, for_ms);
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
     if (status == HF_OK)
         status = hfi_lease_cell_enter(&call.lease_cell, prim, lease, "once", HF_CAP_CELLS, err);
     if (status != HF_OK)
@@ -266,9 +271,7 @@ hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_
     hfi_prim_task_done(&call.task);
     if (status != HF_OK)
         return status;
-    *ret_done = call.done;
-    give_mark(&call, ret_mark);
-    return HF_OK;
+    return claimed(&call, ret_mark, err);
 }
 
 hf_status hf_once_finish(hf_lease *lease, hf_error *err)
@@ -341,7 +344,7 @@ static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
 static hf_status check_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                              hf_error *err)
 {
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
@@ -376,7 +379,8 @@ hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int6
     hfi_prim_task_done(&call.task);
     if (status != HF_OK)
         return status;
-    *ret_lease = call.lease;
-    give_mark(&call, ret_mark);
-    return HF_OK;
+    status = claimed(&call, ret_mark, err);
+    if (status == HF_OK)
+        *ret_lease = call.lease;
+    return status;
 }

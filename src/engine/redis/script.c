@@ -68,7 +68,7 @@ static bool find_slot(const struct hfi_conn *conn, const hf_script_request *scri
 static void run(struct hfi_conn *conn, struct hfi_op *op)
 {
     const hf_script_request *script = op->u.script->script;
-    size_t len = script->text_len ? script->text_len : strlen(script->text);
+    size_t len = script->text_len;
     struct user_script *theirs = hfi_malloc(sizeof *theirs + len + 1);
     struct redis_call *call;
     uint32_t slot;

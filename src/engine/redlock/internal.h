@@ -382,8 +382,8 @@ int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
-hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err);
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hfi_finding_fn *finding,
                          void *arg, hf_error *err);
 
 #endif

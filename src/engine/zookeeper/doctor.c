@@ -103,17 +103,17 @@ static void check_session(const struct checkup *r, int64_t asked_ms, int64_t giv
                    "timeout %s: a lease is freed so long after its holder died", given);
 }
 
-hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status zk_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg, hf_error *err)
 {
     struct checkup r = { .report = { .finding = finding, .arg = arg } };
     int64_t timeout_ms;
     bool connected;
 
     (void)err;
-    pthread_mutex_lock(&conn->lock);
+    hfi_reactor_enter(&conn->reactor);
     timeout_ms = conn->validity.timeout_ms;
     connected = conn->connected;
-    pthread_mutex_unlock(&conn->lock);
+    hfi_reactor_leave_quietly(&conn->reactor, false);
     if (connected)
         check_session(&r, conn->conf->timeout_ms, timeout_ms);
     else

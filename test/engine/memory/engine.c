@@ -253,7 +253,7 @@ static void memory_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_
     pthread_mutex_unlock(&guard);
 }
 
-static hf_status memory_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
+static hf_status memory_doctor(struct hfi_conn *conn, hfi_finding_fn *finding, void *arg,
                                hf_error *err)
 {
     (void)conn, (void)err;
