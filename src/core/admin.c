@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_lease_break(), hf_store_wait(), hf_store_check(), hf_manage(): for whoever looks after a store. */
+#include "core/conf.h"
 #include "core/op.h"
 #include "core/registry.h"
 #include "core/request.h"
 #include "core/store.h"
 #include "core/thread.h"
-#include "core/url.h"
 #include "core/wait.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -202,6 +202,7 @@ static hf_status manage(struct hfi_url *url, const char *const *words, hf_findin
 {
     const struct hfi_engine *engine;
     hf_status status = hfi_registry_find(url->scheme, &engine, err);
+    struct hfi_conf *conf = NULL;
     char *shown;
 
     if (status != HF_OK)
@@ -209,7 +210,10 @@ static hf_status manage(struct hfi_url *url, const char *const *words, hf_findin
     if (!engine->manage)
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: this engine has nothing to administer",
                              engine->info.name);
-    status = engine->manage(url, words, finding, arg, err);
+    status = hfi_conf_read(url, engine->conf, &conf, err);
+    if (status == HF_OK)
+        status = engine->manage(conf, words, finding, arg, err);
+    hfi_conf_free(conf);
     if (status != HF_OK && status != HF_INVALID) {
         shown = hfi_url_redacted(url);
         hfi_error_wrap(err, "%s", shown ? shown : url->scheme);

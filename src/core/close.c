@@ -13,6 +13,7 @@
  * left alone in the store, for whoever has the handle.
  */
 #include "core/call.h"
+#include "core/conf.h"
 #include "core/table.h"
 #include "core/thread.h"
 #include "util/alloc.h"
@@ -76,6 +77,7 @@ hf_status hf_close(hf_store *handle, unsigned flags)
 
     end_all(store, &orphans);
     hfi_store_engine(store)->close(store->conn);
+    hfi_conf_free(store->conf);
     forget(orphans.alone); /* until now the engine knew them */
     free_store(store);
     return HF_OK;

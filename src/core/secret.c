@@ -15,16 +15,6 @@
 
 #define SECRET_MAX 4096
 
-static hf_status wrong(const struct hfi_url *url, const char *key, hf_status status, int native,
-                       const char *why, hf_error *err)
-{
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].key, key) == 0)
-            return hfi_error_set(err, status, native, "store URL: parameter '%s' at byte %zu %s",
-                                 key, url->params[i].at, why);
-    return hfi_error_set(err, status, native, "store URL: parameter '%s' %s", key, why);
-}
-
 /* O_NONBLOCK: a fifo without a writer is opened at once, and refused. -1: errno. */
 static int open_regular(struct hfi_url *url, const char *path)
 {
@@ -68,24 +58,27 @@ static hf_status read_file(struct hfi_url *url, const char *key, const char *pat
     hf_status status = HF_OK;
 
     if (len < 0 && fd < 0 && errno == 0) {
-        status = wrong(url, key, HF_DENIED, 0, "is refused: it does not name a regular file", err);
+        status = hfi_url_refuse(url, key, HF_DENIED, 0,
+                                "is refused: it does not name a regular file", err);
     } else if (len < 0) {
         snprintf(why, sizeof why, "cannot be read: %s", strerror(errno));
-        status = wrong(url, key, HF_DENIED, errno, why, err);
+        status = hfi_url_refuse(url, key, HF_DENIED, errno, why, err);
     }
     if (fd >= 0)
         close(fd);
     text[len < 0 ? 0 : len] = 0;
     text[strcspn(text, "\r\n")] = 0;
     if (status == HF_OK && (strlen(text) > SECRET_MAX || !*text))
-        status = wrong(url, key, HF_CONFIG, 0, "names a file whose first line is no password", err);
+        status = hfi_url_refuse(url, key, HF_CONFIG, 0,
+                                "names a file whose first line is no password", err);
     else if (status == HF_OK && !(*ret_secret = hfi_strdup(text)))
         status = hfi_error_memory(err);
     explicit_bzero(text, sizeof text);
     return status;
 }
 
-hf_status hfi_secret_take(struct hfi_url *url, const char *what, char **secret, hf_error *err)
+hf_status hfi_secret_take(struct hfi_url *url, const char *what, bool have, char **ret_secret,
+                          hf_error *err)
 {
     char file_key[40], env_key[40];
     const char *file, *name, *value;
@@ -96,21 +89,21 @@ hf_status hfi_secret_take(struct hfi_url *url, const char *what, char **secret, 
     name = hfi_url_take(url, env_key);
     if (!file && !name)
         return HF_OK;
-    if (*secret)
-        return wrong(url, file ? file_key : env_key, HF_CONFIG, 0,
-                     "names a second password: there is one in the URL", err);
+    if (have)
+        return hfi_url_refuse(url, file ? file_key : env_key, HF_CONFIG, 0,
+                              "names a second password: there is one in the URL", err);
     if (file && name)
-        return wrong(url, env_key, HF_CONFIG, 0, "names a second password: there is one in a file",
-                     err);
+        return hfi_url_refuse(url, env_key, HF_CONFIG, 0,
+                              "names a second password: there is one in a file", err);
     if (file)
-        return read_file(url, file_key, file, secret, err);
+        return read_file(url, file_key, file, ret_secret, err);
 
     value = secure_getenv(name);
     if (!value || !*value)
-        return wrong(url, env_key, HF_CONFIG, 0,
-                     "names a variable that the environment does not have", err);
-    *secret = hfi_strdup(value);
-    return *secret ? HF_OK : hfi_error_memory(err);
+        return hfi_url_refuse(url, env_key, HF_CONFIG, 0,
+                              "names a variable that the environment does not have", err);
+    *ret_secret = hfi_strdup(value);
+    return *ret_secret ? HF_OK : hfi_error_memory(err);
 }
 
 void hfi_secret_wipe(char *secret)

@@ -2,10 +2,10 @@
 /* Stores: opening them, finding them by handle, and what they say of themselves. close.c ends them. */
 #include "core/store.h"
 
+#include "core/conf.h"
 #include "core/registry.h"
 #include "core/request.h"
 #include "core/thread.h"
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -25,7 +25,11 @@ struct hfi_table hfi_stores = { .slot_size = (sizeof(struct hfi_store) + 63) / 6
 
 static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
                           hf_error *err);
-static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err);
+struct own_conf;
+static hf_status read_url(struct hfi_url *url, const struct hfi_engine *engine,
+                          struct own_conf *ret_own, struct hfi_conf **ret_conf, hf_error *err);
+static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struct hfi_conf *conf,
+                             const struct own_conf *own, hf_error *err);
 static void init(struct hfi_store *store, const struct hfi_engine *engine);
 static void set_label(char label[HF_LABEL_MAX + 1], const char *given);
 
@@ -52,11 +56,26 @@ hf_status hf_open(const char *url, const hf_open_options *options, hf_store **re
     return open_url(url && *url ? url : DEFAULT_URL, &whole, ret_store, err);
 }
 
+/* What core itself reads of a URL, of whatever engine. */
+struct own_conf {
+    uint32_t cohort;
+    int64_t deadlock_check_ms;
+};
+static const struct hfi_param own_params[] = {
+    { "cohort", HFI_PARAM_NUMBER, offsetof(struct own_conf, cohort), 0, HFI_PASSES_MAX,
+      HFI_PASSES_DEFAULT, NULL },
+    { "deadlock_check", HFI_PARAM_DURATION, offsetof(struct own_conf, deadlock_check_ms), 0,
+      3600 * 1000, HFI_DETECT_FIRST_MS, NULL },
+    { .name = NULL },
+};
+
 static hf_status open_url(const char *text, const hf_open_options *options, hf_store **ret_store,
                           hf_error *err)
 {
     const struct hfi_engine *engine;
-    struct hfi_store *store;
+    struct hfi_store *store = NULL;
+    struct hfi_conf *conf = NULL;
+    struct own_conf own;
     struct hfi_url url;
     int64_t wait_ms = options->open_wait_ms ? options->open_wait_ms : HFI_OPEN_WAIT_MS;
     hf_status status = hfi_url_parse(text, &url, err);
@@ -65,24 +84,28 @@ static hf_status open_url(const char *text, const hf_open_options *options, hf_s
         return status;
 
     status = hfi_registry_find(url.scheme, &engine, err);
+    if (status == HF_OK)
+        status = read_url(&url, engine, &own, &conf, err);
     if (status == HF_OK && engine->variant)
-        engine = engine->variant(&url);
-    store = status == HF_OK ? hfi_slot_take(&hfi_stores) : NULL;
-    if (store) {
+        engine = engine->variant(conf);
+    if (status == HF_OK && !(store = hfi_slot_take(&hfi_stores)))
+        status = hfi_error_memory(err);
+    if (status == HF_OK) {
         init(store, engine);
         set_label(store->label, options->label);
         store->host.open_deadline_ms = hfi_now_ms() + wait_ms;
         store->host.existing = options->flags & HF_OPEN_FLAG_EXISTING;
         store->host.open_once = options->flags & HF_OPEN_FLAG_ONCE;
-        status = open_engine(store, &url, err);
+        status = open_engine(store, &url, conf, &own, err);
         store->host.open_once = false;
-    } else if (status == HF_OK) {
-        status = hfi_error_memory(err);
     }
     hfi_url_done(&url);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         *ret_store = hfi_slot_publish(&store->slot, HFI_KIND_STORE);
-    else if (store)
+        return HF_OK;
+    }
+    hfi_conf_free(conf);
+    if (store)
         hfi_slot_give(&hfi_stores, store);
     return status;
 }
@@ -95,36 +118,41 @@ static void wrap_url(struct hfi_url *url, hf_error *err)
     hfi_free(shown);
 }
 
-static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, hf_error *err)
+/* Nothing is opened before the whole URL has been understood. */
+static hf_status read_url(struct hfi_url *url, const struct hfi_engine *engine,
+                          struct own_conf *ret_own, struct hfi_conf **ret_conf, hf_error *err)
 {
-    const struct hfi_engine *engine = hfi_store_engine(store);
-    uint64_t cohort = HFI_PASSES_DEFAULT;
-    hf_status status = hfi_url_take_number(url, "cohort", 0, HFI_PASSES_MAX, &cohort, err);
+    hf_status status = hfi_conf_read_params(url, own_params, ret_own, err);
 
     if (status != HF_OK)
         return status;
-    store->pass_limit = engine->info.caps & HF_CAP_PASS ? (uint32_t)cohort : 0;
+    status = hfi_conf_read(url, engine->conf, ret_conf, err);
+    if (status != HF_OK)
+        wrap_url(url, err);
+    return status;
+}
+
+static hf_status open_engine(struct hfi_store *store, struct hfi_url *url, struct hfi_conf *conf,
+                             const struct own_conf *own, hf_error *err)
+{
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    hf_status status;
+
+    store->conf = conf;
+    store->host.location = conf->location;
+    store->pass_limit = engine->info.caps & HF_CAP_PASS ? own->cohort : 0;
     if (!hfi_drive_init(store))
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had");
 
-    status = hfi_detect_init(store, url, err);
-    if (status != HF_OK) {
-        hfi_drive_done(store);
-        return status;
-    }
-    status = engine->open(url, &store->host, &store->conn, err);
+    hfi_detect_init(store, own->deadlock_check_ms);
+    status = engine->open(conf, &store->host, &store->conn, err);
+    hfi_conf_opened(conf);
     if (status != HF_OK && !(status == HF_NOT_FOUND && store->host.existing))
         wrap_url(url, err); /* "no store yet at ..." says where by itself */
-    if (status == HF_OK) {
-        status = hfi_url_all_taken(url, err);
-        if (status != HF_OK)
-            engine->close(store->conn);
-    }
     if (status != HF_OK) {
         hfi_drive_done(store);
         return status;
     }
-    store->location = engine->location(store->conn);
     store->exposed[0] = 0;
     if (url->exposed)
         hfi_quote_name(url->exposed, strlen(url->exposed), store->exposed, sizeof store->exposed);
@@ -167,7 +195,8 @@ static void init(struct hfi_store *store, const struct hfi_engine *engine)
     atomic_store(&store->started, 0);
     store->drive = engine->drive;
     store->conn = NULL;
-    store->location = "";
+    store->conf = NULL;
+    store->host.location = "";
     store->host.lost = hfi_lease_gone;
     store->host.doubt = hfi_lease_doubt;
     store->host.wake = hfi_drive_host_wake;
@@ -276,7 +305,7 @@ hf_status hf_store_get(hf_store *handle, hf_store_info *ret_info)
 
     memset(&info, 0, sizeof info);
     info.engine = engine->info.name;
-    info.location = store->location;
+    info.location = store->host.location;
     info.caps = engine->info.caps;
     info.tokens = engine->info.tokens;
     info.default_ttl_ms = engine->default_ttl_ms;
@@ -298,9 +327,9 @@ hf_status hfi_store_error(struct hfi_store *store, const char *verb, const struc
     if (!err)
         return status;
     if (!name)
-        return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s: %s", store->location,
-                             verb, text);
+        return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s: %s",
+                             store->host.location, verb, text);
     hfi_quote_name(name->bytes, name->len, shown, sizeof shown);
-    return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s '%s': %s", store->location,
-                         verb, shown, text);
+    return hfi_error_set(err, status, inner ? inner->native : 0, "%s: %s '%s': %s",
+                         store->host.location, verb, shown, text);
 }

@@ -5,7 +5,6 @@
 #include "core/inspect.h"
 #include "core/local_queue.h"
 #include "core/thread.h"
-#include "core/url.h"
 #include "deadlock/graph.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -28,13 +27,11 @@ static void looks_free(struct looks *looks);
 
 /* ---- the thread ------------------------------------------------------------------------ */
 
-hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error *err)
+void hfi_detect_init(struct hfi_store *store, int64_t first_ms)
 {
     struct hfi_detector *d = &store->detector;
-    hf_status status;
 
-    d->first_ms = HFI_DETECT_FIRST_MS;
-    status = hfi_url_take_duration(url, "deadlock_check", 0, 3600 * 1000, &d->first_ms, err);
+    d->first_ms = first_ms;
     pthread_mutex_init(&d->lock, NULL);
     d->able = d->first_ms > 0 && ((hfi_store_engine(store)->info.caps & NEEDED) == NEEDED ||
                                   hfi_store_engine(store)->tells_own);
@@ -42,7 +39,6 @@ hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error
     d->rest_ms = 0;
     atomic_store(&d->awake, 0);
     atomic_store(&d->bell, 0);
-    return status;
 }
 
 static void ring(struct hfi_detector *d)

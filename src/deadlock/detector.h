@@ -28,7 +28,6 @@
 
 struct hfi_store;
 struct hfi_tag;
-struct hfi_url;
 struct hfi_wait;
 
 struct hfi_detector {
@@ -43,7 +42,7 @@ struct hfi_detector {
 };
 
 /* Takes deadlock_check= of the URL. */
-hf_status hfi_detect_init(struct hfi_store *store, struct hfi_url *url, hf_error *err);
+void hfi_detect_init(struct hfi_store *store, int64_t first_ms);
 void hfi_detect_stop(struct hfi_store *store);
 
 /* This wait of a session that holds something begins, or goes on in the store. Its owner calls this; no

@@ -196,8 +196,9 @@ hf_status hfi_session_ask(struct hfi_store *store, const struct hfi_checked_requ
 /* Two handles of one store are one store to its waiters. With the lock of the lease. */
 static bool same_store(const struct hfi_lease *lease, struct hfi_store *store)
 {
-    return lease->store == store || (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
-                                     strcmp(lease->store->location, store->location) == 0);
+    return lease->store == store ||
+           (hfi_store_engine(lease->store) == hfi_store_engine(store) &&
+            strcmp(lease->store->host.location, store->host.location) == 0);
 }
 
 /*
@@ -392,7 +393,7 @@ static uint64_t store_id(struct hfi_store *store)
 {
     uint64_t hash[2];
 
-    hfi_hash128(store->location, strlen(store->location), hash);
+    hfi_hash128(store->host.location, strlen(store->host.location), hash);
     return hash[0] & BITS(48);
 }
 

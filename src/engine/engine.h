@@ -32,6 +32,7 @@
 #ifndef HFI_ENGINE_H
 #define HFI_ENGINE_H
 
+#include "engine/conf.h"
 #include "holdfast/holdfast.h"
 
 #include <stdbool.h>
@@ -60,7 +61,6 @@ static inline int64_t hfi_told_ms(int64_t ms)
     ((int64_t)(HFI_TOKEN_LIMIT / 1000000)) /* seconds since 1970, of a server's clock */
 
 struct hfi_conn; /* the engine's own: one open store */
-struct hfi_url;  /* core/url.h */
 
 /*
  * A name and its hash. The hash is the same in every process and version
@@ -243,6 +243,9 @@ struct hfi_host {
     /* EVENT engines: timeout_ms() became shorter; whoever drives must look again. */
     void (*wake)(struct hfi_host *host);
     const char *label; /* the store's label, at most HF_LABEL_MAX bytes */
+    /* What to call this store: no secrets. conf->location, unless open() sets another one, which lives
+     * as long as the conn. */
+    const char *location;
     int64_t open_deadline_ms;
     /* HF_OPEN_FLAG_EXISTING: make nothing that belongs to a store. If there is none: HF_NOT_FOUND with the text "no store
      * yet at LOCATION", from open(), or from the ops of a conn whose doctor() can report without one. */
@@ -266,18 +269,20 @@ struct hfi_engine {
      * and waits for, and what others have told it of that. A holder's `first` is hfi_claim_number(). */
     bool tells_own;
 
-    /*
-     * The URL may choose between sets of promises (wire formats): the table to use instead of
-     * this one for `url`, of which nothing is taken. May be NULL.
-     */
-    const struct hfi_engine *(*variant)(const struct hfi_url *url);
+    const struct hfi_conf_type *conf; /* what its URLs may say */
 
     /*
-     * Open the store. May block until host->open_deadline_ms. On failure nothing
-     * is left open. `url` is good during the call only; the engine takes every
-     * parameter it knows with hfi_url_take() and core refuses what is left over.
+     * The URL may choose between sets of promises (wire formats): the table to use instead of
+     * this one. May be NULL.
      */
-    hf_status (*open)(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+    const struct hfi_engine *(*variant)(const struct hfi_conf *conf);
+
+    /*
+     * Open the store. May block until host->open_deadline_ms. On failure nothing is left open.
+     * `conf` is a struct of the engine's own type, read by `conf` above; it lives until close() has
+     * returned. What no table can say is checked here, before anything is sent.
+     */
+    hf_status (*open)(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                       hf_error *err);
 
     /* Close it. No op is pending. Claims that are still held are detached, or could not be
@@ -287,9 +292,6 @@ struct hfi_engine {
 
     /* There is nothing for a forked child: its handles are HF_FORKED, its copy of the conn is never touched, and
      * sockets that were noted (util/fds.h) are closed there by fork() itself. */
-
-    /* What to call this store: no secrets; lives as long as the conn. */
-    const char *(*location)(struct hfi_conn *conn);
 
     /* For how long a lease is granted at most, here and now, whatever ttl is asked for: its life is
      * that of a session. Any thread. May be NULL: no limit. */
@@ -352,9 +354,9 @@ struct hfi_engine {
     /* HF_CAP_SCRIPTS: hf_script_kill(). Blocks, at most about wait_ms. */
     hf_status (*kill_script)(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
 
-    /* Administer the store of `url`, which is not opened (it may be in no state to be): see hf_manage(). Takes
-     * parameters as open() does. May block. NULL: there is nothing to administer. */
-    hf_status (*manage)(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+    /* Administer the store of `conf`, which is not opened (it may be in no state to be): see hf_manage(). May
+     * block. NULL: there is nothing to administer. */
+    hf_status (*manage)(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                         void *arg, hf_error *err);
 };
 

@@ -16,8 +16,8 @@ hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_err
 {
     const hf_engine_info *info = &hfi_store_engine(store)->info;
 
-    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s", store->location,
-                         verb, info->name,
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s",
+                         store->host.location, verb, info->name,
                          info->caps & HF_CAP_CELLS ? "clock that all could go by"
                                                    : "cells (bytes with a version), which this "
                                                      "stands on");

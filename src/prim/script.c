@@ -27,7 +27,7 @@ static hf_status enter(hf_store *handle, const char *verb, struct hfi_store **re
     status = hfi_error_set(err, HF_UNSUPPORTED, 0,
                            "%s: %s: this engine runs no scripts; cells (bytes with a version, "
                            "compare and swap) do what one name needs",
-                           (*ret_store)->location, verb);
+                           (*ret_store)->host.location, verb);
     hfi_store_leave(*ret_store);
     return status;
 }

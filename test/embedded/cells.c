@@ -9,9 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../lib/direct.h"
 #include "core/op.h"
-#include "core/registry.h"
-#include "core/url.h"
 #include "holdfast/primitives.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -30,16 +29,8 @@ static struct hfi_host host = { .label = "cells" };
 
 static struct hfi_conn *open_at(const char *text)
 {
-    struct hfi_conn *conn;
-    struct hfi_url url;
-
-    assert_int_equal(hfi_url_parse(text, &url, NULL), HF_OK);
-    if (!engine)
-        assert_int_equal(hfi_registry_find("file", &engine, NULL), HF_OK);
     host.open_deadline_ms = hfi_now_ms() + 10000;
-    assert_int_equal(engine->open(&url, &host, &conn, NULL), HF_OK);
-    hfi_url_done(&url);
-    return conn;
+    return direct_open(text, &host, &engine);
 }
 
 static hf_status name_op(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
@@ -144,7 +135,7 @@ static void swapped_by_version_and_durable(void **unused)
     second = op.u.cell.ret_version;
     assert_true(second > first);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, first, "late"), HF_BUSY);
-    engine->close(conn);
+    direct_close(engine, conn);
 
     conn = open_at(url);
     expect_bytes(conn, "nine", second);
@@ -152,7 +143,7 @@ static void swapped_by_version_and_durable(void **unused)
     assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"), HF_OK);
     assert_true(op.u.cell.ret_version > second);
-    engine->close(conn);
+    direct_close(engine, conn);
 }
 
 static void put_old(MDB_txn *txn, MDB_dbi dbi, const char *name, const void *record, size_t len)
@@ -182,7 +173,7 @@ static void an_old_store_is_read(void **unused)
     MDB_env *env;
 
     (void)unused;
-    engine->close(conn); /* the store is there */
+    direct_close(engine, conn); /* the store is there */
     env = open_file(&txn, &dbi);
     key = (MDB_val){ .mv_size = 1, .mv_data = "v" };
     value = (MDB_val){ .mv_size = sizeof version, .mv_data = &version };
@@ -204,7 +195,7 @@ static void an_old_store_is_read(void **unused)
     expect_bytes(conn, "old", 41);
     assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, 41, "new"), HF_OK);
     expect_bytes(conn, "new", 42);
-    engine->close(conn);
+    direct_close(engine, conn);
 
     /* All have a checksum now, also those that nobody wrote. */
     assert_int_equal(count_records(), 503);
@@ -223,7 +214,7 @@ static void an_old_store_is_read(void **unused)
     assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "many250", 0, NULL, 0), HF_OK);
     hfi_free(op.u.cell.ret_bytes);
     assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "other", 0, NULL, 0), HF_CORRUPT);
-    engine->close(conn);
+    direct_close(engine, conn);
 }
 
 /* Who meets one that is past its end removes it before he says so: a clock that is set back later
@@ -239,7 +230,7 @@ static void what_is_met_too_late_is_removed(void **unused)
     version = op.u.cell.ret_version;
     usleep(20000);
     assert_int_equal(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL), HF_NOT_FOUND);
-    engine->close(conn);
+    direct_close(engine, conn);
     assert_int_equal(count_records(), 1); /* the counter of versions */
 
     conn = open_at(url);
@@ -247,7 +238,7 @@ static void what_is_met_too_late_is_removed(void **unused)
     usleep(20000);
     assert_int_equal(name_op(conn, HFI_OP_CELL_SWAP, &op, "other", version + 1, "y", 0), HF_BUSY);
     assert_int_equal(op.u.cell.ret_version, 0);
-    engine->close(conn);
+    direct_close(engine, conn);
     assert_int_equal(count_records(), 1);
 }
 
@@ -270,13 +261,13 @@ static void what_nobody_asks_for_is_swept(void **unused)
         assert_int_equal(cell(conn, HFI_OP_CELL_SWAP, &op, version, "x"), HF_OK);
         version = op.u.cell.ret_version;
     }
-    engine->close(conn);
+    direct_close(engine, conn);
     assert_int_equal(count_records(), 3); /* "stays", "stock" and the counter */
     conn = open_at(url);
     assert_int_equal(name_op(conn, HFI_OP_CELL_READ, &op, "stays", 0, NULL, 0), HF_OK);
     assert_true(op.u.cell.ret_ttl_ms > 0 && op.u.cell.ret_ttl_ms <= 3600000);
     hfi_free(op.u.cell.ret_bytes);
-    engine->close(conn);
+    direct_close(engine, conn);
 }
 
 static hf_store *store;

@@ -6,7 +6,7 @@
 #include "bed.h"
 
 #include "core/registry.h"
-#include "core/url.h"
+#include "direct.h"
 #include "engine/engine.h"
 #include "util/alloc.h"
 #include "util/hash.h"
@@ -44,16 +44,12 @@ static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_o
 static void swapped_by_version(void **state)
 {
     uint64_t first, second;
-    struct hfi_conn *conn = NULL;
-    struct hfi_url url;
+    struct hfi_conn *conn;
     struct hfi_op op;
 
     (void)state;
-    EXPECT(HF_OK, hfi_url_parse(at_bed(etcd_url(etcd, -1, "")), &url, &contract_error));
-    EXPECT(HF_OK, hfi_registry_find("etcd", &engine, &contract_error));
     host.open_deadline_ms = now_ms() + LIMIT_MS;
-    EXPECT(HF_OK, engine->open(&url, &host, &conn, &contract_error));
-    hfi_url_done(&url);
+    conn = direct_open(at_bed(etcd_url(etcd, -1, "")), &host, &engine);
 
     EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
     EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "ten"));
@@ -78,7 +74,7 @@ static void swapped_by_version(void **state)
     EXPECT(HF_NOT_FOUND, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
     EXPECT(HF_OK, cell(conn, HFI_OP_CELL_SWAP, &op, 0, "new"));
     CHECK(op.u.cell.ret_version > second);
-    engine->close(conn);
+    direct_close(engine, conn);
 }
 
 int main(int argc, char **argv)

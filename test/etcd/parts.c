@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's pure parts: base64, keys and values, places in the queue, URLs. No server. */
-#include "core/url.h"
+#include "core/conf.h"
 #include "engine/etcd/internal.h"
 #include "util/alloc.h"
 
@@ -149,16 +149,29 @@ static void values(void **state)
 
 static hf_status parse(const char *text, struct etcd_conf **ret_conf, hf_error *err)
 {
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = etcd_conf_parse(&url, ret_conf, err);
-    if (status == HF_OK && (status = hfi_url_all_taken(&url, err)) != HF_OK)
-        etcd_conf_free(*ret_conf);
+    status = hfi_conf_read(&url, &etcd_conf_type, &conf, err);
+    if (status == HF_OK)
+        status = etcd_conf_finish((struct etcd_conf *)conf, err);
     hfi_url_done(&url);
+    if (status == HF_OK)
+        *ret_conf = (struct etcd_conf *)conf;
+    else
+        hfi_conf_free(conf);
     return status;
+}
+
+static const char *address_of(const struct etcd_conf *conf, size_t host)
+{
+    static char text[300];
+
+    etcd_conf_address(conf, host, "/v3", text, sizeof text);
+    return text;
 }
 
 static void urls(void **state)
@@ -193,26 +206,31 @@ static void urls(void **state)
     assert_int_equal(
         parse("etcd://u%40:se%3Acret@a:1234,b,[::1]:7/team/locks/?op_timeout=1s", &conf, &err),
         HF_OK);
-    assert_int_equal(conf->host_count, 3);
-    assert_string_equal(conf->hosts[0].base, "http://a:1234");
-    assert_string_equal(conf->hosts[1].base, "http://b:2379");
-    assert_string_equal(conf->hosts[2].base, "http://[::1]:7");
-    assert_string_equal(conf->user, "u@");
-    assert_string_equal(conf->password, "se:cret");
+    assert_int_equal(conf->url.host_count, 3);
+    assert_string_equal(address_of(conf, 0), "http://a:1234/v3");
+    assert_string_equal(address_of(conf, 1), "http://b:2379/v3");
+    assert_string_equal(address_of(conf, 2), "http://[::1]:7/v3");
+    assert_string_equal(conf->url.user, "u@");
+    assert_string_equal(conf->url.secret, "se:cret");
     assert_string_equal(conf->prefix, "team/locks");
     assert_int_equal(conf->op_ms, 1000);
     assert_string_equal(conf->location, "etcd://a:1234,b:2379,[::1]:7/team/locks");
     assert_null(strstr(conf->location, "cret"));
-    etcd_conf_free(conf);
+    hfi_conf_free(conf);
     assert_int_equal(parse("etcds://h", &conf, &err), HF_OK);
-    assert_true(conf->tls && conf->tls_verify);
-    assert_string_equal(conf->hosts[0].base, "https://h:2379");
+    assert_true(conf->url.tls.on && conf->url.tls.verify);
+    assert_string_equal(address_of(conf, 0), "https://h:2379/v3");
     assert_string_equal(conf->prefix, "holdfast");
-    etcd_conf_free(conf);
+    hfi_conf_free(conf);
+    assert_int_equal(parse("etcd://[fe80::1%25eth0]:7", &conf, &err), HF_OK);
+    assert_string_equal(address_of(conf, 0),
+                        "http://[fe80::1%25eth0]:7/v3"); /* as libcurl reads it */
+    assert_string_equal(conf->location, "etcd://[fe80::1%eth0]:7/holdfast");
+    hfi_conf_free(conf);
     setenv("ETCD_TEST_SECRET", "from the environment", 1);
     assert_int_equal(parse("etcd://u@h?password_env=ETCD_TEST_SECRET", &conf, &err), HF_OK);
-    assert_string_equal(conf->password, "from the environment");
-    etcd_conf_free(conf);
+    assert_string_equal(conf->url.secret, "from the environment");
+    hfi_conf_free(conf);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hf_status status = parse(bad[i], &conf, &err);
 

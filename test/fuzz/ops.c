@@ -5,7 +5,7 @@
  */
 #include "ops.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "prim/limit_plan.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -243,6 +243,7 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
                              .label = "fuzz",
                              .open_deadline_ms = hfi_now_ms() + 2000 };
     struct hfi_conn *conn = NULL;
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_error err = { .text = "" };
     size_t count = 0;
@@ -250,9 +251,11 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
     MUST(hfi_url_parse(url_text, &url, &err) == HF_OK);
     memset(held, 0, sizeof held);
     memset(busy, 0, sizeof busy);
-    if (engine->variant && engine->variant(&url))
-        engine = engine->variant(&url);
-    if (engine->open(&url, &host, &conn, &err) == HF_OK) {
+    MUST(hfi_conf_read(&url, engine->conf, &conf, &err) == HF_OK);
+    if (engine->variant)
+        engine = engine->variant(conf);
+    host.location = conf->location;
+    if (engine->open(conf, &host, &conn, &err) == HF_OK) {
         while (ops.len > 0 && count < OPS_MAX) {
             uint8_t what = fuzz_byte(&ops);
 
@@ -267,5 +270,6 @@ void fuzz_ops(const struct hfi_engine *engine, const char *url_text, bool waits,
             hf_value_free(jobs[i].script.ret_value);
         engine->close(conn);
     }
+    hfi_conf_free(conf);
     hfi_url_done(&url);
 }

@@ -6,11 +6,11 @@
  */
 #include "ops.h"
 
-#include "core/url.h"
 #include "engine/sql/hold.h"
 #include "engine/sql/internal.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/url.h"
 
 #include <pthread.h>
 
@@ -78,16 +78,16 @@ static enum sql_outcome answer(uint32_t columns, struct sql_rows *ret_rows,
 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 
-static hf_status fake_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
+static hf_status fake_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err)
 {
-    (void)url;
-    conn->location = hfi_strdup("fuzz");
-    return conn->location ? HF_OK : hfi_error_memory(err);
+    (void)conf, (void)err;
+    conn->location = "fuzz";
+    return HF_OK;
 }
 
 static void fake_free_conf(struct hfi_conn *conn)
 {
-    (void)conn; /* its location is freed with it */
+    (void)conn;
 }
 
 static hf_status fake_open(struct hfi_conn *conn, int64_t deadline_ms, struct sql_link **ret_link,
@@ -205,10 +205,15 @@ static const struct sql_driver driver = { .name = "fuzz",
                                           .probe = fake_probe,
                                           .lay = fake_lay };
 
-static hf_status open_store(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err);
+static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err);
+
+static const struct hfi_form forms[] = { { "fuzz", 0, 0, 0, NULL }, { .scheme = NULL } };
+static const struct hfi_param params[] = { SQL_PARAMS, { .name = NULL } };
+static const struct hfi_conf_type conf_type = { sizeof(struct sql_conf), forms, params };
 
 static const struct hfi_engine engine = {
+    .conf = &conf_type,
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_BLOCKING,
     .info = { .name = "fuzz", .caps = HF_CAP_CELLS | HF_CAP_CLOCK | HF_CAP_DETACHED },
@@ -220,10 +225,10 @@ static const struct hfi_engine engine = {
     .cancel = sql_cancel,
 };
 
-static hf_status open_store(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err)
+static hf_status open_store(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err)
 {
-    return sql_store_open(&driver, &engine, url, host, ret_conn, err);
+    return sql_store_open(&driver, &engine, conf, host, ret_conn, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -2,7 +2,7 @@
 /* Store URLs: taken apart, shown without their secrets; and what each engine makes of one. */
 #include "fuzz.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "engine/etcd/conf.h"
 #include "engine/memcached/conf.h"
 #include "engine/redis/conf.h"
@@ -54,31 +54,38 @@ static bool shows(const char *where, const struct hfi_url *url)
     return shown;
 }
 
+/* `text` may choose any engine's tables, whatever its scheme says. */
 static void check_engines(struct hfi_url *url)
 {
-    struct hfi_redis_conf *redis = NULL;
-    struct memcached_conf *memcached = NULL;
-    struct etcd_conf *etcd = NULL;
-    struct zk_conf *zookeeper = NULL;
-    struct sql_conf sql;
+    static const struct hfi_form sql_forms[] = { { "postgresql", 0, 16, 0xe1u, NULL },
+                                                 { .scheme = NULL } };
+    static const struct hfi_param sql_params[] = { SQL_PARAMS, { .name = NULL } };
+    static const struct hfi_conf_type sql_type = { sizeof(struct sql_conf), sql_forms, sql_params };
+    const struct hfi_conf_type *const types[] = { &redis_conf_type, &memcached_conf_type,
+                                                  &etcd_conf_type, &zk_conf_type, &sql_type };
     hf_error err = { .text = "" };
 
-    if (hfi_conf_parse(url, "fuzz", &redis, &err) == HF_OK) {
-        MUST(redis->address_count > 0 && redis->address_count <= HFI_HOSTS_MAX);
-        hfi_conf_free(redis);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct hfi_conf *conf = NULL;
+
+        if (hfi_conf_read(url, types[i], &conf, &err) == HF_OK) {
+            MUST(conf->host_count > 0 && conf->host_count <= HFI_HOSTS_MAX);
+            if (i == 0) {
+                (void)redis_conf_finish((struct hfi_redis_conf *)conf, "fuzz", &err);
+                redis_conf_done((struct hfi_redis_conf *)conf);
+            }
+            if (i == 1)
+                (void)memcached_conf_check((struct memcached_conf *)conf, &err);
+            if (i == 2)
+                (void)etcd_conf_finish((struct etcd_conf *)conf, &err);
+            if (i == 3)
+                (void)zk_conf_finish((struct zk_conf *)conf, &err);
+            if (i == 4)
+                (void)sql_conf_finish((struct sql_conf *)conf, &err);
+        }
+        hfi_conf_free(conf);
+        MUST(!shows(err.text, url) && memchr(err.text, 0, sizeof err.text));
     }
-    MUST(!shows(err.text, url));
-    if (memcached_conf_parse(url, &memcached, &err) == HF_OK)
-        memcached_conf_free(memcached);
-    MUST(!shows(err.text, url));
-    if (etcd_conf_parse(url, &etcd, &err) == HF_OK)
-        etcd_conf_free(etcd);
-    MUST(!shows(err.text, url));
-    if (zk_conf_parse(url, &zookeeper, &err) == HF_OK)
-        zk_conf_free(zookeeper);
-    MUST(!shows(err.text, url));
-    (void)sql_conf_parse(url, &sql, &err);
-    MUST(!shows(err.text, url) && memchr(err.text, 0, sizeof err.text));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

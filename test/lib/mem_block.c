@@ -9,7 +9,6 @@
  */
 #include "mem_internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -50,8 +49,8 @@ static hf_status break_one(struct block_conn *conn, struct hfi_op *op);
 static hf_status cell_op(struct block_conn *conn, struct hfi_op *op);
 static struct hfi_claim **find_held(struct block_conn *conn, const struct hfi_claim *claim);
 
-static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err)
+static hf_status block_open(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err)
 {
     struct block_conn *conn = hfi_calloc(1, sizeof *conn);
     sigset_t all, before;
@@ -60,9 +59,8 @@ static hf_status block_open(struct hfi_url *url, struct hfi_host *host, struct h
     if (!conn)
         return hfi_error_memory(err);
     conn->base.on_push = on_push;
-    status = hfi_url_take_duration(url, "late", 0, HF_DURATION_MAX_MS, &conn->late_ms, err);
-    if (status == HF_OK)
-        status = mem_conn_open(&conn->base, url, host, err);
+    conn->late_ms = ((struct mem_conf *)conf)->late_ms;
+    status = mem_conn_open(&conn->base, conf, host, err);
     if (status != HF_OK) {
         hfi_free(conn);
         return status;
@@ -385,7 +383,7 @@ const struct hfi_engine mem_block_engine = {
     .guard_ms = 2,
     .open = block_open,
     .close = block_close,
-    .location = mem_conn_location,
+    .conf = &mem_conf_type,
     .submit = block_submit,
     .cancel = block_cancel,
     .doctor = mem_doctor,

@@ -11,7 +11,6 @@
 #include "mem_internal.h"
 
 #include "core/registry.h"
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -148,23 +147,33 @@ void mem_engine_reset(void)
     pthread_mutex_unlock(&mem_lock);
 }
 
-hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_host *host,
+#define AT(member) offsetof(struct mem_conf, member)
+static const struct hfi_param params[] = {
+    { "call", HFI_PARAM_DURATION, AT(call_ms), 1, HF_DURATION_MAX_MS, 2000, NULL },
+    { .name = NULL },
+};
+static const struct hfi_param block_params[] = {
+    { "late", HFI_PARAM_DURATION, AT(late_ms), 0, HF_DURATION_MAX_MS, 0, NULL },
+    { .name = NULL },
+};
+static const struct hfi_form forms[] = { { "memevent", 0, 0, 0, NULL },
+                                         { "membare", 0, 0, 0, NULL },
+                                         { "memblock", 0, 0, 0, block_params },
+                                         { .scheme = NULL } };
+
+const struct hfi_conf_type mem_conf_type = { sizeof(struct mem_conf), forms, params };
+
+hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_conf *conf, struct hfi_host *host,
                         hf_error *err)
 {
-    hf_status status;
-
     conn->host = host;
-    conn->call_ms = 2000;
-    status = hfi_url_take_duration(url, "call", 1, HF_DURATION_MAX_MS, &conn->call_ms, err);
-    if (status != HF_OK)
-        return status;
-    if (strlen(url->rest) >= sizeof((struct mem_world *)0)->name)
+    conn->call_ms = ((struct mem_conf *)conf)->call_ms;
+    if (strlen(conf->path) >= sizeof((struct mem_world *)0)->name)
         return hfi_error_set(err, HF_CONFIG, 0, "the name of the server is too long");
 
-    snprintf(conn->location, sizeof conn->location, "%s:%s", url->scheme, url->rest);
     pthread_mutex_lock(&mem_lock);
     conn->session = ++last_session;
-    conn->world = get_world(url->rest);
+    conn->world = get_world(conf->path);
     conn->next = conn->world->conns;
     conn->world->conns = conn;
     pthread_mutex_unlock(&mem_lock);
@@ -180,11 +189,6 @@ void mem_conn_close(struct hfi_conn *conn)
         ;
     *at = conn->next;
     pthread_mutex_unlock(&mem_lock);
-}
-
-const char *mem_conn_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 struct mem_server *mem_conn_server(struct hfi_conn *conn)
@@ -612,7 +616,7 @@ void mem_stop_wait(struct hfi_conn *conn)
 hf_status mem_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     (void)err;
-    finding(HF_CHECK_LEVEL_OK, "server", conn->location, arg);
+    finding(HF_CHECK_LEVEL_OK, "server", conn->host->location, arg);
     finding(HF_CHECK_LEVEL_WARNING, "durability", "everything ends with this process", arg);
     return HF_OK;
 }

@@ -14,7 +14,6 @@
  */
 #include "mem_internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -72,8 +71,8 @@ static void forget_claim(struct event_conn *conn, const struct hfi_claim *claim)
 
 /* ---- open and close --------------------------------------------------------- */
 
-static hf_status event_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err)
+static hf_status event_open(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err)
 {
     struct event_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
@@ -84,14 +83,14 @@ static hf_status event_open(struct hfi_url *url, struct hfi_host *host, struct h
     conn->base.on_push = on_push;
     conn->base.on_reply = on_reply;
     conn->base.on_cut = ring;
-    conn->base.bare = strcmp(url->scheme, "membare") == 0;
+    conn->base.bare = strcmp(conf->scheme, "membare") == 0;
     conn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (conn->fd < 0) {
         hfi_free(conn);
         return hfi_error_set(err, HF_UNAVAILABLE, 0, "eventfd");
     }
 
-    status = mem_conn_open(&conn->base, url, host, err);
+    status = mem_conn_open(&conn->base, conf, host, err);
     if (status != HF_OK) {
         close(conn->fd);
         hfi_free(conn);
@@ -508,7 +507,7 @@ static void end_call(struct event_conn *conn, struct call *call, hf_status statu
 
 #define EVENT_CALLS                                                                         \
     .abi = HFI_ENGINE_ABI, .drive = HFI_EVENT, .default_ttl_ms = 30000, .min_ttl_ms = 1000, \
-    .guard_ms = 2, .open = event_open, .close = event_close, .location = mem_conn_location, \
+    .guard_ms = 2, .open = event_open, .close = event_close, .conf = &mem_conf_type,        \
     .submit = event_submit, .cancel = event_cancel, .fd = event_fd,                         \
     .timeout_ms = event_timeout_ms, .process = event_process, .doctor = mem_doctor
 

@@ -12,6 +12,13 @@
 
 #include <pthread.h>
 
+struct mem_conf { /* what the URL says: memevent:NAME?call=2s */
+    struct hfi_conf url;
+    int64_t call_ms;
+    int64_t late_ms; /* late=, memblock: its answers come so much later */
+};
+extern const struct hfi_conf_type mem_conf_type;
+
 struct mem_world; /* one server, its network and its connections */
 
 /* What a connection of either kind has in common. */
@@ -22,7 +29,6 @@ struct hfi_conn {
     uint64_t session;
     int64_t call_ms;
     bool bare; /* give no tokens away */
-    char location[160];
 
     /* The server said something about `owner` unasked. Called with mem_lock held. */
     void (*on_push)(struct hfi_conn *conn, const unsigned char owner[HFI_OWNER_LEN],
@@ -38,11 +44,10 @@ extern pthread_mutex_t mem_lock;
 extern pthread_cond_t mem_changed;
 
 /* Attach a conn, made by the caller, to the server that the URL names. */
-hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_url *url, struct hfi_host *host,
+hf_status mem_conn_open(struct hfi_conn *conn, struct hfi_conf *conf, struct hfi_host *host,
                         hf_error *err);
 /* Detach it; replies and pushes that are still on their way to it are dropped. */
 void mem_conn_close(struct hfi_conn *conn);
-const char *mem_conn_location(struct hfi_conn *conn);
 
 /* With mem_lock held: */
 struct mem_server *mem_conn_server(struct hfi_conn *conn);

@@ -7,7 +7,7 @@
 
 #include "core/op.h"
 #include "core/registry.h"
-#include "core/url.h"
+#include "direct.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -136,15 +136,8 @@ static struct hfi_host host = { .label = "cells", .wake = no_wake };
 
 static struct hfi_conn *open_engine(void)
 {
-    struct hfi_conn *conn;
-    struct hfi_url url;
-
-    CHECK(hfi_url_parse(cache_url(cache->port, ""), &url, NULL) == HF_OK);
-    CHECK(hfi_registry_find("memcached", &engine, NULL) == HF_OK);
     host.open_deadline_ms = hfi_now_ms() + LIMIT_MS;
-    CHECK(engine->open(&url, &host, &conn, NULL) == HF_OK);
-    hfi_url_done(&url);
-    return conn;
+    return direct_open(cache_url(cache->port, ""), &host, &engine);
 }
 
 static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
@@ -182,7 +175,7 @@ static void cells(void **state)
     second = op.u.cell.ret_version;
     CHECK(second > first);
     CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, first, "late") == HF_BUSY);
-    engine->close(conn);
+    direct_close(engine, conn);
 
     conn = open_engine();
     CHECK(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_OK);
@@ -201,7 +194,7 @@ static void cells(void **state)
     AWAIT(cell(conn, HFI_OP_CELL_READ, &op, 0, NULL) == HF_NOT_FOUND);
     CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, 0, "other") == HF_OK);
     CHECK(cell(conn, HFI_OP_CELL_SWAP, &op, first, "old") == HF_BUSY);
-    engine->close(conn);
+    direct_close(engine, conn);
 }
 
 int main(int argc, char **argv)

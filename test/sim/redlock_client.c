@@ -265,10 +265,12 @@ static void message_came(struct rl_world *world, struct rl_client *client,
 
     if (m->attempt != seat->attempt)
         return;
-    if (m->counter <= seat->given_up && world->mutant != RL_STALE_MESSAGE)
-        return;
     if (vote != HFI_VOTE_QUEUED && vote != HFI_VOTE_ASKED)
         return;
+    if (hfi_message_judge(vote == HFI_VOTE_QUEUED ? HFI_WAITER_QUEUED : HFI_WAITER_ASKING,
+                          seat->base_ms, world->mutant == RL_STALE_MESSAGE ? 0 : seat->given_up,
+                          m->counter, m->ms, rl_client_ms(world, client)) != HFI_MESSAGE_GRANT)
+        return; /* too old: the next heartbeat, or the answer, finds out */
     granted(world, client, m, seat->base_ms);
 }
 

@@ -79,12 +79,12 @@ VISIBLE void *realloc(void *memory, size_t size)
 
 /* ---- an engine without any cost ------------------------------------------------------------------ */
 
-static hf_status null_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+static hf_status null_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err)
 {
     static char conn;
 
-    (void)url, (void)host, (void)err;
+    (void)conf, (void)host, (void)err;
     *ret_conn = (struct hfi_conn *)(void *)&conn;
     return HF_OK;
 }
@@ -92,12 +92,6 @@ static hf_status null_open(struct hfi_url *url, struct hfi_host *host, struct hf
 static void null_close(struct hfi_conn *conn)
 {
     (void)conn;
-}
-
-static const char *null_location(struct hfi_conn *conn)
-{
-    (void)conn;
-    return "null:";
 }
 
 static void null_submit(struct hfi_conn *conn, struct hfi_op *op)
@@ -124,13 +118,17 @@ static void null_wait(struct hfi_conn *conn, struct hfi_op *op, int64_t until_ms
     (void)conn, (void)op, (void)until_ms;
 }
 
+static const struct hfi_form null_forms[] = { { .scheme = "null" }, { .scheme = NULL } };
+static const struct hfi_param null_params[] = { { .name = NULL } };
+static const struct hfi_conf_type null_conf = { sizeof(struct hfi_conf), null_forms, null_params };
+
 static const struct hfi_engine null_engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_INLINE,
     .info = { .name = "null", .schemes = "null", .caps = HF_CAP_PROCESS | HF_CAP_TOKEN },
     .open = null_open,
     .close = null_close,
-    .location = null_location,
+    .conf = &null_conf,
     .submit = null_submit,
     .cancel = null_cancel,
     .wait = null_wait,

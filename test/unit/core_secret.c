@@ -69,7 +69,7 @@ static hf_status take(const char *key, const char *value, char **ret_secret, boo
     snprintf(text, sizeof text, "redis://h?%s=%s", key, value);
     assert_int_equal(hfi_url_parse(text, &url, err), HF_OK);
     *ret_secret = NULL;
-    status = hfi_secret_take(&url, "password", ret_secret, err);
+    status = hfi_secret_take(&url, "password", false, ret_secret, err);
     if (ret_exposed)
         *ret_exposed = url.exposed != NULL;
     hfi_url_done(&url);
@@ -188,18 +188,16 @@ static void a_variable(void **state)
 
 static void two_are_too_many(void **state)
 {
-    char *secret = hfi_strdup("one");
+    char *secret = NULL;
     struct hfi_url url;
     hf_error err;
 
     (void)state;
     assert_int_equal(hfi_url_parse("redis://h?password_file=/x", &url, &err), HF_OK);
-    assert_int_equal(hfi_secret_take(&url, "password", &secret, &err), HF_CONFIG);
+    assert_int_equal(hfi_secret_take(&url, "password", true, &secret, &err), HF_CONFIG);
     hfi_url_done(&url);
-    hfi_secret_wipe(secret);
-    secret = NULL;
     assert_int_equal(hfi_url_parse("redis://h?password_file=/x&password_env=Y", &url, &err), HF_OK);
-    assert_int_equal(hfi_secret_take(&url, "password", &secret, &err), HF_CONFIG);
+    assert_int_equal(hfi_secret_take(&url, "password", false, &secret, &err), HF_CONFIG);
     assert_null(secret);
     hfi_url_done(&url);
 }

@@ -2,7 +2,7 @@
 /* Keys and values of the memcached engine, and its URLs. */
 #include "unit.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "engine/memcached/conf.h"
 #include "engine/memcached/proto.h"
 #include "engine/memcached/record.h"
@@ -118,13 +118,20 @@ static void cells(void **state)
 
 static hf_status conf_of(const char *text, struct memcached_conf **ret_conf, hf_error *err)
 {
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = memcached_conf_parse(&url, ret_conf, err);
+    status = hfi_conf_read(&url, &memcached_conf_type, &conf, err);
+    if (status == HF_OK)
+        status = memcached_conf_check((struct memcached_conf *)conf, err);
     hfi_url_done(&url);
+    if (status == HF_OK)
+        *ret_conf = (struct memcached_conf *)conf;
+    else
+        hfi_conf_free(conf);
     return status;
 }
 
@@ -149,14 +156,14 @@ static void good_urls(void **state)
 
         if (conf_of(cases[i].url, &conf, &err) != HF_OK)
             fail_msg("%s: %s", cases[i].url, err.text);
-        assert_string_equal(conf->location, cases[i].location);
-        assert_int_equal(conf->port, cases[i].port);
+        assert_string_equal(conf->url.location, cases[i].location);
+        assert_int_equal(conf->url.hosts[0].port, cases[i].port);
         if (cases[i].host)
-            assert_string_equal(conf->host, cases[i].host);
+            assert_string_equal(conf->url.hosts[0].host, cases[i].host);
         else
-            assert_string_equal(conf->path, cases[i].path);
+            assert_string_equal(conf->url.hosts[0].path, cases[i].path);
         assert_string_equal(conf->prefix, "hf:");
-        memcached_conf_free(conf);
+        hfi_conf_free(conf);
     }
 }
 
@@ -213,7 +220,7 @@ static void long_prefix(void **state)
     (void)state;
     memset(url + len, 'p', MEMCACHED_PREFIX_MAX);
     assert_int_equal(conf_of(url, &conf, NULL), HF_OK);
-    memcached_conf_free(conf);
+    hfi_conf_free(conf);
     url[len + MEMCACHED_PREFIX_MAX] = 'p';
     assert_int_equal(conf_of(url, &conf, NULL), HF_CONFIG);
 }

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "engine/redis/conf.h"
 #include "util/alloc.h"
 
@@ -33,20 +33,29 @@ static void write_file(const char *file, const char *text)
     fclose(out);
 }
 
+static void free_conf(struct hfi_redis_conf *conf)
+{
+    redis_conf_done(conf);
+    hfi_conf_free(conf);
+}
+
 static hf_status parse(const char *text, struct hfi_redis_conf **ret_conf, hf_error *err)
 {
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_conf_parse(&url, "a label\twith \x7f\xc3\xa9", ret_conf, err);
-    if (status == HF_OK) {
-        status = hfi_url_all_taken(&url, err);
-        if (status != HF_OK)
-            hfi_conf_free(*ret_conf);
-    }
+    status = hfi_conf_read(&url, &redis_conf_type, &conf, err);
+    if (status == HF_OK)
+        status =
+            redis_conf_finish((struct hfi_redis_conf *)conf, "a label\twith \x7f\xc3\xa9", err);
     hfi_url_done(&url);
+    if (status == HF_OK)
+        *ret_conf = (struct hfi_redis_conf *)conf;
+    else
+        free_conf((struct hfi_redis_conf *)conf);
     return status;
 }
 
@@ -96,7 +105,6 @@ static void places(void **state)
         { "redis+cluster://a,b:7001", "redis+cluster://a:6379,b:7001", HFI_WAY_CLUSTER, 0, 0, 0, 0,
           0 },
         { "redis+cluster://a/", "redis+cluster://a:6379", HFI_WAY_CLUSTER, 0, 0, 0, 0, 0 },
-        { "redlock://a,b,c/1", "redlock://a:6379,b:6379,c:6379/1", HFI_WAY_SINGLE, 1, 0, 0, 0, 0 },
     };
 
     (void)state;
@@ -114,15 +122,16 @@ static void places(void **state)
         assert_string_equal(conf->location, cases[i].location);
         assert_int_equal(conf->way, cases[i].way);
         assert_int_equal(conf->db, cases[i].db);
-        assert_int_equal(conf->tls, cases[i].tls);
+        assert_int_equal(conf->url.tls.on, cases[i].tls);
         assert_int_equal(conf->tls_context != NULL, cases[i].tls);
-        assert_string_equal(conf->user ? conf->user : "-", cases[i].user ? cases[i].user : "-");
-        assert_string_equal(conf->password ? conf->password : "-",
+        assert_string_equal(conf->url.user ? conf->url.user : "-",
+                            cases[i].user ? cases[i].user : "-");
+        assert_string_equal(conf->url.secret ? conf->url.secret : "-",
                             cases[i].password ? cases[i].password : "-");
         assert_string_equal(conf->master ? conf->master : "-",
                             cases[i].master ? cases[i].master : "-");
         assert_string_equal(conf->client_name, "holdfast:a_label_with____");
-        hfi_conf_free(conf);
+        free_conf(conf);
     }
 }
 
@@ -132,17 +141,17 @@ static void addresses(void **state)
 
     (void)state;
     assert_int_equal(parse("redis+cluster://a,b:1,[::2]:3,10.0.0.1", &conf, NULL), HF_OK);
-    assert_int_equal(conf->address_count, 4);
-    assert_string_equal(conf->addresses[2].host, "::2");
-    assert_int_equal(conf->addresses[2].port, 3);
-    assert_string_equal(conf->addresses[2].shown, "[::2]:3");
-    assert_string_equal(conf->addresses[3].shown, "10.0.0.1:6379");
-    hfi_conf_free(conf);
+    assert_int_equal(conf->url.host_count, 4);
+    assert_string_equal(conf->url.hosts[2].host, "::2");
+    assert_int_equal(conf->url.hosts[2].port, 3);
+    assert_string_equal(conf->url.hosts[2].shown, "[::2]:3");
+    assert_string_equal(conf->url.hosts[3].shown, "10.0.0.1:6379");
+    free_conf(conf);
 
     assert_int_equal(parse("redis+unix:///tmp/x", &conf, NULL), HF_OK);
-    assert_null(conf->addresses[0].host);
-    assert_string_equal(conf->addresses[0].path, "/tmp/x");
-    hfi_conf_free(conf);
+    assert_null(conf->url.hosts[0].host);
+    assert_string_equal(conf->url.hosts[0].path, "/tmp/x");
+    free_conf(conf);
 }
 
 static void parameters(void **state)
@@ -159,11 +168,11 @@ static void parameters(void **state)
     assert_int_equal(conf->sync, 0);
     assert_int_equal(conf->wire, HFI_WIRE_NATIVE);
     assert_string_equal(conf->prefix, "hf:");
-    hfi_conf_free(conf);
+    free_conf(conf);
 
     assert_int_equal(
         parse("redis://h?connect_timeout=1s&op_timeout=2s&ping=3s&sync_timeout=4s&poll="
-              "5ms&sync=2&wire=plain&prefix=&repair_expiry=1m",
+              "5ms&sync=0&wire=plain&prefix=&repair_expiry=1m",
               &conf, NULL),
         HF_OK);
     assert_int_equal(conf->connect_ms, 1000);
@@ -171,21 +180,21 @@ static void parameters(void **state)
     assert_int_equal(conf->ping_ms, 3000);
     assert_int_equal(conf->sync_ms, 4000);
     assert_int_equal(conf->poll_ms, 5);
-    assert_int_equal(conf->sync, 2);
+    assert_int_equal(conf->sync, 0);
     assert_int_equal(conf->wire, HFI_WIRE_PLAIN);
     assert_string_equal(conf->prefix, "");
     assert_int_equal(conf->repair_expiry_ms, 60000);
-    hfi_conf_free(conf);
+    free_conf(conf);
 
     assert_int_equal(parse("rediss://h?verify=off&sni=x&wire=redisson", &conf, NULL), HF_OK);
-    assert_false(conf->tls_verify);
-    assert_string_equal(conf->tls_name, "x");
+    assert_false(conf->url.tls.verify);
+    assert_string_equal(conf->url.tls.name, "x");
     assert_int_equal(conf->wire, HFI_WIRE_REDISSON);
-    hfi_conf_free(conf);
+    free_conf(conf);
 
     assert_int_equal(parse("rediss://h", &conf, NULL), HF_OK);
-    assert_true(conf->tls_verify);
-    hfi_conf_free(conf);
+    assert_true(conf->url.tls.verify);
+    free_conf(conf);
 }
 
 static void secrets(void **state)
@@ -196,17 +205,17 @@ static void secrets(void **state)
     (void)state;
     setenv("UNIT_SECRET", "from the environment", 1);
     assert_int_equal(parse("redis://u@h?password_env=UNIT_SECRET", &conf, NULL), HF_OK);
-    assert_string_equal(conf->user, "u");
-    assert_string_equal(conf->password, "from the environment");
+    assert_string_equal(conf->url.user, "u");
+    assert_string_equal(conf->url.secret, "from the environment");
     assert_null(strstr(conf->location, "from"));
-    hfi_conf_free(conf);
+    free_conf(conf);
 
     write_file("secret", "from a file\r\nsecond line\n");
     snprintf(url, sizeof url, "redis+unix:///s?user=u&password_file=%s", path_of("secret"));
     assert_int_equal(parse(url, &conf, NULL), HF_OK);
-    assert_string_equal(conf->user, "u");
-    assert_string_equal(conf->password, "from a file");
-    hfi_conf_free(conf);
+    assert_string_equal(conf->url.user, "u");
+    assert_string_equal(conf->url.secret, "from a file");
+    free_conf(conf);
 
     snprintf(
         url, sizeof url,
@@ -215,9 +224,9 @@ static void secrets(void **state)
     assert_int_equal(parse(url, &conf, NULL), HF_OK);
     assert_string_equal(conf->sentinel_user, "s");
     assert_string_equal(conf->sentinel_password, "from a file");
-    assert_string_equal(conf->password, "from the environment");
-    assert_null(conf->user);
-    hfi_conf_free(conf);
+    assert_string_equal(conf->url.secret, "from the environment");
+    assert_null(conf->url.user);
+    free_conf(conf);
 }
 
 /* ---- bad ----------------------------------------------------------------------------------------- */
@@ -329,8 +338,8 @@ static void too_many_hosts(void **state)
     for (int i = 1; i < HFI_HOSTS_MAX; i++)
         snprintf(url + strlen(url), sizeof url - strlen(url), ",h%d", i);
     assert_int_equal(parse(url, &conf, &err), HF_OK);
-    assert_int_equal(conf->address_count, HFI_HOSTS_MAX);
-    hfi_conf_free(conf);
+    assert_int_equal(conf->url.host_count, HFI_HOSTS_MAX);
+    free_conf(conf);
     strcat(url, ",x");
     assert_int_equal(parse(url, &conf, &err), HF_CONFIG);
     assert_non_null(strstr(err.text, "one too many"));
@@ -343,9 +352,10 @@ static void files(void **state)
         hf_status status;
         const char *has;
     } cases[] = {
-        { "rediss://h?ca=DIR/none", HF_DENIED, "ca= DIR/none: No such file" },
+        { "rediss://h?ca=DIR/none", HF_DENIED, "'ca' at byte 11 cannot be read: No such file" },
         { "rediss://h?ca=DIR/text", HF_CONFIG, "ca= DIR/text: " },
-        { "rediss://h?cert=DIR/none&key=DIR/none", HF_DENIED, "cert= DIR/none: No such file" },
+        { "rediss://h?cert=DIR/none&key=DIR/none", HF_DENIED,
+          "'cert' at byte 11 cannot be read: No such file" },
         { "rediss://h?cert=DIR/text&key=DIR/text", HF_CONFIG, "cert= DIR/text: " },
         { "redis://h?password_file=DIR/none", HF_DENIED,
           "'password_file' at byte 10 cannot be read" },
@@ -396,11 +406,11 @@ static void no_memory(void **state)
         status = parse("redis+sentinel://u:p@a,b/m/1?prefix=x&tls=on&sni=x", &conf, NULL);
         hfi_alloc_fail_at(0, 0);
         if (status == HF_OK)
-            hfi_conf_free(conf);
+            free_conf(conf);
     }
     assert_int_equal(status, HF_OK);
     assert_true(k > 10);
-    hfi_conf_free(NULL);
+    free_conf(NULL);
 }
 
 static int set_up(void **state)

@@ -2,8 +2,8 @@
 /* Store URLs: what is taken, what is refused and where, and what is never shown. */
 #include "unit.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
+#include "util/url.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* What the ZooKeeper engine decides without a server: names, order, who holds, until when; and URLs. */
 #include "unit.h"
 
+#include "core/conf.h"
 #include "engine/zookeeper/conf.h"
 #include "engine/zookeeper/queue.h"
 #include "engine/zookeeper/trust.h"
@@ -238,13 +239,20 @@ static void trust_lags(void **state)
 
 static hf_status parse(const char *text, struct zk_conf **ret_conf, hf_error *err)
 {
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_status status = hfi_url_parse(text, &url, err);
 
     if (status != HF_OK)
         return status;
-    status = zk_conf_parse(&url, ret_conf, err);
+    status = hfi_conf_read(&url, &zk_conf_type, &conf, err);
+    if (status == HF_OK)
+        status = zk_conf_finish((struct zk_conf *)conf, err);
     hfi_url_done(&url);
+    if (status == HF_OK)
+        *ret_conf = (struct zk_conf *)conf;
+    else
+        hfi_conf_free(conf);
     return status;
 }
 
@@ -254,20 +262,20 @@ static void good_urls(void **state)
 
     (void)state;
     assert_int_equal(parse("zk://a,b:2182,[::1]:7/x/y/?timeout=4s", &conf, NULL), HF_OK);
-    assert_int_equal(conf->host_count, 3);
+    assert_int_equal(conf->url.host_count, 3);
     assert_string_equal(conf->location, "zk://a:2181,b:2182,[::1]:7/x/y");
     assert_int_equal(conf->timeout_ms, 4000);
     assert_int_equal(conf->acl, ZK_ACL_OPEN);
-    zk_conf_free(conf);
+    hfi_conf_free(conf);
     assert_int_equal(parse("zk://u:p%40%2F@h", &conf, NULL), HF_OK);
     assert_string_equal(conf->auth, "u:p@/");
     assert_string_equal(conf->root, "/holdfast");
     assert_int_equal(conf->acl, ZK_ACL_CREATOR);
     assert_null(strstr(conf->location, "p@"));
-    zk_conf_free(conf);
+    hfi_conf_free(conf);
     assert_int_equal(parse("zk://u:p@h/?acl=read", &conf, NULL), HF_OK);
     assert_int_equal(conf->acl, ZK_ACL_READ);
-    zk_conf_free(conf);
+    hfi_conf_free(conf);
 }
 
 static void bad_urls(void **state)
@@ -308,7 +316,7 @@ static void bad_urls(void **state)
         assert_null(conf);
     }
     assert_int_equal(parse("zk://h/zookeepers", &conf, NULL), HF_OK);
-    zk_conf_free(conf);
+    hfi_conf_free(conf);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 #include "bed.h"
 #include "fake.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "util/clock.h"
 
 #include <stdio.h>
@@ -42,16 +42,16 @@ static const struct hfi_link_owner owner = { note_up, note_down, note_message };
 
 struct hfi_redis_conf *parse_conf(const char *text)
 {
-    struct hfi_redis_conf *conf = NULL;
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     hf_error err;
 
     assert_int_equal(hfi_url_parse(text, &url, &err), HF_OK);
-    if (hfi_conf_parse(&url, "wire test", &conf, &err) != HF_OK)
+    if (hfi_conf_read(&url, &redis_conf_type, &conf, &err) != HF_OK ||
+        redis_conf_finish((struct hfi_redis_conf *)conf, "wire test", &err) != HF_OK)
         fail_msg("%s: %s", text, err.text);
-    assert_int_equal(hfi_url_all_taken(&url, &err), HF_OK);
     hfi_url_done(&url);
-    return conf;
+    return (struct hfi_redis_conf *)conf;
 }
 
 void bed_init(struct bed *bed, const char *url, bool subscriber)
@@ -61,7 +61,7 @@ void bed_init(struct bed *bed, const char *url, bool subscriber)
     *bed = (struct bed){ .conf = parse_conf(url) };
     assert_int_equal(hfi_reactor_init(&bed->reactor, NULL, &err), HF_OK);
     bed->link =
-        hfi_link_new(bed->conf, &bed->conf->addresses[0], subscriber, &bed->reactor, &owner, bed);
+        hfi_link_new(bed->conf, &bed->conf->url.hosts[0], subscriber, &bed->reactor, &owner, bed);
     assert_non_null(bed->link);
 }
 
@@ -70,6 +70,7 @@ void bed_done(struct bed *bed)
     hfi_link_close(bed->link);
     hfi_link_free(bed->link);
     hfi_reactor_done(&bed->reactor);
+    redis_conf_done(bed->conf);
     hfi_conf_free(bed->conf);
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/op.h"
 #include "core/registry.h"
-#include "core/url.h"
+#include "direct.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/hash.h"
@@ -212,16 +212,8 @@ static struct hfi_host host = { .label = "cells", .wake = woken };
 
 static struct hfi_conn *open_engine(void)
 {
-    struct hfi_conn *conn;
-    struct hfi_url url;
-
-    EXPECT(HF_OK,
-           hfi_url_parse(zk_url(ensemble->servers[0].port, root("")), &url, &contract_error));
-    EXPECT(HF_OK, hfi_registry_find("zk", &engine, &contract_error));
     host.open_deadline_ms = hfi_now_ms() + LIMIT_MS;
-    EXPECT(HF_OK, engine->open(&url, &host, &conn, &contract_error));
-    hfi_url_done(&url);
-    return conn;
+    return direct_open(zk_url(ensemble->servers[0].port, root("")), &host, &engine);
 }
 
 static hf_status cell(struct hfi_conn *conn, enum hfi_op_kind kind, struct hfi_op *op,
@@ -276,8 +268,8 @@ static void cells(void **state)
     EXPECT(HF_OK, cell(conn, HFI_OP_CELL_READ, &op, 0, NULL));
     CHECK(op.u.cell.ret_len == 0);
     hfi_free(op.u.cell.ret_bytes);
-    engine->close(other);
-    engine->close(conn);
+    direct_close(engine, other);
+    direct_close(engine, conn);
 }
 
 int main(int argc, char **argv)

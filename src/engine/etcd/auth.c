@@ -50,9 +50,9 @@ static void authenticated(struct etcd_call *call, enum etcd_outcome outcome, jso
 void etcd_add_login(struct etcd_text *body, const struct etcd_conf *conf)
 {
     etcd_add(body, "{\"name\":");
-    etcd_add_quoted(body, conf->user);
+    etcd_add_quoted(body, conf->url.user);
     etcd_add(body, ",\"password\":");
-    etcd_add_quoted(body, conf->password);
+    etcd_add_quoted(body, conf->url.secret);
     etcd_add(body, "}");
 }
 

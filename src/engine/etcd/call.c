@@ -153,7 +153,7 @@ void etcd_call_send(struct etcd_call *call)
 {
     struct hfi_conn *conn = call->conn;
 
-    if (conn->conf->user && !conn->token && !call->secret) {
+    if (conn->conf->url.user && !conn->token && !call->secret) {
         call->waits_auth = true;
         park(call, HFI_NEVER);
         etcd_auth_begin(conn);
@@ -184,7 +184,7 @@ static void attempt(struct etcd_call *call)
     }
     /* One that is stopped must not eat the time of all others. */
     share_ms = share_ms < ATTEMPT_MIN_MS ? ATTEMPT_MIN_MS : share_ms;
-    if (conn->conf->host_count == 1)
+    if (conn->conf->url.host_count == 1)
         share_ms = conn->conf->op_ms;
     if (left_ms > share_ms)
         left_ms = share_ms;
@@ -198,7 +198,7 @@ static void attempt(struct etcd_call *call)
     curl_slist_free_all(call->headers);
     call->headers = call->secret ? NULL : etcd_headers(conn);
     if (call->url_path != call->path || call->url_host != call->host) {
-        snprintf(url, sizeof url, "%s%s", conn->conf->hosts[call->host].base, call->path);
+        etcd_conf_address(conn->conf, call->host, call->path, url, sizeof url);
         call->url_path = NULL;
         if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
             fail_later(call);
@@ -255,7 +255,7 @@ void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms)
             attempt(call);
         } else if (now_ms >= call->until_ms) {
             hfi_error_set(&err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                          conn->conf->hosts[call->host].shown);
+                          conn->conf->url.hosts[call->host].shown);
             if (call->starved)
                 hfi_error_memory(&err);
             end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, &err);
@@ -272,16 +272,16 @@ void etcd_calls_tick(struct hfi_conn *conn, int64_t now_ms)
 
 void etcd_host_failed(struct hfi_conn *conn, size_t host)
 {
-    if (conn->conf->host_count < 2)
+    if (conn->conf->url.host_count < 2)
         return;
     if (host == conn->at)
-        conn->at = (conn->at + 1) % conn->conf->host_count;
+        conn->at = (conn->at + 1) % conn->conf->url.host_count;
     etcd_watches_host_failed(conn, host);
 }
 
 static int64_t pause_ms(const struct etcd_call *call)
 {
-    size_t hosts = call->conn->conf->host_count;
+    size_t hosts = call->conn->conf->url.host_count;
     int64_t pause_ms = ETCD_AGAIN_MIN_MS;
 
     if (call->tries < hosts)
@@ -299,7 +299,7 @@ static void fail(struct etcd_call *call, hf_error *err)
 
     etcd_host_failed(conn, call->host);
     if ((call->maybe && !call->again) || err->status == HF_DENIED ||
-        (conn->host->open_once && call->tries >= conn->conf->host_count) ||
+        (conn->host->open_once && call->tries >= conn->conf->url.host_count) ||
         now_ms + wait_ms >= call->until_ms)
         end(call, call->maybe ? ETCD_MAYBE : ETCD_UNSENT, NULL, err);
     else
@@ -309,7 +309,7 @@ static void fail(struct etcd_call *call, hf_error *err)
 /* The token is no longer good: ask for another, once. */
 static bool needs_token(const struct etcd_call *call, int code, const char *text)
 {
-    return call->conn->conf->user && !call->secret && call->auth_tries < 2 &&
+    return call->conn->conf->url.user && !call->secret && call->auth_tries < 2 &&
            (code == ETCD_CODE_UNAUTHENTICATED || strstr(text, "auth store is old"));
 }
 
@@ -331,10 +331,10 @@ static void refused(struct etcd_call *call, long http, int code, const char *tex
     }
     call->code = code;
     hfi_error_set(&err, etcd_code_status(code, text), code, "%s: %s",
-                  conn->conf->hosts[call->host].shown, text);
+                  conn->conf->url.hosts[call->host].shown, text);
     if (code == 0 && http == 404) {
         hfi_error_set(&err, HF_VERSION, 404, "%s: no /v3 there: etcd 3.4 or newer is needed",
-                      conn->conf->hosts[call->host].shown);
+                      conn->conf->url.hosts[call->host].shown);
         end(call, ETCD_REFUSED, NULL, &err);
     } else if (err.status == HF_FULL && strstr(text, "too many requests")) { /* and did nothing */
         err.status = HF_UNAVAILABLE;
@@ -373,7 +373,7 @@ static void answered(struct etcd_call *call)
     } else if (http != 200 || !json_is_object(whole)) {
         call->maybe = true;
         hfi_error_set(&err, HF_UNAVAILABLE, (int)http, "%s: an answer that etcd does not give",
-                      conn->conf->hosts[call->host].shown);
+                      conn->conf->url.hosts[call->host].shown);
         fail(call, &err);
     } else {
         conn->failures = 0;
@@ -409,7 +409,7 @@ void etcd_call_ended(struct etcd_call *call, CURLcode result)
     call->maybe = call->maybe || call->copies > 0;
     conn->failures++;
     hfi_error_set(&err, etcd_curl_status(result), (int)result, "%s: %s",
-                  conn->conf->hosts[call->host].shown, why(call->easy, result));
+                  conn->conf->url.hosts[call->host].shown, why(call->easy, result));
     fail(call, &err);
 }
 

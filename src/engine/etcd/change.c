@@ -61,7 +61,7 @@ static bool stream_open(struct hfi_conn *conn, CURLM *multi, struct stream *stre
     etcd_easy_setup(conn, stream->easy);
     pthread_mutex_lock(&conn->lock);
     stream->headers = etcd_headers(conn);
-    snprintf(url, sizeof url, "%s/v3/watch", conn->conf->hosts[conn->at].base);
+    etcd_conf_address(conn->conf, conn->at, "/v3/watch", url, sizeof url);
     pthread_mutex_unlock(&conn->lock);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, stream);
@@ -171,8 +171,8 @@ static hf_status current(struct hfi_conn *conn, int64_t *ret_revision, hf_error 
     pthread_mutex_lock(&conn->lock);
     at = conn->at;
     pthread_mutex_unlock(&conn->lock);
-    for (size_t i = 0; i < conn->conf->host_count && status == HF_UNAVAILABLE; i++)
-        status = etcd_ask(conn, (at + i) % conn->conf->host_count, "/v3/kv/range", body.bytes,
+    for (size_t i = 0; i < conn->conf->url.host_count && status == HF_UNAVAILABLE; i++)
+        status = etcd_ask(conn, (at + i) % conn->conf->url.host_count, "/v3/kv/range", body.bytes,
                           conn->conf->op_ms, &reply, err);
     if (status == HF_OK)
         *ret_revision = etcd_revision(reply);

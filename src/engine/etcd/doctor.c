@@ -35,14 +35,14 @@ static size_t check_endpoints(const struct checkup *r, size_t *ret_good)
     const struct etcd_conf *conf = r->conn->conf;
     size_t up = 0;
 
-    for (size_t i = 0; i < conf->host_count; i++) {
-        const char *shown = conf->hosts[i].shown, *version;
+    for (size_t i = 0; i < conf->url.host_count; i++) {
+        const char *shown = conf->url.hosts[i].shown, *version;
         json_t *reply = NULL;
         hf_error err;
 
         if (ask(r, i, "/v3/maintenance/status", "{}", &reply, &err) != HF_OK) {
             hfi_report(&r->report,
-                       conf->host_count > 1 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
+                       conf->url.host_count > 1 ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_BAD,
                        "endpoint", "%s", err.text);
             continue;
         }
@@ -86,7 +86,7 @@ static void check_members(const struct checkup *r, size_t host)
         hfi_report(&r->report, count % 2 ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "cluster",
                    "%zu members: goes on without %zu%s", count, (count - 1) / 2,
                    count % 2 ? "" : "; one less would do as well");
-    if (r->conn->conf->host_count == 1 && count > 1)
+    if (r->conn->conf->url.host_count == 1 && count > 1)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "endpoints",
                    "the URL names one of %zu members: name them all, or we stop when that one does",
                    count);
@@ -119,16 +119,17 @@ static void check_access(const struct checkup *r)
 {
     const struct etcd_conf *conf = r->conn->conf;
 
-    hfi_report(&r->report, conf->user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
-               conf->user ? "as a user of etcd"
-                          : "no user: whoever reaches etcd can end every lock");
-    if (!conf->tls)
+    hfi_report(&r->report, conf->url.user ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "auth",
+               conf->url.user ? "as a user of etcd"
+                              : "no user: whoever reaches etcd can end every lock");
+    if (!conf->url.tls.on)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
                    "off: what is sent can be read and changed on the way");
     else
-        hfi_report(&r->report, conf->tls_verify ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tls",
-                   conf->tls_verify ? "on%s" : "on, but the server's certificate is not verified%s",
-                   conf->tls_cert ? ", with a certificate of our own" : "");
+        hfi_report(
+            &r->report, conf->url.tls.verify ? HF_CHECK_LEVEL_OK : HF_CHECK_LEVEL_WARNING, "tls",
+            conf->url.tls.verify ? "on%s" : "on, but the server's certificate is not verified%s",
+            conf->url.tls.cert ? ", with a certificate of our own" : "");
 }
 
 static void check_lease(const struct checkup *r, size_t host)

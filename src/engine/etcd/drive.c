@@ -120,7 +120,7 @@ hf_status etcd_drive_open(struct hfi_conn *conn, hf_error *err)
         epoll_ctl(conn->epoll_fd, EPOLL_CTL_ADD, conn->kick_fd, &event) != 0)
         return hfi_error_set(err, HF_UNAVAILABLE, errno, "no descriptor to be had: %s",
                              strerror(errno));
-    conn->share = conn->conf->tls ? curl_share_init() : NULL;
+    conn->share = conn->conf->url.tls.on ? curl_share_init() : NULL;
     if (conn->share)
         curl_share_setopt(conn->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     for (size_t i = 0; i < ETCD_MULTIS; i++) {

@@ -5,12 +5,12 @@
  */
 #include "engine/etcd/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/random.h"
 #include "util/text.h"
+#include "util/url.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close ---------------------------------------------------------------------------------- */
 
-static hf_status etcd_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+static hf_status etcd_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -33,9 +33,9 @@ static hf_status etcd_open(struct hfi_url *url, struct hfi_host *host, struct hf
     if (!conn)
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
-    status = etcd_conf_parse(url, &conn->conf, err);
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    conn->conf = (struct etcd_conf *)conf;
+    status = etcd_conf_finish(conn->conf, err);
+    host->location = conn->conf->location;
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -140,7 +140,6 @@ static void destroy(struct hfi_conn *conn)
         explicit_bzero(conn->token, strlen(conn->token));
     hfi_free(conn->token);
     curl_slist_free_all(conn->headers);
-    etcd_conf_free(conn->conf);
     hfi_free(conn);
 }
 
@@ -151,11 +150,6 @@ static void etcd_close(struct hfi_conn *conn)
     etcd_leases_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
-}
-
-static const char *etcd_location(struct hfi_conn *conn)
-{
-    return conn->conf->location;
 }
 
 /* ---- ops ---------------------------------------------------------------------------------------------- */
@@ -385,7 +379,7 @@ static const struct hfi_engine engine = {
               .wakeup = "an event on the one claim ahead" },
     .open = etcd_open,
     .close = etcd_close,
-    .location = etcd_location,
+    .conf = &etcd_conf_type,
     .submit = etcd_submit,
     .cancel = etcd_engine_cancel,
     .fd = etcd_fd,

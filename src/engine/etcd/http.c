@@ -30,20 +30,20 @@ void etcd_easy_setup(struct hfi_conn *conn, CURL *easy)
 
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, conf->tls ? "https" : "http");
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, conf->url.tls.on ? "https" : "http");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)conf->connect_ms);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    if (!conf->tls)
+    if (!conf->url.tls.on)
         return;
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, conf->tls_verify ? 1L : 0L);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, conf->tls_verify ? 2L : 0L);
-    if (conf->tls_ca)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, conf->tls_ca);
-    if (conf->tls_cert) {
-        curl_easy_setopt(easy, CURLOPT_SSLCERT, conf->tls_cert);
-        curl_easy_setopt(easy, CURLOPT_SSLKEY, conf->tls_key);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, conf->url.tls.verify ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, conf->url.tls.verify ? 2L : 0L);
+    if (conf->url.tls.ca)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, conf->url.tls.ca);
+    if (conf->url.tls.cert) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, conf->url.tls.cert);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, conf->url.tls.key);
     }
 }
 
@@ -130,7 +130,7 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
     struct etcd_text text = { 0 };
     struct curl_slist *headers;
     char url[ETCD_URL_ROOM];
-    const char *shown = conn->conf->hosts[host].shown;
+    const char *shown = conn->conf->url.hosts[host].shown;
     hf_status status = HF_OK;
     CURLcode result;
     json_t *reply = NULL, *error;
@@ -141,7 +141,7 @@ static hf_status ask_once(struct hfi_conn *conn, size_t host, const char *path, 
     pthread_mutex_lock(&conn->lock);
     headers = etcd_headers(conn);
     pthread_mutex_unlock(&conn->lock);
-    snprintf(url, sizeof url, "%s%s", conn->conf->hosts[host].base, path);
+    etcd_conf_address(conn->conf, host, path, url, sizeof url);
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers ? headers : conn->headers);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
@@ -208,7 +208,7 @@ hf_status etcd_ask(struct hfi_conn *conn, size_t host, const char *path, const c
     hf_error first;
     hf_status status = ask_once(conn, host, path, body, limit_ms, ret_reply, &first);
 
-    if (status != HF_OK && conn->conf->user && first.native == ETCD_CODE_UNAUTHENTICATED &&
+    if (status != HF_OK && conn->conf->url.user && first.native == ETCD_CODE_UNAUTHENTICATED &&
         renew_token(conn, host, limit_ms))
         return ask_once(conn, host, path, body, limit_ms, ret_reply, err);
     if (status != HF_OK && err)

@@ -65,7 +65,7 @@ static struct etcd_watch *new_watch(struct hfi_conn *conn)
 {
     struct etcd_watch *watch;
 
-    if (conn->watch_count >= ETCD_WATCHES_MAX || (conn->conf->user && !conn->token))
+    if (conn->watch_count >= ETCD_WATCHES_MAX || (conn->conf->url.user && !conn->token))
         return NULL;
     watch = hfi_calloc(1, sizeof *watch);
     if (!watch)
@@ -88,7 +88,7 @@ static bool begin(struct hfi_conn *conn, struct etcd_watch *watch)
     etcd_easy_setup(conn, watch->easy);
     etcd_track(conn, watch->easy);
     watch->headers = etcd_headers(conn);
-    snprintf(url, sizeof url, "%s/v3/watch", conn->conf->hosts[watch->host].base);
+    etcd_conf_address(conn->conf, watch->host, "/v3/watch", url, sizeof url);
     curl_easy_setopt(watch->easy, CURLOPT_PRIVATE, watch);
     curl_easy_setopt(watch->easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(watch->easy, CURLOPT_WRITEDATA, watch);
@@ -172,7 +172,7 @@ void etcd_watch_ended(struct etcd_watch *watch, CURLcode result)
 {
     watch->ended = watch->touched = true;
     hfi_error_set(&watch->why, HF_UNAVAILABLE, (int)result, "%s: watch: %s",
-                  watch->conn->conf->hosts[watch->host].shown, curl_easy_strerror(result));
+                  watch->conn->conf->url.hosts[watch->host].shown, curl_easy_strerror(result));
 }
 
 /* ---- what came ------------------------------------------------------------------------------------------ */
@@ -262,7 +262,7 @@ static void line(struct hfi_conn *conn, struct etcd_watch *watch, const json_t *
             conn->doubt = true;
         }
         hfi_error_set(&watch->why, HF_UNAVAILABLE, 0, "%s: it ended our watch",
-                      conn->conf->hosts[watch->host].shown);
+                      conn->conf->url.hosts[watch->host].shown);
         over(conn, watch);
         return;
     }
@@ -344,7 +344,7 @@ static void pinged(struct etcd_call *call, enum etcd_outcome outcome, json_t *re
                     conn->conf->ping_ms * (conn->waits || conn->cell_waits ? 1 : INBOX_PING_RARE);
     if (outcome == ETCD_ANSWERED || outcome == ETCD_REFUSED)
         return;
-    for (size_t i = 0; i < conn->conf->host_count; i++)
+    for (size_t i = 0; i < conn->conf->url.host_count; i++)
         etcd_watches_host_failed(conn, i);
 }
 

@@ -11,7 +11,7 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/url.h"
+#include "core/conf.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -55,46 +55,38 @@ static hf_status make_absolute(char **path, hf_error *err)
     return HF_OK;
 }
 
-static hf_status take_shared(struct hfi_url *url, bool *ret_shared, hf_error *err)
-{
-    const char *word = hfi_url_take(url, "shared");
+static const struct hfi_form forms[] = { { "file", 0, 0, 0, NULL }, { .scheme = NULL } };
 
-    if (word && strcmp(word, "group") != 0)
-        return hfi_error_set(err, HF_CONFIG, 0, "shared: only shared=group is known");
-    *ret_shared = word != NULL;
-    return HF_OK;
-}
+#define AT(member) offsetof(struct lmdb_conf, member)
+static const struct hfi_param params[] = {
+    { "shared", HFI_PARAM_CHOICE, AT(shared), 0, 0, 1, "group" },
+    { "lock_wait", HFI_PARAM_DURATION, AT(lock_wait_ms), 100, HF_DURATION_MAX_MS, LMDB_LOCK_WAIT_MS,
+      NULL },
+    { .name = NULL },
+};
+
+const struct hfi_conf_type lmdb_conf_type = { sizeof(struct lmdb_conf), forms, params };
 
 /* "file:", "file:/path", "file:path", "file:///path". */
-hf_status lmdb_where(struct hfi_url *url, struct lmdb_where *ret, hf_error *err)
+hf_status lmdb_where(struct lmdb_conf *conf, struct lmdb_where *ret, hf_error *err)
 {
-    struct lmdb_where where = { .path = NULL };
-    char *rest = url->rest;
-    hf_status status = take_shared(url, &where.shared, err);
+    struct lmdb_where where = { .shared = conf->shared == 0 };
+    const char *path = NULL;
+    hf_status status;
 
+    if (!*conf->url.path) {
+        status = lmdb_default(LMDB_SITE_FILE, ret, err);
+        ret->shared |= where.shared;
+        return status;
+    }
+    status =
+        hfi_conf_part(&conf->url, conf->url.path, strlen(conf->url.path), "the path", &path, err);
     if (status != HF_OK)
         return status;
-    if (strncmp(rest, "//", 2) == 0) {
-        if (rest[2] != '/')
-            return hfi_error_set(err, HF_CONFIG, 0,
-                                 "byte %zu of the URL: a file URL has no host (file:PATH)",
-                                 strlen(url->scheme) + 3);
-        rest += 2;
-    }
-    if (!*rest) {
-        bool shared = where.shared;
-
-        status = lmdb_default(LMDB_SITE_FILE, ret, err);
-        ret->shared |= shared;
-        return status;
-    }
-    where.path = hfi_strdup(rest);
+    where.path = hfi_strdup(path);
     if (!where.path)
         return hfi_error_memory(err);
-    if (!hfi_url_decode(where.path))
-        status = hfi_error_set(err, HF_CONFIG, 0, "the path of the URL has a malformed %% escape");
-    if (status == HF_OK)
-        status = make_absolute(&where.path, err);
+    status = make_absolute(&where.path, err);
     if (status != HF_OK) {
         lmdb_where_done(&where);
         return status;
@@ -156,6 +148,7 @@ static char *only_line(char *text)
 
 static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *err)
 {
+    struct hfi_conf *conf = NULL;
     struct hfi_url url;
     char text[SITE_MAX + 1], *line;
     hf_status status = read_site(file, text, err);
@@ -170,9 +163,10 @@ static hf_status from_site(const char *file, struct lmdb_where *ret, hf_error *e
                              file);
     status = hfi_url_parse(line, &url, err);
     if (status == HF_OK) {
-        status = lmdb_where(&url, ret, err);
+        status = hfi_conf_read(&url, &lmdb_conf_type, &conf, err);
         if (status == HF_OK)
-            status = hfi_url_all_taken(&url, err);
+            status = lmdb_where((struct lmdb_conf *)conf, ret, err);
+        hfi_conf_free(conf);
         hfi_url_done(&url);
     }
     if (status != HF_OK) {

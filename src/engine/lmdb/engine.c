@@ -7,7 +7,6 @@
  */
 #include "engine/lmdb/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -25,18 +24,15 @@ static void directory_free(struct lmdb_directory *d);
 
 /* ---- opening and closing ------------------------------------------------------- */
 
-static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+static hf_status lmdb_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err)
 {
-    int64_t lock_wait_ms = LMDB_LOCK_WAIT_MS;
+    struct lmdb_conf *lmdb = (struct lmdb_conf *)conf;
     struct lmdb_where where = { .path = NULL };
     struct lmdb_directory *directory = NULL;
     struct hfi_conn *conn;
-    hf_status status =
-        hfi_url_take_duration(url, "lock_wait", 100, HF_DURATION_MAX_MS, &lock_wait_ms, err);
+    hf_status status = lmdb_where(lmdb, &where, err);
 
-    if (status == HF_OK)
-        status = lmdb_where(url, &where, err);
     if (status != HF_OK)
         return status;
     conn = hfi_calloc(1, sizeof *conn);
@@ -45,7 +41,7 @@ static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hf
         return hfi_error_memory(err);
     }
     pthread_mutex_lock(hfi_process_mutex());
-    status = find_or_open(&where, lock_wait_ms, host, &directory, err);
+    status = find_or_open(&where, lmdb->lock_wait_ms, host, &directory, err);
     pthread_mutex_unlock(hfi_process_mutex());
     lmdb_where_done(&where);
     if (status != HF_OK) {
@@ -54,6 +50,7 @@ static hf_status lmdb_open(struct hfi_url *url, struct hfi_host *host, struct hf
     }
     conn->directory = directory;
     conn->host = host;
+    host->location = directory->location;
     conn->own_label =
         strncmp(host->label, lmdb_slot(directory, directory->slot)->label, HF_LABEL_MAX + 1) != 0;
     *ret_conn = conn;
@@ -246,11 +243,6 @@ static void lmdb_engine_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_stat
         lmdb_cancel(conn, op, status);
 }
 
-static const char *lmdb_location(struct hfi_conn *conn)
-{
-    return conn->directory->location;
-}
-
 static const struct hfi_engine engine = {
     .abi = HFI_ENGINE_ABI,
     .drive = HFI_INLINE,
@@ -275,7 +267,7 @@ static const struct hfi_engine engine = {
     .min_ttl_ms = HF_TTL_MIN_MS,
     .open = lmdb_open,
     .close = lmdb_close,
-    .location = lmdb_location,
+    .conf = &lmdb_conf_type,
     .submit = lmdb_submit,
     .cancel = lmdb_engine_cancel,
     .wait = lmdb_engine_wait,

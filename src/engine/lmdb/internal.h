@@ -262,8 +262,13 @@ struct lmdb_where {
     bool in_home;    /* its parents are made too */
 };
 enum lmdb_old { LMDB_OLD_NONE, LMDB_OLD_IDLE, LMDB_OLD_LIVE };
-struct hfi_url;
-hf_status lmdb_where(struct hfi_url *url, struct lmdb_where *ret, hf_error *err);
+struct lmdb_conf { /* what the URL says */
+    struct hfi_conf url;
+    int shared; /* shared=group is 0; 1: not given */
+    int64_t lock_wait_ms;
+};
+extern const struct hfi_conf_type lmdb_conf_type;
+hf_status lmdb_where(struct lmdb_conf *conf, struct lmdb_where *ret, hf_error *err);
 void lmdb_where_done(struct lmdb_where *where);
 hf_status lmdb_default(const char *site_file, struct lmdb_where *ret, hf_error *err);
 enum lmdb_old lmdb_old_default(const char *path, int32_t *ret_pid);

@@ -37,15 +37,15 @@ const struct sql_driver maria_driver = {
     .doctor = maria_doctor,
 };
 
-static hf_status maria_engine_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_conn, hf_error *err);
-static const struct hfi_engine *maria_variant(const struct hfi_url *url);
-static hf_status maria_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
-                              void *arg, hf_error *err);
+static const struct hfi_engine *maria_variant(const struct hfi_conf *conf);
+static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
+                              hf_finding_fn *finding, void *arg, hf_error *err);
 
 #define CALLS                                                                                      \
     .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,                        \
-    .open = maria_engine_open, .close = sql_close, .location = sql_location, .submit = sql_submit, \
+    .open = maria_engine_open, .close = sql_close, .conf = &maria_conf_type, .submit = sql_submit, \
     .cancel = sql_cancel, .doctor = sql_doctor, .manage = maria_manage
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
@@ -78,17 +78,17 @@ static const struct hfi_engine lease = {
 };
 
 /* The URL decides on the mode, and that on what can be promised. */
-static const struct hfi_engine *maria_variant(const struct hfi_url *url)
+static const struct hfi_engine *maria_variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = maria_hold_table(url);
+    const struct hfi_engine *table = maria_hold_table(conf);
 
-    return table ? table : &lease; /* also if mode= is wrong: open() says so */
+    return table ? table : &lease;
 }
 
-static hf_status maria_engine_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_conn, hf_error *err)
 {
-    return sql_store_open(&maria_driver, maria_variant(url), url, host, ret_conn, err);
+    return sql_store_open(&maria_driver, maria_variant(conf), conf, host, ret_conn, err);
 }
 
 struct printing {
@@ -118,11 +118,11 @@ static void print_one(hf_check_level level, const char *topic, const char *text,
     hfi_free(whole);
 }
 
-static hf_status maria_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
-                              void *arg, hf_error *err)
+static hf_status maria_manage(struct hfi_conf *conf, const char *const *words,
+                              hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct printing p = { finding, arg, false };
-    hf_status status = sql_manage(&maria_driver, url, words, print_one, &p, err);
+    hf_status status = sql_manage(&maria_driver, conf, words, print_one, &p, err);
 
     return status == HF_OK && p.no_memory ? hfi_error_memory(err) : status;
 }

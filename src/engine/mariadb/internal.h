@@ -32,17 +32,24 @@
 #include <mysql.h>
 
 #define MARIA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
-#define MARIA_ROUTINES 2 /* of what procedures do: raised with every change of sql/ *.sql */
+#define MARIA_ROUTINES 3 /* of what procedures do: raised with every change of sql/ *.sql */
 #define MARIA_NAME_MAX 64
 
 enum maria_tls { MARIA_TLS_ASIS, MARIA_TLS_OFF, MARIA_TLS_ON, MARIA_TLS_VERIFY };
 
-struct maria_conf {
-    char *user, *password, *host, *database, *socket;
+struct maria_url { /* what the URL says */
+    struct sql_conf sql;
+    const char *socket;
+    const char *file, *group; /* option_file=; option_group= */
+};
+extern const struct hfi_conf_type maria_conf_type;
+
+struct maria_conf { /* what the library is told: conn->native */
+    const char *user, *password, *host, *database, *socket;
     unsigned port; /* 0: the library's */
     enum maria_tls tls;
-    char *ca, *cert, *key;
-    char *file, *group; /* option file; group in it */
+    const char *ca, *cert, *key;
+    const char *file, *group; /* option file; group in it */
     /* Not the URL's: did the last acquire, the last release, find others? (call.c) */
     _Atomic bool acquire_contended, release_contended;
 };
@@ -64,7 +71,7 @@ struct maria_link {
 };
 
 /* conf.c */
-hf_status maria_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
+hf_status maria_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
 void maria_free_conf(struct hfi_conn *conn);
 
 /* link.c */
@@ -124,7 +131,7 @@ hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn
                        void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *maria_hold_table(const struct hfi_url *url);
+const struct hfi_engine *maria_hold_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver maria_driver;
 

@@ -330,7 +330,7 @@ static void let_go(struct hfi_conn *conn, struct memcached_hold *hold)
         call->data = NULL;
         call->hold = NULL;
     }
-    hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", conn->conf->shown);
+    hfi_error_set(&err, HF_UNKNOWN, 0, "%s: no answer yet", conn->conf->url.hosts[0].shown);
     end(conn, hold, hold->unsure || hold->ours ? HF_UNKNOWN : hold->stop, &err);
 }
 

@@ -336,10 +336,10 @@ hf_status memcached_net_open(struct hfi_conn *conn, hf_error *err)
     if (conn->link->state == MEMCACHED_LINK_UP)
         return HF_OK;
 
-    status =
-        conn->why.status != HF_OK
-            ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
-            : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time", conn->conf->shown);
+    status = conn->why.status != HF_OK
+                 ? hfi_error_set(err, conn->why.status, 0, "%s", conn->why.text)
+                 : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
+                                 conn->conf->url.hosts[0].shown);
     pthread_mutex_lock(&conn->lock);
     conn->closing = true;
     memcached_net_close(conn);
@@ -414,15 +414,16 @@ hf_status memcached_trouble(const struct hfi_conn *conn, enum memcached_outcome 
 
     if (outcome == MEMCACHED_ANSWERED && reply->kind == MEMCACHED_ERROR) {
         hfi_quote_name(reply->text, reply->len, said, sizeof said);
-        return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s", conn->conf->shown,
-                             said);
+        return hfi_error_set(ret_err, HF_FULL, 0, "%s: the server says: %s",
+                             conn->conf->url.hosts[0].shown, said);
     }
     if (outcome == MEMCACHED_ANSWERED)
         return hfi_error_set(ret_err, HF_CORRUPT, 0, "%s: an answer that makes no sense here",
-                             conn->conf->shown);
+                             conn->conf->url.hosts[0].shown);
     if (outcome == MEMCACHED_MAYBE && changed)
         return hfi_error_set(ret_err, HF_UNKNOWN, 0,
-                             "%s: the connection broke before the answer came", conn->conf->shown);
+                             "%s: the connection broke before the answer came",
+                             conn->conf->url.hosts[0].shown);
     return hfi_error_set(ret_err, conn->why.status == HF_OK ? HF_UNAVAILABLE : conn->why.status, 0,
                          "%s", conn->why.text[0] ? conn->why.text : "not connected");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A memcached store's URL, taken apart and checked.
+ * What a memcached store's URL says.
  *
  *   memcached://[user:password@]host[:port][?prefix=...]
  *   memcached+unix://[user:password@]/path/to/socket
@@ -8,30 +8,21 @@
 #ifndef MEMCACHED_CONF_H
 #define MEMCACHED_CONF_H
 
-#include "holdfast/holdfast.h"
-
-#include <stdbool.h>
+#include "engine/conf.h"
 
 #define MEMCACHED_PORT 11211
 
-struct hfi_url;
-
 struct memcached_conf {
-    char *host; /* without brackets; NULL: a Unix socket */
-    char *path; /* of the Unix socket */
-    uint16_t port;
-    char *shown;           /* "10.0.0.4:11211" or the path: for errors */
-    char *location;        /* the whole, without secrets */
-    char *user, *password; /* both or neither. From the URL, password_file=, password_env= */
-    char *prefix;          /* of all keys of ours; prefix=, default "hf:" */
-    int64_t connect_ms;    /* connect_timeout=, default 2 s: one attempt, all of it */
-    int64_t op_ms;         /* op_timeout=, default 5 s: for a reply */
-    int64_t poll_ms;       /* poll=, default 100 ms: the longest pause of a waiter between tries */
+    struct hfi_conf url;
+    const char *prefix; /* of all keys of ours; prefix=, default "hf:" */
+    int64_t connect_ms; /* connect_timeout=, default 2 s: one attempt, all of it */
+    int64_t op_ms;      /* op_timeout=, default 5 s: for a reply */
+    int64_t poll_ms;    /* poll=, default 100 ms: the longest pause of a waiter between tries */
 };
 
-/* Takes every parameter it knows. HF_CONFIG names the part; HF_DENIED: a file cannot be read. */
-hf_status memcached_conf_parse(struct hfi_url *url, struct memcached_conf **ret_conf,
-                               hf_error *err);
-void memcached_conf_free(struct memcached_conf *conf); /* wipes the password; NULL is fine */
+extern const struct hfi_conf_type memcached_conf_type;
+
+/* What no row of the table can say. HF_CONFIG. */
+hf_status memcached_conf_check(const struct memcached_conf *conf, hf_error *err);
 
 #endif

@@ -243,7 +243,7 @@ hf_status memcached_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *
     if (status != HF_OK)
         return status;
     hfi_report(&report, HF_CHECK_LEVEL_OK, "server", "memcached %s at %s%s", version,
-               conn->conf->shown, conn->conf->user ? ", with a user" : "");
+               conn->conf->url.hosts[0].shown, conn->conf->url.user ? ", with a user" : "");
     judge_memory(&report, &facts);
     judge_life(&report, &facts);
     judge_rest(&report, &facts);

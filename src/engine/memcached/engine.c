@@ -5,9 +5,9 @@
  */
 #include "engine/memcached/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/url.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-static hf_status memcached_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status memcached_open(struct hfi_conf *conf, struct hfi_host *host,
                                 struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -29,9 +29,8 @@ static hf_status memcached_open(struct hfi_url *url, struct hfi_host *host,
     if (!conn)
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = -1;
-    status = memcached_conf_parse(url, &conn->conf, err);
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    conn->conf = (struct memcached_conf *)conf;
+    status = memcached_conf_check(conn->conf, err);
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -81,7 +80,6 @@ static void destroy(struct hfi_conn *conn)
         close(conn->epoll_fd);
     if (conn->kick_fd >= 0)
         close(conn->kick_fd);
-    memcached_conf_free(conn->conf);
     hfi_free(conn);
 }
 
@@ -92,11 +90,6 @@ static void memcached_close(struct hfi_conn *conn)
     memcached_net_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
-}
-
-static const char *memcached_location(struct hfi_conn *conn)
-{
-    return conn->conf->location;
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -233,7 +226,7 @@ static const struct hfi_engine engine = {
                   HF_CAP_TTL | HF_CAP_DETACHED | HF_CAP_INSPECT | HF_CAP_CELLS | HF_CAP_CELL_TTL },
     .open = memcached_open,
     .close = memcached_close,
-    .location = memcached_location,
+    .conf = &memcached_conf_type,
     .submit = memcached_submit,
     .cancel = memcached_engine_cancel,
     .fd = memcached_fd,

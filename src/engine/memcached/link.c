@@ -86,7 +86,7 @@ void memcached_link_fail(struct memcached_link *link, hf_status status, const ch
     if (link->failed != HF_OK)
         return;
     link->failed = status;
-    snprintf(link->why, sizeof link->why, "%.100s: %s", link->conf->shown, what);
+    snprintf(link->why, sizeof link->why, "%.100s: %s", link->conf->url.hosts[0].shown, what);
 
     /* The driver may be asleep in recv(2) or epoll_wait(2), and this wakes it from both. */
     if (link->fd >= 0)

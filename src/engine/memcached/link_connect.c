@@ -33,7 +33,8 @@ static void place_unix(struct memcached_link *link)
 
     memset(to, 0, sizeof *to);
     to->sun_family = AF_UNIX;
-    strncpy(to->sun_path, link->conf->path, sizeof to->sun_path - 1); /* conf.c: it fits */
+    strncpy(to->sun_path, link->conf->url.hosts[0].path,
+            sizeof to->sun_path - 1); /* conf.c: it fits */
     link->places.at[0].len = sizeof *to;
     link->places.count = 1;
 }
@@ -43,9 +44,10 @@ void memcached_link_connect(struct memcached_link *link, int64_t now_ms)
     const struct memcached_conf *conf = link->conf;
 
     link->place = 0;
-    if (conf->path)
+    if (conf->url.hosts[0].path)
         place_unix(link);
-    else if (!hfi_resolve_numeric(conf->host, conf->port, &link->places)) {
+    else if (!hfi_resolve_numeric(conf->url.hosts[0].host, conf->url.hosts[0].port,
+                                  &link->places)) {
         look_up(link, now_ms);
         return;
     }
@@ -100,7 +102,7 @@ static void look_up(struct memcached_link *link, int64_t now_ms)
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = link };
 
     if (!link->lookup)
-        link->lookup = hfi_lookup_new(link->conf->host, link->conf->port);
+        link->lookup = hfi_lookup_new(link->conf->url.hosts[0].host, link->conf->url.hosts[0].port);
     if (!link->lookup) {
         memcached_link_fail(link, HF_NO_MEMORY, "no memory or thread to look up its name");
         return;
@@ -167,7 +169,7 @@ static void try_next(struct memcached_link *link, int64_t now_ms)
 
 static void fail_connect(struct memcached_link *link, int error)
 {
-    bool denied = link->conf->path && (error == EACCES || error == EPERM);
+    bool denied = link->conf->url.hosts[0].path && (error == EACCES || error == EPERM);
 
     memcached_link_fail(link, denied ? HF_DENIED : HF_UNAVAILABLE, "%s",
                         error == EAGAIN ? "its queue of connections is full" : strerror(error));
@@ -187,7 +189,7 @@ static bool settle(struct memcached_link *link)
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) != 0)
         return false;
-    if (link->conf->path)
+    if (link->conf->url.hosts[0].path)
         return true;
 
     /* Useful, but nothing depends on these. */

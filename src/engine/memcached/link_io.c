@@ -217,18 +217,18 @@ void memcached_link_greet(struct memcached_link *link)
     char *to;
 
     link->state = MEMCACHED_LINK_GREETING;
-    link->step = conf->user ? STEP_AUTH : STEP_VERSION;
+    link->step = conf->url.user ? STEP_AUTH : STEP_VERSION;
     link->saw_uptime = link->saw_time = false;
     link->server = (struct memcached_server){ .asked_ms = hfi_now_ms() };
-    if (conf->user)
-        room += strlen(conf->user) + strlen(conf->password);
+    if (conf->url.user)
+        room += strlen(conf->url.user) + strlen(conf->url.secret);
     to = memcached_link_room(link, room);
     if (!to)
         return;
-    if (conf->user)
+    if (conf->url.user)
         len = (size_t)snprintf(to, room, "set auth 0 0 %zu\r\n%s %s\r\n",
-                               strlen(conf->user) + 1 + strlen(conf->password), conf->user,
-                               conf->password);
+                               strlen(conf->url.user) + 1 + strlen(conf->url.secret),
+                               conf->url.user, conf->url.secret);
     len += (size_t)snprintf(to + len, room - len, "version\r\nmn\r\nstats\r\n");
     link->out.len += len;
     link->queued += len;
@@ -276,7 +276,7 @@ static void refused(struct memcached_link *link, const struct memcached_reply *r
 
     if (login)
         memcached_link_fail(link, HF_DENIED, "%s",
-                            link->conf->user ? "wrong user or password" : "a user is required");
+                            link->conf->url.user ? "wrong user or password" : "a user is required");
     else if (link->step == STEP_MN)
         memcached_link_fail(link, HF_VERSION, "memcached %s has no meta commands: 1.6 or newer has",
                             link->server.version);

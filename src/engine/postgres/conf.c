@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the URL says to libpq: everything that libpq knows passes through, by its own parser for what stands
- * before the '?'. What libpq says about a URL that it does not understand may quote a password, and is not
- * shown; errors here name the parameter and its byte.
+ * The tables of a PostgreSQL store's URL, and what it says to libpq: every parameter that libpq knows passes
+ * through.
  *
  * Several hosts are tried by us, one after the other: libpq's asynchronous connecting has no time limit for
  * each of them.
  */
 #include "engine/postgres/internal.h"
 
-#include "core/secret.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
@@ -17,6 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FLAGS (HFI_FORM_PATH | HFI_FORM_LIBRARY | HFI_FORM_USER_ALONE | HFI_FORM_SECRET_ALONE)
+
+static const struct hfi_form forms[] = {
+    { "postgresql", 0, POSTGRES_HOSTS_MAX, FLAGS, NULL },
+    { "postgres", 0, POSTGRES_HOSTS_MAX, FLAGS, NULL },
+    { .scheme = NULL },
+};
+
+static const struct hfi_param params[] = {
+    SQL_PARAMS,
+    { "schema", HFI_PARAM_TEXT, SQL_AT(schema), 0, SQL_SCHEMA_MAX, 0, NULL },
+    { "", HFI_PARAM_REST, offsetof(struct postgres_url, rest), 0, 0, 0, NULL },
+    { .name = NULL },
+};
+
+const struct hfi_conf_type postgres_conf_type = { sizeof(struct postgres_url), forms, params };
 
 static hf_status set(struct postgres_conf *conf, const char *key, const char *value, hf_error *err)
 {
@@ -51,34 +66,48 @@ static const char *get(const struct postgres_conf *conf, const char *key)
     return NULL;
 }
 
-/* scheme://user:password@host,host/database, by libpq. */
-static hf_status parse_place(struct postgres_conf *conf, const struct hfi_url *url, hf_error *err)
+/* "h1,h2" and "1,": libpq's lists of hosts and ports. */
+static hf_status set_hosts(struct postgres_conf *conf, struct hfi_conf *url, hf_error *err)
 {
-    size_t size = strlen(url->rest) + sizeof "postgresql:";
-    char *text = hfi_malloc(size);
-    PQconninfoOption *options = NULL;
-    char *words = NULL;
+    const char *hosts = "", *ports = "";
+    bool any_host = false, any_port = false;
     hf_status status = HF_OK;
 
-    if (!text)
-        return hfi_error_memory(err);
-    snprintf(text, size, "postgresql:%s", url->rest);
-    if (strncmp(url->rest, "//", 2) == 0)
-        options = PQconninfoParse(text, &words);
-    explicit_bzero(text, size);
-    hfi_free(text);
-    if (words) {
-        explicit_bzero(words, strlen(words));
-        PQfreemem(words);
+    for (size_t i = 0; i < url->host_count && hosts && ports; i++) {
+        const struct hfi_address *at = &url->hosts[i];
+        const char *host = at->host ? at->host : at->path ? at->path : "";
+        const char *between = i ? "," : "";
+
+        any_host = any_host || *host;
+        any_port = any_port || at->port;
+        hosts = hfi_conf_print(url, "%s%s%s", hosts, between, host);
+        ports = at->port ? hfi_conf_print(url, "%s%s%u", ports, between, (unsigned)at->port)
+                         : hfi_conf_print(url, "%s%s", ports, between);
     }
-    if (!options)
-        return hfi_error_set(err, HF_CONFIG, 0,
-                             "store URL: what stands before the parameters is not of the form "
-                             "postgresql://USER@HOST:PORT/DATABASE that libpq understands");
-    for (PQconninfoOption *o = options; o->keyword && status == HF_OK; o++)
-        if (o->val)
-            status = set(conf, o->keyword, o->val, err);
-    PQconninfoFree(options);
+    if (!hosts || !ports)
+        return hfi_error_memory(err);
+    if (any_host)
+        status = set(conf, "host", hosts, err);
+    if (status == HF_OK && any_port)
+        status = set(conf, "port", ports, err);
+    return status;
+}
+
+/* What stands before the parameters. */
+static hf_status set_place(struct postgres_conf *conf, struct hfi_conf *url, hf_error *err)
+{
+    const char *database;
+    hf_status status = set_hosts(conf, url, err);
+
+    if (status == HF_OK && url->user)
+        status = set(conf, "user", url->user, err);
+    if (status == HF_OK && url->secret)
+        status = set(conf, "password", url->secret, err);
+    if (status == HF_OK && *url->path) {
+        status = hfi_conf_part(url, url->path, strlen(url->path), "the database", &database, err);
+        if (status == HF_OK)
+            status = set(conf, "dbname", database, err);
+    }
     return status;
 }
 
@@ -93,23 +122,22 @@ static bool is_keyword(const char *key)
     return found;
 }
 
-/* What is left of the parameters is libpq's, or nobody's. */
-static hf_status parse_params(struct postgres_conf *conf, struct hfi_url *url, hf_error *err)
+/* What no row of the table names is libpq's, or nobody's. */
+static hf_status set_rest(struct postgres_conf *conf, const struct postgres_url *url, hf_error *err)
 {
     hf_status status = HF_OK;
 
-    for (size_t i = 0; i < url->param_count && status == HF_OK; i++) {
-        struct hfi_url_param *param = &url->params[i];
+    for (size_t i = 0; i < url->rest.count && status == HF_OK; i++) {
+        const char *key = url->rest.items[i].key, *value = url->rest.items[i].value;
 
-        if (param->taken)
-            continue;
-        if (strcmp(param->key, "ssl") == 0 && strcmp(param->value, "true") == 0)
+        if (strcmp(key, "ssl") == 0 && strcmp(value, "true") == 0)
             status = set(conf, "sslmode", "require", err); /* as libpq itself has it, for JDBC */
-        else if (!is_keyword(param->key))
-            continue; /* hfi_url_all_taken() says it */
+        else if (!is_keyword(key))
+            status = hfi_conf_refuse(&url->sql.url, key, "is not known", err);
+        else if (url->sql.url.secret && strcmp(key, "password") == 0)
+            status = hfi_conf_refuse(&url->sql.url, key, "names a second password", err);
         else
-            status = set(conf, param->key, param->value, err);
-        param->taken = true;
+            status = set(conf, key, value, err);
     }
     return status;
 }
@@ -184,7 +212,7 @@ static hf_status set_defaults(struct postgres_conf *conf, hf_error *err)
 }
 
 static hf_status make_location(struct hfi_conn *conn, const struct postgres_conf *conf,
-                               hf_error *err)
+                               struct hfi_conf *url, hf_error *err)
 {
     const char *host = get(conf, "host"), *port = get(conf, "port"), *db = get(conf, "dbname");
     char shown[512];
@@ -194,31 +222,14 @@ static hf_status make_location(struct hfi_conn *conn, const struct postgres_conf
         host = get(conf, "hostaddr");
     snprintf(plain, sizeof plain, "%s%s%s%s%s", host ? host : "", port ? ":" : "", port ? port : "",
              db ? "/" : "", db ? db : "");
-    hfi_quote_name(plain, strlen(plain), shown, sizeof shown);
-    conn->location = hfi_malloc(strlen(shown) + sizeof "postgresql://");
-    if (!conn->location)
-        return hfi_error_memory(err);
-    sprintf(conn->location, "postgresql://%s", shown);
-    return HF_OK;
+    conn->location = hfi_conf_print(url, "postgresql://%s",
+                                    hfi_quote_name(plain, strlen(plain), shown, sizeof shown));
+    return conn->location ? HF_OK : hfi_error_memory(err);
 }
 
-static hf_status take_secret(struct postgres_conf *conf, struct hfi_url *url, hf_error *err)
+hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *sql, hf_error *err)
 {
-    const char *given = get(conf, "password");
-    char *secret = given ? hfi_strdup(given) : NULL;
-    hf_status status;
-
-    if (given && !secret)
-        return hfi_error_memory(err);
-    status = hfi_secret_take(url, "password", &secret, err);
-    if (status == HF_OK && secret && !given)
-        status = set(conf, "password", secret, err);
-    hfi_secret_wipe(secret);
-    return status;
-}
-
-hf_status postgres_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err)
-{
+    struct postgres_url *url = (struct postgres_url *)sql;
     struct postgres_conf *conf = hfi_calloc(1, sizeof *conf);
     const char *seconds;
     uint64_t value;
@@ -228,12 +239,10 @@ hf_status postgres_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *e
         return hfi_error_memory(err);
     conn->native = conf;
     if (!conn->conf.schema[0])
-        memcpy(conn->conf.schema, "public", sizeof "public");
-    status = parse_place(conf, url, err);
+        conn->conf.schema = "public";
+    status = set_place(conf, &sql->url, err);
     if (status == HF_OK)
-        status = parse_params(conf, url, err);
-    if (status == HF_OK)
-        status = take_secret(conf, url, err);
+        status = set_rest(conf, url, err);
     if (status == HF_OK)
         status = split_hosts(conf, err);
     if (status == HF_OK)
@@ -242,7 +251,7 @@ hf_status postgres_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *e
     if (status == HF_OK && seconds && !hfi_parse_u64(seconds, 0, 600, &value))
         conn->conf.connect_ms = value ? (int64_t)value * 1000 : HF_DURATION_MAX_MS;
     if (status == HF_OK)
-        status = make_location(conn, conf, err);
+        status = make_location(conn, conf, &sql->url, err);
     return status;
 }
 

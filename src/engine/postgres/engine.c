@@ -2,7 +2,6 @@
 /* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
 #include "engine/postgres/internal.h"
 
-#include "core/url.h"
 #include "engine/sql/hold.h"
 
 const struct sql_driver postgres_driver = {
@@ -30,17 +29,17 @@ const struct sql_driver postgres_driver = {
     .doctor = postgres_doctor,
 };
 
-static const struct hfi_engine *variant(const struct hfi_url *url);
-static hf_status postgres_engine_open(struct hfi_url *url, struct hfi_host *host,
+static const struct hfi_engine *variant(const struct hfi_conf *conf);
+static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                       struct hfi_conn **ret_conn, hf_error *err);
 
-static hf_status postgres_manage(struct hfi_url *url, const char *const *words,
+static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
                                  hf_finding_fn *finding, void *arg, hf_error *err);
 
 #define CELLS (HF_CAP_CELLS | HF_CAP_CELL_TTL | HF_CAP_CELL_WATCH | HF_CAP_CLOCK)
 #define COMMON                                                                            \
     .abi = HFI_ENGINE_ABI, .drive = HFI_BLOCKING, .guard_ms = SQL_GUARD_MS,               \
-    .open = postgres_engine_open, .close = sql_close, .location = sql_location,           \
+    .open = postgres_engine_open, .close = sql_close, .conf = &postgres_conf_type,        \
     .submit = sql_submit, .cancel = sql_cancel, .variant = variant, .doctor = sql_doctor, \
     .manage = postgres_manage
 
@@ -71,23 +70,23 @@ static const struct hfi_engine lease = {
               .wakeup = "LISTEN/NOTIFY to the winner alone" },
 };
 
-static const struct hfi_engine *variant(const struct hfi_url *url)
+static const struct hfi_engine *variant(const struct hfi_conf *conf)
 {
-    const struct hfi_engine *table = postgres_hold_table(url);
+    const struct hfi_engine *table = postgres_hold_table(conf);
 
-    return table ? table : &lease; /* also if mode= is wrong: open() says so */
+    return table ? table : &lease;
 }
 
-static hf_status postgres_engine_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                       struct hfi_conn **ret_conn, hf_error *err)
 {
-    return sql_store_open(&postgres_driver, variant(url), url, host, ret_conn, err);
+    return sql_store_open(&postgres_driver, variant(conf), conf, host, ret_conn, err);
 }
 
-static hf_status postgres_manage(struct hfi_url *url, const char *const *words,
+static hf_status postgres_manage(struct hfi_conf *conf, const char *const *words,
                                  hf_finding_fn *finding, void *arg, hf_error *err)
 {
-    return sql_manage(&postgres_driver, url, words, finding, arg, err);
+    return sql_manage(&postgres_driver, conf, words, finding, arg, err);
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -36,7 +36,13 @@
 #define POSTGRES_BYTEAS 1001
 #define POSTGRES_INT8S  1016
 
-struct postgres_conf {
+struct postgres_url { /* what the URL says */
+    struct sql_conf sql;
+    struct hfi_rest rest; /* libpq's parameters, or nobody's */
+};
+extern const struct hfi_conf_type postgres_conf_type;
+
+struct postgres_conf { /* what libpq is told: conn->native */
     char *keys[POSTGRES_KEYWORDS_MAX + 1],
         *values[POSTGRES_KEYWORDS_MAX + 1]; /* for libpq, but for these: */
     char *host[POSTGRES_HOSTS_MAX], *hostaddr[POSTGRES_HOSTS_MAX], *port[POSTGRES_HOSTS_MAX];
@@ -45,7 +51,7 @@ struct postgres_conf {
     _Atomic int64_t born;  /* when the server was started to which we were connected last */
 };
 
-hf_status postgres_parse(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
+hf_status postgres_parse(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
 void postgres_free_conf(struct hfi_conn *conn);
 /* Words of libpq or of the server, for people: one line, and no password in it. */
 void postgres_words(const struct hfi_conn *conn, const char *text, char *ret_words, size_t size);
@@ -85,7 +91,7 @@ void postgres_name(const struct hfi_conn *conn, const char *what, char *ret_name
 #define POSTGRES_NAME_MAX 192
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */
-const struct hfi_engine *postgres_hold_table(const struct hfi_url *url);
+const struct hfi_engine *postgres_hold_table(const struct hfi_conf *conf);
 
 extern const struct sql_driver postgres_driver;
 

@@ -4,7 +4,9 @@
 
 #include "engine/sql/hold_table.h"
 
-static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+#define SQL_CONF_TYPE postgres_conf_type
+
+static hf_status hold_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err);
 
 static const struct hfi_engine tables[2][2] = SQL_HOLD_TABLES(
@@ -12,17 +14,17 @@ static const struct hfi_engine tables[2][2] = SQL_HOLD_TABLES(
     "the server's own: mostly first come first served, a newcomer may slip in between two holders",
     "the server's own: first come first served");
 
-const struct hfi_engine *postgres_hold_table(const struct hfi_url *url)
+const struct hfi_engine *postgres_hold_table(const struct hfi_conf *conf)
 {
-    enum sql_mode mode;
+    const struct sql_conf *sql = (const struct sql_conf *)conf;
 
-    if (!sql_conf_mode(url, &mode) || mode == SQL_MODE_LEASE)
+    if (sql->mode == SQL_MODE_LEASE)
         return NULL;
-    return &tables[mode == SQL_MODE_SESSION][sql_conf_tokens(url)];
+    return &tables[sql->mode == SQL_MODE_SESSION][sql->tokens];
 }
 
-static hf_status hold_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+static hf_status hold_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                            hf_error *err)
 {
-    return sql_store_open(&postgres_driver, postgres_hold_table(url), url, host, ret_conn, err);
+    return sql_store_open(&postgres_driver, postgres_hold_table(conf), conf, host, ret_conn, err);
 }

@@ -2,15 +2,7 @@
 /*
  * Acquire, and its waiting, in the native wire mode.
  *
- *            acquire                     message, or a heartbeat that finds itself granted
- *   ASKING ----------> QUEUED ---------------------------------------------------> granted
- *     |  ^               |  |                                                        ^
- *     |  |  forgotten    |  | cancel                                                 |
- *     |  +---------------+  +--------> CANCELLING --> taken out of the queue         |
- *     |                                     +--------------------------------------->+
- *     +--> granted, busy, refused
- *
- * grant.c has what a grant is worth, beat.c has heartbeats.
+ * kit/handover.h has the states and the rules, grant.c has what is done with a grant, beat.c has heartbeats.
  */
 #include "engine/redis/internal.h"
 
@@ -33,9 +25,7 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait);
 
 int64_t redis_window_ms(int64_t ttl_ms)
 {
-    return ttl_ms < REDIS_WINDOW_MIN_MS   ? REDIS_WINDOW_MIN_MS
-           : ttl_ms > REDIS_WINDOW_MAX_MS ? REDIS_WINDOW_MAX_MS
-                                          : ttl_ms;
+    return hfi_window_ms(ttl_ms, HFI_WINDOW_MIN_MS, HFI_WINDOW_MAX_MS);
 }
 
 /* ---- beginning and ending -------------------------------------------------------------- */
@@ -101,7 +91,7 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
         call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
-    wait->state = REDIS_WAIT_ASKING;
+    wait->state = HFI_WAITER_ASKING;
     wait->attempt = ++conn->last_attempt;
     wait->beat_ms = HFI_NEVER;
     wait->call = call;
@@ -137,24 +127,9 @@ static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum redis_o
         redis_wait_end(conn, wait, status, err);
         return;
     }
-    wait->state = REDIS_WAIT_RESTING;
+    wait->state = HFI_WAITER_RESTING;
     wait->beat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
     hfi_source_by(&conn->heartbeat, wait->beat_ms);
-}
-
-static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
-{
-    static const char *const kinds[] = { "a mutex", "a read-write lock", "a semaphore" };
-    const struct hfi_reply *mode = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *capacity = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-
-    if (mode && capacity && mode->integer == HFI_MODE_SEMAPHORE)
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                      (long long)capacity->integer);
-    else
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
-                      mode && mode->integer >= 0 && mode->integer < 2 ? kinds[mode->integer]
-                                                                      : "another kind");
 }
 
 void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
@@ -184,12 +159,12 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         return;
     }
 
-    switch (redis_letter(reply)) {
-    case 'G':
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
+    case HFI_ANSWER_GRANTED:
         if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
             redis_odd(conn, wait);
         return;
-    case 'Q':
+    case HFI_ANSWER_QUEUED:
         /* The first copy may have been queued, granted and passed over; its message, with this
          * attempt, may still come. On one server its token tells that (wait->past); after a failover
          * the other server may know of fewer tokens. It keeps its place under a new number. */
@@ -198,14 +173,14 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         else
             redis_queued(conn, wait, reply, call->sent.sent_ms);
         return;
-    case 'B':
+    case HFI_ANSWER_BUSY:
         redis_denied(conn, wait, HF_BUSY, NULL);
         return;
-    case 'M':
-        mismatch(reply, &other);
+    case HFI_ANSWER_MISMATCH:
+        (void)hfi_mismatch_set(&other, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
         redis_denied(conn, wait, HF_MISMATCH, &other);
         return;
-    case 'F':
+    case HFI_ANSWER_FULL:
         redis_denied(conn, wait, HF_FULL, NULL);
         return;
     default:
@@ -223,7 +198,7 @@ void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
     if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
         return;
     wait->stop = status;
-    if (wait->state != REDIS_WAIT_CONFIRMING) /* that one ends by itself, and soon */
+    if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
         conn->way->cancel(conn, wait);
 }
 
@@ -253,7 +228,7 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
-    wait->state = REDIS_WAIT_CANCELLING;
+    wait->state = HFI_WAITER_CANCELLING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->again = true;
@@ -275,12 +250,11 @@ void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
         redis_wait_end(conn, wait, HF_UNKNOWN, err);
         return;
     }
-    switch (redis_letter(reply)) {
-    case 'C':
-    case 'N':
+    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, redis_letter(reply))) {
+    case HFI_ANSWER_LEFT:
         redis_wait_end(conn, wait, wait->stop, NULL);
         return;
-    case 'G':
+    case HFI_ANSWER_GRANTED:
         if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
             redis_odd(conn, wait);
         return;

@@ -79,7 +79,7 @@ static hf_status cluster_open(struct hfi_conn *conn, hf_error *err)
     conn->cluster->conn = conn;
     conn->cluster->refresh_ms = HFI_NEVER;
     memset(conn->slots, 0xff, SLOTS * sizeof *conn->slots);
-    if (!add_seeds(conn) || !redis_inbox_aim(conn, &conn->conf->addresses[0]))
+    if (!add_seeds(conn) || !redis_inbox_aim(conn, &conn->conf->url.hosts[0]))
         return hfi_error_memory(err);
     return HF_OK;
 }
@@ -138,8 +138,8 @@ static struct redis_node *find(struct hfi_conn *conn, const char *host, size_t l
 
 static bool add_seeds(struct hfi_conn *conn)
 {
-    for (size_t i = 0; i < conn->conf->address_count; i++) {
-        const struct hfi_address *seed = &conn->conf->addresses[i];
+    for (size_t i = 0; i < conn->conf->url.host_count; i++) {
+        const struct hfi_address *seed = &conn->conf->url.hosts[i];
         struct redis_node *node = find_or_add(conn, seed->host, strlen(seed->host), seed->port);
 
         if (!node)

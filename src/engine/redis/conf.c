@@ -1,378 +1,180 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A redis store's URL, taken apart and checked. A strict reading: what is not understood, or has no
- * meaning together with the rest, is refused rather than ignored.
+ * The tables of a redis store's URL, and what follows from them: a strict reading. What has no meaning
+ * together with the rest is refused rather than ignored.
  */
 #include "engine/redis/conf.h"
 
-#include "core/secret.h"
-#include "engine/redis/conf_parts.h"
 #include "engine/redis/tls.h"
-#include "util/alloc.h"
 #include "util/error.h"
 #include "util/text.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_MS    2000
-#define OP_MS         5000
-#define PING_MS       2000
-#define SYNC_MS       1000
-#define POLL_MS       100
-#define LIMIT_MIN_MS  1
-#define LIMIT_MAX_MS  (10 * 60 * 1000)
+#define SENTINEL_PORT 26379
 #define SYNC_MAX      100
-#define PREFIX        "hf:"
 #define CLIENT_PREFIX "holdfast:"
 #define CLIENT_MAX    120
 
-static hf_status parse(struct hfi_redis_conf *conf, struct hfi_url *url, const char *label,
-                       hf_error *err);
-static hf_status parse_scheme(struct hfi_redis_conf *conf, const struct hfi_url *url,
-                              hf_error *err);
-static hf_status parse_db(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_user(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_tls(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_limits(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status parse_ways(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err);
-static hf_status take_text(struct hfi_url *url, const char *key, char **ret_text, hf_error *err);
-static hf_status take_switch(struct hfi_url *url, const char *key, bool *value, hf_error *err);
-static hf_status make_client_name(struct hfi_redis_conf *conf, const char *label, hf_error *err);
-static hf_status make_location(struct hfi_redis_conf *conf, const struct hfi_url *url,
-                               hf_error *err);
+static const struct hfi_param sentinel_params[] = {
+    { "sentinel_user", HFI_PARAM_TEXT, REDIS_AT(sentinel_user), 0, 0, 0, NULL },
+    { "sentinel_password", HFI_PARAM_SECRET, REDIS_AT(sentinel_password), 0, 0, 0, NULL },
+    { .name = NULL },
+};
 
-hf_status hfi_conf_parse(struct hfi_url *url, const char *label, struct hfi_redis_conf **ret_conf,
-                         hf_error *err)
+#define PLAIN  (HFI_FORM_SECRET_ALONE | HFI_FORM_TLS_CHOICE | HFI_FORM_TLS_NAME)
+#define SECURE (PLAIN | HFI_FORM_TLS)
+static const struct hfi_form forms[] = {
+    { "redis", HFI_PORT, 1, PLAIN | HFI_FORM_PATH, NULL },
+    { "rediss", HFI_PORT, 1, SECURE | HFI_FORM_PATH, NULL },
+    { "redis+unix", 0, 1, PLAIN | HFI_FORM_SOCKET, NULL },
+    { "redis+sentinel", SENTINEL_PORT, HFI_HOSTS_MAX, PLAIN | HFI_FORM_PATH, sentinel_params },
+    { "rediss+sentinel", SENTINEL_PORT, HFI_HOSTS_MAX, SECURE | HFI_FORM_PATH, sentinel_params },
+    { "redis+cluster", HFI_PORT, HFI_HOSTS_MAX, PLAIN | HFI_FORM_PATH, NULL },
+    { "rediss+cluster", HFI_PORT, HFI_HOSTS_MAX, SECURE | HFI_FORM_PATH, NULL },
+    { .scheme = NULL },
+};
+
+static const struct hfi_param params[] = {
+    REDIS_PARAMS,
+    { "wire", HFI_PARAM_CHOICE, REDIS_AT(wire), 0, 0, HFI_WIRE_NATIVE, "native plain redisson" },
+    { "repair_expiry", HFI_PARAM_DURATION, REDIS_AT(repair_expiry_ms), REDIS_LIMIT_MIN_MS,
+      HF_DURATION_MAX_MS, 0, NULL },
+    { "sync", HFI_PARAM_NUMBER, REDIS_AT(sync), 0, SYNC_MAX, 0, NULL },
+    { "sync_timeout", HFI_PARAM_DURATION, REDIS_AT(sync_ms), REDIS_LIMIT_MIN_MS, REDIS_LIMIT_MAX_MS,
+      1000, NULL },
+    { "poll", HFI_PARAM_DURATION, REDIS_AT(poll_ms), REDIS_LIMIT_MIN_MS, REDIS_LIMIT_MAX_MS, 100,
+      NULL },
+    { .name = NULL },
+};
+
+const struct hfi_conf_type redis_conf_type = { sizeof(struct hfi_redis_conf), forms, params };
+
+static hf_status finish_path(struct hfi_redis_conf *conf, hf_error *err);
+static hf_status check(const struct hfi_redis_conf *conf, hf_error *err);
+static hf_status make_client_name(struct hfi_redis_conf *conf, const char *label, hf_error *err);
+static hf_status make_location(struct hfi_redis_conf *conf, hf_error *err);
+
+hf_status redis_conf_finish(struct hfi_redis_conf *conf, const char *label, hf_error *err)
 {
-    struct hfi_redis_conf *conf = hfi_calloc(1, sizeof *conf);
     hf_status status;
 
-    if (!conf)
-        return hfi_error_memory(err);
-
-    status = parse(conf, url, label, err);
-    if (status != HF_OK) {
-        hfi_conf_free(conf);
-        return status;
-    }
-    *ret_conf = conf;
-    return HF_OK;
-}
-
-void hfi_conf_free(struct hfi_redis_conf *conf)
-{
-    if (!conf)
-        return;
-    for (size_t i = 0; i < conf->address_count; i++) {
-        hfi_free(conf->addresses[i].host);
-        hfi_free(conf->addresses[i].path);
-        hfi_free(conf->addresses[i].shown);
-    }
-    hfi_free(conf->addresses);
-    hfi_free(conf->master);
-    hfi_secret_wipe(conf->user);
-    hfi_secret_wipe(conf->password);
-    hfi_secret_wipe(conf->sentinel_user);
-    hfi_secret_wipe(conf->sentinel_password);
-    hfi_tls_context_free(conf->tls_context);
-    hfi_free(conf->tls_ca);
-    hfi_free(conf->tls_cert);
-    hfi_free(conf->tls_key);
-    hfi_free(conf->tls_name);
-    hfi_free(conf->client_name);
-    hfi_free(conf->prefix);
-    hfi_free(conf->location);
-    hfi_free(conf);
-}
-
-static hf_status parse(struct hfi_redis_conf *conf, struct hfi_url *url, const char *label,
-                       hf_error *err)
-{
-    hf_status status = parse_scheme(conf, url, err);
-
+    conf->way = strstr(conf->url.scheme, "sentinel")  ? HFI_WAY_SENTINEL
+                : strstr(conf->url.scheme, "cluster") ? HFI_WAY_CLUSTER
+                                                      : HFI_WAY_SINGLE;
+    status = finish_path(conf, err);
     if (status == HF_OK)
-        status = hfi_conf_place(conf, url, err);
-    if (status == HF_OK)
-        status = parse_db(conf, url, err);
-    if (status == HF_OK)
-        status = parse_user(conf, url, err);
-    if (status == HF_OK)
-        status = parse_tls(conf, url, err);
-    if (status == HF_OK)
-        status = parse_limits(conf, url, err);
-    if (status == HF_OK)
-        status = parse_ways(conf, url, err);
+        status = check(conf, err);
     if (status == HF_OK)
         status = make_client_name(conf, label, err);
     if (status == HF_OK)
-        status = make_location(conf, url, err);
+        status = make_location(conf, err);
+    if (status == HF_OK && conf->url.tls.on)
+        status = hfi_tls_context_new(conf, err);
     return status;
 }
 
-static hf_status parse_scheme(struct hfi_redis_conf *conf, const struct hfi_url *url, hf_error *err)
+void redis_conf_done(struct hfi_redis_conf *conf)
 {
-    static const struct {
-        const char *name;
-        enum hfi_redis_way way;
-        bool tls;
-    } schemes[] = {
-        { "redis", HFI_WAY_SINGLE, false },
-        { "rediss", HFI_WAY_SINGLE, true },
-        { "redis+unix", HFI_WAY_SINGLE, false },
-        { "redis+sentinel", HFI_WAY_SENTINEL, false },
-        { "rediss+sentinel", HFI_WAY_SENTINEL, true },
-        { "redis+cluster", HFI_WAY_CLUSTER, false },
-        { "rediss+cluster", HFI_WAY_CLUSTER, true },
-        { "redlock", HFI_WAY_SINGLE, false },
-        { "redlocks", HFI_WAY_SINGLE, true },
-    };
-
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strcmp(url->scheme, schemes[i].name) == 0) {
-            conf->way = schemes[i].way;
-            conf->tls = schemes[i].tls;
-            return HF_OK;
-        }
-    return hfi_error_set(err, HF_CONFIG, 0, "store URL: '%s' is no scheme of Redis", url->scheme);
+    if (conf)
+        hfi_tls_context_free(conf->tls_context);
 }
 
-static hf_status parse_db(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err)
-{
-    uint64_t db = conf->db;
-    hf_status status = hfi_url_take_number(url, "db", 0, INT32_MAX, &db, err);
+/* ---- the path ---------------------------------------------------------------------------------- */
 
-    if (status != HF_OK)
-        return status;
-    if (conf->db && db != conf->db)
-        return hfi_conf_wrong_param(url, "db", HF_CONFIG, "and the path name two databases", err);
-    if (db && conf->way == HFI_WAY_CLUSTER)
-        return hfi_conf_wrong_param(url, "db", HF_CONFIG, "must be 0: a cluster has no other", err);
-    conf->db = (unsigned)db;
+static bool is_word(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return false;
+    return *text != 0;
+}
+
+/* "", "db", "master", "master/", "master/db". */
+static hf_status finish_path(struct hfi_redis_conf *conf, hf_error *err)
+{
+    struct hfi_conf *url = &conf->url;
+    const char *from = url->path;
+    uint64_t db = 0;
+
+    if (conf->way == HFI_WAY_SENTINEL) {
+        size_t len = strcspn(from, "/");
+        hf_status status = hfi_conf_part(url, from, len, "the master's name", &conf->master, err);
+
+        if (status != HF_OK)
+            return status;
+        if (!is_word(conf->master))
+            return hfi_conf_refuse_path(url, from, "the master's name",
+                                        "is missing, or not one word", err);
+        from += len + (from[len] == '/');
+    }
+    if (!*from)
+        return HF_OK;
+    if (conf->way == HFI_WAY_CLUSTER)
+        return hfi_conf_refuse_path(url, from, "the database",
+                                    "has no meaning: a cluster has only one", err);
+    if (hfi_parse_u64(from, 0, INT32_MAX, &db))
+        return hfi_conf_refuse_path(url, from, "the database", "must be a number", err);
+    if (hfi_conf_given(url, "db") && db && db != conf->db)
+        return hfi_conf_refuse(url, "db", "and the path name two databases", err);
+    if (db)
+        conf->db = (uint32_t)db;
     return HF_OK;
 }
 
-/* ---- who we are ------------------------------------------------------------------------------ */
+/* ---- what goes with what ----------------------------------------------------------------------- */
 
-static hf_status parse_user(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status check(const struct hfi_redis_conf *conf, hf_error *err)
 {
-    bool both = conf->user != NULL;
-    hf_status status = HF_OK;
+    const struct hfi_conf *url = &conf->url;
 
-    if (!both)
-        status = take_text(url, "user", &conf->user, err);
-    if (status == HF_OK && both && hfi_url_take(url, "user"))
-        status = hfi_conf_wrong_param(url, "user", HF_CONFIG, "is in the URL already", err);
-    if (status == HF_OK)
-        status = hfi_secret_take(url, "password", &conf->password, err);
-    if (status != HF_OK)
-        return status;
-    if (conf->user && !conf->password)
-        return hfi_error_set(err, HF_CONFIG, 0,
-                             "store URL: a user without a password: give password_file= or "
-                             "password_env= (or user:@ if it has none)");
-
-    if (conf->way != HFI_WAY_SENTINEL)
-        return HF_OK;
-    status = take_text(url, "sentinel_user", &conf->sentinel_user, err);
-    if (status == HF_OK)
-        status = hfi_secret_take(url, "sentinel_password", &conf->sentinel_password, err);
-    if (status == HF_OK && conf->sentinel_user && !conf->sentinel_password)
-        status =
-            hfi_conf_wrong_param(url, "sentinel_user", HF_CONFIG,
-                                 "needs sentinel_password_file= or sentinel_password_env=", err);
-    return status;
+    if (conf->db && conf->way == HFI_WAY_CLUSTER)
+        return hfi_conf_refuse(url, "db", "must be 0: a cluster has no other", err);
+    if (conf->sentinel_user && !conf->sentinel_password)
+        return hfi_conf_refuse(url, "sentinel_user",
+                               "needs sentinel_password_file= or sentinel_password_env=", err);
+    if (conf->repair_expiry_ms && conf->wire != HFI_WIRE_PLAIN)
+        return hfi_conf_refuse(url, "repair_expiry", "has a meaning with wire=plain only", err);
+    if (strpbrk(conf->prefix, "{}"))
+        return hfi_conf_refuse(url, "prefix", "may have no braces", err);
+    if (conf->sync > 0 && conf->way == HFI_WAY_CLUSTER)
+        return hfi_conf_refuse(url, "sync", "has no meaning with redis+cluster", err);
+    if (conf->sync > 0 && conf->wire != HFI_WIRE_NATIVE)
+        return hfi_conf_refuse(url, "sync", "has a meaning with wire=native only", err);
+    if (conf->sync > 0 && conf->sync_ms >= conf->op_ms)
+        return hfi_conf_refuse(url, "sync_timeout", "must be shorter than op_timeout", err);
+    return HF_OK;
 }
 
 static hf_status make_client_name(struct hfi_redis_conf *conf, const char *label, hf_error *err)
 {
-    size_t skip = sizeof CLIENT_PREFIX - 1, len = label ? strnlen(label, CLIENT_MAX) : 0;
+    char *name = hfi_conf_print(&conf->url, CLIENT_PREFIX "%.*s", CLIENT_MAX, label ? label : "");
 
-    conf->client_name = hfi_malloc(skip + len + 1);
-    if (!conf->client_name)
+    conf->client_name = name;
+    if (!name)
         return hfi_error_memory(err);
-
-    /* The server takes printable ASCII only, and no spaces. */
-    memcpy(conf->client_name, CLIENT_PREFIX, skip);
-    for (size_t i = 0; i < len; i++)
-        conf->client_name[skip + i] = (char)(label[i] > ' ' && label[i] < 0x7f ? label[i] : '_');
-    conf->client_name[skip + len] = 0;
+    for (; *name; name++) /* the server takes printable ASCII only, and no spaces */
+        if (*name <= ' ' || *name >= 0x7f)
+            *name = '_';
     return HF_OK;
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------------- */
 
-static hf_status parse_tls(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err)
+static hf_status make_location(struct hfi_redis_conf *conf, hf_error *err)
 {
-    static const char *const keys[] = { "verify", "ca", "cert", "key", "sni" };
-    hf_status status = take_switch(url, "tls", &conf->tls, err);
-
-    if (status != HF_OK)
-        return status;
-    if (conf->tls && conf->addresses[0].path)
-        return hfi_conf_wrong_param(url, "tls", HF_CONFIG, "has no meaning for a Unix socket", err);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && !conf->tls; i++)
-        if (hfi_url_take(url, keys[i]))
-            return hfi_conf_wrong_param(url, keys[i], HF_CONFIG,
-                                        "has a meaning with TLS only: rediss: or tls=on", err);
-    if (!conf->tls)
-        return HF_OK;
-
-    conf->tls_verify = true;
-    status = take_switch(url, "verify", &conf->tls_verify, err);
-    if (status == HF_OK)
-        status = take_text(url, "ca", &conf->tls_ca, err);
-    if (status == HF_OK)
-        status = take_text(url, "cert", &conf->tls_cert, err);
-    if (status == HF_OK)
-        status = take_text(url, "key", &conf->tls_key, err);
-    if (status == HF_OK)
-        status = take_text(url, "sni", &conf->tls_name, err);
-    if (status != HF_OK)
-        return status;
-    if (!conf->tls_cert != !conf->tls_key)
-        return hfi_conf_wrong_param(url, conf->tls_cert ? "cert" : "key", HF_CONFIG,
-                                    "needs the other of cert= and key=", err);
-    return hfi_tls_context_new(conf, err);
-}
-
-/* ---- how it behaves -------------------------------------------------------------------------- */
-
-static hf_status parse_limits(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err)
-{
-    const struct {
-        const char *key;
-        int64_t *ms, usual_ms;
-    } limits[] = {
-        { "connect_timeout", &conf->connect_ms, CONNECT_MS },
-        { "op_timeout", &conf->op_ms, OP_MS },
-        { "ping", &conf->ping_ms, PING_MS },
-        { "sync_timeout", &conf->sync_ms, SYNC_MS },
-        { "poll", &conf->poll_ms, POLL_MS },
-    };
-
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        hf_status status;
-
-        *limits[i].ms = limits[i].usual_ms;
-        status = hfi_url_take_duration(url, limits[i].key, LIMIT_MIN_MS, LIMIT_MAX_MS, limits[i].ms,
-                                       err);
-        if (status != HF_OK)
-            return status;
-    }
-    return HF_OK;
-}
-
-static hf_status parse_ways(struct hfi_redis_conf *conf, struct hfi_url *url, hf_error *err)
-{
-    const char *wire = hfi_url_take(url, "wire");
-    uint64_t sync = 0;
-    hf_status status;
-
-    if (!wire || strcmp(wire, "native") == 0)
-        conf->wire = HFI_WIRE_NATIVE;
-    else if (strcmp(wire, "plain") == 0)
-        conf->wire = HFI_WIRE_PLAIN;
-    else if (strcmp(wire, "redisson") == 0)
-        conf->wire = HFI_WIRE_REDISSON;
-    else
-        return hfi_conf_wrong_param(url, "wire", HF_CONFIG, "must be native, plain or redisson",
-                                    err);
-
-    status = hfi_url_take_duration(url, "repair_expiry", LIMIT_MIN_MS, HF_DURATION_MAX_MS,
-                                   &conf->repair_expiry_ms, err);
-    if (status == HF_OK && conf->repair_expiry_ms && conf->wire != HFI_WIRE_PLAIN)
-        status = hfi_conf_wrong_param(url, "repair_expiry", HF_CONFIG,
-                                      "has a meaning with wire=plain only", err);
-    if (status == HF_OK)
-        status = hfi_url_take_number(url, "sync", 0, SYNC_MAX, &sync, err);
-    if (status != HF_OK)
-        return status;
-    conf->sync = (unsigned)sync;
-
-    status = take_text(url, "prefix", &conf->prefix, err);
-    if (status == HF_OK && !conf->prefix && !(conf->prefix = hfi_strdup(PREFIX)))
-        status = hfi_error_memory(err);
-    if (status != HF_OK)
-        return status;
-    if (strlen(conf->prefix) > HFI_PREFIX_MAX || strpbrk(conf->prefix, "{}"))
-        return hfi_conf_wrong_param(url, "prefix", HF_CONFIG, "has at most 128 bytes and no braces",
-                                    err);
-    return HF_OK;
-}
-
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-static hf_status take_text(struct hfi_url *url, const char *key, char **ret_text, hf_error *err)
-{
-    const char *value = hfi_url_take(url, key);
-
-    if (!value)
-        return HF_OK;
-    *ret_text = hfi_strdup(value);
-    return *ret_text ? HF_OK : hfi_error_memory(err);
-}
-
-static hf_status take_switch(struct hfi_url *url, const char *key, bool *value, hf_error *err)
-{
-    const char *text = hfi_url_take(url, key);
-
-    if (!text)
-        return HF_OK;
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-        return hfi_conf_wrong_param(url, key, HF_CONFIG, "must be on or off", err);
-    *value = text[1] == 'n';
-    return HF_OK;
-}
-
-hf_status hfi_conf_wrong_param(const struct hfi_url *url, const char *key, hf_status status,
-                               const char *wrong, hf_error *err)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].key, key) == 0)
-            at = url->params[i].at;
-    return hfi_error_set(err, status, 0, "store URL: parameter '%s' at byte %zu %s", key, at,
-                         wrong);
-}
-
-hf_status hfi_conf_wrong(const struct hfi_url *url, const char *at, const char *what,
-                         const char *wrong, hf_error *err)
-{
-    size_t byte = strlen(url->scheme) + 1 + (size_t)(at - url->rest);
-
-    return hfi_error_set(err, HF_CONFIG, 0, "store URL: %s at byte %zu %s", what, byte, wrong);
-}
-
-/* ---- for people ------------------------------------------------------------------------------ */
-
-static hf_status make_location(struct hfi_redis_conf *conf, const struct hfi_url *url,
-                               hf_error *err)
-{
-    const char *scheme = url->scheme;
+    const char *place = conf->url.location;
+    bool is_socket = conf->url.hosts[0].path != NULL;
     char master[HFI_QUOTED_MAX];
-    FILE *out;
-    size_t size = 0;
-    char *text = NULL;
 
-    out = open_memstream(&text, &size);
-    if (!out)
-        return hfi_error_memory(err);
-    fprintf(out, "%s://", scheme);
-    for (size_t i = 0; i < conf->address_count; i++)
-        fprintf(out, "%s%s", i ? "," : "", conf->addresses[i].shown);
     if (conf->master)
-        fprintf(out, "/%s",
-                hfi_quote_name(conf->master, strlen(conf->master), master, sizeof master));
-    if (conf->addresses[0].path && conf->db)
-        fprintf(out, "?db=%u", conf->db);
-    else if (!conf->addresses[0].path && conf->way != HFI_WAY_CLUSTER)
-        fprintf(out, "/%u", conf->db);
-
-    if (fclose(out) == 0 && text)
-        conf->location = hfi_strdup(text);
-    free(text);
-    return conf->location ? HF_OK : hfi_error_memory(err);
+        place = hfi_conf_print(
+            &conf->url, "%s/%s", place,
+            hfi_quote_name(conf->master, strlen(conf->master), master, sizeof master));
+    if (place && is_socket && conf->db)
+        place = hfi_conf_print(&conf->url, "%s?db=%u", place, conf->db);
+    else if (place && !is_socket && conf->way != HFI_WAY_CLUSTER)
+        place = hfi_conf_print(&conf->url, "%s/%u", place, conf->db);
+    conf->location = place;
+    return place ? HF_OK : hfi_error_memory(err);
 }

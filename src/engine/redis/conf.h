@@ -1,76 +1,85 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A redis store's URL, taken apart and checked: what to connect to, as whom, and
- * how the store is to behave.
+ * What a redis store's URL says: what to connect to, as whom, and how the store is to behave.
  *
  *   redis://[user[:password]@]host[:port][/db]        rediss:// the same over TLS
  *   redis+unix:///path/to/socket[?db=N]
  *   redis+sentinel://[user:password@]h1[:26379],h2,.../master[/db]
  *   redis+cluster://[user:password@]h1[:6379],h2,...
- *   (the redlock engine parses its list with hfi_conf_parse too)
+ *   (the redlock engine's struct begins with this one)
  */
 #ifndef HFI_REDIS_CONF_H
 #define HFI_REDIS_CONF_H
 
-#include "holdfast/holdfast.h"
+#include "engine/conf.h"
 
-#include <stdbool.h>
-
-#define HFI_HOSTS_MAX       64
-#define HFI_PREFIX_MAX      128 /* bytes of prefix= */
-#define HFI_PORT            6379
-#define HFI_SOCKET_PATH_MAX 107 /* sun_path, without its end */
-
-struct hfi_url;
-
-struct hfi_address {
-    char *host; /* without brackets; NULL: a Unix socket */
-    char *path; /* of the Unix socket */
-    uint16_t port;
-    char *shown; /* "10.0.0.4:6379", "[::1]:6379" or the path: for errors */
-};
+#define HFI_PREFIX_MAX     128 /* bytes of prefix= */
+#define HFI_PORT           6379
+#define REDIS_LIMIT_MIN_MS 1
+#define REDIS_LIMIT_MAX_MS (10 * 60 * 1000)
 
 enum hfi_redis_way { HFI_WAY_SINGLE, HFI_WAY_SENTINEL, HFI_WAY_CLUSTER };
 enum hfi_wire { HFI_WIRE_NATIVE, HFI_WIRE_PLAIN, HFI_WIRE_REDISSON };
 
 struct hfi_redis_conf {
+    struct hfi_conf url;
     enum hfi_redis_way way;
-    size_t address_count;
-    struct hfi_address *addresses;
-    char *master; /* sentinel: the name of the master set */
-    unsigned db;
+    const char *master; /* sentinel: the name of the master set */
+    uint32_t db;        /* of the path, or db= */
 
-    char *user, *password; /* NULL: none. From the URL, password_file=, password_env= */
-    char *sentinel_user, *sentinel_password; /* sentinel_user=, sentinel_password_file= ..._env= */
+    const char *sentinel_user, *sentinel_password; /* NULL: none */
+    void *
+        tls_context; /* SSL_CTX, made by redis_conf_finish() so that bad files are refused at open */
 
-    bool tls;
-    bool tls_verify;          /* verify=off turns it off */
-    char *tls_ca;             /* ca=FILE; NULL: the system's */
-    char *tls_cert, *tls_key; /* cert=FILE key=FILE */
-    char *tls_name;           /* sni=NAME: for SNI and verification; NULL: the host */
-    void *tls_context; /* SSL_CTX, made by hfi_conf_parse() so that bad files are refused at open */
+    int64_t connect_ms;      /* connect_timeout=, default 2 s: one attempt, all of it */
+    int64_t op_ms;           /* op_timeout=, default 5 s: for a reply */
+    int64_t ping_ms;         /* ping=: a quiet subscriber is pinged; default 2 s */
+    const char *client_name; /* for CLIENT SETNAME: "holdfast:" and the label, cleaned */
 
-    int64_t connect_ms; /* connect_timeout=, default 2 s: one attempt, all of it */
-    int64_t op_ms;      /* op_timeout=, default 5 s: for a reply */
-    int64_t ping_ms;    /* a quiet subscriber is pinged; default 2 s */
-    char *client_name;  /* for CLIENT SETNAME: "holdfast:" and the label, cleaned */
-
-    char *prefix;             /* of all keys and channels of ours; prefix=, default "hf:" */
+    const char *prefix;       /* of all keys and channels of ours; prefix=, default "hf:" */
     enum hfi_wire wire;       /* wire=native|plain|redisson */
     int64_t repair_expiry_ms; /* repair_expiry=, wire=plain; 0: off */
-    unsigned sync;            /* sync=N: replicas that must have a grant; 0: none */
+    uint32_t sync;            /* sync=N: replicas that must have a grant; 0: none */
     int64_t sync_ms;          /* sync_timeout=, default 1 s */
     int64_t poll_ms;          /* poll=, foreign wires: between tries at most; default 100 ms */
-    bool cluster_push;        /* reserved */
 
-    char *location; /* the whole, without secrets: "redis://10.0.0.4:6379/0" */
+    const char *location; /* with the master and the database: "redis://10.0.0.4:6379/0" */
 };
 
-/* Take apart what is left of `url`; takes every parameter it knows. `label` becomes part of the
- * client name. HF_CONFIG names the part; HF_DENIED: a file cannot be read. The password is wiped
- * from memory by hfi_conf_free(). */
-hf_status hfi_conf_parse(struct hfi_url *url, const char *label, struct hfi_redis_conf **ret_conf,
-                         hf_error *err);
-void hfi_conf_free(struct hfi_redis_conf *conf);
+extern const struct hfi_conf_type redis_conf_type;
+
+/* Rows that redis and redlock have in common. */
+#define REDIS_AT(member) offsetof(struct hfi_redis_conf, member)
+#define REDIS_PARAMS                                                            \
+    { "db", HFI_PARAM_NUMBER, REDIS_AT(db), 0, INT32_MAX, 0, NULL },            \
+        { "connect_timeout",                                                    \
+          HFI_PARAM_DURATION,                                                   \
+          REDIS_AT(connect_ms),                                                 \
+          REDIS_LIMIT_MIN_MS,                                                   \
+          REDIS_LIMIT_MAX_MS,                                                   \
+          2000,                                                                 \
+          NULL },                                                               \
+        { "op_timeout",                                                         \
+          HFI_PARAM_DURATION,                                                   \
+          REDIS_AT(op_ms),                                                      \
+          REDIS_LIMIT_MIN_MS,                                                   \
+          REDIS_LIMIT_MAX_MS,                                                   \
+          5000,                                                                 \
+          NULL },                                                               \
+        { "ping",                                                               \
+          HFI_PARAM_DURATION,                                                   \
+          REDIS_AT(ping_ms),                                                    \
+          REDIS_LIMIT_MIN_MS,                                                   \
+          REDIS_LIMIT_MAX_MS,                                                   \
+          2000,                                                                 \
+          NULL },                                                               \
+    {                                                                           \
+        "prefix", HFI_PARAM_TEXT, REDIS_AT(prefix), 0, HFI_PREFIX_MAX, 0, "hf:" \
+    }
+
+/* What follows from the tables, also for redlock. `label` becomes part of the client's name. HF_CONFIG
+ * names the part; HF_DENIED: a file cannot be read. redis_conf_done() accepts what failed. */
+hf_status redis_conf_finish(struct hfi_redis_conf *conf, const char *label, hf_error *err);
+void redis_conf_done(struct hfi_redis_conf *conf);
 
 #endif

@@ -31,7 +31,7 @@ hf_status redis_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg,
     else if (conn->conf->way == HFI_WAY_CLUSTER)
         check_cluster(&r);
     else
-        check_server(&r, &conn->conf->addresses[0]);
+        check_server(&r, &conn->conf->url.hosts[0]);
 
     if (conn->conf->wire != HFI_WIRE_NATIVE)
         hfi_report(&r.report, HF_CHECK_LEVEL_WARNING, "wire",
@@ -98,9 +98,9 @@ static void check_sentinels(struct redis_checkup *r)
     size_t answered = 0, agreed = 0;
     char *port;
 
-    for (size_t i = 0; i < r->conf->address_count; i++) {
+    for (size_t i = 0; i < r->conf->url.host_count; i++) {
         told[0] = 0;
-        if (!ask_sentinel(r, &r->conf->addresses[i], told))
+        if (!ask_sentinel(r, &r->conf->url.hosts[i], told))
             continue;
         answered++;
         if (!master[0])
@@ -116,9 +116,9 @@ static void check_sentinels(struct redis_checkup *r)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "sentinel",
                    "they name different masters: a failover is under way, or the network is cut");
     hfi_report(&r->report,
-               r->conf->address_count < SENTINELS_FEW ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
-               "sentinel", "%zu of %zu answer%s", answered, r->conf->address_count,
-               r->conf->address_count < SENTINELS_FEW
+               r->conf->url.host_count < SENTINELS_FEW ? HF_CHECK_LEVEL_WARNING : HF_CHECK_LEVEL_OK,
+               "sentinel", "%zu of %zu answer%s", answered, r->conf->url.host_count,
+               r->conf->url.host_count < SENTINELS_FEW
                    ? "; with fewer than three in the URL we may not find the master after a failure"
                    : "");
     port = strchr(master, '\n');
@@ -177,8 +177,8 @@ static void check_cluster(struct redis_checkup *r)
     char *info = NULL, *nodes = NULL, value[32];
     size_t i;
 
-    for (i = 0; i < r->conf->address_count && !ask; i++)
-        if (hfi_ask_open(r->conf, &r->conf->addresses[i], false, &ask, &err) != HF_OK)
+    for (i = 0; i < r->conf->url.host_count && !ask; i++)
+        if (hfi_ask_open(r->conf, &r->conf->url.hosts[i], false, &ask, &err) != HF_OK)
             hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster", "%s", err.text);
     if (!ask) {
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "cluster",
@@ -202,9 +202,9 @@ static void check_cluster(struct redis_checkup *r)
     if (!nodes) {
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "cluster",
                    "its nodes: not allowed to know (%s)", err.text);
-        check_server(r, &r->conf->addresses[i - 1]);
+        check_server(r, &r->conf->url.hosts[i - 1]);
         return;
     }
-    check_masters(r, &r->conf->addresses[i - 1], nodes);
+    check_masters(r, &r->conf->url.hosts[i - 1], nodes);
     hfi_free(nodes);
 }

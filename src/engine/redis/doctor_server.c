@@ -317,23 +317,23 @@ static void check_user(const struct redis_checkup *r, struct hfi_ask *ask,
     hf_error err;
     char *user;
 
-    if (!r->conf->password) {
+    if (!r->conf->url.secret) {
         check_openness(r, facts, address);
     } else {
         user = hfi_ask(ask, (const char *[]){ "ACL", "WHOAMI", NULL }, &err);
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "user", "%s, with a password",
-                   user            ? user
-                   : r->conf->user ? r->conf->user
-                                   : "default");
+                   user                ? user
+                   : r->conf->url.user ? r->conf->url.user
+                                       : "default");
         hfi_free(user);
     }
-    if (r->conf->tls && !r->conf->tls_verify)
+    if (r->conf->url.tls.on && !r->conf->url.tls.verify)
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
                    "verify=off: whoever is between us and the server can be the server");
-    else if (r->conf->tls)
+    else if (r->conf->url.tls.on)
         hfi_report(&r->report, HF_CHECK_LEVEL_OK, "tls",
                    "encrypted, the server's certificate verified");
-    else if (r->conf->password && !is_local(address))
+    else if (r->conf->url.secret && !is_local(address))
         hfi_report(&r->report, HF_CHECK_LEVEL_WARNING, "tls",
                    "none: the password and all locks travel in the clear (rediss:)");
 }

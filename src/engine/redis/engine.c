@@ -5,7 +5,6 @@
  */
 #include "engine/redis/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/random.h"
@@ -20,23 +19,17 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close --------------------------------------------------------------- */
 
-static hf_status redis_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
-                            hf_error *err)
+static hf_status redis_open(struct hfi_conf *conf, struct hfi_host *host,
+                            struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
 
     if (!conn)
         return hfi_error_memory(err);
-    status = hfi_conf_parse(url, host->label, &conn->conf, err);
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->way == HFI_WAY_CLUSTER)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync: not with redis+cluster");
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->wire != HFI_WIRE_NATIVE)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync: only with wire=native");
-    if (status == HF_OK && conn->conf->sync > 0 && conn->conf->sync_ms >= conn->conf->op_ms)
-        status = hfi_error_set(err, HF_CONFIG, 0, "sync_timeout: must be shorter than op_timeout");
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    conn->conf = (struct hfi_redis_conf *)conf;
+    status = redis_conf_finish(conn->conf, host->label, err);
+    host->location = conn->conf->location;
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -69,7 +62,6 @@ static hf_status init(struct hfi_conn *conn, struct hfi_host *host, hf_error *er
     char hex[REDIS_INBOX_ID_LEN + 1];
     hf_status status;
 
-    conn->location = conn->conf->location;
     conn->parked_end = &conn->parked;
     conn->way = conn->conf->wire == HFI_WIRE_PLAIN      ? &redis_plain
                 : conn->conf->wire == HFI_WIRE_REDISSON ? &redis_redisson
@@ -95,7 +87,7 @@ static void destroy(struct hfi_conn *conn)
         hfi_free(call);
     }
     hfi_reactor_done(&conn->reactor);
-    hfi_conf_free(conn->conf);
+    redis_conf_done(conn->conf);
     hfi_free(conn);
 }
 
@@ -106,11 +98,6 @@ static void redis_close(struct hfi_conn *conn)
     redis_net_close(conn);
     hfi_reactor_leave_quietly(&conn->reactor, false);
     destroy(conn);
-}
-
-static const char *redis_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 /* ---- ops ------------------------------------------------------------------------------ */
@@ -262,7 +249,7 @@ struct hfi_claim *redis_claim_find(struct hfi_conn *conn, const unsigned char *o
 
 #define CALLS                                                                                      \
     .abi = HFI_ENGINE_ABI, .default_ttl_ms = REDIS_TTL_MS, .min_ttl_ms = 1000, .open = redis_open, \
-    .close = redis_close, .location = redis_location, .submit = redis_submit,                      \
+    .close = redis_close, .conf = &redis_conf_type, .submit = redis_submit,                        \
     .cancel = redis_engine_cancel, HFI_REACTOR_DRIVE, .doctor = redis_doctor,                      \
     HFI_ROOMS(struct hfi_reactor_op, char)
 
@@ -298,20 +285,7 @@ static const struct hfi_engine redisson = {
               .caps = HF_CAP_TTL | HF_CAP_DETACHED },
 };
 
-/* The URL decides on the wire, and that on what can be promised. */
-static const struct hfi_engine *variant(const struct hfi_url *url, const struct hfi_engine *native)
-{
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].key, "wire") == 0) {
-            if (strcmp(url->params[i].value, "plain") == 0)
-                return &plain;
-            if (strcmp(url->params[i].value, "redisson") == 0)
-                return &redisson;
-        }
-    return native;
-}
-
-static const struct hfi_engine *redis_variant(const struct hfi_url *url);
+static const struct hfi_engine *redis_variant(const struct hfi_conf *conf);
 
 static const struct hfi_engine native = {
     CALLS,
@@ -333,9 +307,18 @@ static const struct hfi_engine native = {
                       HF_CAP_SCRIPTS },
 };
 
-static const struct hfi_engine *redis_variant(const struct hfi_url *url)
+/* The URL decides on the wire, and that on what can be promised. */
+static const struct hfi_engine *redis_variant(const struct hfi_conf *conf)
 {
-    return variant(url, &native);
+    switch (((const struct hfi_redis_conf *)conf)->wire) {
+    case HFI_WIRE_PLAIN:
+        return &plain;
+    case HFI_WIRE_REDISSON:
+        return &redisson;
+    case HFI_WIRE_NATIVE:
+        break;
+    }
+    return &native;
 }
 
 __attribute__((visibility("default"))) const struct hfi_engine *hfi_engine_entry(void);

@@ -135,7 +135,7 @@ static void heard(struct hfi_conn *conn, const char *channel, size_t len)
     struct redis_wait *first = NULL;
 
     for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == REDIS_WAIT_RESTING && channel_of(&wait->claim->name, own) == len &&
+        if (wait->state == HFI_WAITER_RESTING && channel_of(&wait->claim->name, own) == len &&
             memcmp(own, channel, len) == 0)
             first = wait; /* the list has the newest first */
     if (first) {
@@ -163,7 +163,7 @@ static void ask(struct hfi_conn *conn, struct redis_wait *wait)
         end(conn, wait, wait->unsure ? HF_UNKNOWN : HF_NO_MEMORY, NULL);
         return;
     }
-    wait->state = REDIS_WAIT_ASKING;
+    wait->state = HFI_WAITER_ASKING;
     wait->beat_ms = HFI_NEVER;
     wait->call = call;
     call->data = wait;
@@ -188,7 +188,7 @@ static void rest(struct hfi_conn *conn, struct redis_wait *wait, int64_t left_ms
     if (left_ms > 0 && left_ms + 1 < pause_ms)
         pause_ms = left_ms + 1;
     listen_for(conn, wait);
-    wait->state = REDIS_WAIT_RESTING;
+    wait->state = HFI_WAITER_RESTING;
     wait->beat_ms = hfi_now_ms() + pause_ms;
     hfi_source_by(&conn->heartbeat, wait->beat_ms);
 }

@@ -3,15 +3,9 @@
  * A grant in the native wire mode: what it is worth, and what is made of it. It comes as the answer
  * to an acquire, a heartbeat or a cancel, or as a message.
  *
- * The validity of a grant that came as a message counts from heard_ms: the local send of the
- * last enqueue or heartbeat that the server answered with "still waiting". That is earlier
- * than the server's own reading of it, which is no later than the grant: so we may stop
- * early but never late, without knowing when the message was sent.
- *
- * That the grant is no earlier than that answer is seen by its token: the answer says which token was the
- * last one then. The attempt number alone does not show it: the waiter may have been granted
- * under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
- * put it in line again; heartbeats do not tell the difference.
+ * kit/handover.h has the rules for both. The attempt number alone does not tell a message of this grant from an old one: the waiter may
+ * have been granted under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
+ * put it in line again; heartbeats do not tell the difference. The token does (wait->past).
  */
 #include "engine/redis/internal.h"
 
@@ -33,9 +27,9 @@ static void grant(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token
     claim->tokens = tokens;
     claim->granted_ttl_ms = ttl_ms;
     claim->sent_ms = from_ms;
-    if (conn->sync.link ||
-        (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
-        confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
+    if (conn->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
+                                                   claim->ttl_ms, claim->min_valid_ms))
+        confirm(conn, wait); /* it must be on replicas; or is too short */
     else
         redis_wait_end(conn, wait, HF_OK, NULL);
 }
@@ -104,23 +98,23 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     }
     if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
         !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
-        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt ||
-        token <= wait->past || tokens == 0 || tokens > claim->tokens_wanted)
+        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt || tokens == 0 ||
+        tokens > claim->tokens_wanted)
         return;
-    if (!wait->call && wait->state == REDIS_WAIT_QUEUED &&
-        hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
-        wait->beat_ms = 0; /* too old to be of use: a heartbeat renews it, if it is there */
+    switch (hfi_message_judge(wait->state, wait->call ? wait->call->first_ms : wait->heard_ms,
+                              wait->past, token, (int64_t)window, hfi_now_ms())) {
+    case HFI_MESSAGE_IGNORE:
+        return;
+    case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
+        wait->beat_ms = 0;
         hfi_source_at(&conn->heartbeat, 0);
         return;
+    case HFI_MESSAGE_GRANT:
+        break;
     }
     if (wait->call) {
-        /* It overtook the answer to our acquire, and may be the work of its first copy: what we
-         * count from is the send of that. Or it crosses with our cancel, whose answer will say
-         * the same: that one decides. */
-        if (wait->state != REDIS_WAIT_ASKING)
-            return;
-        if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
-            return; /* too old as well: the answer to the copy that is under way decides */
+        /* It overtook the answer to our acquire and may be the work of its first copy: the send of that
+         * copy is what we count from. */
         wait->heard_ms = wait->call->first_ms;
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
@@ -128,8 +122,6 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         if (redis_net_unsend(conn, wait->call))
             redis_call_free(wait->call);
         wait->call = NULL;
-    } else if (wait->state != REDIS_WAIT_QUEUED) {
-        return;
     }
     grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
@@ -217,7 +209,7 @@ static void confirm(struct hfi_conn *conn, struct redis_wait *wait)
         redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
-    wait->state = REDIS_WAIT_CONFIRMING;
+    wait->state = HFI_WAITER_CONFIRMING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->synced = behind != NULL;

@@ -29,6 +29,7 @@
 #define HFI_REDIS_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redis/scripts.h"
@@ -36,9 +37,7 @@
 #include <pthread.h>
 
 #define REDIS_TTL_MS        30000
-#define REDIS_INBOX_ID_LEN  32   /* hex digits of an inbox' name */
-#define REDIS_WINDOW_MIN_MS 3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDIS_WINDOW_MAX_MS 10000
+#define REDIS_INBOX_ID_LEN  32    /* hex digits of an inbox' name */
 #define REDIS_BEAT_MIN_MS   1000  /* no waiter beats more often */
 #define REDIS_BATCH         256   /* names in one renewal or heartbeat */
 #define REDIS_NOTE_MS       20    /* how late the store hears of a local pass */
@@ -91,21 +90,13 @@ struct redis_call {
 #define REDIS_NODE_ANY UINT32_MAX
 
 /* A waiting (or asking) acquire. */
-enum redis_wait_state {
-    REDIS_WAIT_ASKING,     /* its acquire is under way */
-    REDIS_WAIT_QUEUED,     /* the server has it in the queue */
-    REDIS_WAIT_RESTING,    /* foreign wires: until the next try */
-    REDIS_WAIT_CANCELLING, /* its cancel is under way */
-    REDIS_WAIT_CONFIRMING  /* granted, but for too short: a renewal is under way */
-};
-
 struct redis_wait {
     struct redis_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
-    struct redis_call *call; /* its acquire, while that is under way */
-    enum redis_wait_state state;
-    bool listens;     /* redisson: its channel is subscribed */
+    struct redis_call *call;     /* its acquire, while that is under way */
+    enum hfi_waiter_state state; /* foreign wires: only ASKING and RESTING */
+    bool listens;                /* redisson: its channel is subscribed */
     bool unsure;      /* an acquire of it may still be executed late: cancel leaves a tombstone */
     uint32_t slot;    /* of its name, in a cluster */
     uint64_t attempt; /* of the acquire last sent */
@@ -176,8 +167,6 @@ struct hfi_conn {
     struct hfi_claim
         *noted; /* claims whose local pass the store does not know; through [REDIS_CLAIM_NOTED] */
     struct hfi_source notes; /* when they are sent */
-
-    const char *location;
 };
 
 /* op->engine[] */
@@ -383,7 +372,7 @@ void redis_cell_swap(struct hfi_conn *conn, struct hfi_op *op);
 void redis_time(struct hfi_conn *conn, struct hfi_op *op);
 void redis_script(struct hfi_conn *conn, struct hfi_op *op);
 hf_status redis_script_kill(struct hfi_conn *conn, int64_t wait_ms, hf_error *err);
-hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                        void *arg, hf_error *err);
 void redis_counter(struct hfi_conn *conn, struct hfi_op *op);
 void redis_cell_wait(struct hfi_conn *conn, struct hfi_op *op);

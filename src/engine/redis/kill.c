@@ -15,7 +15,6 @@
 #include "engine/redis/ask.h"
 #include "engine/redis/internal.h"
 
-#include "core/url.h"
 #include "engine/native.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -131,11 +130,11 @@ static struct hfi_address *ask_sentinels(const struct hfi_redis_conf *conf, hf_e
 {
     struct hfi_address *master = NULL;
 
-    for (size_t i = 0; i < conf->address_count && !master; i++) {
+    for (size_t i = 0; i < conf->url.host_count && !master; i++) {
         struct hfi_ask *ask = NULL;
         char *text, *port;
 
-        if (hfi_ask_open(conf, &conf->addresses[i], true, &ask, err) != HF_OK)
+        if (hfi_ask_open(conf, &conf->url.hosts[i], true, &ask, err) != HF_OK)
             continue;
         text = hfi_ask(
             ask, (const char *[]){ "SENTINEL", "GET-MASTER-ADDR-BY-NAME", conf->master, NULL },
@@ -146,7 +145,7 @@ static struct hfi_address *ask_sentinels(const struct hfi_redis_conf *conf, hf_e
                 hfi_address_new(text, (size_t)(port - text), (uint16_t)strtoul(port + 1, NULL, 10));
         if (!master)
             hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: does not know the master",
-                          conf->addresses[i].shown);
+                          conf->url.hosts[i].shown);
         hfi_free(text);
         hfi_ask_close(ask);
     }
@@ -167,15 +166,15 @@ static hf_status kill_by_conf(const struct hfi_redis_conf *conf, int64_t wait_ms
         hfi_address_free(master);
         return status;
     }
-    for (size_t i = 0; i < conf->address_count; i++)
-        addresses[i] = &conf->addresses[i];
-    return kill_at_all(conf, addresses, conf->address_count, wait_ms, err);
+    for (size_t i = 0; i < conf->url.host_count; i++)
+        addresses[i] = &conf->url.hosts[i];
+    return kill_at_all(conf, addresses, conf->url.host_count, wait_ms, err);
 }
 
-hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redis_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                        void *arg, hf_error *err)
 {
-    struct hfi_redis_conf *conf = NULL;
+    struct hfi_redis_conf *redis = (struct hfi_redis_conf *)conf;
     uint64_t wait_ms = HF_SCRIPT_KILL_WAIT_MS;
     hf_status status;
 
@@ -187,12 +186,9 @@ hf_status redis_manage(struct hfi_url *url, const char *const *words, hf_finding
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\" and at most a number");
     if (words[1] && hfi_parse_u64(words[1], 1, HF_DURATION_MAX_MS, &wait_ms))
         return hfi_error_set(err, HF_INVALID, 0, "words: \"script-kill\": no number of ms");
-    status = hfi_conf_parse(url, "", &conf, err);
-    if (status != HF_OK)
-        return status;
-    status = hfi_url_all_taken(url, err);
+    status = redis_conf_finish(redis, "", err);
     if (status == HF_OK)
-        status = kill_by_conf(conf, (int64_t)wait_ms, err);
-    hfi_conf_free(conf);
+        status = kill_by_conf(redis, (int64_t)wait_ms, err);
+    redis_conf_done(redis);
     return status;
 }

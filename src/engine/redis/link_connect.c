@@ -202,7 +202,7 @@ static void connected(struct hfi_link *link)
     hfi_link_watch(link, EPOLLIN);
     atomic_store_explicit(&link->read_fd, link->fd, memory_order_release);
 
-    if (!link->conf->tls) {
+    if (!link->conf->url.tls.on) {
         hfi_link_greet(link);
     } else {
         link->state = HFI_LINK_TLS;

@@ -78,8 +78,8 @@ void hfi_link_greet(struct hfi_link *link)
 static void say_auth(struct hfi_link *link)
 {
     const struct hfi_redis_conf *conf = link->conf;
-    const char *user = link->sentinel ? conf->sentinel_user : conf->user;
-    const char *password = link->sentinel ? conf->sentinel_password : conf->password;
+    const char *user = link->sentinel ? conf->sentinel_user : conf->url.user;
+    const char *password = link->sentinel ? conf->sentinel_password : conf->url.secret;
 
     if (password && user)
         say(link, STEP_AUTH, (const char *[]){ "AUTH", user, password, NULL });

@@ -17,7 +17,7 @@
 
 static hf_status single_open(struct hfi_conn *conn, hf_error *err)
 {
-    return redis_master_aim(conn, &conn->conf->addresses[0]) ? HF_OK : hfi_error_memory(err);
+    return redis_master_aim(conn, &conn->conf->url.hosts[0]) ? HF_OK : hfi_error_memory(err);
 }
 
 static bool single_ready(const struct hfi_conn *conn)
@@ -93,7 +93,7 @@ hf_status redis_net_open(struct hfi_conn *conn, hf_error *err)
         status = why && why->status != HF_OK
                      ? hfi_error_set(err, why->status, why->native, "%s", why->text)
                      : hfi_error_set(err, HF_UNAVAILABLE, 0, "%s: no answer in time",
-                                     conn->conf->addresses[0].shown);
+                                     conn->conf->url.hosts[0].shown);
     }
     hfi_reactor_enter(&conn->reactor);
     conn->closing = true;

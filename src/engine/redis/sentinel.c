@@ -83,8 +83,8 @@ static hf_status sentinel_open(struct hfi_conn *conn, hf_error *err)
     conn->sentinel = hfi_calloc(1, sizeof *conn->sentinel);
     if (!conn->sentinel)
         return hfi_error_memory(err);
-    for (size_t i = 0; i < conn->conf->address_count; i++)
-        if (!add_member(conn, &conn->conf->addresses[i], false))
+    for (size_t i = 0; i < conn->conf->url.host_count; i++)
+        if (!add_member(conn, &conn->conf->url.hosts[i], false))
             return hfi_error_memory(err);
     return HF_OK;
 }
@@ -351,9 +351,10 @@ static void choose(struct hfi_conn *conn, int64_t now_ms)
                                                              sentinel->members[i]->epoch };
     if (count == 0)
         sentinel->first_ms = 0;
-    if (count == 0 || !settled(sentinel, count, conn->conf->address_count, now_ms))
+    if (count == 0 || !settled(sentinel, count, conn->conf->url.host_count, now_ms))
         return;
-    best = hfi_sentinel_choose(answers, count, conn->conf->address_count, current, sentinel->epoch);
+    best =
+        hfi_sentinel_choose(answers, count, conn->conf->url.host_count, current, sentinel->epoch);
     if (best == count || !stays_lower(sentinel, answers[best].epoch, now_ms)) {
         sentinel->news = false;
         return;

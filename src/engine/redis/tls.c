@@ -52,7 +52,7 @@ hf_status hfi_tls_context_new(struct hfi_redis_conf *conf, hf_error *err)
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_verify(context, conf->tls_verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    SSL_CTX_set_verify(context, conf->url.tls.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_default_passwd_cb(context, no_password);
 
     ERR_clear_error();
@@ -73,17 +73,17 @@ void hfi_tls_context_free(void *context)
 
 static hf_status load_files(SSL_CTX *context, const struct hfi_redis_conf *conf, hf_error *err)
 {
-    if (conf->tls_ca && SSL_CTX_load_verify_file(context, conf->tls_ca) != 1)
-        return file_error("ca", conf->tls_ca, err);
-    if (!conf->tls_ca && conf->tls_verify && SSL_CTX_set_default_verify_paths(context) != 1)
+    if (conf->url.tls.ca && SSL_CTX_load_verify_file(context, conf->url.tls.ca) != 1)
+        return file_error("ca", conf->url.tls.ca, err);
+    if (!conf->url.tls.ca && conf->url.tls.verify && SSL_CTX_set_default_verify_paths(context) != 1)
         return hfi_error_set(err, HF_CONFIG, 0, "TLS: this system has no authorities: give ca=");
-    if (!conf->tls_cert)
+    if (!conf->url.tls.cert)
         return HF_OK;
 
-    if (SSL_CTX_use_certificate_chain_file(context, conf->tls_cert) != 1)
-        return file_error("cert", conf->tls_cert, err);
-    if (SSL_CTX_use_PrivateKey_file(context, conf->tls_key, SSL_FILETYPE_PEM) != 1)
-        return file_error("key", conf->tls_key, err);
+    if (SSL_CTX_use_certificate_chain_file(context, conf->url.tls.cert) != 1)
+        return file_error("cert", conf->url.tls.cert, err);
+    if (SSL_CTX_use_PrivateKey_file(context, conf->url.tls.key, SSL_FILETYPE_PEM) != 1)
+        return file_error("key", conf->url.tls.key, err);
     if (SSL_CTX_check_private_key(context) != 1)
         return hfi_error_set(err, HF_CONFIG, 0, "TLS: cert= and key= do not belong together");
     return HF_OK;
@@ -135,7 +135,7 @@ struct hfi_tls *hfi_tls_new(const struct hfi_redis_conf *conf, const struct hfi_
     SSL_set_bio(tls->ssl, tls->in, tls->out);
     SSL_set_connect_state(tls->ssl);
 
-    if (!expect_name(tls->ssl, conf, conf->tls_name ? conf->tls_name : address->host)) {
+    if (!expect_name(tls->ssl, conf, conf->url.tls.name ? conf->url.tls.name : address->host)) {
         hfi_tls_free(tls);
         return NULL;
     }
@@ -158,7 +158,7 @@ static bool expect_name(SSL *ssl, const struct hfi_redis_conf *conf, const char 
 
     if (!numeric && SSL_set_tlsext_host_name(ssl, name) != 1)
         return false;
-    if (!conf->tls_verify)
+    if (!conf->url.tls.verify)
         return true;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     if (numeric)

@@ -34,11 +34,10 @@ static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct 
 
 int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
-    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms, window_ms = claim->ttl_ms;
+    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms; /* what heal waits for */
 
-    window_ms = window_ms < REDLOCK_WINDOW_MIN_MS ? REDLOCK_WINDOW_MIN_MS : window_ms;
-    window_ms = window_ms > REDLOCK_WINDOW_MAX_MS ? REDLOCK_WINDOW_MAX_MS : window_ms;
-    return window_ms > most_ms ? most_ms : window_ms; /* no grant outlives what heal waits for */
+    return hfi_window_ms(claim->ttl_ms, HFI_WINDOW_MIN_MS,
+                         most_ms < HFI_WINDOW_MAX_MS ? most_ms : HFI_WINDOW_MAX_MS);
 }
 
 uint64_t redlock_choice(const char *slots, size_t len)
@@ -129,7 +128,7 @@ void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t paus
     wait->tries++;
     if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
         wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
-    wait->state = REDLOCK_WAIT_RESTING;
+    wait->state = HFI_WAITER_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
     redlock_hasten(conn, wait->due_ms);
 }
@@ -152,7 +151,7 @@ void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait)
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
     wait->epoch = conn->epoch;
-    wait->state = REDLOCK_WAIT_ASKING;
+    wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
     wait->moved = false;
     wait->splits = 0;
@@ -253,9 +252,8 @@ struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned cha
     struct redlock_hold *hold = redlock_hold_find(conn, owner);
     struct redlock_wait *wait = hold && hold->attempt == attempt ? hold->wait : NULL;
 
-    return wait && (wait->state == REDLOCK_WAIT_ASKING || wait->state == REDLOCK_WAIT_QUEUED)
-               ? wait
-               : NULL;
+    return wait && (wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) ? wait
+                                                                                          : NULL;
 }
 
 static void late_answer(struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
@@ -304,19 +302,6 @@ static void asked(struct redlock_round *round, unsigned node, enum redlock_outco
     }
     if (!round->sending)
         redlock_step(conn, wait);
-}
-
-static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
-{
-    const struct hfi_reply *mode = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *capacity = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-
-    if (mode && capacity && mode->integer == HFI_MODE_SEMAPHORE)
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                      (long long)capacity->integer);
-    else
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
-                      mode && mode->integer == HFI_MODE_RW ? "a read-write lock" : "a mutex");
 }
 
 /* What it is in now is for heal.c to find out, together with what the others are in. */
@@ -369,7 +354,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
         break;
     case 'M':
         vote = HFI_VOTE_KIND;
-        mismatch(reply, &wait->err);
+        (void)hfi_mismatch_set(&wait->err, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
         break;
     case 'F':
         vote = HFI_VOTE_FULL;

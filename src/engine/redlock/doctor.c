@@ -384,8 +384,8 @@ static void check_places(struct doctor *d)
 
     for (unsigned i = 0; i < survey->n; i++)
         for (unsigned k = 0; k < i; k++) {
-            const struct hfi_address *a = &survey->conf->addresses[i],
-                                     *b = &survey->conf->addresses[k];
+            const struct hfi_address *a = &survey->conf->url.hosts[i],
+                                     *b = &survey->conf->url.hosts[k];
 
             if (survey->nodes[i].ask && survey->nodes[k].ask &&
                 strcmp(hfi_ask_server(survey->nodes[i].ask)->run_id,

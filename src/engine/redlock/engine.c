@@ -5,7 +5,6 @@
  */
 #include "engine/redlock/internal.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -68,7 +67,7 @@ static bool add_timers(struct hfi_conn *conn)
 
 /* ---- open and close -------------------------------------------------------------------- */
 
-static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
+static hf_status redlock_open(struct hfi_conf *conf, struct hfi_host *host,
                               struct hfi_conn **ret_conn, hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -76,10 +75,9 @@ static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
 
     if (!conn)
         return hfi_error_memory(err);
-    status = redlock_parse(conn, url, host->label, err);
+    status = redlock_parse(conn, conf, host->label, err);
+    host->location = conn->conf->location;
     conn->may_start = !host->existing;
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
     if (status == HF_OK)
         status = hfi_reactor_init(&conn->reactor, host, err);
     if (status == HF_OK && !add_timers(conn))
@@ -100,69 +98,76 @@ static hf_status redlock_open(struct hfi_url *url, struct hfi_host *host,
     return HF_OK;
 }
 
-/* What the redis engine offers and this one does not. */
-static hf_status refuse_params(const struct hfi_url *url, hf_error *err)
+/* ---- what the URL says ------------------------------------------------------------------ */
+
+#define HERE       (HFI_FORM_PATH | HFI_FORM_SECRET_ALONE | HFI_FORM_TLS_CHOICE | HFI_FORM_TLS_NAME)
+#define AT(member) offsetof(struct redlock_conf, member)
+#define NOT_HERE(name)                                            \
+    {                                                             \
+        name, HFI_PARAM_REFUSED, 0, 0, 0, 0, "is not for redlock" \
+    }
+
+static const struct hfi_form forms[] = {
+    { "redlock", HFI_PORT, HFI_HOSTS_MAX, HERE, NULL },
+    { "redlocks", HFI_PORT, HFI_HOSTS_MAX, HERE | HFI_FORM_TLS, NULL },
+    { .scheme = NULL },
+};
+
+static const struct hfi_param params[] = {
+    REDIS_PARAMS,
+    { "even", HFI_PARAM_CHOICE, AT(even), 0, 0, 1, "yes no" },
+    { "max_ttl", HFI_PARAM_DURATION, AT(max_ttl_ms), REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
+      REDLOCK_MAX_TTL_MS, NULL },
+    NOT_HERE("wire"),
+    NOT_HERE("sync"),
+    NOT_HERE("sync_timeout"),
+    NOT_HERE("poll"),
+    NOT_HERE("repair_expiry"),
+    { .name = NULL },
+};
+
+static const struct hfi_conf_type conf_type = { sizeof(struct redlock_conf), forms, params };
+
+static hf_status check_nodes(const struct redlock_conf *redlock, hf_error *err)
 {
-    static const char *const not_here[] = { "wire", "sync", "sync_timeout", "poll",
-                                            "repair_expiry" };
+    const struct hfi_redis_conf *conf = &redlock->redis;
 
-    for (size_t i = 0; i < url->param_count; i++)
-        for (size_t k = 0; k < sizeof not_here / sizeof *not_here; k++)
-            if (strcmp(url->params[i].key, not_here[k]) == 0)
-                return hfi_error_set(err, HF_CONFIG, 0,
-                                     "store URL: parameter '%s' at byte %zu is not for redlock",
-                                     not_here[k], url->params[i].at);
-    return HF_OK;
-}
-
-static hf_status check_nodes(const struct hfi_conn *conn, const struct hfi_url *url, hf_error *err)
-{
-    const struct hfi_redis_conf *conf = conn->conf;
-
-    (void)url;
-    if (conf->address_count < HFI_NODES_MIN || conf->address_count > HFI_NODES_MAX)
+    if (conf->url.host_count < HFI_NODES_MIN || conf->url.host_count > HFI_NODES_MAX)
         return hfi_error_set(err, HF_CONFIG, 0,
                              "store URL: redlock needs %d to %d nodes, and there are %zu",
-                             HFI_NODES_MIN, HFI_NODES_MAX, conf->address_count);
-    if (conf->address_count % 2 == 0 && !conn->even_ok)
+                             HFI_NODES_MIN, HFI_NODES_MAX, conf->url.host_count);
+    if (conf->url.host_count % 2 == 0 && redlock->even != 0)
         return hfi_error_set(
             err, HF_CONFIG, 0,
             "store URL: %zu nodes stand no more losses than %zu; if it must be so, "
             "say even=yes",
-            conf->address_count, conf->address_count - 1);
-    for (size_t i = 0; i < conf->address_count; i++)
+            conf->url.host_count, conf->url.host_count - 1);
+    for (size_t i = 0; i < conf->url.host_count; i++)
         for (size_t k = 0; k < i; k++)
-            if (strcmp(conf->addresses[i].shown, conf->addresses[k].shown) == 0)
+            if (strcmp(conf->url.hosts[i].shown, conf->url.hosts[k].shown) == 0)
                 return hfi_error_set(err, HF_CONFIG, 0, "store URL: node %s is there twice",
-                                     conf->addresses[i].shown);
+                                     conf->url.hosts[i].shown);
     return HF_OK;
 }
 
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
                         hf_error *err)
 {
-    const char *even = hfi_url_take(url, "even");
+    struct redlock_conf *redlock = (struct redlock_conf *)conf;
     unsigned char id[REDLOCK_INBOX_ID_LEN / 2];
     char hex[REDLOCK_INBOX_ID_LEN + 1];
-    hf_status status = refuse_params(url, err);
+    hf_status status;
 
-    conn->max_ttl_ms = REDLOCK_MAX_TTL_MS;
-    conn->even_ok = even && strcmp(even, "yes") == 0;
-    if (status == HF_OK && even && !conn->even_ok && strcmp(even, "no") != 0)
-        status = hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter 'even' must be yes or no");
+    conn->conf = &redlock->redis;
+    conn->max_ttl_ms = redlock->max_ttl_ms;
+    status = redis_conf_finish(conn->conf, label, err);
     if (status == HF_OK)
-        status = hfi_url_take_duration(url, "max_ttl", REDLOCK_MAX_TTL_LEAST, HF_DURATION_MAX_MS,
-                                       &conn->max_ttl_ms, err);
-    if (status == HF_OK)
-        status = hfi_conf_parse(url, label, &conn->conf, err);
-    if (status == HF_OK)
-        status = check_nodes(conn, url, err);
+        status = check_nodes(redlock, err);
     if (status != HF_OK)
         return status;
 
-    conn->n = (unsigned)conn->conf->address_count;
+    conn->n = (unsigned)conn->conf->url.host_count;
     conn->need = hfi_majority(conn->n);
-    conn->location = conn->conf->location;
     conn->prefix_len =
         (size_t)snprintf(conn->prefix, sizeof conn->prefix, "%srl:", conn->conf->prefix);
     hfi_random_bytes(id, sizeof id);
@@ -273,18 +278,13 @@ static void destroy(struct hfi_conn *conn)
         hfi_free(round);
     }
     hfi_reactor_done(&conn->reactor);
-    hfi_conf_free(conn->conf);
+    redis_conf_done(conn->conf);
     hfi_free(conn);
 }
 
 static void redlock_close(struct hfi_conn *conn)
 {
     destroy(conn);
-}
-
-static const char *redlock_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 /* ---- ops --------------------------------------------------------------------------------- */
@@ -440,7 +440,7 @@ static const struct hfi_engine redlock = {
     .min_ttl_ms = 1000,
     .open = redlock_open,
     .close = redlock_close,
-    .location = redlock_location,
+    .conf = &conf_type,
     .submit = redlock_submit,
     .cancel = redlock_engine_cancel,
     .passed = redlock_engine_passed,

@@ -164,7 +164,7 @@ static void told(struct redlock_round *round, unsigned index, enum redlock_outco
     if (outcome == REDLOCK_ANSWERED) {
         if (!redlock_read_status(reply, &status))
             hfi_error_set(&node->why, HF_CORRUPT, 0, "%s: its key '%scluster' is not one of ours",
-                          conn->conf->addresses[index].shown, conn->prefix);
+                          conn->conf->url.hosts[index].shown, conn->prefix);
         else
             hfi_error_clear(&node->why);
     } else if (redlock_node_up(node)) {
@@ -405,7 +405,8 @@ static void decide(struct hfi_conn *conn)
                           "the %u nodes are empty, and no client has made a cluster of them yet",
                           conn->n);
         else
-            hfi_error_set(&conn->stuck, HF_NOT_FOUND, 0, "no store yet at %s", conn->location);
+            hfi_error_set(&conn->stuck, HF_NOT_FOUND, 0, "no store yet at %s",
+                          conn->reactor.host->location);
         if (!conn->may_start)
             redlock_heal_again(conn);
         else if (my_turn(conn, START_MS))

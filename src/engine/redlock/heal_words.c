@@ -150,7 +150,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct words *w, const cha
 /* Most begin with the node's address already. */
 const char *redlock_why(const struct hfi_redis_conf *conf, unsigned node, const hf_error *why)
 {
-    const char *shown = conf->addresses[node].shown;
+    const char *shown = conf->url.hosts[node].shown;
     size_t len = strlen(shown);
 
     return strncmp(why->text, shown, len) == 0 && strncmp(why->text + len, ": ", 2) == 0
@@ -167,7 +167,7 @@ static void say_nodes(struct words *w, const struct hfi_redis_conf *conf, uint32
     for (unsigned i = 0; nodes; i++, nodes >>= 1) {
         if (!(nodes & 1))
             continue;
-        say(w, "%s%.100s", between, conf->addresses[i].shown);
+        say(w, "%s%.100s", between, conf->url.hosts[i].shown);
         if (whys && whys[i] && whys[i]->text[0])
             say(w, " (%.120s)", redlock_why(conf, i, whys[i]));
         between = nodes >> 1 & ((nodes >> 1) - 1) ? ", " : " and ";
@@ -255,7 +255,7 @@ static void say_count(struct words *w, const struct hfi_redis_conf *conf,
             say(w,
                 "%.100s is one of %u nodes, and the URL names %u: majorities of different lists "
                 "need not meet, so every client must name the same nodes",
-                conf->addresses[i].shown, views[i].n, n);
+                conf->url.hosts[i].shown, views[i].n, n);
             return;
         }
 }

@@ -25,6 +25,7 @@
 #define HFI_REDLOCK_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/kit/handover.h"
 #include "engine/kit/reactor.h"
 #include "engine/redis/link.h"
 #include "engine/redlock/quorum.h"
@@ -33,9 +34,6 @@
 #define REDLOCK_TTL_MS        30000
 #define REDLOCK_MAX_TTL_MS    120000 /* max_ttl of a new cluster unless the URL says otherwise */
 #define REDLOCK_MAX_TTL_LEAST 3000
-#define REDLOCK_WINDOW_MIN_MS \
-    3000 /* the claim window: the ttl, but no less and no more than this */
-#define REDLOCK_WINDOW_MAX_MS 10000
 #define REDLOCK_BATCH         256 /* names in one renewal or heartbeat */
 #define REDLOCK_AHEAD_US \
     10000000                    /* tokens that are so far ahead of our clock are given one by one */
@@ -164,20 +162,12 @@ struct redlock_hold {
  *                               |         | cancel
  *                               +---------+---> CANCELLING --> given back
  */
-enum redlock_wait_state {
-    REDLOCK_WAIT_ASKING,     /* answers are under way */
-    REDLOCK_WAIT_QUEUED,     /* enough nodes have it in their queues, or hold for it */
-    REDLOCK_WAIT_RESTING,    /* until the next attempt */
-    REDLOCK_WAIT_CONFIRMING, /* won, but for too short: a renewal is under way */
-    REDLOCK_WAIT_CANCELLING  /* its release is under way */
-};
-
 struct redlock_wait {
     struct redlock_wait *next, *prev; /* in conn->waits */
     struct hfi_op *op;
     struct hfi_claim *claim;
     struct redlock_hold *hold;
-    enum redlock_wait_state state;
+    enum hfi_waiter_state state;
     struct hfi_ballot ballot;
     struct hfi_epoch epoch;    /* of this attempt */
     uint64_t stamp;            /* microseconds: its place among waiters */
@@ -198,6 +188,12 @@ struct redlock_wait {
     hf_error err;    /* why a node did not vote: the last, or the most telling */
 };
 
+struct redlock_conf { /* what the URL says */
+    struct hfi_redis_conf redis;
+    int even; /* even=yes|no: 0: an even number of nodes is what is wanted */
+    int64_t max_ttl_ms;
+};
+
 struct hfi_conn {
     struct hfi_reactor reactor; /* first: they are one address */
     struct hfi_redis_conf *conf;
@@ -208,7 +204,7 @@ struct hfi_conn {
     size_t prefix_len;
     char inbox_name[HFI_PREFIX_MAX + 4 + sizeof "inbox:" + REDLOCK_INBOX_ID_LEN];
     size_t inbox_len;
-    bool closing, even_ok;
+    bool closing;
 
     /* heal.c */
     bool has_epoch; /* a majority is in `epoch` */
@@ -228,7 +224,6 @@ struct hfi_conn {
     struct hfi_source notes_timer;
     uint64_t last_proposal;
     uint64_t last_token; /* the highest that we were ever granted */
-    const char *location;
 };
 
 /* op->engine[] */
@@ -258,7 +253,7 @@ static inline unsigned redlock_count(uint32_t nodes)
 /* ---- engine.c -------------------------------------------------------------------------- */
 
 /* What the URL says, into a conn that is all zero; conn->conf is the caller's to free, also after a failure. */
-hf_status redlock_parse(struct hfi_conn *conn, struct hfi_url *url, const char *label,
+hf_status redlock_parse(struct hfi_conn *conn, struct hfi_conf *conf, const char *label,
                         hf_error *err);
 struct redlock_hold *redlock_hold_new(struct hfi_conn *conn,
                                       struct hfi_claim *claim); /* NULL: memory */
@@ -396,7 +391,7 @@ int64_t redlock_heal_next_ms(const struct hfi_conn *conn);
 void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op);
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op); /* finds the owner, then break */
 hf_status redlock_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
-hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                          void *arg, hf_error *err);
 
 #endif

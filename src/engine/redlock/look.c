@@ -123,7 +123,7 @@ static void looked(struct redlock_round *round, unsigned node, enum redlock_outc
     } else if (!redlock_view_take(&look->view, node, reply)) {
         look->status = hfi_error_set(&look->err, HF_CORRUPT, 0,
                                      "%s: an answer to look that is not one of ours",
-                                     round->conn->conf->addresses[node].shown);
+                                     round->conn->conf->url.hosts[node].shown);
     }
 }
 

@@ -6,7 +6,6 @@
  */
 #include "engine/redlock/survey.h"
 
-#include "core/url.h"
 #include "engine/kit/report.h"
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -39,7 +38,7 @@ static hf_status join(struct manager *m, hf_error *err);
 static hf_status read_words(struct manager *m, const char *const *words, bool *ret_join,
                             hf_error *err);
 
-hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_finding_fn *finding,
+hf_status redlock_manage(struct hfi_conf *conf, const char *const *words, hf_finding_fn *finding,
                          void *arg, hf_error *err)
 {
     struct manager *m = hfi_calloc(1, sizeof *m);
@@ -50,9 +49,7 @@ hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_findi
         return hfi_error_memory(err);
     m->report = (struct hfi_report){ .finding = finding, .arg = arg };
     m->node = -1;
-    result = redlock_parse(&m->conn, url, "manage", err);
-    if (result == HF_OK)
-        result = hfi_url_all_taken(url, err);
+    result = redlock_parse(&m->conn, conf, "manage", err);
     if (result == HF_OK)
         result = read_words(m, words, &joins, err);
     if (result == HF_OK) {
@@ -60,7 +57,7 @@ hf_status redlock_manage(struct hfi_url *url, const char *const *words, hf_findi
         result = joins ? join(m, err) : status(m, err);
         redlock_survey_done(&m->survey);
     }
-    hfi_conf_free(m->conn.conf);
+    redis_conf_done(m->conn.conf);
     hfi_free(m);
     return result;
 }
@@ -78,10 +75,10 @@ static hf_status read_words(struct manager *m, const char *const *words, bool *r
             m->force = true;
             continue;
         }
-        for (size_t i = 0; *ret_join && m->node < 0 && i < conf->address_count; i++)
-            if (strcmp(conf->addresses[i].shown, *words) == 0)
+        for (size_t i = 0; *ret_join && m->node < 0 && i < conf->url.host_count; i++)
+            if (strcmp(conf->url.hosts[i].shown, *words) == 0)
                 m->node = (int)i;
-        if (m->node < 0 || strcmp(conf->addresses[m->node].shown, *words) != 0)
+        if (m->node < 0 || strcmp(conf->url.hosts[m->node].shown, *words) != 0)
             return hfi_error_set(err, HF_INVALID, 0, "'%.100s' is not one of the nodes of the URL",
                                  *words);
     }

@@ -36,7 +36,7 @@ hf_status redlock_nodes_open(struct hfi_conn *conn, hf_error *err)
 {
     for (unsigned i = 0; i < conn->n; i++) {
         struct redlock_node *node = &conn->nodes[i];
-        const struct hfi_address *address = &conn->conf->addresses[i];
+        const struct hfi_address *address = &conn->conf->url.hosts[i];
 
         node->conn = conn;
         node->index = i;

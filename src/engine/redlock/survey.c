@@ -12,7 +12,7 @@ void redlock_survey_init(struct redlock_survey *survey, const struct hfi_redis_c
 {
     memset(survey, 0, sizeof *survey);
     survey->conf = conf;
-    survey->n = (unsigned)conf->address_count;
+    survey->n = (unsigned)conf->url.host_count;
     snprintf(survey->key, sizeof survey->key, "%srl:cluster", conf->prefix);
 }
 
@@ -24,7 +24,7 @@ void redlock_survey_done(struct redlock_survey *survey)
 
 const char *redlock_survey_name(const struct redlock_survey *survey, unsigned node)
 {
-    return survey->conf->addresses[node].shown;
+    return survey->conf->url.hosts[node].shown;
 }
 
 void redlock_survey_views(const struct redlock_survey *survey, struct hfi_node_view *ret_views)
@@ -91,7 +91,7 @@ static void look_at(struct redlock_survey *survey, unsigned index)
     memset(&node->told, 0, sizeof node->told);
     hfi_error_clear(&node->why);
     if (!node->ask)
-        (void)hfi_ask_open(survey->conf, &survey->conf->addresses[index], false, &node->ask,
+        (void)hfi_ask_open(survey->conf, &survey->conf->url.hosts[index], false, &node->ask,
                            &node->why);
     if (!node->ask)
         return;

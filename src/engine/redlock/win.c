@@ -48,9 +48,7 @@ void redlock_win(struct hfi_conn *conn, struct redlock_wait *wait, const struct 
             behind |= 1u << i;
     if (behind)
         (void)send_token(conn, wait, out->token, behind);
-    /* Handed over for a window, or some time ago (this process was stopped): not enough for who asked? */
-    if ((out->held_ms < claim->ttl_ms || left_ms < out->held_ms - out->held_ms / 8) &&
-        (left_ms < out->held_ms / 2 || left_ms < 2 * claim->min_valid_ms))
+    if (hfi_grant_needs_renewal(left_ms, out->held_ms, claim->ttl_ms, claim->min_valid_ms))
         confirm(conn, wait);
     else
         redlock_wait_end(conn, wait, HF_OK, NULL);
@@ -65,7 +63,7 @@ void redlock_late_grant(struct hfi_conn *conn, const unsigned char *owner, uint6
     uint32_t sent;
 
     if (!hold || hold->attempt != attempt ||
-        (hold->wait && hold->wait->state != REDLOCK_WAIT_CONFIRMING) || !(hold->sent & 1u << node))
+        (hold->wait && hold->wait->state != HFI_WAITER_CONFIRMING) || !(hold->sent & 1u << node))
         return;
     if (hold->choice == choice) {
         if (hold->top == counter)
@@ -89,7 +87,7 @@ static void confirmed(struct redlock_round *round, unsigned node, enum redlock_o
     (void)node;
     if (outcome == REDLOCK_MAYBE && hold)
         redlock_renewal_late(hold, hold->claim->ttl_ms);
-    if (!wait || wait->state != REDLOCK_WAIT_CONFIRMING)
+    if (!wait || wait->state != HFI_WAITER_CONFIRMING)
         return;
     if (outcome == REDLOCK_ANSWERED && answer && (uint64_t)answer->integer == hold->top)
         round->yes++;
@@ -125,7 +123,7 @@ static void confirm(struct hfi_conn *conn, struct redlock_wait *wait)
         redlock_rest(conn, wait, REDLOCK_TRY_MS);
         return;
     }
-    wait->state = REDLOCK_WAIT_CONFIRMING;
+    wait->state = HFI_WAITER_CONFIRMING;
     wait->due_ms = hfi_now_ms() + CONFIRM_MS;
     redlock_hasten(conn, wait->due_ms);
     memcpy(round->owner, claim->owner, HFI_OWNER_LEN);

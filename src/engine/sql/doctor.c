@@ -86,10 +86,11 @@ static bool emit(void *arg, const char *sql)
     return true;
 }
 
-hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const char *const *words,
-                     hf_finding_fn *finding, void *arg, hf_error *err)
+hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
+                     const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err)
 {
     struct hfi_report r = { .finding = finding, .arg = arg };
+    struct sql_conf *sql = (struct sql_conf *)conf;
     struct hfi_conn *conn;
     hf_status status;
 
@@ -99,13 +100,13 @@ hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const
     if (!conn)
         return hfi_error_memory(err);
     conn->driver = driver;
-    status = sql_conf_parse(url, &conn->conf, err);
+    status = sql_conf_finish(sql, err);
+    conn->conf = *sql;
     if (status == HF_OK)
-        status = driver->parse(conn, url, err);
+        status = driver->parse(conn, sql, err);
     if (status == HF_OK && !driver->schema(conn, emit, &r))
         status = hfi_error_memory(err);
     driver->free_conf(conn);
-    hfi_free(conn->location);
     hfi_free(conn);
     return status;
 }

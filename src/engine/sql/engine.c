@@ -6,7 +6,6 @@
 #include "engine/sql/hold.h"
 #include "engine/sql/wait.h"
 
-#include "core/url.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -53,7 +52,6 @@ static void destroy(struct hfi_conn *conn)
     sql_pool_close(conn);
     sql_ghosts_done(conn);
     conn->driver->free_conf(conn);
-    hfi_free(conn->location);
     if (conn->kick_fd >= 0)
         close(conn->kick_fd);
     hfi_free(conn);
@@ -96,9 +94,10 @@ static hf_status reach(struct hfi_conn *conn, hf_error *err)
 }
 
 hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err)
 {
+    struct sql_conf *sql = (struct sql_conf *)conf;
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
     hf_status status;
 
@@ -107,11 +106,11 @@ hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engin
     conn->driver = driver;
     conn->engine = engine;
     conn->kick_fd = -1;
-    status = sql_conf_parse(url, &conn->conf, err);
+    status = sql_conf_finish(sql, err);
+    conn->conf = *sql;
     if (status == HF_OK)
-        status = driver->parse(conn, url, err);
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+        status = driver->parse(conn, sql, err);
+    host->location = conn->location;
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK && conn->conf.mode != SQL_MODE_LEASE)
@@ -144,11 +143,6 @@ void sql_abandon(struct hfi_conn *conn)
         conn->driver->abandon(link);
     sql_hold_abandon(conn);
     close(conn->kick_fd);
-}
-
-const char *sql_location(struct hfi_conn *conn)
-{
-    return conn->location;
 }
 
 /* ---- ops ---------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 /* Where our tables are, and the name: two stores in one database never share a key. */
 static void hash_of(const struct hfi_conn *conn, const struct hfi_name *name, uint64_t hash[2])
 {
-    unsigned char text[sizeof conn->conf.schema + sizeof conn->conf.prefix + HF_NAME_MAX];
+    unsigned char text[SQL_SCHEMA_MAX + 1 + SQL_PREFIX_MAX + 1 + HF_NAME_MAX];
     size_t len = 0, part = strlen(conn->conf.schema) + 1;
 
     memcpy(text, conn->conf.schema, part);

@@ -200,15 +200,17 @@ enum sql_found { SQL_FOUND_NONE, SQL_FOUND_OLD, SQL_FOUND_ALL };
  */
 struct sql_hold_words; /* hold.h */
 
+struct sql_conf;
+
 struct sql_driver {
     const char *name; /* "postgresql" */
     const struct sql_hold_words
         *hold;       /* mode=row, mode=session in this server's words; never NULL */
     bool bell_calls; /* call() may be used on a bell link, between two bell_wait() */
 
-    /* Its part of the URL into conn->native (and conn->location: no secrets), taking what it knows; the
-     * parameters of sql_conf have been taken before. free_conf() also of what is half made, or NULL. */
-    hf_status (*parse)(struct hfi_conn *conn, struct hfi_url *url, hf_error *err);
+    /* Its part of the URL into conn->native (and conn->location: no secrets). free_conf() also of what
+     * is half made, or NULL. */
+    hf_status (*parse)(struct hfi_conn *conn, struct sql_conf *conf, hf_error *err);
     void (*free_conf)(struct hfi_conn *conn);
 
     /* Connect; the session is made ready (time zone, autocommit, keepalives, application name, statement
@@ -264,16 +266,39 @@ enum sql_mode { SQL_MODE_LEASE, SQL_MODE_ROW, SQL_MODE_SESSION };
 
 /* What the URL says, beyond what the client library takes. */
 struct sql_conf {
-    enum sql_mode mode;
+    struct hfi_conf url;
+    enum sql_mode mode;   /* mode=lease|row|session */
     bool tokens;          /* tokens=on: row and session */
     uint32_t connections; /* connections=N: at most so many links; default 16 */
-    char schema[64];      /* schema= (PostgreSQL); "" : the database's own */
-    char prefix[64];      /* prefix=holdfast_ */
-    bool pooled; /* pooler=session: what is between us and the server keeps sessions apart */
-    bool create; /* create=on|off: make tables on first use */
+    const char *schema;   /* schema= (PostgreSQL); "": the database's own */
+    const char *prefix;   /* prefix=holdfast_ */
+    int pooler;           /* pooler=session is 0; ... */
+    bool pooled;          /* ... what is between us and the server keeps sessions apart */
+    bool create;          /* create=on|off: make tables on first use */
+    int64_t window_ms;    /* window=; 0: not given */
     int64_t window_min_ms, window_max_ms; /* claim window: the ttl, but within these: 3 s, 10 s */
     int64_t connect_ms, op_ms;            /* connect_timeout=, op_timeout=: of one statement */
 };
+
+#define SQL_SCHEMA_MAX   60 /* bytes of schema= */
+#define SQL_PREFIX_MAX   40 /* bytes of prefix= */
+#define SQL_LIMIT_MIN_MS 10
+#define SQL_LIMIT_MAX_MS (INT64_C(10) * 60 * 1000)
+
+/* Rows of every engine of SQL; the struct of an engine begins with a struct sql_conf. */
+#define SQL_AT(member) offsetof(struct sql_conf, member)
+#define SQL_PARAMS                                                                                 \
+    { "mode", HFI_PARAM_CHOICE, SQL_AT(mode), 0, 0, SQL_MODE_LEASE, "lease row session" },         \
+        { "tokens", HFI_PARAM_SWITCH, SQL_AT(tokens), 0, 0, 0, NULL },                             \
+        { "create", HFI_PARAM_SWITCH, SQL_AT(create), 0, 0, 1, NULL },                             \
+        { "prefix", HFI_PARAM_TEXT, SQL_AT(prefix), 0, SQL_PREFIX_MAX, 0, "holdfast_" },           \
+        { "connections", HFI_PARAM_NUMBER, SQL_AT(connections), 1, 1000, 16, NULL },               \
+        { "pooler", HFI_PARAM_CHOICE, SQL_AT(pooler), 0, 0, 1, "session" },                        \
+        { "window", HFI_PARAM_DURATION, SQL_AT(window_ms), 3000, SQL_LIMIT_MAX_MS, 0, NULL },      \
+    {                                                                                              \
+        "op_timeout", HFI_PARAM_DURATION, SQL_AT(op_ms), SQL_LIMIT_MIN_MS, SQL_LIMIT_MAX_MS, 5000, \
+            NULL                                                                                   \
+    }
 
 /* ---- one open store --------------------------------------------------------------------------------- */
 
@@ -293,9 +318,9 @@ struct hfi_conn {
     const struct hfi_engine *engine; /* whose table, and so whose mode, this store has */
     struct hfi_host *host;
     struct sql_conf conf;
-    char *location; /* by driver->parse() */
-    void *native;   /* likewise: its own */
-    int64_t client; /* our number on the server */
+    const char *location; /* by driver->parse() */
+    void *native;         /* likewise: its own */
+    int64_t client;       /* our number on the server */
     pthread_mutex_t lock;
 
     /* pool.c */
@@ -343,11 +368,10 @@ enum {
 /* ---- engine.c ---------------------------------------------------------------------------------------- */
 
 hf_status sql_store_open(const struct sql_driver *driver, const struct hfi_engine *engine,
-                         struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+                         struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err);
 void sql_close(struct hfi_conn *conn);
 void sql_abandon(struct hfi_conn *conn);
-const char *sql_location(struct hfi_conn *conn);
 void sql_submit(struct hfi_conn *conn, struct hfi_op *op);
 void sql_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status);
 /* Finish op with `status` and these words (NULL: the status' own). No lock held. */
@@ -355,11 +379,8 @@ void sql_finish(struct hfi_op *op, hf_status status, const hf_error *err);
 
 /* ---- conf.c ------------------------------------------------------------------------------------------- */
 
-hf_status sql_conf_parse(struct hfi_url *url, struct sql_conf *ret_conf, hf_error *err);
-/* For hfi_engine.variant: which mode. Takes nothing. false: not a mode. */
-bool sql_conf_mode(const struct hfi_url *url, enum sql_mode *ret_mode);
-/* Likewise: does it say tokens=on? */
-bool sql_conf_tokens(const struct hfi_url *url);
+/* What follows from the table. HF_CONFIG. */
+hf_status sql_conf_finish(struct sql_conf *conf, hf_error *err);
 
 /* ---- pool.c: any thread, without the lock --------------------------------------------------------------- */
 
@@ -487,8 +508,8 @@ void sql_bell_stop(struct hfi_conn *conn);
 void sql_sweep(struct hfi_conn *conn);
 hf_status sql_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf_error *err);
 /* hf_manage(): "sql" gives the statements that make the tables, without connecting. */
-hf_status sql_manage(const struct sql_driver *driver, struct hfi_url *url, const char *const *words,
-                     hf_finding_fn *finding, void *arg, hf_error *err);
+hf_status sql_manage(const struct sql_driver *driver, struct hfi_conf *conf,
+                     const char *const *words, hf_finding_fn *finding, void *arg, hf_error *err);
 
 /* ---- hold.c: mode=row, mode=session. open: after conf, before anything else; NULL-safe ends ------------------------- */
 

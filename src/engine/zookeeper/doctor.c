@@ -38,7 +38,7 @@ static bool await(int fd, short events, int64_t until_ms)
 }
 
 /* A connected socket, or -1. */
-static int dial(const struct zk_host *host, int64_t until_ms)
+static int dial(const struct hfi_address *host, int64_t until_ms)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     char port[8];
@@ -46,7 +46,7 @@ static int dial(const struct zk_host *host, int64_t until_ms)
     socklen_t len = sizeof error;
 
     snprintf(port, sizeof port, "%u", host->port);
-    if (getaddrinfo(host->name, port, &hints, &found) != 0)
+    if (getaddrinfo(host->host, port, &hints, &found) != 0)
         return -1;
     for (struct addrinfo *one = found; one && fd < 0; one = one->ai_next) {
         fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -63,7 +63,7 @@ static int dial(const struct zk_host *host, int64_t until_ms)
 }
 
 /* What the server says to "srvr". false: nothing. */
-static bool ask(const struct zk_host *host, char answer[ANSWER_ROOM])
+static bool ask(const struct hfi_address *host, char answer[ANSWER_ROOM])
 {
     int64_t until_ms = hfi_now_ms() + ANSWER_MS;
     int fd = dial(host, until_ms);
@@ -93,12 +93,12 @@ static const char *value(const char *answer, const char *key, char *ret_value, s
     return ret_value;
 }
 
-static void check_server(struct checkup *r, const struct zk_host *host)
+static void check_server(struct checkup *r, const struct hfi_address *host)
 {
     char answer[ANSWER_ROOM], mode[32], version[64], *dash;
 
     if (!ask(host, answer)) {
-        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->name,
+        hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "server", "%s:%u: no answer", host->host,
                    host->port);
         return;
     }
@@ -112,10 +112,10 @@ static void check_server(struct checkup *r, const struct zk_host *host)
         hfi_report(
             &r->report, HF_CHECK_LEVEL_WARNING, "server",
             "%s:%u: does not answer \"srvr\" (4lw.commands.whitelist): version and role not known",
-            host->name, host->port);
+            host->host, host->port);
         return;
     }
-    hfi_report(&r->report, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->name,
+    hfi_report(&r->report, HF_CHECK_LEVEL_OK, "server", "%s:%u: version %s, %s", host->host,
                host->port, version, mode);
     r->servers++;
     r->members += strcmp(mode, "leader") == 0 || strcmp(mode, "follower") == 0;
@@ -125,10 +125,10 @@ static void check_server(struct checkup *r, const struct zk_host *host)
             &r->report, HF_CHECK_LEVEL_WARNING, "replication",
             "%s:%u stands alone: without it there are no locks, and with its disk the order of "
             "tokens is lost",
-            host->name, host->port);
+            host->host, host->port);
     if (strcmp(mode, "read-only") == 0)
         hfi_report(&r->report, HF_CHECK_LEVEL_BAD, "replication",
-                   "%s:%u is cut off from the others", host->name, host->port);
+                   "%s:%u is cut off from the others", host->host, host->port);
 }
 
 static void check_ensemble(const struct checkup *r, size_t hosts)
@@ -177,9 +177,9 @@ hf_status zk_doctor(struct hfi_conn *conn, hf_finding_fn *finding, void *arg, hf
         check_session(&r, conn->conf->timeout_ms, timeout_ms);
     else
         hfi_report(&r.report, HF_CHECK_LEVEL_BAD, "session", "not connected");
-    for (size_t i = 0; i < conn->conf->host_count; i++)
-        check_server(&r, &conn->conf->hosts[i]);
-    check_ensemble(&r, conn->conf->host_count);
+    for (size_t i = 0; i < conn->conf->url.host_count; i++)
+        check_server(&r, &conn->conf->url.hosts[i]);
+    check_ensemble(&r, conn->conf->url.host_count);
     if (conn->conf->acl == ZK_ACL_OPEN)
         hfi_report(
             &r.report, HF_CHECK_LEVEL_WARNING, "access",

@@ -19,7 +19,7 @@ static void destroy(struct hfi_conn *conn);
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
-static hf_status zk_open(struct hfi_url *url, struct hfi_host *host, struct hfi_conn **ret_conn,
+static hf_status zk_open(struct hfi_conf *conf, struct hfi_host *host, struct hfi_conn **ret_conn,
                          hf_error *err)
 {
     struct hfi_conn *conn = hfi_calloc(1, sizeof *conn);
@@ -29,9 +29,9 @@ static hf_status zk_open(struct hfi_url *url, struct hfi_host *host, struct hfi_
         return hfi_error_memory(err);
     conn->epoll_fd = conn->kick_fd = conn->zk_engine_fd = -1;
     pthread_mutex_init(&conn->lock, NULL);
-    status = zk_conf_parse(url, &conn->conf, err);
-    if (status == HF_OK)
-        status = hfi_url_all_taken(url, err); /* before a server that refuses us can hide it */
+    conn->conf = (struct zk_conf *)conf;
+    status = zk_conf_finish(conn->conf, err);
+    host->location = conn->conf->location;
     if (status == HF_OK)
         status = init(conn, host, err);
     if (status == HF_OK)
@@ -93,7 +93,6 @@ static void destroy(struct hfi_conn *conn)
     pthread_mutex_destroy(&conn->lock);
     hfi_free(conn->members);
     hfi_free(conn->hosts);
-    zk_conf_free(conn->conf);
     hfi_free(conn);
 }
 
@@ -103,11 +102,6 @@ static void zk_close(struct hfi_conn *conn)
     zk_session_close(conn);
     pthread_mutex_unlock(&conn->lock);
     destroy(conn);
-}
-
-static const char *zk_location(struct hfi_conn *conn)
-{
-    return conn->conf->location;
 }
 
 static int64_t zk_max_ttl_ms(struct hfi_conn *conn)
@@ -263,7 +257,7 @@ static const struct hfi_engine zookeeper = {
     .min_ttl_ms = 1000,
     .open = zk_open,
     .close = zk_close,
-    .location = zk_location,
+    .conf = &zk_conf_type,
     .max_ttl_ms = zk_max_ttl_ms,
     .submit = zk_submit,
     .cancel = zk_cancel_op,

@@ -29,7 +29,8 @@
 struct lookup {
     pthread_mutex_t lock;
     pthread_cond_t done;
-    struct zk_host host;
+    char host[HFI_HOST_MAX + 1];
+    uint16_t port;
     int refs, rc;
     bool ended;
     char text[TEXT_MAX]; /* "address:port,address:port" */
@@ -67,11 +68,11 @@ static void *look_up(void *arg)
     struct lookup *lookup = arg;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     char text[TEXT_MAX] = "";
-    int rc = getaddrinfo(lookup->host.name, NULL, &hints, &found), count = 0;
+    int rc = getaddrinfo(lookup->host, NULL, &hints, &found), count = 0;
 
     for (struct addrinfo *one = found; rc == 0 && one && count < ADDRESSES_MAX;
          one = one->ai_next) {
-        append(text, one, lookup->host.port);
+        append(text, one, lookup->port);
         count++;
     }
     if (found)
@@ -86,7 +87,7 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-static struct lookup *begin(const struct zk_host *host)
+static struct lookup *begin(const struct hfi_address *host)
 {
     struct lookup *lookup = hfi_calloc(1, sizeof *lookup);
     pthread_condattr_t attr;
@@ -101,7 +102,8 @@ static struct lookup *begin(const struct zk_host *host)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&lookup->done, &attr);
     pthread_condattr_destroy(&attr);
-    lookup->host = *host;
+    strcpy(lookup->host, host->host);
+    lookup->port = host->port;
     lookup->refs = 2;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -140,12 +142,12 @@ hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_ho
     char *hosts = hfi_calloc(1, size);
     hf_status status = hosts ? HF_OK : hfi_error_memory(err);
 
-    for (size_t i = 0; status == HF_OK && i < conf->host_count; i++) {
-        lookups[i] = begin(&conf->hosts[i]);
+    for (size_t i = 0; status == HF_OK && i < conf->url.host_count; i++) {
+        lookups[i] = begin(&conf->url.hosts[i]);
         if (!lookups[i])
             status = hfi_error_memory(err);
     }
-    for (size_t i = 0; i < conf->host_count && lookups[i]; i++) {
+    for (size_t i = 0; i < conf->url.host_count && lookups[i]; i++) {
         await(lookups[i], until_ms);
         pthread_mutex_lock(&lookups[i]->lock);
         if (status == HF_OK && lookups[i]->ended && lookups[i]->text[0]) {
@@ -153,7 +155,7 @@ hf_status zk_resolve(const struct zk_conf *conf, int64_t until_ms, char **ret_ho
 
             snprintf(hosts + used, size - used, "%s%s", used ? "," : "", lookups[i]->text);
         } else if (status == HF_OK) {
-            hfi_error_set(err, HF_UNAVAILABLE, lookups[i]->rc, "%s: %s", conf->hosts[i].name,
+            hfi_error_set(err, HF_UNAVAILABLE, lookups[i]->rc, "%s: %s", conf->url.hosts[i].host,
                           lookups[i]->ended ? gai_strerror(lookups[i]->rc)
                                             : "its address is not found in time");
         }

@@ -12,6 +12,7 @@
  */
 #include "engine/zookeeper/internal.h"
 
+#include "engine/kit/handover.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -102,8 +103,9 @@ void zk_acquire(struct hfi_conn *conn, struct hfi_op *op)
     op->engine[ZK_OP_STAND] = stand;
     op->claim->engine[ZK_CLAIM_STAND] = stand;
 
-    /* Nobody drove us for so long that the session may be over: ask for it by connecting anew. */
-    if (conn->connected && zk_trust_left(&conn->trust, hfi_now_ms()) < conn->trust.timeout_ms / 4)
+    /* Nobody drove the store for so long that the session may be over: connecting anew asks for it. */
+    if (conn->connected &&
+        hfi_grant_is_stale(zk_trust_left(&conn->trust, hfi_now_ms()), conn->trust.timeout_ms))
         zk_session_drop(conn);
     if (conn->connected)
         zk_stand_restart(stand);

@@ -13,6 +13,7 @@
  */
 #include "engine/zookeeper/internal.h"
 
+#include "engine/kit/handover.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -203,19 +204,17 @@ void zk_tell(struct zk_stand *stand)
         zk_send_set(call, stand->path, data, len);
 }
 
-/* Is so much of the session certain that the lease is worth something? */
+/* Is enough of the session certain for the caller, and for the first renewal? A third is right here too: ZK_BEATS heartbeats in a
+ * timeout, and the lag of trust.h, leave a half of it, and a connection without an answer for a third is dropped anyway. */
 static bool is_worth(const struct zk_stand *stand, int64_t now_ms)
 {
     const struct zk_trust *trust = &stand->conn->trust;
-    int64_t left_ms = zk_trust_left(trust, now_ms), least_ms = trust->timeout_ms / 4;
+    int64_t left_ms = zk_trust_left(trust, now_ms);
 
     if (stand->refreshed)
         return left_ms > 0;
-    /* More than the whole cannot be had: then core says so. */
-    if (stand->claim->min_valid_ms > least_ms &&
-        stand->claim->min_valid_ms < trust->timeout_ms * 95 / 100)
-        least_ms = stand->claim->min_valid_ms + stand->claim->min_valid_ms / 50 + 50;
-    return left_ms >= least_ms;
+    return !hfi_grant_needs_renewal(left_ms, trust->timeout_ms, trust->timeout_ms,
+                                    stand->claim->min_valid_ms);
 }
 
 void zk_granted(struct zk_stand *stand)

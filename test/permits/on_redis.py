@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
 """
-Long random sequences of all scripts, by many owners on few names, beside the model; after each call its
-answer, the messages it sent, the records it left and their expiry are compared.
+The scripts of the Redis engine, on a real server, beside the model; after each call its answer, the messages it sent,
+the records it left and their expiry are compared. The server's clock is a hash that the test writes.
 """
 import os
 import struct
 
-from scripts_bed import Mismatch, Sequence, text
-from scripts_model import Model
+from model import Redis
+from scripts import ScriptSequence, text
+from sequence import SLACK, Mismatch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
 PREFIX = 'hf:'
 STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
-SLACK = 60000
+ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox label'.split()
 
 
 def keys_of(name):
@@ -39,38 +40,20 @@ class Caller:
         return text(self.redis(*self.command(script, keys, args)))
 
 
-class Run(Sequence):
-    NAMES = ['a', 'b', 'c']
-    OWNERS = ['%032x' % i for i in range(12)]
+class Run(ScriptSequence):
     INBOXES = ['hf:inbox:1', 'hf:inbox:2 with a space']
-    KINDS = [(0, 1), (1, 1 << 30), (2, 3), (2, 5)]
 
     def __init__(self, server, scripts, seed):
-        super().__init__(server, Caller(server, scripts, True), Model(), seed)
-        self.model.heard = set(self.INBOXES)
+        super().__init__(server, Caller(server, scripts, True), Redis(), seed)
         self.attempt = 0
         self.first_us = self.model.us  # no earlier than that: the server's own clock is behind it
         self.backwards = self.random.choice([0, 0.01])
 
     # -- time
 
-    def advance(self):
-        r = self.random
-        self.model.us += r.choice([0, 1, r.randrange(100), r.randrange(3000), r.randrange(3000), r.randrange(30000),
-                                   r.randrange(30000), r.randrange(200000)])
-        if r.random() < 0.01:
-            self.model.us += r.choice([SLACK, 2 * SLACK, 3 * SLACK, 20 * SLACK]) * 1000
-        if r.random() < self.backwards:
-            self.set_back(r.choice([1, 999, 1001, 2000, 60000, 600000]))
-        if r.random() < 0.05:  # exactly at the end of something, or just after
-            ends = [h.deadline + d for n in self.model.names.values() for h in n.holders.values() for d in (0, h.delay)]
-            ends += [w.beat + w.window for n in self.model.names.values() for w in n.waiters]
-            ends += [n.closed for n in self.model.names.values()]
-            ends = [e for e in ends if e * 1000 > self.model.us]
-            if ends:
-                self.model.us = r.choice(ends) * 1000 + r.choice([0, 999, 1000])
-        self.set_clock()
-        self.expire_keys()
+    def step_back(self):
+        if self.random.random() < self.backwards:
+            self.set_back(self.random.choice([1, 999, 1001, 2000, 60000, 600000]))
 
     def set_back(self, ms):
         """The server's clock is set back. How much of it a name can notice is the server's affair: it knows of every
@@ -133,30 +116,20 @@ class Run(Sequence):
         elif owner in n.tombs and self.backwards:
             del n.tombs[owner]
 
-    def check(self, what, answer, expected):
-        self.counts[what + ' ' + str(expected[0] if isinstance(expected, list) else expected)] = \
-            self.counts.get(what + ' ' + str(expected[0] if isinstance(expected, list) else expected), 0) + 1
-        if expected and isinstance(expected, list) and expected[0] in 'QB' and expected[1] > 0:
-            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and self.last_agrees(answer, expected):
-                return
-        if answer != expected and not (answer[:2] == expected[:2] and self.last_agrees(answer, expected)):
-            raise Mismatch('%s answered %r and not %r' % (what, answer, expected))
+    def agrees(self, answer, expected):
+        if not isinstance(expected, list) or expected[0] != 'Q':
+            return super().agrees(answer, expected)
+        return answer[0] == 'Q' and self.last_agrees(answer, expected) and (
+            answer[1] == expected[1] or 1 <= answer[1] <= expected[1])
 
     def last_agrees(self, answer, expected):
         """Of a "queued": a token that is not smaller than any given, and smaller than any to be given."""
-        if expected[0] != 'Q':
-            return answer[2:] == expected[2:]
         return len(answer) == 3 and expected[2] <= answer[2] <= max(expected[2], self.model.us - 1)
 
     def op_acquire(self, name, owner):
         r = self.random
-        if r.random() < 0.03:
-            self.kind[name] = r.choice(self.KINDS)
-        mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
-        permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4]) + r.choice([0, 8])
         self.attempt += 1
-        args = (mode, capacity, permits, flags, r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
+        args = self.kind_of(name) + (self.flags(), r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
                 r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + ['hf:inbox:deaf']),
@@ -165,7 +138,7 @@ class Run(Sequence):
         self.trace.append(('acquire', name, owner) + args)
         wire = [a.encode('latin-1') if isinstance(a, str) else a for a in args]
         answer = self.call('acquire', keys_of(name), owner, *wire)
-        expected = self.model.acquire(name, owner, *args)
+        expected = self.model.acquire(name, owner=owner, **dict(zip(ACQUIRE, args)))
         waiters = self.model.name(name).waiters
         if answer[:2] == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner and \
                 self.last_agrees(answer, expected):
@@ -215,15 +188,6 @@ class Run(Sequence):
         answers = self.call('renew', [keys_of(item[0])[0] for item in items], *[x for item in items for x in item[1:]])
         for item, answer in zip(items, answers):
             self.check('renew', answer, self.model.renew(*item))
-
-    def some_token(self, name, owner):
-        r = self.random
-        holders = self.model.name(name).holders
-        if not holders or r.random() < 0.1:
-            return owner, r.randrange(1, 2 ** 53)
-        owner = r.choice(sorted(holders))
-        h = holders[owner]
-        return owner, r.choice([h.first, h.token, h.token, h.token, h.token + 1, h.first + h.tokens, h.first - 1])
 
     def op_adopt(self, name, owner):
         owner, token = self.some_token(name, owner)
@@ -331,22 +295,6 @@ class Run(Sequence):
 
     OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 12 + ['renew'] * 8 + ['adopt'] * 3 +
            ['note'] * 3 + ['break'] * 4 + ['look'] * 3)
-
-    def step(self):
-        r = self.random
-        if r.random() < 0.6:
-            self.advance()
-        op = r.choice(self.OPS)
-        name = r.choice(self.NAMES)
-        owner = r.choice(self.OWNERS)
-        if op == 'release' and r.random() < 0.7:
-            owner = r.choice(sorted(self.model.name(name).holders) or [owner])
-        if op == 'cancel' and r.random() < 0.5:
-            owner = r.choice([w.owner for w in self.model.name(name).waiters] or [owner])
-        self.trace.append(('clock', self.model.us))
-        getattr(self, 'op_' + op)(name, owner)
-        self.check_messages()
-        self.check_all_records()
 
     def finish(self):
         """Everybody has died: nothing of them stays."""

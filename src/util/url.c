@@ -9,7 +9,7 @@
  * only if they look like keys: what stands after a stray '&' or '?' may be half
  * of a password.
  */
-#include "core/url.h"
+#include "util/url.h"
 
 #include "util/alloc.h"
 #include "util/error.h"
@@ -23,6 +23,8 @@ static hf_status parse_text(struct hfi_url *url, hf_error *err);
 static hf_status parse_params(struct hfi_url *url, char *at, hf_error *err);
 static hf_status parse_param(struct hfi_url *url, char *item, hf_error *err);
 static hf_status param_error(const struct hfi_url_param *param, const char *wrong, hf_error *err);
+static hf_status refuse(const struct hfi_url_param *param, hf_status status, int native,
+                        const char *wrong, hf_error *err);
 static const char *bad_escape(const char *text);
 static int hex_pair(const char *text);
 static bool is_alpha(char c);
@@ -214,8 +216,23 @@ hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err)
     return HF_OK;
 }
 
-/* "store URL: parameter 'ttl' at byte 12 needs a unit". Never the value. */
 static hf_status param_error(const struct hfi_url_param *param, const char *wrong, hf_error *err)
+{
+    return refuse(param, HF_CONFIG, 0, wrong, err);
+}
+
+hf_status hfi_url_refuse(const struct hfi_url *url, const char *key, hf_status status, int native,
+                         const char *why, hf_error *err)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (strcmp(url->params[i].key, key) == 0)
+            return refuse(&url->params[i], status, native, why, err);
+    return hfi_error_set(err, status, native, "store URL: parameter '%s' %s", key, why);
+}
+
+/* "store URL: parameter 'ttl' at byte 12 needs a unit". Never the value. */
+static hf_status refuse(const struct hfi_url_param *param, hf_status status, int native,
+                        const char *wrong, hf_error *err)
 {
     size_t len = strlen(param->key);
     bool shown = len <= KEY_SHOWN_MAX;
@@ -224,10 +241,10 @@ static hf_status param_error(const struct hfi_url_param *param, const char *wron
         shown = shown && (is_scheme_byte(*c) || *c == '_');
 
     if (!shown)
-        return hfi_error_set(err, HF_CONFIG, 0, "store URL: the parameter at byte %zu %s",
+        return hfi_error_set(err, status, native, "store URL: the parameter at byte %zu %s",
                              param->at, wrong);
-    return hfi_error_set(err, HF_CONFIG, 0, "store URL: parameter '%s' at byte %zu %s", param->key,
-                         param->at, wrong);
+    return hfi_error_set(err, status, native, "store URL: parameter '%s' at byte %zu %s",
+                         param->key, param->at, wrong);
 }
 
 /* ---- %XX -------------------------------------------------------------------- */

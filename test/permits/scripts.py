@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: MIT
 """
 What the tests of scripts share, those of the Redis engine and those of Redlock's: the scripts as the program has
-them, and long random sequences beside a model. The clock is the test's (a hash `clock` in the server).
+them, and sequences of calls on a server. The clock is the test's (a hash `clock` in the server).
 """
 import ast
 import os
-import random
 import re
 import subprocess
 import tempfile
 import time
 
+from sequence import Mismatch, Sequence
+
 EMBED = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'src', 'engine', 'redis', 'scripts',
                      'embed.cmake')
-
-
-class Mismatch(Exception):
-    pass
-
-
-def equal(got, expected):
-    if got != expected:
-        raise Mismatch('%r and not %r' % (got, expected))
 
 
 def text(reply):
@@ -52,29 +44,29 @@ def check_hashes(code, scripts, server):
     redis.close()
 
 
-class Sequence:
-    """Calls of scripts, by chance, beside a model that says what must come of them. Who inherits has NAMES, INBOXES
-    and KINDS, and step() and finish()."""
+class ScriptSequence(Sequence):
+    """Calls of scripts on a server. The class has INBOXES, channels of which somebody hears."""
 
     def __init__(self, server, call, model, seed):
-        self.random = random.Random(seed)
+        super().__init__(model, seed)
         self.call = call
         self.redis = call.redis
         self.redis('FLUSHALL')
         self.inbox = server.connect()
         for channel in self.INBOXES:
             self.inbox('SUBSCRIBE', channel)
-        self.model = model
-        self.model.us = int(time.time() * 1e6) + 3600 * 1000000  # ahead of the server, which must expire nothing
-        self.counts = {}
-        self.trace = []
+        model.heard = set(self.INBOXES)
+        model.us = int(time.time() * 1e6) + 3600 * 1000000  # ahead of the server, which must expire nothing
         self.expiry = {}  # of each key
-        self.kind = {name: self.KINDS[0] for name in self.NAMES}
         self.set_clock()
 
     def close(self):
         self.redis.close()
         self.inbox.close()
+
+    def advance(self):
+        super().advance()
+        self.expire_keys()
 
     def set_clock(self):
         self.redis('HSET', 'clock', 's', self.model.us // 1000000, 'u', self.model.us % 1000000)
@@ -100,28 +92,3 @@ class Sequence:
             raise Mismatch('messages %r and not %r' % (got, self.model.sent))
         self.model.sent = []
 
-
-def random_runs(begin, steps_each, seed, seconds):
-    """Sequences of so many steps, each made by begin(seed), until the time is over."""
-    end = time.monotonic() + seconds
-    counts, steps = {}, 0
-    while True:
-        run = begin(seed)
-        try:
-            for _ in range(steps_each):
-                run.step()
-                steps += 1
-            run.finish()
-        except Exception:
-            print('seed %d, step %d' % (seed, steps))
-            for line in run.trace[-40:]:
-                print('   ', line)
-            raise
-        finally:
-            run.close()
-        for what, count in run.counts.items():
-            counts[what] = counts.get(what, 0) + count
-        seed += 1
-        if time.monotonic() > end:
-            break
-    print('%d calls: %s' % (steps, ', '.join('%s %d' % item for item in sorted(counts.items()))))

@@ -43,6 +43,9 @@ hf_status hfi_url_take_number(struct hfi_url *url, const char *key, uint64_t min
                               uint64_t *value, hf_error *err);
 /* HF_CONFIG that names the first parameter nobody took, and its byte. */
 hf_status hfi_url_all_taken(const struct hfi_url *url, hf_error *err);
+/* "store URL: parameter '<key>' at byte N <why>"; `why` is never a value. Returns `status`. */
+hf_status hfi_url_refuse(const struct hfi_url *url, const char *key, hf_status status, int native,
+                         const char *why, hf_error *err);
 /* Decode %XX of `text` in place. false: malformed, or a NUL byte would result. */
 bool hfi_url_decode(char *text);
 /* The URL without user-info and without values of secret parameters, for people.

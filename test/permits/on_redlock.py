@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
 """
-Long random sequences of all scripts, by many owners on few names, beside the model; after each call its
-answer, the messages it sent, the records it left and their expiry are compared.
+The scripts of one Redlock node, on a real server, beside the model; after each call its answer, the messages it sent,
+the records it left and their expiry are compared. The server's clock is a hash that the test writes, its dice a list.
 """
 import os
 import struct
-import sys
+
+from model import Redlock
+from scripts import ScriptSequence, text
+from sequence import SLACK, Mismatch, equal
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, '..', 'redis'))  # behind: it has a scripts_model too
-
-from scripts_bed import Mismatch, Sequence, equal, text  # noqa: E402
-from scripts_model import Model  # noqa: E402
 
 SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redlock', 'scripts')
 PREFIX = 'hf:rl:'
@@ -21,7 +20,8 @@ STATE_LEN = 105
 HOLDER = ('deadline ttl window c held tid tokens permits delay since flags attempt stamp start limit '
           'inbox_len slots_len').split()
 WAITER = 'beat window permits tokens ttl delay flags since attempt stamp start inbox_len'.split()
-SLACK = 60000
+ACQUIRE = ('epoch owner attempt mode capacity permits flags proposal tokens ttl delay window stamp start inbox '
+           'label').split()
 
 # Where the tests take the place of the server: its clock, an expiry by it, and its dice.
 TIME = "call('TIME')", "call('HMGET', 'clock', 's', 'u')"
@@ -106,7 +106,7 @@ def alone_of(m, deadline):
     return owner, h
 
 
-class Run(Sequence):
+class Run(ScriptSequence):
     NAMES = ['a', 'b%7B', 'c d\xff\x00']
     IDLE = ['idle%d' % i for i in range(4)]  # names of which there are counters only
     OWNERS = ['%032x' % (i * 0x1111111111111111) for i in range(12)]
@@ -114,8 +114,7 @@ class Run(Sequence):
     KINDS = [(0, 1), (0, 1), (1, 1 << 30), (2, 3), (2, 5)]
 
     def __init__(self, server, scripts, seed):
-        super().__init__(server, Caller(server, scripts), Model(), seed)
-        self.model.heard = set(self.INBOXES)
+        super().__init__(server, Caller(server, scripts), Redlock(), seed)
         self.attempts = {owner: 1 for owner in self.OWNERS}
         self.number = 0
         self.epochs = [epoch_of(0, 'x')]
@@ -138,22 +137,8 @@ class Run(Sequence):
 
     # -- time
 
-    def advance(self):
-        r = self.random
-        self.model.us += r.choice([0, 1, r.randrange(100), r.randrange(3000), r.randrange(3000), r.randrange(30000),
-                                   r.randrange(30000), r.randrange(200000)])
-        if r.random() < 0.01:
-            self.model.us += r.choice([SLACK, 2 * SLACK, 3 * SLACK, 20 * SLACK]) * 1000
-        if r.random() < 0.05:  # exactly at the end of something, or just after
-            names = list(self.model.names.values())
-            ends = [h.deadline + d for n in names for h in n.holders.values() for d in (0, h.delay)]
-            ends += [w.beat + w.window for n in names for w in n.waiters]
-            ends += [n.closed for n in names] + [t[1] for n in names for t in n.tombs.values()]
-            ends = [e for e in ends if e * 1000 > self.model.us]
-            if ends:
-                self.model.us = r.choice(ends) * 1000 + r.choice([0, 999, 1000])
-        self.set_clock()
-        self.expire_keys()
+    def ends(self):
+        return super().ends() + [t[1] for n in self.model.names.values() for t in n.tombs.values()]
 
     # -- calls
 
@@ -171,14 +156,8 @@ class Run(Sequence):
         if not there:
             n.waiters.remove(mine)
 
-    def check(self, what, answer, expected):
-        kind = expected[0] if isinstance(expected, list) else 'c' if expected and what in ('acquire', 'renew') else expected
-        self.counts['%s %s' % (what, kind)] = self.counts.get('%s %s' % (what, kind), 0) + 1
-        if isinstance(expected, list) and expected[0] in 'QB' and expected[1] > 0:
-            if answer[0] == expected[0] and 1 <= answer[1] <= expected[1] and answer[2:] == expected[2:]:
-                return
-        if answer != expected:
-            raise Mismatch('%s answered %r and not %r' % (what, answer, expected))
+    def count(self, what, expected):
+        super().count(what, 'c' if expected and what in ('acquire', 'renew') and not isinstance(expected, list) else expected)
 
     def some_epoch(self):
         return self.epochs[-1] if self.random.random() < 0.97 else self.random.choice(self.epochs)
@@ -198,15 +177,11 @@ class Run(Sequence):
 
     def op_acquire(self, name, owner):
         r = self.random
-        if r.random() < 0.03:
-            self.kind[name] = r.choice(self.KINDS)
-        mode, capacity = self.kind[name] if r.random() < 0.97 else r.choice(self.KINDS)
-        permits = r.choice([1, capacity]) if mode == 1 else r.choice([1, 1, 1, capacity, r.randint(1, capacity)])
-        flags = r.choice([1, 1, 1, 0]) + r.choice([0, 0, 0, 0, 2]) + r.choice([0, 0, 4]) + r.choice([0, 8])
+        mode, capacity, permits = self.kind_of(name)
         if r.random() < 0.3:
             self.attempts[owner] += 1
         us = self.model.us
-        args = (self.some_epoch(), owner, self.attempt_of(name, owner), mode, capacity, permits, flags, self.proposal(),
+        args = (self.some_epoch(), owner, self.attempt_of(name, owner), mode, capacity, permits, self.flags(), self.proposal(),
                 r.choice([1, 64, 64, 1000]), r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
                 r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
                 r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]),
@@ -216,7 +191,7 @@ class Run(Sequence):
         self.settle(name, owner)
         self.trace.append(('acquire', name) + args)
         answer = self.call('acquire', [CLUSTER] + keys_of(name)[:1], args[0], name, *args[1:])
-        expected = self.model.acquire(name, *args)
+        expected = self.model.acquire(name, **dict(zip(ACQUIRE, args)))
         waiters = self.model.name(name).waiters
         if isinstance(answer, list) and answer[:2] == ['Q', 0] and expected[0] == 'Q' and answer[2:] == expected[2:] and waiters[0].owner != owner:
             expected = answer  # the dead before it may not have been noticed yet
@@ -352,7 +327,8 @@ class Run(Sequence):
         args = (self.epochs[-1], 'o' * 32, 1, 0, 1, 1, 0, self.proposal(), 1, 1000, 0, 50, 0, 0, 'i', '')
         self.trace.append(('acquire', name) + args)
         keys = [CLUSTER] + keys_of(name)[:1]
-        self.check('acquire', self.call('acquire', keys, args[0], name, *args[1:]), self.model.acquire(name, *args))
+        self.check('acquire', self.call('acquire', keys, args[0], name, *args[1:]),
+                   self.model.acquire(name, **dict(zip(ACQUIRE, args))))
         self.check('release', self.call('release', keys, name, 'o' * 32, 1, 0, 0),
                    self.model.release(name, 'o' * 32, 1, 0, 0))
 
@@ -462,24 +438,19 @@ class Run(Sequence):
     OPS = (['acquire'] * 30 + ['release'] * 12 + ['beat'] * 12 + ['renew'] * 7 + ['write'] * 6 + ['adopt'] * 3 +
            ['note'] * 2 + ['break'] * 4 + ['look'] * 3 + ['cluster'] * 2)
 
-    def step(self):
-        r = self.random
-        if r.random() < 0.6:
-            self.advance()
-        op = r.choice(self.OPS)
-        name = r.choice(self.NAMES)
+    def some_owner(self, op, name):
+        r, n = self.random, self.model.name(name)
         owner = r.choice(self.OWNERS)
         if op in ('release', 'break', 'write', 'adopt', 'note') and r.random() < 0.7:
-            owner = r.choice(sorted(self.model.name(name).holders) or [owner])
+            owner = r.choice(sorted(n.holders) or [owner])
         elif op in ('release', 'beat') and r.random() < 0.5:
-            owner = r.choice([w.owner for w in self.model.name(name).waiters] or [owner])
-        self.model.pick = r.sample(self.IDLE + self.NAMES, 2)
+            owner = r.choice([w.owner for w in n.waiters] or [owner])
+        return owner
+
+    def prepare(self):
+        self.model.pick = self.random.sample(self.IDLE + self.NAMES, 2)
         self.redis('DEL', 'pick')
         self.redis('RPUSH', 'pick', *wire(['n' + p for p in self.model.pick]))
-        self.trace.append(('clock', self.model.us))
-        getattr(self, 'op_' + op)(name, owner)
-        self.check_messages()
-        self.check_all_records()
 
     def finish(self):
         """Everybody has died: nothing of them stays but counters."""
