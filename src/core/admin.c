@@ -131,8 +131,7 @@ static hf_status change_step(struct hfi_task *task, hf_status got)
 
 static void change_finish(struct hfi_task *task, hf_result *result)
 {
-    if (result->status == HF_OK)
-        result->version = hfi_container(task, struct change_call, task)->seq;
+    result->version = hfi_container(task, struct change_call, task)->seq;
 }
 
 /* HF_OK: the store is entered. */
@@ -174,8 +173,7 @@ hf_status hf_store_wait(hf_store *handle, uint64_t *seq, int64_t wait_ms, hf_can
     if (status != HF_OK)
         return status;
     status = hfi_task_run_entered(&call.task, err);
-    if (status == HF_OK)
-        *seq = call.seq;
+    *seq = call.seq; /* after HF_TIMEOUT too: 0 was "now" */
     return status;
 }
 
