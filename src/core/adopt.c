@@ -146,7 +146,7 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     hf_lease *again;
 
     if (!parse(text, owner, &token))
-        return hfi_error_set(err, HF_INVALID, 0, "handle: not the text of a lease");
+        return hfi_error_set(err, HF_INVALID, 0, "text: not that of a lease");
     if (!hfi_store_start(store, HFI_STARTED_KEEPER))
         return hfi_error_memory(err);
     lease = hfi_lease_new(store, checked);
@@ -171,15 +171,29 @@ static hf_status take_slot(struct adopt_call *call, hf_store *handle,
     return HF_OK;
 }
 
+static hf_status check_adopt(const struct hfi_engine *engine, const hf_adopt_request *request,
+                             struct hfi_checked_request *checked, hf_error *err)
+{
+    hf_status status = hfi_name_check(request->name, request->name_len, &checked->name_len, err);
+
+    if (status != HF_OK)
+        return status;
+    if (!(engine->info.caps & HF_CAP_DETACHED))
+        return hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
+    checked->name = request->name;
+    checked->ttl_ms = request->ttl_ms;
+    return request->ttl_ms != 0 ? hfi_ttl_check(engine, "ttl_ms", request->ttl_ms, err) : HF_OK;
+}
+
 /* HF_OK: the store is entered. */
-static hf_status adopt_init(struct adopt_call *call, hf_store *handle, const void *name,
-                            size_t name_len, const char *text, int64_t ttl_ms, bool renew,
-                            bool wanted, hf_error *err)
+static hf_status adopt_init(struct adopt_call *call, hf_store *handle,
+                            const hf_adopt_request *given, bool wanted, hf_error *err)
 {
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
     struct hfi_checked_request checked = {
         .request = &request, .mode = HFI_MODE_MUTEX, .capacity = 1, .permits = 1
     };
+    hf_adopt_request whole;
     struct hfi_store *store;
     hf_status status = hfi_store_enter(handle, &store, err);
 
@@ -190,28 +204,24 @@ static hf_status adopt_init(struct adopt_call *call, hf_store *handle, const voi
     call->task.free = hfi_task_free_entered;
     call->adopted = NULL;
     request.flags = HF_FLAG_DETACHED;
-    checked.name = name;
-    checked.ttl_ms = ttl_ms;
-    status = hfi_name_check(name, name_len, &checked.name_len, err);
+    status = hfi_request_copy(&whole, sizeof whole, given, offsetof(hf_adopt_request, ttl_ms),
+                              "HF_ADOPT_REQUEST_INIT", err);
+    if (status == HF_OK)
+        status = check_adopt(hfi_store_engine(store), &whole, &checked, err);
     if (status == HF_OK && !wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (status == HF_OK && !(hfi_store_engine(store)->info.caps & HF_CAP_DETACHED))
-        status = hfi_error_set(err, HF_UNSUPPORTED, 0, "this engine has no detached leases");
-    if (status == HF_OK && ttl_ms != 0)
-        status = hfi_ttl_check(hfi_store_engine(store), "ttl_ms", ttl_ms, err);
     if (status == HF_OK)
-        status = take_slot(call, handle, &checked, text, renew, err);
+        status = take_slot(call, handle, &checked, whole.text, whole.renew, err);
     if (status != HF_OK)
         hfi_store_leave(store);
     return status;
 }
 
-hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
-                         int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
+hf_status hf_lease_adopt(hf_store *store, const hf_adopt_request *request, hf_lease **ret_lease,
+                         hf_error *err)
 {
     struct adopt_call call;
-    hf_status status = adopt_init(&call, store, name, name_len, handle, ttl_ms, renew != 0,
-                                  ret_lease != NULL, err);
+    hf_status status = adopt_init(&call, store, request, ret_lease != NULL, err);
 
     if (status != HF_OK)
         return status;
@@ -221,8 +231,7 @@ hf_status hf_lease_adopt(hf_store *store, const void *name, size_t name_len, con
     return status;
 }
 
-hf_status hf_lease_adopt_async(hf_store *store, const void *name, size_t name_len,
-                               const char *handle, int64_t ttl_ms, int renew, hf_done_fn *done,
+hf_status hf_lease_adopt_async(hf_store *store, const hf_adopt_request *request, hf_done_fn *done,
                                void *arg, hf_op **ret_op, hf_error *err)
 {
     struct adopt_call *call = hfi_malloc(sizeof *call);
@@ -230,7 +239,7 @@ hf_status hf_lease_adopt_async(hf_store *store, const void *name, size_t name_le
 
     if (!call)
         return hfi_error_memory(err);
-    status = adopt_init(call, store, name, name_len, handle, ttl_ms, renew != 0, true, err);
+    status = adopt_init(call, store, request, true, err);
     if (status == HF_OK) {
         call->lease->in_loop = true;
         status = hfi_task_begin(&call->task, done, arg, ret_op, err);

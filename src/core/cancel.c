@@ -7,6 +7,7 @@
 #include "core/cancel.h"
 
 #include "core/wait.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/process.h"
 
@@ -38,6 +39,7 @@ hf_status hf_cancel_open(hf_cancel **ret_cancel)
 
     if (!ret_cancel)
         return HF_INVALID;
+    hfi_alloc_seal();
     cancel = hfi_slot_take(&hfi_cancels);
     if (!cancel)
         return HF_NO_MEMORY;

@@ -7,10 +7,12 @@
 #include "core/inspect.h"
 
 #include "core/request.h"
+#include "core/view.h"
 #include "deadlock/graph.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define FIRST_ROOM 16
@@ -118,7 +120,7 @@ static hf_status inspect_step(struct hfi_task *task, hf_status got)
         return hfi_look_begin(task, call->pattern, call->len, call->how);
     status = hfi_look_end(task, got, &call->view);
     if (status == HF_OK && !call->plain && !tell_sessions(call->view)) {
-        hf_view_free(call->view);
+        hfi_free(call->view);
         call->view = NULL;
         status = hfi_error_memory(&task->error);
     }
@@ -148,7 +150,7 @@ static void inspect_prepare(struct inspect_call *call, struct hfi_store *store, 
 
 /* HF_OK: the store is entered. */
 static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const void *name,
-                              size_t name_len, unsigned flags, bool wanted, hf_error *err)
+                              size_t name_len, uint64_t flags, bool wanted, hf_error *err)
 {
     struct hfi_store *store;
     uint32_t len = 1;
@@ -158,7 +160,7 @@ static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const
     if (status != HF_OK)
         return status;
     if (flags & ~HF_INSPECT_FLAG_PATTERN)
-        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%x",
+        status = hfi_error_set(err, HF_INVALID, 0, "flags: unknown bits 0x%" PRIx64,
                                flags & ~HF_INSPECT_FLAG_PATTERN);
     else if (!wanted)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_view: NULL");
@@ -177,7 +179,7 @@ static hf_status inspect_init(struct inspect_call *call, hf_store *handle, const
     return HF_OK;
 }
 
-hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, unsigned flags,
+hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, uint64_t flags,
                            hf_view **ret_view, hf_error *err)
 {
     struct inspect_call call;
@@ -192,7 +194,7 @@ hf_status hf_store_inspect(hf_store *handle, const void *name, size_t name_len, 
 }
 
 hf_status hf_store_inspect_async(hf_store *handle, const void *name, size_t name_len,
-                                 unsigned flags, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                 uint64_t flags, hf_done_fn *done, void *arg, hf_op **ret_op,
                                  hf_error *err)
 {
     struct inspect_call *call = hfi_malloc(sizeof *call);
@@ -239,12 +241,12 @@ hf_status hfi_inspect(struct hfi_store *store, const void *name, uint32_t len, h
 static bool any_tags(const hf_view *view)
 {
     for (size_t i = 0; i < view->count; i++) {
-        const hf_entry *entry = &view->entries[i];
+        const struct hfi_entry *entry = &view->entries[i];
 
-        for (size_t k = 0; k < entry->holder_count; k++)
+        for (size_t k = 0; k < entry->entry.holder_count; k++)
             if (hfi_tag_maybe(entry->holders[k].label))
                 return true;
-        for (size_t k = 0; k < entry->waiter_count; k++)
+        for (size_t k = 0; k < entry->entry.waiter_count; k++)
             if (hfi_tag_maybe(entry->waiters[k].label))
                 return true;
     }
@@ -261,11 +263,6 @@ static bool tell_sessions(hf_view *view)
     graph = hfi_graph_new(view, true, NULL);
     hfi_graph_free(graph);
     return graph != NULL;
-}
-
-void hf_view_free(hf_view *view)
-{
-    hfi_free(view);
 }
 
 /* ---- the sink -------------------------------------------------------------------------- */
@@ -388,10 +385,10 @@ static hf_view *build(struct finding *f)
     struct raw_entry *raw = (void *)f->entries.items;
     struct raw_holder *raw_held = (void *)f->holders.items;
     struct raw_waiter *raw_wait = (void *)f->waiters.items;
-    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(hf_entry) +
+    hf_view *view = hfi_malloc(sizeof *view + f->entries.count * sizeof(struct hfi_entry) +
                                f->holders.count * sizeof(hf_holder) +
                                f->waiters.count * sizeof(hf_waiter) + f->texts.count);
-    hf_entry *entries;
+    struct hfi_entry *entries;
     hf_holder *holders;
     hf_waiter *waiters;
     char *texts;
@@ -409,10 +406,10 @@ static hf_view *build(struct finding *f)
         qsort_r(raw, f->entries.count, sizeof *raw, by_name, texts);
 
     for (size_t i = 0; i < f->entries.count; i++) {
-        entries[i] = raw[i].entry;
-        entries[i].name = (unsigned char *)texts + raw[i].name;
-        entries[i].holders = raw[i].entry.holder_count ? holders + raw[i].holder : NULL;
-        entries[i].waiters = raw[i].entry.waiter_count ? waiters + raw[i].waiter : NULL;
+        entries[i].entry = raw[i].entry;
+        entries[i].entry.name = (unsigned char *)texts + raw[i].name;
+        entries[i].holders = holders + raw[i].holder;
+        entries[i].waiters = waiters + raw[i].waiter;
     }
     for (size_t i = 0; i < f->holders.count; i++) {
         holders[i] = raw_held[i].holder;

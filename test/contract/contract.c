@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 bool contract_processes, contract_alone;
-hf_store_info contract_info = { .size = sizeof contract_info };
+hf_store_info contract_info = HF_STORE_INFO_INIT;
 _Thread_local hf_error contract_error;
 
 static const char *url_template;
@@ -117,7 +117,7 @@ const char *contract_url(void)
     return case_url;
 }
 
-bool has(unsigned cap)
+bool has(uint64_t cap)
 {
     return (contract_info.caps & cap) == cap;
 }
@@ -258,7 +258,7 @@ hf_status both_break(hf_store *store, const void *name, size_t name_len, uint64_
                     &both, err);
 }
 
-hf_status both_inspect(hf_store *store, const void *name, size_t name_len, unsigned flags,
+hf_status both_inspect(hf_store *store, const void *name, size_t name_len, uint64_t flags,
                        hf_view **ret_view, hf_error *err)
 {
     struct both both = { 0 };
@@ -290,20 +290,45 @@ hf_status both_wait(hf_store *store, uint64_t *seq, int64_t wait_ms, hf_cancel *
     return status;
 }
 
-hf_status both_adopt(hf_store *store, const void *name, size_t name_len, const char *handle,
-                     int64_t ttl_ms, int renew, hf_lease **ret_lease, hf_error *err)
+hf_status both_adopt(hf_store *store, const hf_adopt_request *request, hf_lease **ret_lease,
+                     hf_error *err)
 {
     struct both both = { 0 };
     hf_status status;
 
     if (!contract_pumped || !ret_lease)
-        return (hf_lease_adopt)(store, name, name_len, handle, ttl_ms, renew, ret_lease, err);
-    status = both_end(store,
-                      hf_lease_adopt_async(store, name, name_len, handle, ttl_ms, renew, both_done,
-                                           &both, NULL, err),
+        return (hf_lease_adopt)(store, request, ret_lease, err);
+    status = both_end(store, hf_lease_adopt_async(store, request, both_done, &both, NULL, err),
                       &both, err);
     if (status == HF_OK)
         *ret_lease = both.result.lease;
+    return status;
+}
+
+hf_status both_check(hf_store *store, hf_report **ret_report, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_report)
+        return (hf_store_check)(store, ret_report, err);
+    status = both_end(store, hf_store_check_async(store, both_done, &both, NULL, err), &both, err);
+    if (status == HF_OK)
+        *ret_report = both.result.report;
+    return status;
+}
+
+hf_status both_deadlocks(hf_store *store, hf_deadlocks **ret_deadlocks, hf_error *err)
+{
+    struct both both = { 0 };
+    hf_status status;
+
+    if (!contract_pumped || !ret_deadlocks)
+        return (hf_deadlock_list)(store, ret_deadlocks, err);
+    status =
+        both_end(store, hf_deadlock_list_async(store, both_done, &both, NULL, err), &both, err);
+    if (status == HF_OK)
+        *ret_deadlocks = both.result.deadlocks;
     return status;
 }
 
@@ -332,6 +357,7 @@ hf_acquire_request mutex_request(const char *name)
     hf_acquire_request request = HF_ACQUIRE_REQUEST_INIT;
 
     request.name = name;
+    request.name_len = HF_CSTRING;
     return request;
 }
 
@@ -391,10 +417,11 @@ static size_t count_parties(hf_store *store, const char *name, bool waiters)
     size_t count = 0;
 
     EXPECT(HF_OK, hf_store_inspect(store, name, strlen(name), 0, &view, &contract_error));
-    CHECK(view->count <= 1);
-    if (view->count)
-        count = waiters ? view->entries[0].waiter_count : view->entries[0].holder_count;
-    hf_view_free(view);
+    CHECK(hf_view_count(view) <= 1);
+    if (hf_view_count(view))
+        count =
+            waiters ? hf_view_entry(view, 0)->waiter_count : hf_view_entry(view, 0)->holder_count;
+    hf_free(view);
     return count;
 }
 
