@@ -88,17 +88,19 @@ foreach(name IN LISTS HOLDFAST_ENGINES)
   endif()
 endforeach()
 
-# What `pkg-config --static` adds: the libraries of the engines that are compiled in.
+# What `pkg-config --static` adds: the libraries of the engines that are compiled in. Not as Requires.private: that asks for
+# all that a static libpq needs too, of which distributions leave out some; theirs stay shared.
 list(REMOVE_DUPLICATES static_libs)
-set(HOLDFAST_PC_LIBS "-lpthread -ldl")
-set(HOLDFAST_PC_REQUIRES ${static_libs})
-list(FILTER HOLDFAST_PC_REQUIRES EXCLUDE REGEX "=")
-list(JOIN HOLDFAST_PC_REQUIRES ", " HOLDFAST_PC_REQUIRES)
-list(FILTER static_libs INCLUDE REGEX "=")
+set(HOLDFAST_PC_LIBS -lpthread -ldl)
 foreach(lib IN LISTS static_libs)
-  string(REGEX REPLACE "=.*" "" lib ${lib})
-  string(APPEND HOLDFAST_PC_LIBS " -l${lib}")
+  if(lib MATCHES "^(.+)=")
+    list(APPEND HOLDFAST_PC_LIBS -l${CMAKE_MATCH_1})
+  else()
+    list(APPEND HOLDFAST_PC_LIBS ${PC_${lib}_LDFLAGS})
+  endif()
 endforeach()
+list(REMOVE_DUPLICATES HOLDFAST_PC_LIBS)
+list(JOIN HOLDFAST_PC_LIBS " " HOLDFAST_PC_LIBS)
 
 # For src/core/registry.c: the lines of all folders.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/engines.def CONTENT "${engine_lines}" @ONLY)
