@@ -23,7 +23,7 @@ with_asan = -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_BENCH=OFF
 with_tsan = -DHOLDFAST_SANITIZE=thread -DHOLDFAST_BENCH=OFF
 with_prefix = '-DCMAKE_INSTALL_PREFIX=$(PREFIX)'
 
-.PHONY: help build demo test lint format bench model install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
+.PHONY: help build demo test lint format bench model compat install uninstall examples abi-record clean asan tsan fuzz interop-npm interop-redisson bench-redlock-npm
 
 help:
 	@echo 'make demo     see it work, on an embedded store in a temporary directory'
@@ -35,6 +35,7 @@ help:
 	@echo 'make lint     format, clang-tidy, cppcheck, warnings as errors, scripts, man pages'
 	@echo 'make format   let clang-format rewrite the sources'
 	@echo 'make bench    speed, as ratios to raw loops; bench-redlock-npm: beside node-redlock, which npm fetches'
+	@echo 'make compat   share every kind of store with an earlier version, which it builds: COMPAT_REV, STORES="redis etcd"'
 	@echo 'make model    larger searches of the models than make test does; most of an hour, 10 GB of memory'
 	@echo 'make install  PREFIX=$(PREFIX), DESTDIR=$(DESTDIR); make uninstall takes away what it put there'
 	@echo 'make examples $(BUILD)/bin/examples; those that are installed build against what is installed'
@@ -101,6 +102,12 @@ bench-redlock-npm:
 	@$(call configure,$(BUILD),)
 	@$(call compile,$(BUILD))
 	@bench/redlock_npm.sh '$(BUILD)'
+
+compat:
+	@tools/packages.sh test
+	@$(call configure,$(BUILD),)
+	@$(call compile,$(BUILD))
+	@tools/compat.sh '$(BUILD)' $(STORES)
 
 model:
 	@tools/packages.sh test

@@ -3,7 +3,7 @@
  * Links to real servers: plain, by a Unix socket, with passwords and rights.
  */
 #include "bed.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include "util/clock.h"
 

@@ -5,7 +5,7 @@
 #include "bed.h"
 #include "certs.h"
 #include "proxy.h"
-#include "server.h"
+#include "redis_server.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
