@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
-from model import DETACHED, Lmdb
+from model import DETACHED
+from model_lmdb import Lmdb
 from sequence import Mismatch, Sequence
 
 
