@@ -35,8 +35,10 @@ class Driver:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait()
+        ended = self.process.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
+        if ended:
+            raise Mismatch('the driver ended with %d' % ended)
 
 
 class Run(Sequence):
