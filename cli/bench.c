@@ -55,7 +55,9 @@ int verb_bench(struct cli *cli)
     execute(HOLDFAST_LIBEXECDIR "/" PROGRAM, arguments);
 
     if (errno == ENOENT)
-        say_error("%s is no part of an installation: `make bench` in the sources builds and runs it", PROGRAM);
+        say_error(
+            "%s is no part of an installation: `make bench` in the sources builds and runs it",
+            PROGRAM);
     else
         say_error("%s cannot be executed: %s", PROGRAM, strerror(errno));
     free(arguments);
