@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MariaDB and MySQL engine: its driver and the table of mode=lease; modes.c has the others. All that happens is in sql/
+ * The MariaDB and MySQL engine: its driver and its tables. All that happens is in sql/
  * and in the driver (internal.h).
  */
 #include "engine/mariadb/internal.h"
 
+#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -65,13 +66,14 @@ static const struct hfi_promises lease = {
     .wakeup = "the release hands over and ends the winner's sleep in the server"
 };
 
+static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
+    "mariadb", "mysql mariadb", "after its tcp_keepalive_time",
+    "the server's own: first come first served", "the server's own: first come first served");
+
 static hf_status maria_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                    struct hfi_conn **ret_store, hf_error *err)
 {
-    const struct sql_conf *sql = (const struct sql_conf *)conf;
-
-    if (sql->mode != SQL_MODE_LEASE)
-        host->promises = maria_lock_promises(sql);
+    host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
     return sql_store_open(&maria_driver, conf, host, ret_store, err);
 }
 

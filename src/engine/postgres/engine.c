@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The PostgreSQL engine: its driver, and the table of mode=lease; modes.c has the others. */
+/* The PostgreSQL engine: its driver, and its tables. */
 #include "engine/postgres/internal.h"
 
+#include "engine/sql/lock_table.h"
 #include "engine/sql/native_lock.h"
 
 const struct sql_driver postgres_driver = {
@@ -60,13 +61,15 @@ static const struct hfi_promises lease = {
     .wakeup = "LISTEN/NOTIFY to the winner alone"
 };
 
+static const struct hfi_promises native[2][2] = SQL_LOCK_TABLES(
+    "postgres", "postgresql postgres", "after 40 s",
+    "the server's own: mostly first come first served, a newcomer may slip in between two holders",
+    "the server's own: first come first served");
+
 static hf_status postgres_engine_open(struct hfi_conf *conf, struct hfi_host *host,
                                       struct hfi_conn **ret_store, hf_error *err)
 {
-    const struct sql_conf *sql = (const struct sql_conf *)conf;
-
-    if (sql->mode != SQL_MODE_LEASE)
-        host->promises = postgres_lock_promises(sql);
+    host->promises = sql_promises((const struct sql_conf *)conf, &lease, native);
     return sql_store_open(&postgres_driver, conf, host, ret_store, err);
 }
 

@@ -125,6 +125,14 @@ hf_status sql_store_open(const struct sql_driver *driver, struct hfi_conf *conf,
     return HF_OK;
 }
 
+const struct hfi_promises *sql_promises(const struct sql_conf *conf,
+                                        const struct hfi_promises *lease,
+                                        const struct hfi_promises native[2][2])
+{
+    return conf->mode == SQL_MODE_LEASE ? lease
+                                        : &native[conf->mode == SQL_MODE_SESSION][conf->tokens];
+}
+
 void sql_close(struct hfi_conn *store)
 {
     sql_listener_stop(store);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The promises of mode=row and mode=session, which differ between servers in their names and a few words only.
+ * The promises of mode=row and mode=session, which differ between servers in their names and a few words only. Included
+ * by engine.c of each engine.
  *
  * Each mode has two: tokens=on adds fencing tokens.
  */
