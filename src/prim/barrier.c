@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_barrier_*(): barriers, single and double. All of one is in a cell of its name (barrier_plan.h);
- * everybody who is here has a lease, by which it is missed when it dies (party.h), from before it comes
- * until after it has gone. Whoever finds one missing breaks the generation, in the cell, where all see it.
- * All on the calling thread.
+ * hf_barrier_*(): barriers, single and double. All of one is in a cell of its name (barrier_plan.h). Each participant holds
+ * a lease, by which it is missed when it dies (participant.h), from before it comes until after it has gone. A waiter that
+ * finds one missing breaks the generation, in the cell, where all see it.
+ *
+ *   hf_barrier_wait, _enter:   ENTER ---> PASS ----------------------> LEAVE ---> end
+ *                                |          | gave up: WITHDRAW ---------^
+ *                                +--> end, without a lease
+ *   hf_barrier_leave:          PASS (leaving) ---> LEAVE ---> end
  */
 #include "prim/barrier_plan.h"
-#include "prim/held.h"
-#include "prim/party.h"
+#include "prim/lease_cell.h"
+#include "prim/participant.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -18,397 +22,415 @@
 #include <string.h>
 
 /* A call, and what it has learnt. Large: not on a stack. */
-struct call {
-    struct hfi_prim *prim;
-    struct hfi_vigil vigil;
-    struct hfi_party party;
+struct barrier_call {
+    struct hfi_prim_task task;
+    struct hfi_presence presence;
+    struct hfi_lease_cell lease_cell; /* leaving */
     uint32_t parties;
-    bool twice, leaving;
-    bool full;              /* those inside must leave first, in `generation` */
-    uint64_t generation;    /* ours */
-    uint64_t tried;         /* that we may have come in, if an outcome is unknown */
-    hf_status result;       /* of giving up */
-    struct hfi_member dead; /* whom we would have come to; who[0] 0: nobody */
-    uint32_t turn;
-    char chance[2 * 8 + 1]; /* a name for who has none */
-    struct hfi_barrier barrier, breaking;
+    bool twice;          /* a double barrier */
+    bool leaving;        /* it */
+    bool counted;        /* we have arrived, or left: what is missing is the others */
+    uint64_t generation; /* ours */
+    uint64_t tried;      /* that we may have come in, if an outcome is unknown */
+    hf_status withdrawn; /* what the barrier said when we gave up */
+    hf_status result;    /* what the caller is told after the lease is given back */
+    struct hfi_survey survey;
+    struct hfi_barrier barrier;
 };
 
 /* ---- the cell ------------------------------------------------------------------------------------------ */
 
-static hf_status get(const struct hfi_cell *cell, const struct call *call,
-                     struct hfi_barrier *barrier, hf_error *inner)
+static bool read_barrier(struct hfi_cell_run *run, struct barrier_call *call)
 {
-    if (cell->version == 0)
-        hfi_barrier_new(barrier, call->parties, call->twice);
-    else if (!hfi_barrier_get(barrier, cell->bytes, cell->len))
-        return hfi_error_set(inner, HF_MISMATCH, 0, "the cell of that name is something else");
-    return HF_OK;
+    if (run->found.version == 0)
+        hfi_barrier_new(&call->barrier, call->parties, call->twice);
+    else
+        return hfi_barrier_get(&call->barrier, run->found.bytes, run->found.len);
+    return true;
 }
 
-static hf_status put(struct hfi_change *change, const struct hfi_barrier *barrier, hf_error *inner)
+static enum hfi_verdict write_barrier(struct hfi_cell_run *run, const struct barrier_call *call)
 {
-    change->what = HFI_WRITE;
-    return hfi_barrier_put(barrier, &change->bytes) ? HF_OK : hfi_error_memory(inner);
+    return hfi_barrier_put(&call->barrier, hfi_run_buffer(run)) ? hfi_run_write(run, 0)
+                                                                : hfi_run_memory(run);
 }
 
-static hf_status broken(const struct hfi_barrier *barrier, uint64_t generation, hf_error *inner)
+static hf_status broken_text(const struct barrier_call *call, hf_error *error)
 {
-    if (barrier->generation == generation && barrier->gone[0])
-        return hfi_error_set(inner, HF_BROKEN, 0, "'%s' is gone", barrier->gone);
-    return hfi_error_set(inner, HF_BROKEN, 0, "%s", hf_status_text(HF_BROKEN));
+    const struct hfi_barrier *barrier = &call->barrier;
+
+    if (barrier->generation == call->generation && barrier->gone[0])
+        return hfi_error_set(error, HF_BROKEN, 0, "'%s' is gone", barrier->gone);
+    return hfi_error_set(error, HF_BROKEN, 0, "%s", hf_status_text(HF_BROKEN));
+}
+
+static enum hfi_verdict broken(struct hfi_cell_run *run, const struct barrier_call *call)
+{
+    run->status = broken_text(call, hfi_run_error(run));
+    return HFI_FAIL;
+}
+
+static enum hfi_verdict maybe_passed(struct hfi_cell_run *run)
+{
+    return hfi_run_fail(run, HF_UNKNOWN, "it may have been counted, and passed");
+}
+
+/* ---- the others ------------------------------------------------------------------------------------------ */
+
+/* The lease that we asked about is gone: its generation is broken from now on. Whether it is done is not our outcome. */
+static enum hfi_verdict break_generation(struct hfi_cell_run *run, struct barrier_call *call)
+{
+    bool changed = false;
+
+    hfi_barrier_break(&call->barrier, call->survey.last.who, call->survey.last.token, &changed);
+    run->foreign = run->leases = true;
+    return changed ? write_barrier(run, call) : HFI_WAIT;
+}
+
+/* Is somebody missing of those who are here? */
+static enum hfi_verdict wait_for_others(struct hfi_cell_run *run, struct barrier_call *call)
+{
+    run->patient = run->leases = true;
+    if (run->answer == HFI_IS_GONE)
+        return break_generation(run, call);
+    return run->leases_due
+               ? hfi_survey_next(&call->survey, run, &call->barrier.participants, HFI_HERE)
+               : HFI_WAIT;
 }
 
 /*
- * Those who were here before us: do they live? Who waits looks at the others, so one that lives is
- * enough. But if all of them died nobody has noticed, and we must not count them.
+ * Do those live who were here before us? A waiter looks at the others, so one that lives is enough. But if all of them died
+ * nobody has noticed, and we must not count them. NULL: nobody was here.
  */
-static hf_status check_company(struct call *call, hf_error *inner)
+static const struct hfi_participant *somebody_else(const struct barrier_call *call)
 {
-    const struct hfi_members *members = &call->barrier.members;
-    bool lives = false;
+    const struct hfi_participants *participants = &call->barrier.participants;
 
-    for (uint32_t i = 0; i < members->count && !lives; i++) {
-        hf_status status;
-
-        if (strcmp(members->items[i].who, call->party.who) == 0)
-            continue;
-        status = hfi_party_lives(call->prim, &members->items[i], &lives, inner);
-        if (status != HF_OK)
-            return status;
-        if (!lives) {
-            call->dead = members->items[i];
-            return HF_OK;
-        }
-    }
-    return HF_OK;
+    for (uint32_t i = 0; i < participants->count; i++)
+        if (strcmp(participants->items[i].who, call->presence.who) != 0)
+            return &participants->items[i];
+    return NULL;
 }
 
-static hf_status plan_arrive(struct hfi_change *change, void *arg, hf_error *inner)
+/* ---- decisions ------------------------------------------------------------------------------------------- */
+
+/* Does the cell name us? Nobody else takes a participant off its list; it has those of two generations. */
+static bool is_listed(struct barrier_call *call)
 {
-    struct call *call = arg;
-    struct hfi_barrier *barrier = &call->barrier;
-    bool changed = false;
-    hf_status status = get(&change->found, call, barrier, inner), checked = HF_OK;
-
-    if (status != HF_OK)
-        return status;
-    if (change->doubt && barrier->generation != call->tried &&
-        !hfi_member_find(&barrier->members, call->party.who) &&
-        !hfi_member_find(&barrier->before, call->party.who))
-        return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been counted, and passed");
-    status = hfi_barrier_arrive(barrier, call->parties, call->twice, call->party.who,
-                                call->party.id, &call->generation, &changed);
-    call->full = status == HF_BUSY;
-    call->dead.who[0] = 0;
-    if (status == HF_MISMATCH || (changed && barrier->phase != HFI_FILLING))
-        checked = check_company(call, inner);
-    if (checked != HF_OK || call->dead.who[0])
-        return checked; /* nothing is written: first it is to be broken */
-    if (status == HF_MISMATCH)
-        return hfi_error_set(inner, status, 0, "it is in use as a %s one for %u",
-                             barrier->twice ? "double" : "single", barrier->parties);
-    if (changed)
-        call->tried = call->generation;
-    return changed ? put(change, barrier, inner) : HF_OK;
-}
-
-/* Does the cell still name us? Nobody else takes a member off its list; it has those of two generations. */
-static bool is_listed(struct call *call)
-{
-    return hfi_member_find(&call->barrier.members, call->party.who) ||
-           hfi_member_find(&call->barrier.before, call->party.who);
-}
-
-static hf_status plan_withdraw(struct hfi_change *change, void *arg, hf_error *inner)
-{
-    struct call *call = arg;
-    bool changed = false;
-    hf_status status = get(&change->found, call, &call->barrier, inner);
-
-    if (status != HF_OK)
-        return status;
-    if (change->doubt && !is_listed(call) && call->barrier.generation >= call->generation) {
-        if (call->barrier.generation - call->generation > 1)
-            return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been counted, and passed");
-        call->result = HF_TIMEOUT; /* we had withdrawn, and others may have come and passed since */
-        return HF_OK;
-    }
-    call->result = hfi_barrier_withdraw(&call->barrier, call->party.who, call->party.id,
-                                        call->generation, &changed);
-    return changed ? put(change, &call->barrier, inner) : HF_OK;
-}
-
-static hf_status plan_leave(struct hfi_change *change, void *arg, hf_error *inner)
-{
-    struct call *call = arg;
-    bool changed = false;
-    hf_status status = get(&change->found, call, &call->barrier, inner);
-
-    if (status != HF_OK)
-        return status;
-    status = hfi_barrier_leave(&call->barrier, call->party.who, call->party.id, &call->generation,
-                               &changed);
-    if (status == HF_BROKEN && change->doubt && call->barrier.generation != call->tried)
-        return hfi_error_set(inner, HF_UNKNOWN, 0, "it may have been the last to leave");
-    if (status == HF_BROKEN)
-        return broken(&call->barrier, call->generation, inner);
-    call->tried = call->generation;
-    return changed ? put(change, &call->barrier, inner) : HF_OK;
-}
-
-/* Somebody whose lease is gone. */
-struct missing {
-    struct call *call;
-    const struct hfi_member *member;
-};
-
-static hf_status plan_break(struct hfi_change *change, void *arg, hf_error *inner)
-{
-    struct missing *missing = arg;
-    struct hfi_barrier *barrier = &missing->call->breaking;
-    bool changed = false;
-    hf_status status = get(&change->found, missing->call, barrier, inner);
-
-    if (status != HF_OK)
-        return status;
-    hfi_barrier_break(barrier, missing->member->who, missing->member->token, &changed);
-    return changed ? put(change, barrier, inner) : HF_OK;
-}
-
-/* ---- waiting ---------------------------------------------------------------------------------------------- */
-
-/* Is somebody missing of those who are here? Then it is broken from now on, and the next look sees that. */
-static hf_status miss(struct call *call, hf_error *inner)
-{
-    struct missing missing = { .call = call };
-    hf_status status;
-
-    call->vigil.living = true;
-    if (!call->vigil.due)
-        return HF_TIMEOUT;
-    status = hfi_party_gone(call->prim, &call->barrier.members, HFI_HERE, &call->turn,
-                            &missing.member, inner);
-    if (status == HF_OK && missing.member)
-        status = hfi_cell_plan(call->prim, plan_break, &missing, NULL, inner);
-    return status == HF_OK ? HF_TIMEOUT : status;
+    return hfi_participant_find(&call->barrier.participants, call->presence.who) ||
+           hfi_participant_find(&call->barrier.before, call->presence.who);
 }
 
 /* How did our generation end? */
-static hf_status look_end(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
-                          hf_error *inner)
+static enum hfi_verdict see_end(struct hfi_cell_run *run, struct barrier_call *call)
 {
-    struct call *call = arg;
-    hf_status status = get(cell, call, &call->barrier, inner);
-
-    (void)vigil;
-    if (status != HF_OK)
-        return status;
-    status = hfi_barrier_outcome(&call->barrier, call->generation, !call->leaving);
-    if (status == HF_BROKEN)
-        return broken(&call->barrier, call->generation, inner);
-    return status == HF_TIMEOUT ? miss(call, inner) : status;
+    switch (hfi_barrier_outcome(&call->barrier, call->generation, !call->leaving)) {
+    case HF_OK:
+        return HFI_END;
+    case HF_BROKEN:
+        return broken(run, call);
+    default:
+        return wait_for_others(run, call);
+    }
 }
 
-/* Have those left who were inside? */
-static hf_status look_free(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
-                           hf_error *inner)
+/* Be one of a generation. What is written by others' leases comes first: nobody is counted together with the dead. */
+static enum hfi_verdict arrive(struct hfi_cell_run *run, struct barrier_call *call)
 {
-    struct call *call = arg;
-    hf_status status = get(cell, call, &call->barrier, inner);
-
-    (void)vigil;
-    if (status != HF_OK || call->barrier.phase != HFI_OPEN ||
-        call->barrier.generation != call->generation)
-        return status;
-    return miss(call, inner);
-}
-
-/* ---- coming --------------------------------------------------------------------------------------------- */
-
-/* Before we come: one who is dead is not to be counted. What becomes of that is not our outcome: until our time is
- * up we look again, and after that nothing of ours has been done. */
-static hf_status break_for_dead(struct call *call, hf_error *err)
-{
-    hf_error inner;
-    hf_status status =
-        hfi_cell_plan(call->prim, plan_break, &(struct missing){ call, &call->dead }, NULL, &inner);
-
-    if (status == HF_UNKNOWN)
-        status = hfi_now_ms() < call->vigil.until_ms ? HF_OK : HF_UNAVAILABLE;
-    return status == HF_OK ? HF_OK : hfi_prim_error(call->prim, status, &inner, err);
-}
-
-/* With our lease: be one of a generation. */
-static hf_status arrive(struct call *call, hf_error *err)
-{
+    struct hfi_barrier *barrier = &call->barrier;
+    const struct hfi_participant *other;
+    bool changed = false;
     hf_status status;
 
-    do {
-        status = hfi_cell_change(call->prim, plan_arrive, call, NULL, err);
-        if (status == HF_OK && call->full)
-            status = hfi_vigil(&call->vigil, look_free, call, err);
-        else if (status == HF_OK && call->dead.who[0])
-            status = break_for_dead(call, err);
-    } while (status == HF_OK && (call->full || call->dead.who[0]));
+    if (run->doubt && barrier->generation != call->tried && !is_listed(call))
+        return maybe_passed(run);
+    status = hfi_barrier_arrive(barrier, call->parties, call->twice, call->presence.who,
+                                call->presence.id, &call->generation, &changed);
+    if (status == HF_BUSY)
+        return wait_for_others(run, call); /* those inside must leave first */
+    run->patient = false;
+    if ((status == HF_MISMATCH || (changed && barrier->phase != HFI_FILLING)) &&
+        run->answer == HFI_UNASKED) {
+        other = somebody_else(call);
+        if (other)
+            return hfi_survey_ask(&call->survey, run, other);
+    }
+    if (run->answer == HFI_IS_GONE && (status == HF_MISMATCH || changed)) {
+        (void)read_barrier(run, call); /* as it is, without us */
+        return break_generation(run, call);
+    }
+    if (status == HF_MISMATCH)
+        return hfi_run_fail(run, status, "it is in use as a %s one for %u",
+                            barrier->twice ? "double" : "single", barrier->parties);
+    call->counted = !changed;
+    if (!changed)
+        return see_end(run, call);
+    call->tried = call->generation;
+    return write_barrier(run, call);
+}
+
+/* Come, and wait until all are here. */
+static enum hfi_verdict decide_pass(struct hfi_cell_run *run, void *arg)
+{
+    struct barrier_call *call = arg;
+
+    if (!read_barrier(run, call))
+        return hfi_run_mismatch(run);
+    return call->counted ? see_end(run, call) : arrive(run, call);
+}
+
+/* Leave, and wait until all have left. */
+static enum hfi_verdict decide_leave(struct hfi_cell_run *run, void *arg)
+{
+    struct barrier_call *call = arg;
+    bool changed = false;
+    hf_status status;
+
+    if (!read_barrier(run, call))
+        return hfi_run_mismatch(run);
+    if (call->counted)
+        return see_end(run, call);
+    status = hfi_barrier_leave(&call->barrier, call->presence.who, call->presence.id,
+                               &call->generation, &changed);
+    if (status == HF_BROKEN && run->doubt && call->barrier.generation != call->tried)
+        return hfi_run_fail(run, HF_UNKNOWN, "it may have been the last to leave");
+    if (status == HF_BROKEN)
+        return broken(run, call);
+    call->tried = call->generation;
+    call->counted = !changed;
+    return changed ? write_barrier(run, call) : see_end(run, call);
+}
+
+/* Give up: then we have not come, unless it was too late for that. */
+static enum hfi_verdict decide_withdraw(struct hfi_cell_run *run, void *arg)
+{
+    struct barrier_call *call = arg;
+    bool changed = false;
+
+    if (run->wrote)
+        return HFI_END;
+    if (!read_barrier(run, call))
+        return hfi_run_mismatch(run);
+    if (run->doubt && !is_listed(call) && call->barrier.generation >= call->generation) {
+        if (call->barrier.generation - call->generation > 1)
+            return maybe_passed(run);
+        call->withdrawn =
+            HF_TIMEOUT; /* we had withdrawn, and others may have come and passed since */
+        return HFI_END;
+    }
+    call->withdrawn = hfi_barrier_withdraw(&call->barrier, call->presence.who, call->presence.id,
+                                           call->generation, &changed);
+    return changed ? write_barrier(run, call) : HFI_END;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------- */
+
+enum barrier_state { BARRIER_BEGIN, BARRIER_ENTER, BARRIER_PASS, BARRIER_WITHDRAW, BARRIER_LEAVE };
+
+/* What the caller is told who gave up with `result`, after withdrawing ended with `got`. */
+static hf_status withdrew(struct barrier_call *call, hf_status got)
+{
+    hf_error *error = &call->task.error;
+
+    /* We have been counted. Our lease ends now, so the others will miss us; but they may have passed. */
+    if (got == HF_UNAVAILABLE || got == HF_BUSY)
+        return HF_UNKNOWN;
+    if (got != HF_OK || call->withdrawn == HF_OK)
+        return got;
+    if (call->withdrawn == HF_BROKEN)
+        return broken_text(call, error);
+    return hfi_error_set(error, call->result, 0, "%s", hf_status_text(call->result));
+}
+
+/* The lease stays with a caller that has entered a double barrier. */
+static hf_status leave(struct barrier_call *call)
+{
+    if (call->result == HF_OK && call->twice && !call->leaving)
+        return HF_OK;
+    return hfi_begin_release(&call->task, BARRIER_LEAVE, call->presence.lease);
+}
+
+static hf_status step_barrier(struct hfi_prim_task *task, hf_status got)
+{
+    struct barrier_call *call = hfi_container(task, struct barrier_call, task);
+
+    switch ((enum barrier_state)task->state) {
+    case BARRIER_BEGIN:
+        if (call->leaving)
+            return hfi_begin_cell(task, BARRIER_PASS, decide_leave, call);
+        return hfi_presence_acquire(&call->presence, task, BARRIER_ENTER);
+    case BARRIER_ENTER: /* the lease by which we are missed */
+        task->whole = got != HF_OK;
+        if (got != HF_OK)
+            return got;
+        hfi_presence_acquired(&call->presence, task);
+        return hfi_begin_cell(task, BARRIER_PASS, decide_pass, call);
+    case BARRIER_PASS:
+        call->result = got;
+        if (got == HF_OK || got == HF_BROKEN || !call->counted || call->leaving)
+            return leave(call);
+        task->run.patient = false;
+        return hfi_begin_cell(task, BARRIER_WITHDRAW, decide_withdraw, call);
+    case BARRIER_WITHDRAW:
+        call->result = withdrew(call, got);
+        return leave(call);
+    case BARRIER_LEAVE:
+        break;
+    }
+    return call->result;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------- */
+
+static struct barrier_call *barrier_call_new(void)
+{
+    struct barrier_call *call = hfi_calloc(1, sizeof *call);
+
+    if (!call)
+        return NULL;
+    hfi_prim_task_init(&call->task, step_barrier);
+    call->task.run.look_again = true;
+    call->task.run.leases_ms =
+        hfi_now_ms() + HFI_LEASES_FIRST_MS; /* most are through before that */
+    call->survey.turn = (uint32_t)hfi_random_u64();
+    return call;
+}
+
+static void barrier_call_free(struct barrier_call *call)
+{
+    hfi_prim_task_done(&call->task);
+    hfi_free(call);
+}
+
+/* Who comes; NULL: a name by chance. */
+static hf_status name_participant(struct barrier_call *call, const char *who, hf_error *err)
+{
+    unsigned char chance[8];
+    char hex[2 * sizeof chance + 1];
+
+    if (who)
+        return hfi_presence_name(&call->presence, &call->task.prim, who, err);
+    hfi_random_bytes(chance, sizeof chance);
+    hfi_hex(chance, sizeof chance, hex);
+    return hfi_presence_name(&call->presence, &call->task.prim, hex, err);
+}
+
+static hf_status come(hf_store *store, const hf_party_request *given, hf_lease **ret_party,
+                      hf_error *err)
+{
+    struct barrier_call *call = barrier_call_new();
+    struct hfi_prim_task *task = &call->task;
+    hf_party_request request;
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    status = hfi_party_request(&request, given, err);
+    if (status == HF_OK)
+        status = hfi_prim_enter(&task->prim, store, "barrier", request.name, request.name_len,
+                                HF_CAP_CELLS, err);
+    if (status != HF_OK) {
+        barrier_call_free(call);
+        return status;
+    }
+    call->parties = request.parties;
+    call->twice = ret_party != NULL;
+    task->cancel = request.cancel;
+    if (!hfi_until(request.wait_ms, &task->until_ms))
+        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    else if (request.parties == 0 || request.parties > HF_PARTICIPANTS_MAX)
+        status = hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
+    else
+        status = name_participant(call, request.who, err);
+    if (status == HF_OK)
+        status = hfi_prim_task_run(task, err);
+    else
+        hfi_prim_leave(&task->prim);
+    if (status == HF_OK && ret_party)
+        *ret_party = call->presence.lease;
+    barrier_call_free(call);
     return status;
 }
 
-/* Who gives up has not come, unless it was too late for that. */
-static hf_status give_up(struct call *call, hf_status status, hf_error *err)
+hf_status hf_barrier_wait(hf_store *store, const hf_party_request *request, hf_error *err)
 {
-    hf_error inner;
-    hf_status withdrawn = hfi_cell_plan(call->prim, plan_withdraw, call, NULL, &inner);
-
-    /* We have been counted. Our lease ends now, so the others will miss us; but they may have passed. */
-    if (withdrawn == HF_UNAVAILABLE || withdrawn == HF_BUSY)
-        withdrawn = HF_UNKNOWN;
-    if (withdrawn != HF_OK)
-        return hfi_prim_error(call->prim, withdrawn, &inner, err);
-    if (call->result == HF_OK)
-        return HF_OK;
-    if (call->result == HF_BROKEN) {
-        broken(&call->barrier, call->generation, &inner);
-        status = HF_BROKEN;
-    } else {
-        hfi_error_set(&inner, status, 0, "%s", hf_status_text(status));
-    }
-    return hfi_prim_error(call->prim, status, &inner, err);
+    return come(store, request, NULL, err);
 }
 
-static hf_status pass(struct call *call, hf_error *err)
-{
-    hf_status status = arrive(call, err);
-
-    if (status != HF_OK)
-        return status;
-    status = hfi_vigil(&call->vigil, look_end, call, err);
-    return status == HF_OK || status == HF_BROKEN ? status : give_up(call, status, err);
-}
-
-static hf_status begin(struct call *call, struct hfi_prim *prim, uint32_t parties, const char *who,
-                       hf_error *err)
-{
-    unsigned char chance[8];
-
-    if (parties == 0 || parties > HF_PARTICIPANTS_MAX)
-        return hfi_error_set(err, HF_INVALID, 0, "parties: from 1 to %d", HF_PARTICIPANTS_MAX);
-    call->prim = prim;
-    call->vigil.prim = prim;
-    call->vigil.next_ms = hfi_now_ms() + HFI_LOOK_FIRST_MS; /* most are through before that */
-    call->parties = parties;
-    call->turn = (uint32_t)hfi_random_u64();
-    if (!who) {
-        hfi_random_bytes(chance, sizeof chance);
-        hfi_hex(chance, sizeof chance, call->chance);
-        who = call->chance;
-    }
-    return hfi_party_name(&call->party, prim, who, err);
-}
-
-static hf_status come(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                      const char *who, int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_party,
-                      hf_error *err)
-{
-    struct hfi_prim prim;
-    struct call *call;
-    hf_status status = hfi_prim_enter(&prim, store, "barrier", name, name_len, HF_CAP_CELLS, err);
-
-    if (status != HF_OK)
-        return status;
-    call = hfi_calloc(1, sizeof *call);
-    if (!call)
-        status = hfi_error_memory(err);
-    else if (!hfi_until(wait_ms, &call->vigil.until_ms))
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    else
-        status = begin(call, &prim, parties, who, err);
-    if (status == HF_OK) {
-        call->twice = ret_party != NULL;
-        call->vigil.cancel = cancel;
-        status = hfi_party_enter(&call->party, store, call->vigil.until_ms, cancel, err);
-    }
-    if (status == HF_OK) {
-        status = pass(call, err);
-        if (status == HF_OK && ret_party)
-            *ret_party = call->party.lease;
-        else
-            (void)hf_release(call->party.lease, NULL);
-    }
-    hfi_free(call);
-    hfi_prim_leave(&prim);
-    return status == HF_OK ? hfi_ok(err) : status;
-}
-
-hf_status hf_barrier_wait(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                          const char *who, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
-{
-    return come(store, name, name_len, parties, who, wait_ms, cancel, NULL, err);
-}
-
-hf_status hf_barrier_enter(hf_store *store, const void *name, size_t name_len, uint32_t parties,
-                           const char *who, int64_t wait_ms, hf_cancel *cancel,
-                           hf_lease **ret_party, hf_error *err)
+hf_status hf_barrier_enter(hf_store *store, const hf_party_request *request, hf_lease **ret_party,
+                           hf_error *err)
 {
     if (!ret_party)
         return hfi_error_set(err, HF_INVALID, 0, "ret_party: NULL");
-    return come(store, name, name_len, parties, who, wait_ms, cancel, ret_party, err);
+    return come(store, request, ret_party, err);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------------------- */
 
 /* The barrier's name, and who we are, from the name of our lease. */
-static hf_status take_apart(struct hfi_held *held, char who[HF_PARTICIPANT_MAX + 1], hf_error *err)
+static hf_status take_apart(struct hfi_prim *prim, char ret_who[HF_PARTICIPANT_MAX + 1],
+                            hf_error *err)
 {
-    struct hfi_name *name = &held->prim.name;
-    const unsigned char *nul = memrchr(held->name, 0, name->len);
-    size_t len = nul ? (size_t)(held->name + name->len - (nul + 1)) : 0;
+    struct hfi_name *name = &prim->name;
+    const unsigned char *nul = memrchr(name->bytes, 0, name->len);
+    size_t len = nul ? (size_t)(name->bytes + name->len - (nul + 1)) : 0;
 
-    if (!nul || nul == held->name || len == 0 || len > HF_PARTICIPANT_MAX)
+    if (!nul || nul == name->bytes || len == 0 || len > HF_PARTICIPANT_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "party: it did not enter a barrier");
-    memcpy(who, nul + 1, len);
-    who[len] = 0;
-    name->len = (uint32_t)(nul - held->name);
-    hfi_hash128(held->name, name->len, name->hash);
+    memcpy(ret_who, nul + 1, len);
+    ret_who[len] = 0;
+    name->len = (uint32_t)(nul - name->bytes);
+    hfi_hash128(name->bytes, name->len, name->hash);
     return HF_OK;
 }
 
-static hf_status leave(struct call *call, hf_error *err)
+/* The lease is one that entered a barrier, and the store is entered: from here on the lease ends, whatever happens. */
+static hf_status prepare_leave(struct barrier_call *call, const struct hfi_prim *prim,
+                               const struct hfi_lease_cell *lease_cell, const char *who,
+                               int64_t wait_ms, hf_error *err)
 {
-    hf_status status = hfi_cell_change(call->prim, plan_leave, call, NULL, err);
+    struct hfi_prim_task *task = &call->task;
 
-    return status == HF_OK ? hfi_vigil(&call->vigil, look_end, call, err) : status;
+    call->lease_cell = *lease_cell;
+    task->prim = *prim;
+    task->prim.name.bytes = call->lease_cell.name;
+    call->parties = 1;
+    call->leaving = call->twice = true;
+    if (!hfi_until(wait_ms, &task->until_ms))
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    hfi_presence_name(&call->presence, &task->prim, who, NULL);
+    call->presence.lease = lease_cell->lease;
+    call->presence.id = lease_cell->token;
+    return HF_OK;
 }
 
 hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
 {
     char who[HF_PARTICIPANT_MAX + 1];
-    struct hfi_held held;
-    struct call *call;
-    hf_status status = hfi_held_enter(&held, party, "barrier", HF_CAP_CELLS, err);
+    struct hfi_lease_cell lease_cell;
+    struct hfi_prim prim;
+    struct barrier_call *call;
+    hf_status status =
+        hfi_lease_cell_enter(&lease_cell, &prim, party, "barrier", HF_CAP_CELLS, err);
 
     if (status != HF_OK)
         return status;
-    status = take_apart(&held, who, err);
+    status = take_apart(&prim, who, err);
     if (status != HF_OK) { /* a lease, but not one that is ours to end */
-        hfi_held_leave(&held);
+        hfi_prim_leave(&prim);
         return status;
     }
-    call = hfi_calloc(1, sizeof *call);
-    if (!call)
-        status = hfi_error_memory(err);
-    if (status == HF_OK && !hfi_until(wait_ms, &call->vigil.until_ms))
-        status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    if (status == HF_OK)
-        status = begin(call, &held.prim, 1, who, err);
+    call = barrier_call_new();
+    status =
+        call ? prepare_leave(call, &prim, &lease_cell, who, wait_ms, err) : hfi_error_memory(err);
     if (status == HF_OK) {
-        call->leaving = call->twice = true;
-        call->vigil.cancel = cancel;
-        call->party.id = held.token;
-        status = leave(call, err);
+        call->task.cancel = cancel;
+        status = hfi_prim_task_run(&call->task, err);
+    } else {
+        (void)hf_release(party, NULL);
+        hfi_prim_leave(&prim);
     }
-    hfi_free(call);
-    (void)hf_release(party, NULL);
-    hfi_held_leave(&held);
-    return status == HF_OK ? hfi_ok(err) : status;
+    if (call)
+        barrier_call_free(call);
+    return status;
 }

@@ -27,8 +27,8 @@ bool hfi_barrier_get(struct hfi_barrier *barrier, const void *bytes, size_t len)
         !hfi_get_number(&from, &barrier->generation) || !hfi_get_number(&from, &high) ||
         !hfi_get_number(&from, &low) || high > UINT32_MAX || low > UINT32_MAX ||
         !hfi_get_text(&from, barrier->gone, sizeof barrier->gone) ||
-        !hfi_members_get(&barrier->members, &from) || !hfi_members_get(&barrier->before, &from) ||
-        from.left != 0)
+        !hfi_participants_get(&barrier->participants, &from) ||
+        !hfi_participants_get(&barrier->before, &from) || from.left != 0)
         return false;
     barrier->twice = head[2] == '2';
     barrier->phase = (enum hfi_barrier_phase)head[3];
@@ -44,7 +44,8 @@ bool hfi_barrier_put(const struct hfi_barrier *barrier, struct hfi_buffer *to)
     return hfi_put_bytes(to, head, sizeof head) && hfi_put_number(to, barrier->parties) &&
            hfi_put_number(to, barrier->generation) && hfi_put_number(to, barrier->broken >> 32) &&
            hfi_put_number(to, barrier->broken & UINT32_MAX) && hfi_put_text(to, barrier->gone) &&
-           hfi_members_put(&barrier->members, to) && hfi_members_put(&barrier->before, to);
+           hfi_participants_put(&barrier->participants, to) &&
+           hfi_participants_put(&barrier->before, to);
 }
 
 void hfi_barrier_new(struct hfi_barrier *barrier, uint32_t parties, bool twice)
@@ -54,7 +55,7 @@ void hfi_barrier_new(struct hfi_barrier *barrier, uint32_t parties, bool twice)
     barrier->phase = HFI_PASSED;
     barrier->generation = barrier->broken = 0;
     barrier->gone[0] = 0;
-    barrier->members.count = barrier->before.count = 0;
+    barrier->participants.count = barrier->before.count = 0;
 }
 
 /* ---- coming and going --------------------------------------------------------------------------------- */
@@ -67,10 +68,10 @@ static void begin_next(struct hfi_barrier *barrier, uint32_t parties, bool twice
     barrier->parties = parties;
     barrier->twice = twice;
     barrier->gone[0] = 0;
-    barrier->before.count = barrier->members.count;
-    memcpy(barrier->before.items, barrier->members.items,
-           barrier->members.count * sizeof barrier->members.items[0]);
-    barrier->members.count = 0;
+    barrier->before.count = barrier->participants.count;
+    memcpy(barrier->before.items, barrier->participants.items,
+           barrier->participants.count * sizeof barrier->participants.items[0]);
+    barrier->participants.count = 0;
 }
 
 static void break_up(struct hfi_barrier *barrier, const char *who)
@@ -80,11 +81,12 @@ static void break_up(struct hfi_barrier *barrier, const char *who)
 }
 
 /* token 0: whichever it has. */
-static struct hfi_member *find(struct hfi_members *members, const char *who, uint64_t token)
+static struct hfi_participant *find(struct hfi_participants *participants, const char *who,
+                                    uint64_t token)
 {
-    struct hfi_member *member = hfi_member_find(members, who);
+    struct hfi_participant *participant = hfi_participant_find(participants, who);
 
-    return member && (token == 0 || member->token == token) ? member : NULL;
+    return participant && (token == 0 || participant->token == token) ? participant : NULL;
 }
 
 hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool twice,
@@ -96,25 +98,25 @@ hf_status hfi_barrier_arrive(struct hfi_barrier *barrier, uint32_t parties, bool
 
     *ret_changed = false;
     *ret_generation = barrier->generation;
-    if (find(&barrier->members, who, token))
+    if (find(&barrier->participants, who, token))
         return HF_OK; /* we came already; and if it was broken, we are told that */
     if (find(&barrier->before, who, token)) {
         --*ret_generation; /* likewise, and the others have begun the next one */
         return HF_OK;
     }
-    if (!over && !same && barrier->members.count > 0)
+    if (!over && !same && barrier->participants.count > 0)
         return HF_MISMATCH;
     if (barrier->phase == HFI_OPEN)
         return HF_BUSY;
 
     /* It was here and is gone, for its lease is ours now: so is its generation. */
-    if (!over && hfi_member_find(&barrier->members, who))
+    if (!over && hfi_participant_find(&barrier->participants, who))
         break_up(barrier, who);
     if (barrier->phase != HFI_FILLING || !same)
         begin_next(barrier, parties, twice);
-    if (!hfi_member_add(&barrier->members, HFI_HERE, token, who))
+    if (!hfi_participant_add(&barrier->participants, HFI_HERE, token, who))
         return HF_FULL; /* never: there are no more than parties */
-    if (barrier->members.count == barrier->parties)
+    if (barrier->participants.count == barrier->parties)
         barrier->phase = twice ? HFI_OPEN : HFI_PASSED;
     *ret_generation = barrier->generation;
     *ret_changed = true;
@@ -125,36 +127,36 @@ hf_status hfi_barrier_withdraw(struct hfi_barrier *barrier, const char *who, uin
                                uint64_t generation, bool *ret_changed)
 {
     hf_status status = hfi_barrier_outcome(barrier, generation, true);
-    struct hfi_member *member;
+    struct hfi_participant *participant;
 
     *ret_changed = false;
     if (status != HF_TIMEOUT)
         return status;
-    member = find(&barrier->members, who, token);
-    if (member)
-        hfi_member_remove(&barrier->members, member);
-    *ret_changed = member != NULL;
+    participant = find(&barrier->participants, who, token);
+    if (participant)
+        hfi_participant_remove(&barrier->participants, participant);
+    *ret_changed = participant != NULL;
     return HF_TIMEOUT;
 }
 
 hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64_t token,
                             uint64_t *ret_generation, bool *ret_changed)
 {
-    struct hfi_member *member = find(&barrier->members, who, token);
-    const struct hfi_member *was = token ? find(&barrier->before, who, token) : NULL;
+    struct hfi_participant *participant = find(&barrier->participants, who, token);
+    const struct hfi_participant *was = token ? find(&barrier->before, who, token) : NULL;
 
     *ret_changed = false;
     *ret_generation = barrier->generation;
-    if (!member && was && was->flag == HFI_LEFT) {
+    if (!participant && was && was->flag == HFI_LEFT) {
         --*ret_generation; /* we had left, and the next have come */
         return HF_OK;
     }
-    if (!member || barrier->phase == HFI_BROKEN_UP || barrier->phase == HFI_FILLING)
+    if (!participant || barrier->phase == HFI_BROKEN_UP || barrier->phase == HFI_FILLING)
         return HF_BROKEN; /* a generation does not end otherwise while one of it is inside */
-    if (member->flag == HFI_LEFT)
+    if (participant->flag == HFI_LEFT)
         return HF_OK;
-    member->flag = HFI_LEFT;
-    if (hfi_members_with(&barrier->members, HFI_HERE) == 0)
+    participant->flag = HFI_LEFT;
+    if (hfi_participants_with(&barrier->participants, HFI_HERE) == 0)
         barrier->phase = HFI_PASSED;
     *ret_changed = true;
     return HF_OK;
@@ -163,10 +165,10 @@ hf_status hfi_barrier_leave(struct hfi_barrier *barrier, const char *who, uint64
 void hfi_barrier_break(struct hfi_barrier *barrier, const char *who, uint64_t token,
                        bool *ret_changed)
 {
-    const struct hfi_member *member = find(&barrier->members, who, token);
+    const struct hfi_participant *participant = find(&barrier->participants, who, token);
 
-    *ret_changed = (barrier->phase == HFI_FILLING || barrier->phase == HFI_OPEN) && member &&
-                   member->flag == HFI_HERE;
+    *ret_changed = (barrier->phase == HFI_FILLING || barrier->phase == HFI_OPEN) && participant &&
+                   participant->flag == HFI_HERE;
     if (*ret_changed)
         break_up(barrier, who);
 }

@@ -17,8 +17,7 @@
 #ifndef HFI_BARRIER_PLAN_H
 #define HFI_BARRIER_PLAN_H
 
-#include "holdfast/primitives.h"
-#include "prim/members.h"
+#include "prim/participants.h"
 
 #define HFI_HERE 'h'
 #define HFI_LEFT 'l'
@@ -32,8 +31,8 @@ struct hfi_barrier {
     uint64_t generation; /* from 1; 0: new, nobody has come yet */
     uint64_t broken;     /* bit i: generation - 1 - i was */
     char gone[HF_PARTICIPANT_MAX + 1];
-    struct hfi_members members; /* of this generation */
-    struct hfi_members
+    struct hfi_participants participants; /* of this generation */
+    struct hfi_participants
         before; /* of the one before, as they were at its end: for who does not know yet
                                    whether it was counted */
 };

@@ -1,76 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_cell_*(): versioned cells for everybody, on the calling thread.
+ * hf_cell_*(): versioned cells for the caller's own bytes.
  *
- * The bytes in the store begin with "C1", so that a cell of the caller's and one of another
- * primitive (a guarded thing is "G...") are never taken for each other. That is looked at whenever
- * one is read. hf_cell_swap() and hf_cell_delete() need not look: a version that was told of a cell of
- * the caller's is never that of another kind.
+ * The bytes in the store begin with "C1", so that a cell of the caller's and one of another primitive (a guarded thing is
+ * "G...") are never taken for each other. That is checked whenever one is read. hf_cell_swap() and hf_cell_delete() need
+ * not check it: a version that was told of a cell of the caller's is never that of another kind.
  *
- * A swap whose outcome is unknown is never sent again from here: if it arrives late it finds the
- * version that it expects, and is what was asked for, or another one, and does nothing.
+ * A swap whose outcome is unknown is never sent again from here: if it arrives late it finds the version that it expects,
+ * and is what was asked for, or another one, and does nothing.
  */
 #include "core/request.h"
 #include "core/thread.h"
 #include "core/wait.h"
 #include "holdfast/primitives.h"
-#include "prim/cell_op.h"
+#include "prim/record.h"
+#include "prim/task.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/random.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define HEAD          "C1"
-#define HEAD_LEN      2
-#define PAUSE_LAST_MS 64 /* between two tries to be quicker than others, at most */
+#define HEAD     "C1"
+#define HEAD_LEN 2
 
 /* One call. */
-struct call {
-    struct hfi_prim prim;
-    struct hfi_cell found; /* as it was read last */
-    int64_t until_ms;
-    hf_cancel *cancel;
-    int64_t pause_ms;
+struct cell_call {
+    struct hfi_prim_task task;
+    const void *bytes;
+    size_t len;
+    int64_t ttl_ms;
+    uint64_t version;
+    hf_cell_fn *fn;
+    void *arg;
 };
 
-static hf_status enter(struct call *call, hf_store *store, const char *verb, const void *name,
+static hf_status enter(struct cell_call *call, hf_store *store, const char *verb, const void *name,
                        size_t name_len, hf_error *err)
 {
-    *call = (struct call){ .until_ms = HFI_NEVER };
-    return hfi_prim_enter(&call->prim, store, verb, name, name_len, HF_CAP_CELLS, err);
+    return hfi_prim_enter(&call->task.prim, store, verb, name, name_len, HF_CAP_CELLS, err);
 }
 
-static hf_status leave(struct call *call, hf_status status, hf_error *err)
+/* What a request says. The callers' structs may be of another size than ours. */
+static hf_status take_request(struct cell_call *call, const hf_cell_request *given,
+                              hf_cell_request *whole, hf_error *err)
 {
-    hfi_cell_forget(&call->found);
-    hfi_prim_leave(&call->prim);
-    return status == HF_OK ? hfi_ok(err) : status;
+    hf_status status = hfi_request_copy(
+        whole, sizeof *whole, given, offsetof(hf_cell_request, bytes), "HF_CELL_REQUEST_INIT", err);
+
+    if (status != HF_OK)
+        return status;
+    *call = (struct cell_call){ .bytes = whole->bytes,
+                                .len = whole->len,
+                                .ttl_ms = whole->ttl_ms,
+                                .version = whole->version,
+                                .fn = whole->fn,
+                                .arg = whole->fn_arg };
+    return HF_OK;
+}
+
+static hf_status refuse(struct cell_call *call, hf_status status)
+{
+    hfi_prim_leave(&call->task.prim);
+    return status;
 }
 
 /* ---- what callers give us ----------------------------------------------------------------------- */
 
 /* Every refusal names the field. */
-static hf_status check_bytes(struct call *call, const void *bytes, size_t len, int64_t ttl_ms,
-                             hf_error *err)
+static hf_status check_bytes(const struct cell_call *call, hf_error *err)
 {
-    if (!bytes && len > 0)
+    if (!call->bytes && call->len > 0)
         return hfi_error_set(err, HF_INVALID, 0, "bytes: NULL");
-    if (len > HF_CELL_MAX)
+    if (call->len > HF_CELL_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "len: more than %d bytes", HF_CELL_MAX);
-    if (ttl_ms == 0)
+    if (call->ttl_ms == 0)
         return HF_OK;
-    if (ttl_ms < HF_TTL_MIN_MS || ttl_ms > HF_DURATION_MAX_MS)
+    if (call->ttl_ms < HF_TTL_MIN_MS || call->ttl_ms > HF_DURATION_MAX_MS)
         return hfi_error_set(err, HF_INVALID, 0,
                              "ttl_ms: less than a second, or more than ten years");
-    if (!(hfi_store_engine(call->prim.store)->info.caps & HF_CAP_CELL_TTL))
+    if (!(hfi_prim_caps(&call->task.prim) & HF_CAP_CELL_TTL))
         return hfi_error_set(err, HF_UNSUPPORTED, 0, "ttl_ms: cells of this engine have no ttl");
     return HF_OK;
 }
 
-static hf_status check_wait(struct call *call, int64_t wait_ms, hf_cancel *cancel, hf_error *err)
+static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *cancel,
+                            hf_error *err)
 {
     hf_status status = cancel ? hfi_cancel_look(cancel) : HF_OK;
 
@@ -79,98 +95,28 @@ static hf_status check_wait(struct call *call, int64_t wait_ms, hf_cancel *cance
     if (status == HF_INVALID || status == HF_FORKED)
         return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
     if (status != HF_OK)
-        return hfi_prim_error(&call->prim, status, NULL, err);
-    call->until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
-    call->cancel = cancel;
+        return hfi_prim_error(&call->task.prim, status, NULL, err);
+    call->task.until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
+    call->task.cancel = cancel;
     return HF_OK;
-}
-
-/* ---- steps -------------------------------------------------------------------------------------- */
-
-/* What is there now? HF_OK also if nothing is. */
-static hf_status look(struct call *call, hf_error *err)
-{
-    hf_error inner;
-    hf_status status;
-
-    hfi_cell_forget(&call->found);
-    status = hfi_cell_read(&call->prim, &call->found, &inner);
-    if (status != HF_OK)
-        return hfi_prim_error(&call->prim, status, &inner, err);
-    if (call->found.version == 0 ||
-        (call->found.len >= HEAD_LEN && memcmp(call->found.bytes, HEAD, HEAD_LEN) == 0))
-        return HF_OK;
-    hfi_error_set(&inner, HF_MISMATCH, 0, "that name's cell is something else");
-    return hfi_prim_error(&call->prim, HF_MISMATCH, &inner, err);
-}
-
-/* HF_BUSY: it has another version; err is not filled in then. */
-static hf_status write_at(struct call *call, uint64_t version, const void *bytes, size_t len,
-                          int64_t ttl_ms, uint64_t *ret_version, hf_error *err)
-{
-    char *whole = hfi_malloc(HEAD_LEN + len);
-    hf_error inner;
-    hf_status status;
-
-    if (!whole)
-        return hfi_error_memory(err);
-    memcpy(whole, HEAD, HEAD_LEN);
-    if (len > 0)
-        memcpy(whole + HEAD_LEN, bytes, len);
-    status =
-        hfi_cell_swap(&call->prim, version, whole, HEAD_LEN + len, ttl_ms, ret_version, &inner);
-    hfi_free(whole);
-    return status == HF_OK || status == HF_BUSY ? status
-                                                : hfi_prim_error(&call->prim, status, &inner, err);
-}
-
-static hf_status delete_at(struct call *call, uint64_t version, hf_error *err)
-{
-    hf_error inner;
-    hf_status status = hfi_cell_swap(&call->prim, version, NULL, 0, 0, NULL, &inner);
-
-    return status == HF_OK || status == HF_BUSY ? status
-                                                : hfi_prim_error(&call->prim, status, &inner, err);
-}
-
-static hf_status changed(struct call *call, uint64_t version, hf_error *err)
-{
-    hf_error inner;
-
-    if (version)
-        hfi_error_set(&inner, HF_CHANGED, 0, "its version is not %" PRIu64 " any more", version);
-    else
-        hfi_error_set(&inner, HF_CHANGED, 0, "there is one already");
-    return hfi_prim_error(&call->prim, HF_CHANGED, &inner, err);
-}
-
-/* Somebody else was quicker. HF_OK: try again; it was not the last time, and a random while has passed. */
-static hf_status give_way(struct call *call, hf_status late, hf_error *err)
-{
-    hf_error inner;
-    hf_status status;
-    int64_t now_ms = hfi_now_ms(), wake_ms;
-
-    if (now_ms >= call->until_ms) {
-        hfi_error_set(&inner, late, 0, "others changed it all the time");
-        return hfi_prim_error(&call->prim, late, &inner, err);
-    }
-    wake_ms = now_ms + (int64_t)(hfi_random_u64() % (uint64_t)(call->pause_ms + 1));
-    call->pause_ms = call->pause_ms ? call->pause_ms * 2 : 1; /* the first time: none */
-    if (call->pause_ms > PAUSE_LAST_MS)
-        call->pause_ms = PAUSE_LAST_MS;
-    if (wake_ms > call->until_ms)
-        wake_ms = call->until_ms;
-    status = hfi_prim_pause(&call->prim, wake_ms, call->cancel, &inner);
-    return status == HF_OK ? HF_OK : hfi_prim_error(&call->prim, status, &inner, err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-/* What was read, as callers see it: the bytes move to where the head was, which leaves room for a NUL. */
-static hf_cell show(struct call *call)
+static bool is_ours(const struct hfi_cell *found)
 {
-    struct hfi_cell *found = &call->found;
+    return found->version == 0 ||
+           (found->len >= HEAD_LEN && memcmp(found->bytes, HEAD, HEAD_LEN) == 0);
+}
+
+static enum hfi_verdict not_ours(struct hfi_cell_run *run)
+{
+    return hfi_run_fail(run, HF_MISMATCH, "that name's cell is something else");
+}
+
+/* What was read, as callers see it: the bytes move to where the head was, which leaves room for a NUL. */
+static hf_cell show(struct hfi_cell *found)
+{
     hf_cell cell = { .size = sizeof cell, .ttl_ms = -1 };
 
     if (found->version == 0)
@@ -184,195 +130,281 @@ static hf_cell show(struct call *call)
     return cell;
 }
 
+static enum hfi_verdict decide_get(struct hfi_cell_run *run, void *arg)
+{
+    (void)arg;
+    if (!is_ours(&run->found))
+        return not_ours(run);
+    if (run->found.version == 0)
+        return hfi_run_fail(run, HF_NOT_FOUND, "there is none");
+    return HFI_END;
+}
+
 hf_status hf_cell_get(hf_store *store, const void *name, size_t name_len, hf_cell *ret_cell,
                       hf_error *err)
 {
     size_t size = ret_cell ? ret_cell->size : 0;
-    hf_error inner;
-    struct call call;
+    struct cell_call call;
     hf_cell cell;
-    hf_status status = enter(&call, store, "read cell", name, name_len, err);
+    hf_status status;
 
+    hfi_prim_task_init_run(&call.task, decide_get, NULL);
+    status = enter(&call, store, "read cell", name, name_len, err);
     if (status != HF_OK)
         return status;
-    if (size < offsetof(hf_cell, ttl_ms) || size > HFI_STRUCT_MAX) {
-        status = hfi_error_set(err, HF_INVALID, 0,
-                               ret_cell ? "size: not that of an hf_cell; use HF_CELL_INIT"
-                                        : "ret_cell: NULL");
-        return leave(&call, status, err);
-    }
-    status = look(&call, err);
-    if (status == HF_OK && call.found.version == 0) {
-        hfi_error_set(&inner, HF_NOT_FOUND, 0, "there is none");
-        status = hfi_prim_error(&call.prim, HF_NOT_FOUND, &inner, err);
-    }
+    if (size < offsetof(hf_cell, ttl_ms) || size > HFI_STRUCT_MAX)
+        return refuse(&call,
+                      hfi_error_set(err, HF_INVALID, 0,
+                                    ret_cell ? "size: not that of an hf_cell; use HF_CELL_INIT"
+                                             : "ret_cell: NULL"));
+    status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK) {
-        cell = show(&call);
-        call.found.bytes = NULL; /* it is the caller's now */
+        cell = show(&call.task.run.found);
+        call.task.run.owned = NULL; /* it is the caller's now */
         cell.size = size;
         memset(ret_cell, 0, size);
         memcpy(ret_cell, &cell, size < sizeof cell ? size : sizeof cell);
     }
-    return leave(&call, status, err);
-}
-
-void hf_cell_free(hf_cell *cell)
-{
-    if (!cell)
-        return;
-    hfi_free(cell->bytes);
-    cell->bytes = NULL;
-    cell->len = 0;
+    hfi_prim_task_done(&call.task);
+    return status;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-hf_status hf_cell_set(hf_store *store, const void *name, size_t name_len, const void *bytes,
-                      size_t len, int64_t ttl_ms, uint64_t *ret_version, hf_error *err)
+/* The bytes of the call with their head, in the run's buffer. */
+static bool put_bytes(struct hfi_cell_run *run, const struct cell_call *call)
 {
-    struct call call;
-    hf_status status = enter(&call, store, "write cell", name, name_len, err);
+    struct hfi_buffer *to = hfi_run_buffer(run);
 
-    if (status != HF_OK)
-        return status;
-    call.until_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    status = check_bytes(&call, bytes, len, ttl_ms, err);
-    while (status == HF_OK) {
-        status = look(&call, err);
-        if (status == HF_OK)
-            status = write_at(&call, call.found.version, bytes, len, ttl_ms, ret_version, err);
-        if (status != HF_BUSY)
-            break;
-        status = give_way(&call, HF_BUSY, err);
-    }
-    return leave(&call, status, err);
+    return hfi_put_bytes(to, HEAD, HEAD_LEN) && hfi_put_bytes(to, call->bytes, call->len);
 }
 
-hf_status hf_cell_swap(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       const void *bytes, size_t len, int64_t ttl_ms, uint64_t *ret_version,
-                       hf_error *err)
+static enum hfi_verdict decide_set(struct hfi_cell_run *run, void *arg)
 {
-    struct call call;
-    hf_status status = enter(&call, store, "swap cell", name, name_len, err);
+    struct cell_call *call = arg;
+
+    if (run->wrote)
+        return HFI_END;
+    if (!is_ours(&run->found))
+        return not_ours(run);
+    return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
+}
+
+hf_status hf_cell_set(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+                      hf_error *err)
+{
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
 
     if (status != HF_OK)
         return status;
-    status = check_bytes(&call, bytes, len, ttl_ms, err);
-    if (status == HF_OK)
-        status = write_at(&call, version, bytes, len, ttl_ms, ret_version, err);
-    if (status == HF_BUSY)
-        status = changed(&call, version, err);
-    return leave(&call, status, err);
+    hfi_prim_task_init_run(&call.task, decide_set, &call);
+    status = enter(&call, store, "write cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = check_bytes(&call, err);
+    if (status != HF_OK)
+        return refuse(&call, status);
+    call.task.run.stoppable = true;
+    call.task.run.late = HF_BUSY;
+    call.task.run.late_text = "others changed it all the time";
+    status = hfi_prim_task_run(&call.task, err);
+    if (status == HF_OK && ret_version)
+        *ret_version = call.task.run.found.version;
+    hfi_prim_task_done(&call.task);
+    return status;
+}
+
+enum { SWAP_BEGIN, SWAP_DONE };
+
+/* At a version that the caller knows: nothing is read. */
+static hf_status step_swap(struct hfi_prim_task *task, hf_status got)
+{
+    struct cell_call *call = hfi_container(task, struct cell_call, task);
+
+    if (task->state == SWAP_BEGIN) {
+        task->action.version = call->version;
+        task->action.bytes = task->run.buffer.bytes; /* NULL: delete it */
+        task->action.len = task->run.buffer.len;
+        task->action.ttl_ms = call->ttl_ms;
+        return hfi_begin_act(task, SWAP_DONE, HFI_ACT_SWAP);
+    }
+    if (got != HF_BUSY)
+        return got;
+    if (call->version == 0)
+        return hfi_error_set(&task->error, HF_CHANGED, 0, "there is one already");
+    return hfi_error_set(&task->error, HF_CHANGED, 0, "its version is not %" PRIu64 " any more",
+                         call->version);
+}
+
+hf_status hf_cell_swap(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+                       hf_error *err)
+{
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
+
+    if (status != HF_OK)
+        return status;
+    hfi_prim_task_init(&call.task, step_swap);
+    status = enter(&call, store, "swap cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = check_bytes(&call, err);
+    if (status == HF_OK && !put_bytes(&call.task.run, &call))
+        status = hfi_error_memory(err);
+    status = status == HF_OK ? hfi_prim_task_run(&call.task, err) : refuse(&call, status);
+    if (status == HF_OK && ret_version)
+        *ret_version = call.task.action.version;
+    hfi_prim_task_done(&call.task);
+    return status;
 }
 
 hf_status hf_cell_delete(hf_store *store, const void *name, size_t name_len, uint64_t version,
                          hf_error *err)
 {
-    struct call call;
-    hf_status status = enter(&call, store, "delete cell", name, name_len, err);
+    struct cell_call call = { .version = version };
+    hf_status status;
 
+    hfi_prim_task_init(&call.task, step_swap);
+    status = enter(&call, store, "delete cell", name, name_len, err);
     if (status != HF_OK)
         return status;
     if (version == 0)
-        status = hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell");
-    else
-        status = delete_at(&call, version, err);
-    if (status == HF_BUSY)
-        status = changed(&call, version, err);
-    return leave(&call, status, err);
+        return refuse(&call, hfi_error_set(err, HF_INVALID, 0, "version: 0 is that of no cell"));
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
+    return status;
 }
 
 /* ---- updating ----------------------------------------------------------------------------------- */
 
-static hf_status ask(struct call *call, hf_cell_fn *fn, void *arg, hf_cell_change *ret_change,
-                     hf_error *err)
+static hf_status ask_caller(struct cell_call *call, struct hfi_cell *found,
+                            hf_cell_change *ret_change)
 {
     const struct hfi_store *outer = hfi_self.calling;
-    hf_cell old = show(call);
-    hf_error inner;
+    hf_cell old = show(found);
     hf_status status;
 
     *ret_change = (hf_cell_change){ .size = sizeof *ret_change };
-    hfi_self.calling = call->prim.store;
-    status = fn(&old, ret_change, arg);
+    hfi_self.calling = call->task.prim.store;
+    status = call->fn(&old, ret_change, call->arg);
     hfi_self.calling = outer;
-    if (status == HF_OK)
-        return HF_OK;
-    hfi_error_set(&inner, status, 0, "the callback refused: %s", hf_status_text(status));
-    return hfi_prim_error(&call->prim, status, &inner, err);
+    return status;
 }
 
-/* Do what the callback wants with what it has seen. HF_BUSY: somebody was quicker. */
-static hf_status carry_out(struct call *call, const hf_cell_change *change, uint64_t *ret_version,
-                           hf_error *err)
+static enum hfi_verdict write_change(struct hfi_cell_run *run, struct cell_call *call,
+                                     const hf_cell_change *change)
 {
+    call->bytes = change->bytes;
+    call->len = change->len;
+    call->ttl_ms = change->ttl_ms;
+    run->status = check_bytes(call, &call->task.error);
+    if (run->status != HF_OK) {
+        call->task.whole = true;
+        return HFI_FAIL;
+    }
+    return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
+}
+
+/* The caller's function decides. It runs where the task does: on the caller's thread. */
+static enum hfi_verdict decide_update(struct hfi_cell_run *run, void *arg)
+{
+    struct cell_call *call = arg;
+    hf_cell_change change;
     hf_status status;
 
-    *ret_version = call->found.version;
-    switch (change->action) {
+    if (run->wrote)
+        return HFI_END;
+    if (!is_ours(&run->found))
+        return not_ours(run);
+    status = ask_caller(call, &run->found, &change);
+    if (status != HF_OK)
+        return hfi_run_fail(run, status, "the callback refused: %s", hf_status_text(status));
+    switch (change.action) {
     case HF_CELL_ACTION_LEAVE:
-        return HF_OK;
+        return HFI_END;
     case HF_CELL_ACTION_WRITE:
-        status = check_bytes(call, change->bytes, change->len, change->ttl_ms, err);
-        if (status != HF_OK)
-            return status;
-        return write_at(call, call->found.version, change->bytes, change->len, change->ttl_ms,
-                        ret_version, err);
+        return write_change(run, call, &change);
     case HF_CELL_ACTION_DELETE:
-        if (call->found.version == 0)
-            return HF_OK;
-        *ret_version = 0;
-        return delete_at(call, call->found.version, err);
+        return run->found.version == 0 ? HFI_END : HFI_DELETE;
     }
-    return hfi_error_set(err, HF_INVALID, 0, "action: not an hf_cell_action");
+    call->task.whole = true;
+    return hfi_run_fail(run, HF_INVALID, "action: not an hf_cell_action");
 }
 
-hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_cell_fn *fn,
-                         void *arg, int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version,
+hf_status hf_cell_update(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
                          hf_error *err)
 {
-    hf_cell_change change;
-    struct call call;
-    uint64_t version;
-    hf_status status = enter(&call, store, "update cell", name, name_len, err);
+    hf_cell_request request;
+    struct cell_call call;
+    struct hfi_cell_run *run = &call.task.run;
+    hf_status status = take_request(&call, given, &request, err);
 
     if (status != HF_OK)
         return status;
-    status = fn ? check_wait(&call, wait_ms, cancel, err)
-                : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
-    while (status == HF_OK) {
-        status = look(&call, err);
-        if (status == HF_OK)
-            status = ask(&call, fn, arg, &change, err);
-        if (status != HF_OK)
-            break;
-        status = carry_out(&call, &change, &version, err);
-        if (status != HF_BUSY)
-            break;
-        status = give_way(&call, wait_ms == 0 ? HF_BUSY : HF_TIMEOUT, err);
-    }
+    hfi_prim_task_init_run(&call.task, decide_update, &call);
+    status = enter(&call, store, "update cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = call.fn ? check_wait(&call, request.wait_ms, request.cancel, err)
+                     : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
+    if (status != HF_OK)
+        return refuse(&call, status);
+    run->stoppable = true;
+    run->race_until_ms = call.task.until_ms;
+    run->late = request.wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
+    run->late_text = "others changed it all the time";
+    status = hfi_prim_task_run(&call.task, err);
     if (status == HF_OK && ret_version)
-        *ret_version = version;
-    return leave(&call, status, err);
+        *ret_version = run->found.version;
+    hfi_prim_task_done(&call.task);
+    return status;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
-hf_status hf_cell_wait(hf_store *store, const void *name, size_t name_len, uint64_t version,
-                       int64_t wait_ms, hf_cancel *cancel, uint64_t *ret_version, hf_error *err)
+static enum hfi_verdict decide_wait(struct hfi_cell_run *run, void *arg)
 {
-    struct call call;
-    hf_error inner;
-    hf_status status = enter(&call, store, "wait for cell", name, name_len, err);
+    const struct cell_call *call = arg;
+
+    return run->found.version == call->version ? HFI_WAIT : HFI_END;
+}
+
+enum { WAIT_BEGIN, WAIT_DONE };
+
+static hf_status step_wait(struct hfi_prim_task *task, hf_status got)
+{
+    if (task->state == WAIT_BEGIN) {
+        hfi_begin_cell(task, WAIT_DONE, decide_wait, task->run.arg);
+        task->run.patient = task->run.version_only = true;
+        return HFI_BEGUN;
+    }
+    return got == HF_TIMEOUT ? hfi_error_set(&task->error, got, 0, "nothing changed") : got;
+}
+
+hf_status hf_cell_wait(hf_store *store, const hf_cell_request *given, uint64_t *ret_version,
+                       hf_error *err)
+{
+    hf_cell_request request;
+    struct cell_call call;
+    hf_status status = take_request(&call, given, &request, err);
 
     if (status != HF_OK)
         return status;
-    status = check_wait(&call, wait_ms, cancel, err);
-    if (status == HF_OK) {
-        status =
-            hfi_cell_wait(&call.prim, version, call.until_ms, call.cancel, ret_version, &inner);
-        if (status != HF_OK)
-            hfi_prim_error(&call.prim, status, &inner, err);
-    }
-    return leave(&call, status, err);
+    hfi_prim_task_init(&call.task, step_wait);
+    call.task.run.arg = &call;
+    call.task.run.found.version = call.version;
+    status = enter(&call, store, "wait for cell", request.name, request.name_len, err);
+    if (status != HF_OK)
+        return status;
+    status = check_wait(&call, request.wait_ms, request.cancel, err);
+    if (status != HF_OK)
+        return refuse(&call, status);
+    status = hfi_prim_task_run(&call.task, err);
+    if (status == HF_OK && ret_version)
+        *ret_version = call.task.run.found.version;
+    hfi_prim_task_done(&call.task);
+    return status;
 }

@@ -1,57 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_counter_add() and the others: a 64-bit number under a name. The calling thread does it all.
+ * hf_counter_add() and the others: a 64-bit number under a name.
  *
- * An engine with HFI_NATIVE_COUNTER does each of them in one step of its own (Redis: INCRBY). Elsewhere
- * a counter is a cell: its bytes are "N" and the number in decimal digits, written in one way only.
- * Each call that changes it reads, computes, and swaps what was read at the version that was read; if
- * that moved meanwhile, again, after a pause that is longer each time and no other's: whoever moved it
- * got on. A swap whose outcome is unknown is not sent again: it could count twice.
+ * An engine with HFI_NATIVE_COUNTER does each of them in one step of its own (Redis: INCRBY). Elsewhere a counter is a
+ * cell: its bytes are "N" and the number in decimal digits, written in one way only. Each call that changes it reads,
+ * computes, and swaps at the version that was read; if that moved meanwhile, again. A swap whose outcome is unknown is not
+ * sent again: it could count twice.
  */
-#include "engine/native.h"
-
-#include "core/op.h"
 #include "holdfast/primitives.h"
-#include "prim/cell_op.h"
-#include "util/alloc.h"
-#include "util/clock.h"
+#include "prim/task.h"
 #include "util/error.h"
-#include "util/random.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define BYTES_MAX      22 /* "N-9223372036854775808" and a NUL */
-#define PAUSE_FIRST_US 50
-#define PAUSE_LAST_US  20000
+#define BYTES_MAX 22 /* "N-9223372036854775808" and a NUL */
 
-static hf_status run_native(const struct hfi_prim *prim, struct hfi_counter_op *op,
-                            hf_error *inner);
-static hf_status run_on_cell(const struct hfi_prim *prim, struct hfi_counter_op *op,
-                             hf_error *inner);
+struct counter_call {
+    struct hfi_prim_task task;
+    struct hfi_counter_op op;
+    char bytes[BYTES_MAX]; /* what is to be written */
+};
+
+static hf_status step_native(struct hfi_prim_task *task, hf_status got);
+static enum hfi_verdict decide_counter(struct hfi_cell_run *run, void *arg);
 
 /* ---- the calls ---------------------------------------------------------------------------- */
 
 static hf_status run(hf_store *at, const void *name, size_t name_len, const char *verb,
                      struct hfi_counter_op *op, hf_error *err)
 {
-    struct hfi_prim prim;
-    hf_error inner = { .status = HF_OK };
-    hf_status status = hfi_prim_enter(&prim, at, verb, name, name_len, HF_CAP_CELLS, err);
+    struct counter_call call = { .op = *op };
+    struct hfi_prim_task *task = &call.task;
+    hf_status status;
 
+    hfi_prim_task_init_run(task, decide_counter, &call);
+    status = hfi_prim_enter(&task->prim, at, verb, name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    status = hfi_store_engine(prim.store)->native & HFI_NATIVE_COUNTER
-                 ? run_native(&prim, op, &inner)
-                 : run_on_cell(&prim, op, &inner);
-    if (status == HF_OK)
-        hfi_ok(err);
-    else
-        hfi_prim_error(&prim, status, &inner, err);
-    hfi_prim_leave(&prim);
+    if (hfi_store_engine(task->prim.store)->native & HFI_NATIVE_COUNTER)
+        task->step = step_native;
+    task->run.late = HF_BUSY;
+    task->run.late_text = "others change it all the time";
+    status = hfi_prim_task_run(task, err);
+    hfi_prim_task_done(task);
+    op->ret_value = call.op.ret_value;
     return status;
 }
 
@@ -106,58 +101,26 @@ hf_status hf_counter_delete(hf_store *store, const void *name, size_t name_len, 
     return run(store, name, name_len, "delete counter", &op, err);
 }
 
-static hf_status changed(const struct hfi_counter_op *op, hf_error *inner)
+static hf_status changed(const struct hfi_counter_op *op, hf_error *error)
 {
-    return hfi_error_set(inner, HF_CHANGED, 0, "it is %" PRId64 ", and not %" PRId64, op->ret_value,
+    return hfi_error_set(error, HF_CHANGED, 0, "it is %" PRId64 ", and not %" PRId64, op->ret_value,
                          op->expected);
 }
 
 /* ---- by the engine itself ------------------------------------------------------------------ */
 
-/* It may be finished after we have given it up, so it has all that it needs in itself. */
-struct native {
-    struct hfi_job job;
-    struct hfi_counter_op op;
-    unsigned char name[HF_NAME_MAX];
-};
+enum { NATIVE_BEGIN, NATIVE_DONE };
 
-static void late_native(struct hfi_job *job)
+static hf_status step_native(struct hfi_prim_task *task, hf_status got)
 {
-    struct hfi_store *store = job->store;
+    struct counter_call *call = hfi_container(task, struct counter_call, task);
 
-    hfi_free(hfi_container(job, struct native, job));
-    hfi_keeper_idle(store);
-}
-
-static hf_status run_native(const struct hfi_prim *prim, struct hfi_counter_op *op, hf_error *inner)
-{
-    struct native *native = hfi_malloc(sizeof *native);
-    bool reads = op->verb == HFI_COUNTER_GET, gone;
-    hf_status status;
-
-    if (!native)
-        return hfi_error_memory(inner);
-    hfi_job_init(&native->job, prim->store, HFI_OP_COUNTER);
-    native->job.late = late_native;
-    native->op = *op;
-    memcpy(native->name, prim->name.bytes, prim->name.len);
-    native->op.name = prim->name;
-    native->op.name.bytes = native->name;
-    native->job.op.u.counter = &native->op;
-
-    hfi_keeper_busy(prim->store); /* for late_native(), which may come any time */
-    status = hfi_job_run(&native->job, &gone);
-    if (gone)
-        return hfi_error_set(inner, reads ? HF_UNAVAILABLE : HF_UNKNOWN, 0,
-                             "the store did not answer in time");
-    hfi_keeper_idle(prim->store);
-    op->ret_value = native->op.ret_value;
-    if (status == HF_CHANGED)
-        changed(op, inner);
-    else if (status != HF_OK)
-        *inner = native->job.op.error;
-    hfi_free(native);
-    return status == HF_UNKNOWN && reads ? HF_UNAVAILABLE : status;
+    if (task->state == NATIVE_BEGIN) {
+        task->action.native.counter = call->op;
+        return hfi_begin_act(task, NATIVE_DONE, HFI_ACT_COUNTER);
+    }
+    call->op.ret_value = task->action.native.counter.ret_value;
+    return got == HF_CHANGED ? changed(&call->op, &task->error) : got;
 }
 
 /* ---- on a cell ----------------------------------------------------------------------------- */
@@ -177,76 +140,48 @@ static bool parse(const struct hfi_cell *cell, int64_t *ret_value)
     return strlen(text) == cell->len && strcmp(again, text) == 0;
 }
 
-/* What it would become. HF_OK, HF_OVERFLOW or HF_CHANGED. */
-static hf_status compute(struct hfi_counter_op *op, int64_t now, int64_t *ret_next, hf_error *inner)
+/* What the number would become. HF_OK, HF_OVERFLOW or HF_CHANGED. */
+static hf_status compute(struct hfi_counter_op *op, int64_t now, int64_t *ret_next, hf_error *error)
 {
     op->ret_value = now;
+    *ret_next = op->value;
     switch (op->verb) {
     case HFI_COUNTER_ADD:
         if (__builtin_add_overflow(now, op->value, ret_next))
-            return hfi_error_set(inner, HF_OVERFLOW, 0, "%" PRId64 " and %" PRId64 ": %s", now,
+            return hfi_error_set(error, HF_OVERFLOW, 0, "%" PRId64 " and %" PRId64 ": %s", now,
                                  op->value, hf_status_text(HF_OVERFLOW));
-        return HF_OK;
+        break;
     case HFI_COUNTER_SET_IF:
         if (now != op->expected)
-            return changed(op, inner);
+            return changed(op, error);
         break;
     case HFI_COUNTER_GET:
     case HFI_COUNTER_SET:
     case HFI_COUNTER_DELETE:
         break;
     }
-    *ret_next = op->value;
     return HF_OK;
 }
 
-/* Read, compute, swap: once. HF_BUSY: somebody else was there in between. */
-static hf_status attempt(const struct hfi_prim *prim, struct hfi_counter_op *op, hf_error *inner)
+static enum hfi_verdict decide_counter(struct hfi_cell_run *run, void *arg)
 {
-    struct hfi_cell cell;
-    char bytes[BYTES_MAX];
-    int64_t now = 0, next = 0;
-    hf_status status = hfi_cell_read(prim, &cell, inner);
-    uint64_t version = cell.version;
+    struct counter_call *call = arg;
+    bool there = run->found.version != 0;
+    int64_t now = 0, next;
 
-    if (status != HF_OK)
-        return status;
-    if (version != 0 && !parse(&cell, &now))
-        status = hfi_error_set(inner, HF_MISMATCH, 0, "%s", hf_status_text(HF_MISMATCH));
-    hfi_cell_forget(&cell);
-    if (status == HF_OK)
-        status = compute(op, now, &next, inner);
-    if (status != HF_OK || op->verb == HFI_COUNTER_GET ||
-        (op->verb == HFI_COUNTER_DELETE && version == 0))
-        return status;
-
-    snprintf(bytes, sizeof bytes, "N%" PRId64, next);
-    status = hfi_cell_swap(prim, version, op->verb == HFI_COUNTER_DELETE ? NULL : bytes,
-                           strlen(bytes), 0, NULL, inner);
-    if (status == HF_OK)
-        op->ret_value = next;
-    return status;
-}
-
-/* Between nothing and all of `most_us`: those who collided come back at different times. */
-static void rest(int64_t most_us)
-{
-    int64_t us = (int64_t)(hfi_random_u64() % (uint64_t)(most_us + 1));
-
-    nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
-}
-
-static hf_status run_on_cell(const struct hfi_prim *prim, struct hfi_counter_op *op,
-                             hf_error *inner)
-{
-    int64_t until_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS, most_us = PAUSE_FIRST_US;
-    hf_status status;
-
-    while ((status = attempt(prim, op, inner)) == HF_BUSY) {
-        if (hfi_now_ms() >= until_ms)
-            return hfi_error_set(inner, HF_BUSY, 0, "others change it all the time");
-        rest(most_us);
-        most_us = most_us < PAUSE_LAST_US / 2 ? most_us * 2 : PAUSE_LAST_US;
+    if (there && !parse(&run->found, &now))
+        return hfi_run_fail(run, HF_MISMATCH, "%s", hf_status_text(HF_MISMATCH));
+    if (run->wrote) {
+        call->op.ret_value = now;
+        return HFI_END;
     }
-    return status;
+    run->status = compute(&call->op, now, &next, hfi_run_error(run));
+    if (run->status != HF_OK)
+        return HFI_FAIL;
+    if (call->op.verb == HFI_COUNTER_GET || (call->op.verb == HFI_COUNTER_DELETE && !there))
+        return HFI_END;
+    if (call->op.verb == HFI_COUNTER_DELETE)
+        return HFI_DELETE;
+    snprintf(call->bytes, sizeof call->bytes, "N%" PRId64, next);
+    return hfi_run_write_bytes(run, call->bytes, strlen(call->bytes), 0);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_election_*(): who leads is who holds the lock, and what the leader has to say is in the cell of the same
- * name: "E1", its token, its label and the value; "E0" and the token after it resigned.
+ * hf_election_*(): the leader is the holder of the lock, and what the leader has to say is in the cell of the same name:
+ * "E1", its token, its label and the value; "E0" and the token after it resigned.
  *
- * A leader is one for as long as its lease is valid by its own clock, which ends before the store lets
- * another one lead; nothing here makes that longer. What a former leader proclaims late never covers what
- * a later one has said: see held.h for the rule.
+ * A leader is one for as long as its lease is valid by its own clock, which ends before the store lets another one lead;
+ * nothing here makes that longer. What a former leader proclaims late never covers what a later one has said: see
+ * lease_cell.h for the rule.
  *
- * Observers are woken by the change of the cell. That a leader died and nobody follows is seen by nothing
- * but its lease, at which they look once a second: vigil.h.
+ * Observers are woken by the change of the cell. That a leader died and nobody follows shows only in its lease, at which
+ * they look once a second.
  */
 #include "core/request.h"
 #include "holdfast/primitives.h"
-#include "prim/change.h"
-#include "prim/held.h"
-#include "prim/vigil.h"
+#include "prim/lease_cell.h"
+#include "prim/record.h"
+#include "prim/task.h"
 #include "util/alloc.h"
 #include "util/error.h"
 
@@ -32,72 +32,82 @@ struct record {
     size_t len;
 };
 
-static hf_status get(const struct hfi_cell *cell, struct record *ret_record, hf_error *inner)
+static bool get(const struct hfi_cell *cell, struct record *ret_record)
 {
     struct hfi_reader from = { cell->bytes, cell->len };
     const unsigned char *head;
 
     *ret_record = (struct record){ .leads = false };
     if (cell->version == 0)
-        return HF_OK;
+        return true;
     if (!hfi_get_bytes(&from, 2, &head) || head[0] != 'E' || (head[1] != '0' && head[1] != '1') ||
         !hfi_get_number(&from, &ret_record->token) ||
         !hfi_get_text(&from, ret_record->label, sizeof ret_record->label))
-        return hfi_error_set(inner, HF_MISMATCH, 0, "the cell of that name is something else");
+        return false;
     ret_record->leads = head[1] == '1';
     ret_record->value = from.at;
     ret_record->len = from.left;
-    return HF_OK;
+    return true;
 }
 
-static hf_status put(struct hfi_change *change, const struct record *record, hf_error *inner)
+static bool put(struct hfi_buffer *to, const struct record *record)
 {
-    struct hfi_buffer *to = &change->bytes;
-
-    if (!hfi_put_bytes(to, record->leads ? "E1" : "E0", 2) || !hfi_put_number(to, record->token) ||
-        !hfi_put_text(to, record->label) || !hfi_put_bytes(to, record->value, record->len))
-        return hfi_error_memory(inner);
-    change->what = HFI_WRITE;
-    return HF_OK;
+    return hfi_put_bytes(to, record->leads ? "E1" : "E0", 2) && hfi_put_number(to, record->token) &&
+           hfi_put_text(to, record->label) && hfi_put_bytes(to, record->value, record->len);
 }
 
 /* ---- leading ------------------------------------------------------------------------------------------ */
 
 struct leading {
-    struct hfi_held held;
+    struct hfi_prim_task task;
+    struct hfi_lease_cell lease_cell;
+    const hf_acquire_request *request; /* campaign */
+    hf_lease *leader;
     struct record say;
+    hf_status result; /* what the caller is told after the lease is given back ... */
+    hf_error unsaid;  /* ... and why */
 };
 
-static hf_status plan_say(struct hfi_change *change, void *arg, hf_error *inner)
+static enum hfi_verdict decide_say(struct hfi_cell_run *run, void *arg)
 {
     struct leading *leading = arg;
     struct record found;
-    hf_status status = get(&change->found, &found, inner);
 
-    if (status != HF_OK)
-        return status;
-    if (found.token > leading->held.token)
-        return hfi_error_set(inner, HF_FENCED, 0, "a later leader, of token %" PRIu64 ", was there",
-                             found.token);
-    if (!hfi_held_valid(&leading->held)) /* after the reading: see held.h */
-        return hfi_error_set(inner, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
-    return put(change, &leading->say, inner);
+    if (run->wrote)
+        return HFI_END;
+    if (!get(&run->found, &found))
+        return hfi_run_mismatch(run);
+    if (found.token > leading->lease_cell.token)
+        return hfi_run_fail(run, HF_FENCED, "a later leader, of token %" PRIu64 ", was there",
+                            found.token);
+    if (!hfi_lease_cell_valid(&leading->lease_cell)) /* after the reading: see lease_cell.h */
+        return hfi_run_fail(run, HF_LOST, "%s", hf_status_text(HF_LOST));
+    return put(hfi_run_buffer(run), &leading->say) ? hfi_run_write(run, 0) : hfi_run_memory(run);
 }
 
-static hf_status say(hf_lease *leader, bool leads, const void *value, size_t len, hf_error *err)
+static void set_speech(struct leading *leading, bool leads, const void *value, size_t len)
 {
-    struct leading leading;
-    hf_status status =
-        hfi_held_enter(&leading.held, leader, leads ? "proclaim" : "resign", HF_CAP_CELLS, err);
+    leading->say = (struct record){ .leads = leads, .value = value, .len = len };
+    leading->task.run.look_again = true;
+}
 
-    if (status != HF_OK)
-        return status;
-    leading.say =
-        (struct record){ .leads = leads, .token = leading.held.token, .value = value, .len = len };
-    memcpy(leading.say.label, leading.held.label, sizeof leading.say.label);
-    status = hfi_cell_change(&leading.held.prim, plan_say, &leading, NULL, err);
-    hfi_held_leave(&leading.held);
-    return status == HF_OK ? hfi_ok(err) : status;
+/* The lease is known: what is said is said under its token and label. */
+static void sign(struct leading *leading)
+{
+    leading->say.token = leading->lease_cell.token;
+    memcpy(leading->say.label, leading->lease_cell.label, sizeof leading->say.label);
+}
+
+static hf_status enter_by_lease(struct leading *leading, hf_lease *leader, const char *verb,
+                                hf_error *err)
+{
+    hf_status status = hfi_lease_cell_enter(&leading->lease_cell, &leading->task.prim, leader, verb,
+                                            HF_CAP_CELLS, err);
+
+    leading->leader = leader;
+    if (status == HF_OK)
+        sign(leading);
+    return status;
 }
 
 static hf_status check_value(const void *value, size_t len, hf_error *err)
@@ -111,14 +121,26 @@ static hf_status check_value(const void *value, size_t len, hf_error *err)
 
 hf_status hf_election_set(hf_lease *leader, const void *value, size_t len, hf_error *err)
 {
+    struct leading leading;
     hf_status status = check_value(value, len, err);
 
-    return status == HF_OK ? say(leader, true, value, len, err) : status;
+    if (status != HF_OK)
+        return status;
+    hfi_prim_task_init_run(&leading.task, decide_say, &leading);
+    set_speech(&leading, true, value, len);
+    status = enter_by_lease(&leading, leader, "proclaim", err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&leading.task, err);
+    hfi_prim_task_done(&leading.task);
+    return status;
 }
+
+/* ---- campaigning ---------------------------------------------------------------------------------------- */
 
 static hf_status check_campaign(hf_store *store, const hf_acquire_request *request, hf_error *err)
 {
-    hf_store_info info = { .size = sizeof info };
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
@@ -135,44 +157,115 @@ static hf_status check_campaign(hf_store *store, const hf_acquire_request *reque
     return HF_OK;
 }
 
+enum campaign_state { CAMPAIGN_BEGIN, CAMPAIGN_ACQUIRED, CAMPAIGN_SAID, CAMPAIGN_RELEASED };
+
+static hf_status step_campaign(struct hfi_prim_task *task, hf_status got)
+{
+    struct leading *leading = hfi_container(task, struct leading, task);
+
+    switch ((enum campaign_state)task->state) {
+    case CAMPAIGN_BEGIN:
+        return hfi_begin_acquire(task, CAMPAIGN_ACQUIRED, leading->request);
+    case CAMPAIGN_ACQUIRED:
+        task->whole = true;
+        if (got != HF_OK)
+            return got;
+        leading->leader = task->action.lease;
+        leading->result =
+            hfi_lease_cell_take(&leading->lease_cell, &task->prim, leading->leader, &task->error);
+        if (leading->result != HF_OK)
+            return hfi_begin_release(task, CAMPAIGN_RELEASED, leading->leader);
+        sign(leading);
+        task->whole = false;
+        return hfi_begin_cell(task, CAMPAIGN_SAID, decide_say, leading);
+    case CAMPAIGN_SAID:
+        leading->result = got;
+        return got == HF_OK ? HF_OK : hfi_begin_release(task, CAMPAIGN_RELEASED, leading->leader);
+    case CAMPAIGN_RELEASED:
+        break;
+    }
+    return leading->result;
+}
+
 hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *request,
                                const void *value, size_t len, hf_lease **ret_leader, hf_error *err)
 {
-    hf_lease *leader;
+    struct leading leading;
+    struct hfi_prim *prim = &leading.task.prim;
     hf_status status = check_campaign(store, request, err);
 
     if (status == HF_OK)
         status = check_value(value, len, err);
     if (status == HF_OK && !ret_leader)
         status = hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
-    if (status == HF_OK)
-        status = hf_acquire(store, request, &leader, err);
     if (status != HF_OK)
         return status;
-    status = say(leader, true, value, len, err);
+    hfi_prim_task_init(&leading.task, step_campaign);
+    set_speech(&leading, true, value, len);
+    leading.request = request;
+    prim->handle = store;
+    prim->verb = "proclaim";
+    status = hfi_store_enter(store, &prim->store, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&leading.task, err);
     if (status == HF_OK)
-        *ret_leader = leader;
-    else
-        (void)hf_release(leader, NULL);
+        *ret_leader = leading.leader;
+    hfi_prim_task_done(&leading.task);
     return status;
+}
+
+/* ---- resigning -------------------------------------------------------------------------------------------- */
+
+enum resign_state { RESIGN_BEGIN, RESIGN_SAID, RESIGN_RELEASED };
+
+/* The lease ends, whether others could be told or not. That it was lost comes before what could not be said. */
+static hf_status step_resign(struct hfi_prim_task *task, hf_status got)
+{
+    struct leading *leading = hfi_container(task, struct leading, task);
+
+    switch ((enum resign_state)task->state) {
+    case RESIGN_BEGIN:
+        return hfi_begin_cell(task, RESIGN_SAID, decide_say, leading);
+    case RESIGN_SAID:
+        leading->result = got;
+        hfi_begin_release(task, RESIGN_RELEASED, leading->leader);
+        task->quiet = false;
+        leading->unsaid = task->error;
+        return HFI_BEGUN;
+    case RESIGN_RELEASED:
+        break;
+    }
+    task->whole = got != HF_OK;
+    if (got == HF_OK)
+        task->error = leading->unsaid;
+    return got == HF_OK ? leading->result : got;
 }
 
 hf_status hf_election_resign(hf_lease *leader, hf_error *err)
 {
+    struct leading leading;
     hf_error unsaid;
-    hf_status said = say(leader, false, NULL, 0, &unsaid);
-    hf_status status = hf_release(leader, err);
+    hf_status said, status;
 
-    if (status != HF_OK || said == HF_OK)
-        return status;
-    if (err)
-        *err = unsaid;
-    return said;
+    hfi_prim_task_init(&leading.task, step_resign);
+    set_speech(&leading, false, NULL, 0);
+    said = enter_by_lease(&leading, leader, "resign", &unsaid);
+    if (said != HF_OK) {
+        status = hf_release(leader, err);
+        if (status == HF_OK && err)
+            *err = unsaid;
+        return status == HF_OK ? said : status;
+    }
+    status = hfi_prim_task_run(&leading.task, err);
+    hfi_prim_task_done(&leading.task);
+    return status;
 }
 
 /* ---- observing ---------------------------------------------------------------------------------------- */
 
 struct observing {
+    struct hfi_prim_task task;
     const hf_leader *last;
     hf_leader *seen;
 };
@@ -198,52 +291,53 @@ static hf_leader *leader_new(const struct record *record, bool leads, uint64_t v
     return leader;
 }
 
-static hf_status look(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
-                      hf_error *inner)
+static enum hfi_verdict decide_observe(struct hfi_cell_run *run, void *arg)
 {
     struct observing *observing = arg;
+    const struct hfi_name *name = &observing->task.prim.name;
     struct record record;
-    bool leads = false;
-    hf_status status = get(cell, &record, inner);
 
-    if (status == HF_OK && record.leads)
-        status = hfi_lives(vigil->prim, vigil->prim->name.bytes, vigil->prim->name.len,
-                           record.token, &leads, inner);
-    if (status != HF_OK)
-        return status;
-    vigil->living = leads;
-    if (observing->last && observing->last->version == cell->version &&
-        (observing->last->leads != 0) == leads)
-        return HF_TIMEOUT;
-    observing->seen = leader_new(&record, leads, cell->version);
-    return observing->seen ? HF_OK : hfi_error_memory(inner);
+    if (!get(&run->found, &record))
+        return hfi_run_mismatch(run);
+    if (record.leads && run->answer == HFI_UNASKED)
+        return hfi_run_ask(run, name->bytes, name->len, record.token, false);
+    run->leases = record.leads && run->answer == HFI_IS_HELD;
+    if (observing->last && observing->last->version == run->found.version &&
+        (observing->last->leads != 0) == run->leases)
+        return HFI_WAIT;
+    observing->seen = leader_new(&record, run->leases, run->found.version);
+    return observing->seen ? HFI_END : hfi_run_memory(run);
 }
 
-hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
-                           const hf_leader *last, int64_t wait_ms, hf_cancel *cancel,
+hf_status hf_election_wait(hf_store *store, const hf_election_request *given,
                            hf_leader **ret_leader, hf_error *err)
 {
-    struct observing observing = { .last = last };
-    struct hfi_prim prim;
-    struct hfi_vigil vigil = { .prim = &prim, .cancel = cancel };
-    hf_status status;
+    hf_election_request request;
+    struct observing observing = { .last = NULL };
+    struct hfi_prim_task *task = &observing.task;
+    int64_t until_ms;
+    hf_status status =
+        hfi_request_copy(&request, sizeof request, given, offsetof(hf_election_request, last),
+                         "HF_ELECTION_REQUEST_INIT", err);
 
+    if (status != HF_OK)
+        return status;
+    observing.last = request.last;
     if (!ret_leader)
         return hfi_error_set(err, HF_INVALID, 0, "ret_leader: NULL");
-    if (!hfi_until(wait_ms, &vigil.until_ms))
+    if (!hfi_until(request.wait_ms, &until_ms))
         return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "observe", name, name_len, HF_CAP_CELLS, err);
+    hfi_prim_task_init_run(task, decide_observe, &observing);
+    status = hfi_prim_enter(&task->prim, store, "observe", request.name, request.name_len,
+                            HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    status = hfi_vigil(&vigil, look, &observing, err);
-    hfi_prim_leave(&prim);
-    if (status != HF_OK)
-        return status;
-    *ret_leader = observing.seen;
-    return hfi_ok(err);
-}
-
-void hf_leader_free(hf_leader *leader)
-{
-    hfi_free(leader);
+    task->until_ms = until_ms;
+    task->cancel = request.cancel;
+    task->run.patient = true;
+    status = hfi_prim_task_run(task, err);
+    if (status == HF_OK)
+        *ret_leader = observing.seen;
+    hfi_prim_task_done(task);
+    return status;
 }

@@ -1,275 +1,301 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_latch_*(): a count that those who take part bring down to nothing, each once, and others wait for.
- * All of it is in one cell, of the latch's name (latch_plan.h); who joins has a lease besides, by which
- * it is missed when it dies (party.h). Whoever finds one missing writes that into the cell, where all
- * see it. All on the calling thread.
+ * hf_latch_*(): a count that participants bring down to nothing, each once, and that others wait for. All of it is in one
+ * cell, of the latch's name (latch_plan.h). A participant that joins also holds a lease, by which it is missed when it dies
+ * (participant.h). A waiter that finds one missing writes that into the cell, where all see it.
  */
 #include "prim/latch_plan.h"
-#include "prim/party.h"
+#include "prim/participant.h"
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/random.h"
 
-#include <string.h>
-
-/* ---- one step ------------------------------------------------------------------------------------- */
-
-/* What a call does to the latch. */
-struct deed {
-    enum { SET, DOWN, JOIN, BREAK, REMOVE } what;
-    uint32_t count;  /* SET */
-    const char *who; /* DOWN, JOIN, BREAK */
-    uint64_t token;  /* JOIN, BREAK */
-};
-
-/* And what it learns of it. Large: not on a stack. */
-struct step {
-    struct deed deed;
+/* A call, and what it has learnt. Large: not on a stack. */
+struct latch_call {
+    struct hfi_prim_task task;
+    bool joins;                   /* else it counts down */
+    uint32_t count;               /* of one that is created */
+    struct hfi_presence presence; /* of one that joins or counts down */
+    hf_status result;             /* of joining: what the latch said */
+    struct hfi_survey survey;     /* of one that waits */
     struct hfi_latch latch;
 };
 
-static hf_status broken(const struct hfi_latch *latch, hf_error *inner)
+/* ---- decisions ------------------------------------------------------------------------------------------ */
+
+static enum hfi_verdict broken(struct hfi_cell_run *run, const struct hfi_latch *latch)
 {
-    return hfi_error_set(inner, HF_BROKEN, 0, "'%s' is gone, and had not counted down",
-                         latch->broken);
+    return hfi_run_fail(run, HF_BROKEN, "'%s' is gone, and had not counted down", latch->broken);
 }
 
-static hf_status get(const struct hfi_cell *cell, struct hfi_latch *latch, hf_error *inner)
+/* false: *ret_verdict says why there is none. */
+static bool read_latch(struct hfi_cell_run *run, struct hfi_latch *latch,
+                       enum hfi_verdict *ret_verdict)
 {
-    if (cell->version == 0)
-        return hfi_error_set(inner, HF_NOT_FOUND, 0, "there is no such latch");
-    if (!hfi_latch_get(latch, cell->bytes, cell->len))
-        return hfi_error_set(inner, HF_MISMATCH, 0, "the cell of that name is something else");
-    return HF_OK;
+    if (run->found.version == 0)
+        *ret_verdict = hfi_run_fail(run, HF_NOT_FOUND, "there is no such latch");
+    else if (!hfi_latch_get(latch, run->found.bytes, run->found.len))
+        *ret_verdict = hfi_run_mismatch(run);
+    else
+        return true;
+    return false;
 }
 
-static hf_status put(struct hfi_change *change, const struct hfi_latch *latch, hf_error *inner)
+static enum hfi_verdict write_latch(struct hfi_cell_run *run, const struct hfi_latch *latch)
 {
-    change->what = HFI_WRITE;
-    return hfi_latch_put(latch, &change->bytes) ? HF_OK : hfi_error_memory(inner);
+    return hfi_latch_put(latch, hfi_run_buffer(run)) ? hfi_run_write(run, 0) : hfi_run_memory(run);
 }
 
-static hf_status plan_set(struct hfi_change *change, struct step *step, hf_error *inner)
+static enum hfi_verdict decide_create(struct hfi_cell_run *run, void *arg)
 {
-    hf_status status;
+    struct latch_call *call = arg;
+    enum hfi_verdict verdict;
 
-    if (change->found.version == 0) {
-        step->latch.count = step->deed.count;
-        step->latch.broken[0] = 0;
-        step->latch.members.count = 0;
-        return put(change, &step->latch, inner);
+    if (run->found.version == 0) {
+        call->latch.count = call->count;
+        call->latch.broken[0] = 0;
+        call->latch.participants.count = 0;
+        return write_latch(run, &call->latch);
     }
-    status = get(&change->found, &step->latch, inner);
-    if (status == HF_OK && step->latch.count != step->deed.count)
-        return hfi_error_set(inner, HF_MISMATCH, 0, "there is one for %u already",
-                             step->latch.count);
-    return status;
+    if (!read_latch(run, &call->latch, &verdict))
+        return verdict;
+    if (call->latch.count != call->count)
+        return hfi_run_fail(run, HF_MISMATCH, "there is one for %u already", call->latch.count);
+    return HFI_END;
 }
 
-static hf_status plan(struct hfi_change *change, void *arg, hf_error *inner)
+static enum hfi_verdict decide_delete(struct hfi_cell_run *run, void *arg)
 {
-    struct step *step = arg;
+    struct latch_call *call = arg;
+    enum hfi_verdict verdict;
+
+    if (run->found.version == 0 && (run->wrote || run->doubt))
+        return HFI_END;
+    return read_latch(run, &call->latch, &verdict) ? HFI_DELETE : verdict;
+}
+
+static enum hfi_verdict decide_part(struct hfi_cell_run *run, void *arg)
+{
+    struct latch_call *call = arg;
+    const struct hfi_presence *own = &call->presence;
+    enum hfi_verdict verdict;
     bool changed = false;
     hf_status status;
 
-    if (step->deed.what == SET)
-        return plan_set(change, step, inner);
-    if (step->deed.what == REMOVE && change->doubt && change->found.version == 0)
-        return HF_OK;
-    if (step->deed.what == DOWN && change->doubt && change->found.version == 0)
-        return hfi_error_set(inner, HF_UNKNOWN, 0,
-                             "it may have been counted, and the latch removed since");
-    status = get(&change->found, &step->latch, inner);
-    if (status != HF_OK)
-        return status;
-    if (step->deed.what == REMOVE) {
-        change->what = HFI_REMOVE;
-        return HF_OK;
-    }
-    if (step->deed.what == DOWN)
-        status = hfi_latch_down(&step->latch, step->deed.who, &changed);
-    else if (step->deed.what == JOIN)
-        status = hfi_latch_join(&step->latch, step->deed.who, step->deed.token, &changed);
-    else
-        hfi_latch_break(&step->latch, step->deed.who, step->deed.token, &changed);
+    if (!call->joins && run->doubt && run->found.version == 0)
+        return hfi_run_fail(run, HF_UNKNOWN,
+                            "it may have been counted, and the latch removed since");
+    if (!read_latch(run, &call->latch, &verdict))
+        return verdict;
+    status = call->joins ? hfi_latch_join(&call->latch, own->who, own->id, &changed)
+                         : hfi_latch_down(&call->latch, own->who, &changed);
     if (status == HF_BROKEN)
-        return broken(&step->latch, inner);
+        return broken(run, &call->latch);
     if (status == HF_FULL)
-        return hfi_error_set(inner, HF_FULL, 0, "more than %d take part", HF_PARTICIPANTS_MAX);
-    return changed ? put(change, &step->latch, inner) : HF_OK;
+        return hfi_run_fail(run, HF_FULL, "more than %d take part", HF_PARTICIPANTS_MAX);
+    return changed ? write_latch(run, &call->latch) : HFI_END;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------- */
-
-/* Do it to the latch of that name; *ret_left may be NULL. */
-static hf_status do_step(hf_store *store, const void *name, size_t name_len, const char *verb,
-                         const struct deed *deed, uint32_t *ret_left, hf_error *err)
+static enum hfi_verdict decide_look(struct hfi_cell_run *run, void *arg)
 {
-    struct step *step;
-    struct hfi_prim prim;
-    struct hfi_party party;
-    hf_status status = hfi_prim_enter(&prim, store, verb, name, name_len, HF_CAP_CELLS, err);
+    struct latch_call *call = arg;
+    enum hfi_verdict verdict;
 
-    if (status != HF_OK)
-        return status;
-    step = hfi_malloc(sizeof *step);
-    if (!step)
-        status = hfi_error_memory(err);
-    else if (deed->who)
-        status = hfi_party_name(&party, &prim, deed->who, err);
-    if (status == HF_OK) {
-        step->deed = *deed;
-        status = hfi_cell_change(&prim, plan, step, NULL, err);
+    if (!read_latch(run, &call->latch, &verdict))
+        return verdict;
+    return call->latch.broken[0] ? broken(run, &call->latch) : HFI_END;
+}
+
+static enum hfi_verdict decide_wait(struct hfi_cell_run *run, void *arg)
+{
+    struct latch_call *call = arg;
+    struct hfi_latch *latch = &call->latch;
+    enum hfi_verdict verdict;
+    bool changed;
+
+    if (!read_latch(run, latch, &verdict))
+        return verdict;
+    if (hfi_latch_left(latch) == 0)
+        return HFI_END;
+    if (latch->broken[0])
+        return broken(run, latch);
+    run->leases = hfi_participants_with(&latch->participants, HFI_JOINED) > 0;
+    if (run->answer == HFI_IS_GONE) {
+        run->foreign = true; /* for everybody; unless it has counted down meanwhile, or is back */
+        hfi_latch_break(latch, call->survey.last.who, call->survey.last.token, &changed);
+        return changed ? write_latch(run, latch) : HFI_WAIT;
     }
+    return run->leases_due ? hfi_survey_next(&call->survey, run, &latch->participants, HFI_JOINED)
+                           : HFI_WAIT;
+}
+
+/* ---- the calls -------------------------------------------------------------------------------------------- */
+
+static hf_status latch_call_new(hf_store *store, const void *name, size_t name_len,
+                                const char *verb, hfi_decide_fn *decide,
+                                struct latch_call **ret_call, hf_error *err)
+{
+    struct latch_call *call = hfi_malloc(sizeof *call);
+    hf_status status;
+
+    if (!call)
+        return hfi_error_memory(err);
+    hfi_prim_task_init_run(&call->task, decide, call);
+    call->task.run.look_again = true;
+    status = hfi_prim_enter(&call->task.prim, store, verb, name, name_len, HF_CAP_CELLS, err);
+    if (status == HF_OK)
+        *ret_call = call;
+    else
+        hfi_free(call);
+    return status;
+}
+
+static void latch_call_free(struct latch_call *call)
+{
+    hfi_prim_task_done(&call->task);
+    hfi_free(call);
+}
+
+static hf_status refuse(struct latch_call *call, hf_status status)
+{
+    hfi_prim_leave(&call->task.prim);
+    latch_call_free(call);
+    return status;
+}
+
+static hf_status run(struct latch_call *call, uint32_t *ret_count, uint32_t *ret_left,
+                     hf_error *err)
+{
+    hf_status status = hfi_prim_task_run(&call->task, err);
+
+    if (status == HF_OK && ret_count)
+        *ret_count = call->latch.count;
     if (status == HF_OK && ret_left)
-        *ret_left = hfi_latch_left(&step->latch);
-    hfi_free(step);
-    hfi_prim_leave(&prim);
-    return status == HF_OK ? hfi_ok(err) : status;
+        *ret_left = hfi_latch_left(&call->latch);
+    latch_call_free(call);
+    return status;
 }
 
 hf_status hf_latch_create(hf_store *store, const void *name, size_t name_len, uint32_t count,
                           hf_error *err)
 {
-    struct deed deed = { .what = SET, .count = count };
+    struct latch_call *call;
+    hf_status status;
 
     if (count == 0 || count > HF_PARTICIPANTS_MAX)
         return hfi_error_set(err, HF_INVALID, 0, "count: from 1 to %d", HF_PARTICIPANTS_MAX);
-    return do_step(store, name, name_len, "latch", &deed, NULL, err);
+    status = latch_call_new(store, name, name_len, "latch", decide_create, &call, err);
+    if (status != HF_OK)
+        return status;
+    call->count = count;
+    return run(call, NULL, NULL, err);
 }
 
 hf_status hf_latch_count_down(hf_store *store, const void *name, size_t name_len, const char *who,
                               uint32_t *ret_left, hf_error *err)
 {
-    struct deed deed = { .what = DOWN, .who = who ? who : "" };
+    struct latch_call *call;
+    hf_status status = latch_call_new(store, name, name_len, "count down", decide_part, &call, err);
 
-    return do_step(store, name, name_len, "count down", &deed, ret_left, err);
+    if (status != HF_OK)
+        return status;
+    call->joins = false;
+    status = hfi_presence_name(&call->presence, &call->task.prim, who, err);
+    return status == HF_OK ? run(call, NULL, ret_left, err) : refuse(call, status);
 }
 
 hf_status hf_latch_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
 {
-    struct deed deed = { .what = REMOVE };
+    struct latch_call *call;
+    hf_status status = latch_call_new(store, name, name_len, "latch", decide_delete, &call, err);
 
-    return do_step(store, name, name_len, "latch", &deed, NULL, err);
-}
-
-hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, const char *who,
-                        int64_t wait_ms, hf_cancel *cancel, hf_lease **ret_lease, hf_error *err)
-{
-    struct deed deed = { .what = JOIN, .who = who };
-    struct hfi_prim prim;
-    struct hfi_party party;
-    int64_t until_ms;
-    hf_status status;
-
-    if (!ret_lease)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    if (!hfi_until(wait_ms, &until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "join", name, name_len, HF_CAP_CELLS, err);
-    if (status != HF_OK)
-        return status;
-    status = hfi_party_name(&party, &prim, who, err);
-    hfi_prim_leave(&prim);
-    if (status == HF_OK)
-        status = hfi_party_enter(&party, store, until_ms, cancel, err);
-    if (status != HF_OK)
-        return status;
-    deed.token = party.id;
-    status = do_step(store, name, name_len, "join", &deed, NULL, err);
-    if (status == HF_OK)
-        *ret_lease = party.lease;
-    else
-        (void)hf_release(party.lease, NULL);
-    return status;
-}
-
-/* ---- waiting ------------------------------------------------------------------------------------------ */
-
-struct waiting {
-    uint32_t turn;
-    struct hfi_latch latch;
-    struct step step; /* to break it */
-};
-
-static hf_status look(struct hfi_vigil *vigil, const struct hfi_cell *cell, void *arg,
-                      hf_error *inner)
-{
-    struct waiting *waiting = arg;
-    struct hfi_latch *latch = &waiting->latch;
-    const struct hfi_member *gone;
-    hf_status status = get(cell, latch, inner);
-
-    if (status != HF_OK || hfi_latch_left(latch) == 0)
-        return status;
-    if (latch->broken[0])
-        return broken(latch, inner);
-    vigil->living = hfi_members_with(&latch->members, HFI_JOINED) > 0;
-    if (!vigil->due)
-        return HF_TIMEOUT;
-    status = hfi_party_gone(vigil->prim, &latch->members, HFI_JOINED, &waiting->turn, &gone, inner);
-    if (status != HF_OK || !gone)
-        return status == HF_OK ? HF_TIMEOUT : status;
-
-    /* For everybody; unless it has counted down meanwhile, or is back. Then the next look sees that. */
-    waiting->step.deed = (struct deed){ .what = BREAK, .who = gone->who, .token = gone->token };
-    status = hfi_cell_plan(vigil->prim, plan, &waiting->step, NULL, inner);
-    if (status == HF_OK && waiting->step.latch.broken[0])
-        return broken(&waiting->step.latch, inner);
-    return status == HF_OK ? HF_TIMEOUT : status;
-}
-
-hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int64_t wait_ms,
-                        hf_cancel *cancel, hf_error *err)
-{
-    struct hfi_prim prim;
-    struct hfi_vigil vigil = { .prim = &prim, .cancel = cancel };
-    struct waiting *waiting;
-    hf_status status;
-
-    if (!hfi_until(wait_ms, &vigil.until_ms))
-        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
-    status = hfi_prim_enter(&prim, store, "wait for latch", name, name_len, HF_CAP_CELLS, err);
-    if (status != HF_OK)
-        return status;
-    waiting = hfi_malloc(sizeof *waiting);
-    if (!waiting) {
-        status = hfi_error_memory(err);
-    } else {
-        waiting->turn = (uint32_t)hfi_random_u64();
-        status = hfi_vigil(&vigil, look, waiting, err);
-    }
-    hfi_free(waiting);
-    hfi_prim_leave(&prim);
-    return status == HF_OK ? hfi_ok(err) : status;
+    return status == HF_OK ? run(call, NULL, NULL, err) : status;
 }
 
 hf_status hf_latch_get(hf_store *store, const void *name, size_t name_len, uint32_t *ret_count,
                        uint32_t *ret_left, hf_error *err)
 {
-    struct hfi_latch *latch;
-    struct hfi_prim prim;
-    struct hfi_cell cell;
-    hf_error inner;
-    hf_status status = hfi_prim_enter(&prim, store, "latch", name, name_len, HF_CAP_CELLS, err);
+    struct latch_call *call;
+    hf_status status = latch_call_new(store, name, name_len, "latch", decide_look, &call, err);
+
+    return status == HF_OK ? run(call, ret_count, ret_left, err) : status;
+}
+
+hf_status hf_latch_wait(hf_store *store, const hf_party_request *given, hf_error *err)
+{
+    hf_party_request request;
+    struct latch_call *call;
+    int64_t until_ms;
+    hf_status status = hfi_party_request(&request, given, err);
 
     if (status != HF_OK)
         return status;
-    latch = hfi_malloc(sizeof *latch);
-    status = latch ? hfi_cell_read(&prim, &cell, &inner) : hfi_error_memory(&inner);
-    if (status == HF_OK) {
-        status = get(&cell, latch, &inner);
-        hfi_cell_forget(&cell);
+    if (!hfi_until(request.wait_ms, &until_ms))
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    status = latch_call_new(store, request.name, request.name_len, "wait for latch", decide_wait,
+                            &call, err);
+    if (status != HF_OK)
+        return status;
+    call->task.until_ms = until_ms;
+    call->task.cancel = request.cancel;
+    call->task.run.patient = true;
+    call->survey.turn = (uint32_t)hfi_random_u64();
+    return run(call, NULL, NULL, err);
+}
+
+/* ---- joining ---------------------------------------------------------------------------------------------- */
+
+enum join_state { JOIN_BEGIN, JOIN_ACQUIRED, JOIN_LISTED, JOIN_RELEASED };
+
+static hf_status step_join(struct hfi_prim_task *task, hf_status got)
+{
+    struct latch_call *call = hfi_container(task, struct latch_call, task);
+
+    switch ((enum join_state)task->state) {
+    case JOIN_BEGIN:
+        return hfi_presence_acquire(&call->presence, task, JOIN_ACQUIRED);
+    case JOIN_ACQUIRED:
+        task->whole = got != HF_OK;
+        if (got != HF_OK)
+            return got;
+        hfi_presence_acquired(&call->presence, task);
+        return hfi_begin_cell(task, JOIN_LISTED, decide_part, call);
+    case JOIN_LISTED:
+        call->result = got;
+        return got == HF_OK ? HF_OK : hfi_begin_release(task, JOIN_RELEASED, call->presence.lease);
+    case JOIN_RELEASED:
+        break;
     }
-    if (status == HF_OK && latch->broken[0])
-        status = broken(latch, &inner);
-    if (status == HF_OK && ret_count)
-        *ret_count = latch->count;
-    if (status == HF_OK && ret_left)
-        *ret_left = hfi_latch_left(latch);
-    hfi_free(latch);
-    status = status == HF_OK ? hfi_ok(err) : hfi_prim_error(&prim, status, &inner, err);
-    hfi_prim_leave(&prim);
+    return call->result;
+}
+
+hf_status hf_latch_join(hf_store *store, const hf_party_request *given, hf_lease **ret_lease,
+                        hf_error *err)
+{
+    hf_party_request request;
+    struct latch_call *call;
+    int64_t until_ms;
+    hf_status status = hfi_party_request(&request, given, err);
+
+    if (status != HF_OK)
+        return status;
+    if (!ret_lease)
+        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+    if (!hfi_until(request.wait_ms, &until_ms))
+        return hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
+    status = latch_call_new(store, request.name, request.name_len, "join", decide_part, &call, err);
+    if (status != HF_OK)
+        return status;
+    call->joins = true;
+    call->task.step = step_join;
+    call->task.until_ms = until_ms;
+    call->task.cancel = request.cancel;
+    status = hfi_presence_name(&call->presence, &call->task.prim, request.who, err);
+    if (status != HF_OK)
+        return refuse(call, status);
+    status = hfi_prim_task_run(&call->task, err);
+    if (status == HF_OK)
+        *ret_lease = call->presence.lease;
+    latch_call_free(call);
     return status;
 }

@@ -12,8 +12,7 @@
 #ifndef HFI_LATCH_PLAN_H
 #define HFI_LATCH_PLAN_H
 
-#include "holdfast/primitives.h"
-#include "prim/members.h"
+#include "prim/participants.h"
 
 #define HFI_JOINED 'j' /* has a lease, and has not counted down */
 #define HFI_DOWN   'd' /* has counted down */
@@ -21,7 +20,7 @@
 struct hfi_latch {
     uint32_t count;
     char broken[HF_PARTICIPANT_MAX + 1]; /* who is gone; "": nobody */
-    struct hfi_members members;
+    struct hfi_participants participants;
 };
 
 bool hfi_latch_get(struct hfi_latch *latch, const void *bytes, size_t len); /* false: not a latch */

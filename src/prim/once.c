@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hf_once_*(): something that is to be done once only, by whoever comes first; across machines and
- * crashes. The lock keeps the others out while it is done, and a mark in the cell of the same name
- * says that it has been.
+ * hf_once_*(): something that is to be done only once, by whoever comes first; across machines and crashes. The lock keeps
+ * the others out while it is done, and a mark in the cell of the same name says that it has been.
  *
- * The cell is "O0" while somebody is at it (or was, and crashed) and "O1" when it is done; then the
- * token, for how long the mark is to stay, when it was written (by the clock of who wrote it, for people)
- * and a label. "O0" is a claim: from then on a holder of an earlier lease, however late it comes, cannot
- * say that it is done, for the record is not its own any more. For the same reason who has lost its lease
- * while nobody came after it may still say so: it has been done, and by nobody else.
- *
- * All on the calling thread.
+ * The cell is "O0" while a holder is at it (or was, and crashed) and "O1" when it is done; then the token, for how long the
+ * mark is to stay, when it was written (by the writer's clock, for people) and a label. "O0" is a claim: from then on a
+ * holder of an earlier lease, however late it comes, cannot say that it is done, for the record is not its own any more.
+ * For the same reason a holder that has lost its lease while nobody came after it may still say so: it has been done, and
+ * by nobody else.
  */
 #include "core/request.h"
 #include "holdfast/primitives.h"
-#include "prim/change.h"
-#include "prim/held.h"
+#include "prim/lease_cell.h"
+#include "prim/record.h"
+#include "prim/task.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -29,9 +27,6 @@ struct record {
     char label[HF_LABEL_MAX + 1];
 };
 
-static hf_status look(const struct hfi_prim *prim, hf_once_mark *mark, bool *ret_done,
-                      hf_error *err);
-
 static int64_t wall_ms(void)
 {
     struct timespec t;
@@ -42,34 +37,32 @@ static int64_t wall_ms(void)
 
 /* ---- the record ---------------------------------------------------------------------------------- */
 
-static hf_status get(const struct hfi_cell *cell, struct record *ret_record, hf_error *inner)
+static bool get(const struct hfi_cell *cell, struct record *ret_record)
 {
     struct hfi_reader from = { cell->bytes, cell->len };
     const unsigned char *head;
 
     *ret_record = (struct record){ .there = cell->version != 0 };
     if (cell->version == 0)
-        return HF_OK;
+        return true;
     if (!hfi_get_bytes(&from, 2, &head) || head[0] != 'O' || (head[1] != '0' && head[1] != '1') ||
         !hfi_get_number(&from, &ret_record->token) || !hfi_get_number(&from, &ret_record->for_ms) ||
         !hfi_get_number(&from, &ret_record->at_ms) ||
         !hfi_get_text(&from, ret_record->label, sizeof ret_record->label) || from.left != 0)
-        return hfi_error_set(inner, HF_MISMATCH, 0, "the cell of that name is something else");
+        return false;
     ret_record->done = head[1] == '1';
-    return HF_OK;
+    return true;
 }
 
-static hf_status put(struct hfi_change *change, const struct record *record, hf_error *inner)
+static enum hfi_verdict put(struct hfi_cell_run *run, const struct record *record)
 {
-    struct hfi_buffer *to = &change->bytes;
+    struct hfi_buffer *to = hfi_run_buffer(run);
 
     if (!hfi_put_bytes(to, record->done ? "O1" : "O0", 2) || !hfi_put_number(to, record->token) ||
         !hfi_put_number(to, record->for_ms) || !hfi_put_number(to, record->at_ms) ||
         !hfi_put_text(to, record->label))
-        return hfi_error_memory(inner);
-    change->what = HFI_WRITE;
-    change->ttl_ms = record->done ? (int64_t)record->for_ms : 0;
-    return HF_OK;
+        return hfi_run_memory(run);
+    return hfi_run_write(run, record->done ? (int64_t)record->for_ms : 0);
 }
 
 static hf_once_mark mark_of(const struct record *record, const struct hfi_cell *cell)
@@ -84,91 +77,109 @@ static hf_once_mark mark_of(const struct record *record, const struct hfi_cell *
 
 /* ---- decisions ------------------------------------------------------------------------------------ */
 
-struct call {
-    struct hfi_held held;
+struct once_call {
+    struct hfi_prim_task task;
+    struct hfi_lease_cell lease_cell;
+    const hf_acquire_request *request; /* hf_once_begin() */
+    hf_lease *lease;                   /* likewise */
     int64_t for_ms;
-    bool done; /* claim: it has been done already, and `mark` says by whom */
+    bool done; /* it has been done, and `mark` says by whom */
     hf_once_mark mark;
+    hf_status result; /* what the caller is told after the lease is given back */
 };
 
-static hf_status later(const struct record *record, hf_error *inner)
+static enum hfi_verdict later(struct hfi_cell_run *run, const struct record *record)
 {
-    return hfi_error_set(inner, HF_FENCED, 0, "a later lease, of token %" PRIu64 ", is at it",
-                         record->token);
+    return hfi_run_fail(run, HF_FENCED, "a later lease, of token %" PRIu64 ", is at it",
+                        record->token);
 }
 
-static hf_status lost(hf_error *inner)
+static enum hfi_verdict lost(struct hfi_cell_run *run)
 {
-    return hfi_error_set(inner, HF_LOST, 0, "%s", hf_status_text(HF_LOST));
+    return hfi_run_fail(run, HF_LOST, "%s", hf_status_text(HF_LOST));
 }
 
-static hf_status plan_claim(struct hfi_change *change, void *arg, hf_error *inner)
+static enum hfi_verdict decide_get(struct hfi_cell_run *run, void *arg)
 {
-    struct call *call = arg;
+    struct once_call *call = arg;
     struct record record;
-    hf_status status = get(&change->found, &record, inner);
 
-    if (status != HF_OK)
-        return status;
+    if (!get(&run->found, &record))
+        return hfi_run_mismatch(run);
+    call->done = record.done;
+    if (record.done)
+        call->mark = mark_of(&record, &run->found);
+    return HFI_END;
+}
+
+static enum hfi_verdict decide_claim(struct hfi_cell_run *run, void *arg)
+{
+    struct once_call *call = arg;
+    struct record record;
+
+    if (run->wrote)
+        return HFI_END;
+    if (!get(&run->found, &record))
+        return hfi_run_mismatch(run);
     call->done = record.done;
     if (record.done) {
-        call->mark = mark_of(&record, &change->found);
-        return HF_OK;
+        call->mark = mark_of(&record, &run->found);
+        return HFI_END;
     }
-    if (record.there && record.token > call->held.token)
-        return later(&record, inner);
-    if (!hfi_held_valid(&call->held)) /* after the reading: see held.h */
-        return lost(inner);
-    record = (struct record){ .token = call->held.token,
+    if (record.there && record.token > call->lease_cell.token)
+        return later(run, &record);
+    if (!hfi_lease_cell_valid(&call->lease_cell)) /* after the reading: see lease_cell.h */
+        return lost(run);
+    record = (struct record){ .token = call->lease_cell.token,
                               .for_ms = (uint64_t)call->for_ms,
                               .at_ms = (uint64_t)wall_ms() };
-    memcpy(record.label, call->held.label, sizeof record.label);
-    return put(change, &record, inner);
+    memcpy(record.label, call->lease_cell.label, sizeof record.label);
+    return put(run, &record);
 }
 
-static hf_status plan_done(struct hfi_change *change, void *arg, hf_error *inner)
+static enum hfi_verdict decide_finish(struct hfi_cell_run *run, void *arg)
 {
-    struct call *call = arg;
-    bool fenced = call->held.token != 0, valid;
+    struct once_call *call = arg;
+    uint64_t token = call->lease_cell.token;
+    bool fenced = token != 0, valid;
     struct record record;
-    hf_status status = get(&change->found, &record, inner);
 
-    if (status != HF_OK)
-        return status;
-    valid = hfi_held_valid(&call->held);
-    if (fenced && record.there && record.token > call->held.token)
-        return later(&record, inner);
-    if (fenced && record.there && record.token < call->held.token)
-        return hfi_error_set(inner, HF_INVALID, 0, "it was not begun under this lease");
-    if (change->doubt && !record.there)
-        return hfi_error_set(inner, HF_UNKNOWN, 0,
-                             "it may have been marked, and the mark removed since");
+    if (run->wrote)
+        return HFI_END;
+    if (!get(&run->found, &record))
+        return hfi_run_mismatch(run);
+    valid = hfi_lease_cell_valid(&call->lease_cell);
+    if (fenced && record.there && record.token > token)
+        return later(run, &record);
+    if (fenced && record.there && record.token < token)
+        return hfi_run_fail(run, HF_INVALID, "it was not begun under this lease");
+    if (run->doubt && !record.there)
+        return hfi_run_fail(run, HF_UNKNOWN, "it may have been marked, and the mark removed since");
     if (!valid && (!fenced || !record.there))
-        return lost(inner); /* nothing tells whether somebody came after us */
+        return lost(run); /* nothing tells whether somebody came after us */
     if (!record.there)
-        return hfi_error_set(inner, HF_INVALID, 0, "it was not begun under this lease");
+        return hfi_run_fail(run, HF_INVALID, "it was not begun under this lease");
     if (record.done)
-        return HF_OK; /* by us, in an earlier attempt */
+        return HFI_END; /* by us, in an earlier attempt */
     record.done = true;
     record.at_ms = (uint64_t)wall_ms();
-    return put(change, &record, inner);
+    return put(run, &record);
 }
 
-static hf_status plan_forget(struct hfi_change *change, void *arg, hf_error *inner)
+static enum hfi_verdict decide_delete(struct hfi_cell_run *run, void *arg)
 {
+    struct once_call *call = arg;
     struct record record;
-    hf_status status = get(&change->found, &record, inner);
 
-    if (status != HF_OK)
-        return status;
-    if (!record.done)
-        return *(bool *)arg ? HF_OK : hfi_error_set(inner, HF_NOT_FOUND, 0, "it is not done");
-    *(bool *)arg = true;
-    change->what = HFI_REMOVE;
-    return HF_OK;
+    if (!get(&run->found, &record))
+        return hfi_run_mismatch(run);
+    if (!record.done) /* call->done: it was, and we removed it */
+        return call->done ? HFI_END : hfi_run_fail(run, HF_NOT_FOUND, "it is not done");
+    call->done = true;
+    return HFI_DELETE;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------- */
+/* ---- what callers give us --------------------------------------------------------------------------- */
 
 static hf_status check_mark(const hf_once_mark *mark, hf_error *err)
 {
@@ -178,15 +189,17 @@ static hf_status check_mark(const hf_once_mark *mark, hf_error *err)
 }
 
 /* As much of it as the caller knows of. */
-static void give_mark(hf_once_mark *mark, hf_once_mark *ret_mark)
+static void give_mark(struct once_call *call, hf_once_mark *ret_mark)
 {
-    if (!ret_mark)
+    hf_once_mark *mark = &call->mark;
+
+    if (!ret_mark || !call->done)
         return;
     mark->size = ret_mark->size;
     memcpy(ret_mark, mark, mark->size < sizeof *mark ? mark->size : sizeof *mark);
 }
 
-static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
+static hf_status check_for(uint64_t caps, int64_t for_ms, hf_error *err)
 {
     if (for_ms != 0 && (for_ms < HF_TTL_MIN_MS || for_ms > HF_DURATION_MAX_MS))
         return hfi_error_set(err, HF_INVALID, 0, "for_ms: 0, or from a second to ten years");
@@ -197,77 +210,141 @@ static hf_status check_for(unsigned caps, int64_t for_ms, hf_error *err)
     return HF_OK;
 }
 
-hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, int *ret_done,
-                      hf_once_mark *ret_mark, hf_error *err)
-{
-    hf_once_mark mark;
-    struct hfi_prim prim;
-    hf_status status = check_mark(ret_mark, err);
-    bool done = false;
+/* ---- the calls -------------------------------------------------------------------------------------- */
 
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
-    if (status == HF_OK)
-        status = hfi_prim_enter(&prim, store, "once", name, name_len, HF_CAP_CELLS, err);
-    if (status != HF_OK)
-        return status;
-    status = look(&prim, &mark, &done, err);
-    hfi_prim_leave(&prim);
-    if (status != HF_OK)
-        return status;
-    *ret_done = done;
-    if (done)
-        give_mark(&mark, ret_mark);
-    return hfi_ok(err);
+static void once_call_init(struct once_call *call, hfi_decide_fn *decide, int64_t for_ms)
+{
+    hfi_prim_task_init_run(&call->task, decide, call);
+    call->task.run.look_again = true;
+    call->for_ms = for_ms;
+    call->lease = NULL;
+    call->done = false;
 }
 
-static hf_status look(const struct hfi_prim *prim, hf_once_mark *mark, bool *ret_done,
+hf_status hf_once_get(hf_store *store, const void *name, size_t name_len, hf_once_mark *ret_mark,
                       hf_error *err)
 {
-    struct hfi_cell cell;
-    struct record record;
-    hf_error inner;
-    hf_status status = hfi_cell_read(prim, &cell, &inner);
-
-    if (status == HF_OK)
-        status = get(&cell, &record, &inner);
-    if (status == HF_OK) {
-        *ret_done = record.done;
-        *mark = mark_of(&record, &cell);
-    }
-    hfi_cell_forget(&cell);
-    return status == HF_OK ? HF_OK : hfi_prim_error(prim, status, &inner, err);
-}
-
-hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, int *ret_done, hf_once_mark *ret_mark,
-                        hf_error *err)
-{
-    struct call call = { .for_ms = for_ms };
+    struct once_call call;
     hf_status status = check_mark(ret_mark, err);
 
-    if (status == HF_OK && !ret_done)
-        status = hfi_error_set(err, HF_INVALID, 0, "ret_done: NULL");
+    once_call_init(&call, decide_get, 0);
     if (status == HF_OK)
-        status = hfi_held_enter(&call.held, lease, "once", HF_CAP_CELLS, err);
+        status = hfi_prim_enter(&call.task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    status = check_for(hfi_store_engine(call.held.prim.store)->info.caps, for_ms, err);
-    if (status == HF_OK)
-        status = hfi_cell_change(&call.held.prim, plan_claim, &call, NULL, err);
-    hfi_held_leave(&call.held);
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
     if (status != HF_OK)
         return status;
-    *ret_done = call.done;
-    if (call.done)
-        give_mark(&call.mark, ret_mark);
-    return hfi_ok(err);
+    if (!call.done)
+        return hfi_error_set(err, HF_NOT_FOUND, 0, "it is not done");
+    give_mark(&call, ret_mark);
+    return HF_OK;
 }
 
-/* Is it done; or may we ask for the lock? */
-static hf_status prepare(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
-                         int *ret_done, hf_once_mark *ret_mark, hf_error *err)
+/* HF_OK: it is ours to do. */
+static hf_status claimed(struct once_call *call, hf_once_mark *ret_mark, hf_error *err)
 {
-    hf_store_info info = { .size = sizeof info };
+    if (!call->done)
+        return HF_OK;
+    give_mark(call, ret_mark);
+    return hfi_error_set(err, HF_DONE, 0, "%s", hf_status_text(HF_DONE));
+}
+
+hf_status hf_once_claim(hf_lease *lease, int64_t for_ms, hf_once_mark *ret_mark, hf_error *err)
+{
+    struct once_call call;
+    struct hfi_prim *prim = &call.task.prim;
+    hf_status status = check_mark(ret_mark, err);
+
+    once_call_init(&call, decide_claim, for_ms);
+    if (status == HF_OK)
+        status = hfi_lease_cell_enter(&call.lease_cell, prim, lease, "once", HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    status = check_for(hfi_prim_caps(prim), for_ms, err);
+    if (status != HF_OK) {
+        hfi_prim_leave(prim);
+        return status;
+    }
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
+    if (status != HF_OK)
+        return status;
+    return claimed(&call, ret_mark, err);
+}
+
+hf_status hf_once_finish(hf_lease *lease, hf_error *err)
+{
+    struct once_call call;
+    hf_status status;
+
+    once_call_init(&call, decide_finish, 0);
+    status =
+        hfi_lease_cell_enter(&call.lease_cell, &call.task.prim, lease, "once", HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
+    return status;
+}
+
+hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
+{
+    struct once_call call;
+    hf_status status;
+
+    once_call_init(&call, decide_delete, 0);
+    status = hfi_prim_enter(&call.task.prim, store, "once", name, name_len, HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
+    return status;
+}
+
+/* ---- beginning ---------------------------------------------------------------------------------------- */
+
+enum begin_state { BEGIN_NEW, BEGIN_SEEN, BEGIN_ACQUIRED, BEGIN_CLAIMED, BEGIN_RELEASED };
+
+static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
+{
+    struct once_call *call = hfi_container(task, struct once_call, task);
+
+    switch ((enum begin_state)task->state) {
+    case BEGIN_NEW:
+        return hfi_begin_cell(task, BEGIN_SEEN, decide_get, call);
+    case BEGIN_SEEN:
+        if (got != HF_OK || call->done)
+            return got;
+        return hfi_begin_acquire(task, BEGIN_ACQUIRED, call->request);
+    case BEGIN_ACQUIRED:
+        task->whole = true;
+        if (got != HF_OK)
+            return got;
+        call->lease = task->action.lease;
+        call->result =
+            hfi_lease_cell_take(&call->lease_cell, &task->prim, call->lease, &task->error);
+        if (call->result != HF_OK)
+            return hfi_begin_release(task, BEGIN_RELEASED, call->lease);
+        task->whole = false;
+        return hfi_begin_cell(task, BEGIN_CLAIMED, decide_claim, call);
+    case BEGIN_CLAIMED: /* whoever had it before us may have done it */
+        call->result = got;
+        if (got == HF_OK && !call->done)
+            return HF_OK;
+        return hfi_begin_release(task, BEGIN_RELEASED, call->lease);
+    case BEGIN_RELEASED:
+        break;
+    }
+    call->lease = NULL;
+    return call->result;
+}
+
+static hf_status check_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
+                             hf_error *err)
+{
+    hf_store_info info = HF_STORE_INFO_INIT;
     hf_status status = hf_store_get(store, &info);
 
     if (status != HF_OK)
@@ -276,59 +353,34 @@ static hf_status prepare(hf_store *store, const hf_acquire_request *request, int
         return hfi_error_set(err, HF_INVALID, 0, "request: NULL, or of no such size");
     if (request->kind != HF_KIND_MUTEX && request->kind != HF_KIND_EXCLUSIVE)
         return hfi_error_set(err, HF_INVALID, 0, "kind: one at a time, or it is not once");
-    status = check_for(info.caps, for_ms, err);
-    if (status != HF_OK)
-        return status;
-    return hf_once_get(store, request->name, request->name_len, ret_done, ret_mark, err);
+    return check_for(info.caps, for_ms, err);
 }
 
 hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int64_t for_ms,
                         hf_lease **ret_lease, hf_once_mark *ret_mark, hf_error *err)
 {
-    hf_lease *lease = NULL;
+    struct once_call call;
     hf_status status;
-    int done = 0;
 
     if (!ret_lease)
         return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
-    status = prepare(store, request, for_ms, &done, ret_mark, err);
-    if (status == HF_OK && !done) {
-        status = hf_acquire(store, request, &lease, err);
-        if (status != HF_OK)
-            return status;
-        /* Whoever had it before us may have done it. */
-        status = hf_once_claim(lease, for_ms, &done, ret_mark, err);
-    }
-    if (lease && (status != HF_OK || done)) {
-        (void)hf_release(lease, NULL);
-        lease = NULL;
-    }
+    once_call_init(&call, NULL, for_ms);
+    call.task.step = step_begin;
+    status = check_begin(store, request, for_ms, err);
     if (status == HF_OK)
-        *ret_lease = lease;
+        status = check_mark(ret_mark, err);
+    if (status == HF_OK)
+        status = hfi_prim_enter(&call.task.prim, store, "once", request->name, request->name_len,
+                                HF_CAP_CELLS, err);
+    if (status != HF_OK)
+        return status;
+    call.request = request;
+    status = hfi_prim_task_run(&call.task, err);
+    hfi_prim_task_done(&call.task);
+    if (status != HF_OK)
+        return status;
+    status = claimed(&call, ret_mark, err);
+    if (status == HF_OK)
+        *ret_lease = call.lease;
     return status;
-}
-
-hf_status hf_once_finish(hf_lease *lease, hf_error *err)
-{
-    struct call call = { .for_ms = 0 };
-    hf_status status = hfi_held_enter(&call.held, lease, "once", HF_CAP_CELLS, err);
-
-    if (status != HF_OK)
-        return status;
-    status = hfi_cell_change(&call.held.prim, plan_done, &call, NULL, err);
-    hfi_held_leave(&call.held);
-    return status == HF_OK ? hfi_ok(err) : status;
-}
-
-hf_status hf_once_delete(hf_store *store, const void *name, size_t name_len, hf_error *err)
-{
-    struct hfi_prim prim;
-    bool removed = false;
-    hf_status status = hfi_prim_enter(&prim, store, "once", name, name_len, HF_CAP_CELLS, err);
-
-    if (status != HF_OK)
-        return status;
-    status = hfi_cell_change(&prim, plan_forget, &removed, NULL, err);
-    hfi_prim_leave(&prim);
-    return status == HF_OK ? hfi_ok(err) : status;
 }

@@ -6,8 +6,8 @@ which the server has evicted a part.
 import struct
 
 import resp
-from scripts_bed import Mismatch, equal
-from scripts_run import SLACK, Caller, keys_of
+from on_redis import SLACK, Caller, keys_of
+from sequence import Mismatch, equal
 
 SPOILT = ('kind', 'version', 'thin', 'short')
 

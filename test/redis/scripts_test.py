@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: MIT
 """
-The Redis engine's scripts against a model of the permit rules (scripts_model.py), on a redis-server of
-our own: first one thing at a time (here), then long random sequences (scripts_run.py).
+The Redis engine's scripts on a redis-server of our own, one thing at a time. (Long random sequences beside a model:
+test/permits.)
 
 The clock is ours: call('TIME') in the scripts is replaced, so time stands still between calls and
 jumps when the test says so; keys whose expiry is then over are deleted as the server would. So
 every time is exact, nothing depends on how fast this machine is, and a minute costs nothing.
 
-Usage: scripts_test.py [--seed N] [--seconds S] [--scripts DIR]
+Usage: scripts_test.py [--scripts DIR]
 """
 import argparse
 import os
-import random
 import re
 import struct
 import sys
 import time
 
-import resp
-import scripts_alone
-import scripts_foreign
-from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs, text
-from scripts_model import AHEAD
-from scripts_run import PREFIX, SCRIPTS, SLACK, STATE, Caller, Run, keys_of
+sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', part) for part in ('lib', 'permits')]
+
+import resp  # noqa: E402
+import scripts_alone  # noqa: E402
+import scripts_foreign  # noqa: E402
+from model import AHEAD  # noqa: E402
+from on_redis import PREFIX, SCRIPTS, SLACK, STATE, Caller, keys_of  # noqa: E402
+from scripts import check_hashes, embedded, text  # noqa: E402
+from sequence import Mismatch, equal  # noqa: E402
 
 
 class Case:
@@ -584,8 +586,6 @@ def embedding(code, scripts, server):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1 << 30))
-    parser.add_argument('--seconds', type=float, default=8)
     parser.add_argument('--scripts', default=SCRIPTS)
     options = parser.parse_args()
     scripts, code = embedded(options.scripts, 'hfi_script_')
@@ -599,7 +599,6 @@ def main():
                 print('in', case.__name__)
                 raise
         scripts_foreign.run(Caller(server, scripts, False), server)
-        random_runs(lambda seed: Run(server, scripts, seed), 600, options.seed, options.seconds)
     finally:
         server.close()
 

@@ -2,11 +2,10 @@
 """
 Cases of scripts_test.py: names that are judged each by itself in one call, and notes of local passes.
 """
-import scripts_run  # first: it makes resp and scripts_bed be found
-from scripts_run import CLUSTER, keys_of
-
+import on_redlock
 import resp
-from scripts_bed import Mismatch, equal
+from on_redlock import CLUSTER, keys_of
+from sequence import Mismatch, equal
 
 
 def spoilers(case, name):

@@ -2,12 +2,12 @@
 """
 The Redlock engine's scripts, at one node: a redis-server of our own.
 
-First one thing at a time (here), then long random sequences against a model (scripts_run.py, scripts_model.py).
+One thing at a time. (Long random sequences beside a model: test/permits.)
 The clock is ours: call('TIME') in the scripts is replaced, so time stands still between calls and
 jumps when the test says so; keys whose expiry is then over are deleted as the server would. So
 every time is exact, nothing depends on how fast this machine is, and a minute costs nothing.
 
-Usage: scripts_test.py [--seed N] [--seconds S] [--scripts DIR]
+Usage: scripts_test.py [--scripts DIR]
 """
 import argparse
 import os
@@ -17,12 +17,15 @@ import struct
 import sys
 import time
 
-import scripts_run  # first: it makes resp and scripts_bed be found
-from scripts_run import (CLUSTER, PREFIX, SCRIPTS, SLACK, STATE, STATE_LEN, Caller, Run, epoch_of, keys_of, ours, wire)
+sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', part) for part in ('lib', 'permits')]
+
+import on_redlock  # noqa: E402
+from on_redlock import (CLUSTER, PREFIX, SCRIPTS, SLACK, STATE, STATE_LEN, Caller, epoch_of, keys_of, ours, wire)
 
 import resp
 import scripts_alone
-from scripts_bed import Mismatch, check_hashes, embedded, equal, random_runs
+from scripts import check_hashes, embedded  # noqa: E402
+from sequence import Mismatch, equal  # noqa: E402
 
 EPOCH = epoch_of(1, 'e')
 NEXT = epoch_of(2, 'f')
@@ -902,14 +905,12 @@ def embedding(code, scripts, server):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1 << 30))
-    parser.add_argument('--seconds', type=float, default=3)
     parser.add_argument('--scripts', default=SCRIPTS)
     parser.add_argument('--case')
     options = parser.parse_args()
     scripts, code = embedded(options.scripts, 'redlock_script_')
     changed = ours(scripts)
-    dice = {name: s.replace(*reversed(scripts_run.DICE)) for name, s in changed.items()}
+    dice = {name: s.replace(*reversed(on_redlock.DICE)) for name, s in changed.items()}
     server = resp.Server()
     try:
         embedding(code, scripts, server)
@@ -920,8 +921,6 @@ def main():
                 except Exception:
                     print('in', case.__name__)
                     raise
-        if not options.case:
-            random_runs(lambda seed: Run(server, changed, seed), 300, options.seed, options.seconds)
     finally:
         server.close()
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client of the simulation: acquire, hold, renew, release, again. Every
- * decision about its lease is one of core/term.h; what is left here is what an
+ * decision about its lease is one of core/term.h or kit/handover.h; what is left here is what an
  * engine does (which send a grant is counted from, which answer belongs to which
  * request) and the habits of a user.
  *
- *   IDLE --> ASKING --> HELD --> RELEASING --> IDLE
- *                         \  lost   ^
- *                          +--------+
+ *   IDLE --> ASKING --------------> HELD --> RELEASING --> IDLE
+ *               \ too short          ^ \  lost   ^
+ *                +--> CONFIRMING ----+  +--------+
  */
 #include "sim.h"
 
@@ -50,7 +50,7 @@ void sim_client_step(struct sim *sim, struct sim_client *client)
             begin(sim, client, now_ms);
         else if (client->phase == SIM_ASKING || client->phase == SIM_RELEASING)
             ask_again(sim, client, now_ms);
-        else if (client->phase == SIM_HELD)
+        else if (client->phase == SIM_HELD || client->phase == SIM_CONFIRMING)
             let_go(sim, client, now_ms);
     }
 
@@ -99,6 +99,8 @@ static void begin(struct sim *sim, struct sim_client *client, int64_t now_ms)
             sim_chance(sim, 20) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms * 3) + 1 : 0,
     };
     client->phase = SIM_ASKING;
+    client->queued = false;
+    client->min_valid_ms = sim_chance(sim, 30) ? (int64_t)sim_roll(sim, (uint64_t)sim->ttl_ms) : 0;
     client->base_ms = now_ms;
     client->next_ms = now_ms + beat_ms(sim);
     sim_send(sim, client, &client->ask, 0);
@@ -187,6 +189,25 @@ static void lose(struct sim *sim, struct sim_client *client, int64_t now_ms)
 
 /* ---- what comes back -------------------------------------------------------------------------- */
 
+static bool is_short(const struct sim_client *client, int64_t left_ms)
+{
+    const struct hfi_term *term = &client->term;
+
+    if (MUTANT == SIM_NEVER_CONFIRM)
+        return hfi_grant_is_stale(left_ms, term->granted_ms);
+    if (MUTANT == SIM_BELIEVE_OLD_NEWS)
+        return false;
+    return hfi_grant_needs_renewal(left_ms, term->granted_ms, term->ttl_ms, client->min_valid_ms);
+}
+
+/* Before anybody is told: the whole ttl. */
+static void confirm(struct sim *sim, struct sim_client *client, int64_t now_ms)
+{
+    client->phase = SIM_CONFIRMING;
+    start_renewal(sim, client, sim->ttl_ms, now_ms);
+    client->next_ms = client->renewal_ms;
+}
+
 /* It is ours, counted from `sent_ms`. */
 static void take(struct sim *sim, struct sim_client *client, const struct mem_reply *reply,
                  int64_t sent_ms, int64_t now_ms)
@@ -195,8 +216,13 @@ static void take(struct sim *sim, struct sim_client *client, const struct mem_re
     if (MUTANT == SIM_IGNORE_DRIFT && client->term.valid_until_ms < client->term.hold_valid_ms)
         client->term.valid_until_ms = sent_ms + reply->ttl_ms;
     client->renewal = 0;
+    if (client->phase == SIM_ASKING && is_short(client, sent_ms + reply->ttl_ms - now_ms)) {
+        confirm(sim, client, now_ms);
+        return;
+    }
+    sim_judge_taken(sim, client, client->phase == SIM_CONFIRMING, now_ms);
     if (hfi_term_remaining(&client->term, now_ms) == 0) {
-        let_go(sim, client, now_ms); /* the message was late: nobody was told "held" */
+        let_go(sim, client, now_ms); /* the answer was late: nobody was told "held" */
         return;
     }
     client->phase = SIM_HELD;
@@ -212,12 +238,41 @@ static void on_answer(struct sim *sim, struct sim_client *client, const struct s
 
     if (reply->status == HF_OK && reply->queued) {
         /* Still waiting: a grant will have come after this was sent. */
+        client->queued = true;
         if (message->sent_ms > client->base_ms)
             client->base_ms = message->sent_ms;
     } else if (reply->status == HF_OK)
         take(sim, client, reply, MUTANT == SIM_COUNT_FROM_REPLY ? now_ms : client->base_ms, now_ms);
     else
         rest(sim, client, now_ms); /* busy */
+}
+
+/* The server has handed it over. Its owner is new with every acquisition and never granted twice: no token is an old one. */
+static void on_handed_over(struct sim *sim, struct sim_client *client,
+                           const struct mem_reply *reply, int64_t now_ms)
+{
+    int64_t from_ms = MUTANT == SIM_COUNT_FROM_PUSH ? now_ms : client->base_ms;
+    enum hfi_message verdict =
+        hfi_message_judge(client->queued ? HFI_WAITER_QUEUED : HFI_WAITER_ASKING, from_ms, 0,
+                          reply->token, reply->ttl_ms, now_ms);
+
+    if (MUTANT == SIM_BELIEVE_OLD_NEWS)
+        verdict = HFI_MESSAGE_GRANT;
+    if (verdict == HFI_MESSAGE_GRANT)
+        take(sim, client, reply, from_ms, now_ms);
+    else if (verdict == HFI_MESSAGE_RECHECK)
+        ask_again(sim, client, now_ms);
+}
+
+static void on_confirmed(struct sim *sim, struct sim_client *client,
+                         const struct sim_message *message, int64_t now_ms)
+{
+    if (message->renewal != client->renewal)
+        return;
+    if (message->reply.status == HF_OK)
+        take(sim, client, &message->reply, client->renewal_sent_ms, now_ms);
+    else
+        let_go(sim, client, now_ms); /* it has lapsed */
 }
 
 static void on_renewed(struct sim *sim, struct sim_client *client,
@@ -256,10 +311,11 @@ void sim_client_message(struct sim *sim, struct sim_client *client,
             client->term.state != HF_STATE_LOST)
             lose(sim, client, now_ms);
         else if (message->reply.status == HF_OK && client->phase == SIM_ASKING)
-            take(sim, client, &message->reply,
-                 MUTANT == SIM_COUNT_FROM_PUSH ? now_ms : client->base_ms, now_ms);
+            on_handed_over(sim, client, &message->reply, now_ms);
     } else if (client->phase == SIM_ASKING && verb == MEM_ACQUIRE)
         on_answer(sim, client, message, now_ms);
+    else if (client->phase == SIM_CONFIRMING && verb == MEM_RENEW)
+        on_confirmed(sim, client, message, now_ms);
     else if (client->phase == SIM_HELD && verb == MEM_RENEW)
         on_renewed(sim, client, message, now_ms);
     else if (client->phase == SIM_RELEASING && verb == MEM_RELEASE)

@@ -5,6 +5,8 @@
  *  - a client that is awake and whose own decisions say "held" is a holder at the
  *    server, so nobody who conflicts with it is;
  *  - clients that say "held" do not conflict with each other;
+ *  - a user is told of a lease only if its first renewal can be answered in time, and if it is good for
+ *    as long as the user needs, where a renewal could bring that;
  *  - a client that was not asleep reports LOST when its validity ends, not later;
  *  - an owner that has ended at the server never holds again;
  *  - tokens of a name grow with every grant;
@@ -69,6 +71,23 @@ void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t no
     if (!slept && now_ms > valid_until_ms + 2)
         sim_wrong(sim, "client %d learned %lld ms too late that its lease had ended",
                   client->number, (long long)(now_ms - valid_until_ms));
+}
+
+void sim_judge_taken(struct sim *sim, const struct sim_client *client, bool confirmed,
+                     int64_t now_ms)
+{
+    const struct hfi_term *term = &client->term;
+
+    if (confirmed || term->max_hold_ms > 0)
+        return;
+    if (hfi_term_remaining(term, now_ms) < term->granted_ms / 4)
+        sim_wrong(sim, "client %d is told of a lease of which only %lld ms are left",
+                  client->number, (long long)hfi_term_remaining(term, now_ms));
+    if (client->min_valid_ms <= term->ttl_ms - term->ttl_ms / 25 - 60 &&
+        !hfi_term_worth(term, client->min_valid_ms, now_ms))
+        sim_wrong(sim, "client %d needs %lld ms, and is told of a lease that has %lld",
+                  client->number, (long long)client->min_valid_ms,
+                  (long long)hfi_term_remaining(term, now_ms));
 }
 
 void sim_judge(struct sim *sim)

@@ -14,6 +14,7 @@
 #ifndef SIM_REDLOCK_H
 #define SIM_REDLOCK_H
 
+#include "engine/kit/handover.h"
 #include "engine/redlock/quorum.h"
 
 #include <stddef.h>
@@ -23,26 +24,26 @@
 #define RL_MUTANTS(X)                                                                  \
     X(SOUND, 0, 0, "nothing is wrong")                                                 \
     X(NO_WRITE_BACK, 1, 1, "a majority without one token counts as won")               \
-    X(WRITE_IGNORES, 1, 1207, "a write-back whose answer is not looked at")            \
+    X(WRITE_IGNORES, 1, 2358, "a write-back whose answer is not looked at")            \
     X(WRITE_ALWAYS, 1, 17, "a node writes back for one who does not hold")             \
     X(MINORITY, 0, 1, "one node fewer than a majority is enough")                      \
     X(REPLIES, 1, 1, "replies are counted, not nodes")                                 \
-    X(LOSS_VOTES, 1, 1, "a node that lost its data votes on")                          \
-    X(NO_SEAL, 1, 643, "a node is healed without a seal")                              \
+    X(LOSS_VOTES, 1, 2, "a node that lost its data votes on")                          \
+    X(NO_SEAL, 1, 1009, "a node is healed without a seal")                             \
     X(SEAL_FEW, 1, 2251, "a majority of the intact nodes is sealed, not of all")       \
-    X(NO_MARKER, 1, 340, "an install that does not look at the marker")                \
+    X(NO_MARKER, 1, 1225, "an install that does not look at the marker")               \
     X(ONE_MARKER, 1, 106709, "one marker for all nodes of a start")                    \
     X(NUMBER_ONLY, 1, 1744, "an epoch is a number")                                    \
-    X(KEEP_REPLIES, 1, 28155, "replies are kept when the epoch changes")               \
+    X(KEEP_REPLIES, 1, 58638, "replies are kept when the epoch changes")               \
     X(RENEW_RECREATES, 0, 90, "a renewal makes what is not there")                     \
     X(RENEW_ANYWHERE, 0, 3409, "a renewal counts nodes that do not witness the token") \
     X(OWNER_TWICE, 1, 3, "an owner and attempt for two acquisitions")                  \
     X(NO_RETREAT, 0, 15, "nobody starts over when yielding does not help")             \
     X(NO_YIELD, 0, 15, "nobody yields")                                                \
     X(COUNT_PERMITS, 0, 62, "a semaphore counts permits, not slots")                   \
-    X(READ_FIRST, 0, 516, "the resource is read before the token is claimed")          \
-    X(STALE_MESSAGE, 0, 4782, "a message is believed after the grant was taken back")  \
-    X(LATE_YIELD, 0, 55, "a yield without answer is forgotten")                        \
+    X(READ_FIRST, 0, 523, "the resource is read before the token is claimed")          \
+    X(STALE_MESSAGE, 0, 394, "a message is believed after the grant was taken back")   \
+    X(LATE_YIELD, 0, 603, "a yield without answer is forgotten")                       \
     X(BORN_OLD, 0, 110, "an empty node is healed before max_ttl is over")
 
 enum rl_mutant {
@@ -303,7 +304,7 @@ void rl_client_let_go(struct rl_world *world, struct rl_client *client);
 void rl_client_rest(struct rl_world *world, struct rl_client *client);
 
 void rl_held_begin(struct rl_world *world, struct rl_client *client,
-                   const struct hfi_outcome *outcome);
+                   const struct hfi_ballot_outcome *outcome);
 void rl_held_step(struct rl_world *world, struct rl_client *client, int64_t now_ms);
 void rl_held_message(struct rl_world *world, struct rl_client *client,
                      const struct rl_message *message);

@@ -265,10 +265,12 @@ static void message_came(struct rl_world *world, struct rl_client *client,
 
     if (m->attempt != seat->attempt)
         return;
-    if (m->counter <= seat->given_up && world->mutant != RL_STALE_MESSAGE)
-        return;
     if (vote != HFI_VOTE_QUEUED && vote != HFI_VOTE_ASKED)
         return;
+    if (hfi_message_judge(vote == HFI_VOTE_QUEUED ? HFI_WAITER_QUEUED : HFI_WAITER_ASKING,
+                          seat->base_ms, world->mutant == RL_STALE_MESSAGE ? 0 : seat->given_up,
+                          m->counter, m->ms, rl_client_ms(world, client)) != HFI_MESSAGE_GRANT)
+        return; /* too old: the next heartbeat, or the answer, finds out */
     granted(world, client, m, seat->base_ms);
 }
 
@@ -333,7 +335,7 @@ static void yield(struct rl_world *world, struct rl_client *client, uint32_t nod
 }
 
 static void write_back(struct rl_world *world, struct rl_client *client,
-                       const struct hfi_outcome *outcome, int64_t now_ms)
+                       const struct hfi_ballot_outcome *outcome, int64_t now_ms)
 {
     for (unsigned i = 0; i < world->n; i++) {
         struct rl_message m;
@@ -350,7 +352,7 @@ static void write_back(struct rl_world *world, struct rl_client *client,
 
 static void decide(struct rl_world *world, struct rl_client *client, int64_t now_ms)
 {
-    struct hfi_outcome outcome = hfi_ballot_decide(&client->ballot, client->waits);
+    struct hfi_ballot_outcome outcome = hfi_ballot_decide(&client->ballot, client->waits);
 
     switch (outcome.verdict) {
     case HFI_BALLOT_WRITE:

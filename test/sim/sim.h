@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulation: clients that live by core's pure decisions (core/term.h) and a
- * model server (test/lib/mem_server.h), in virtual time.
+ * The simulation: clients that live by core's pure decisions (core/term.h) and those about a
+ * hand-off (engine/kit/handover.h), and a model server (test/lib/mem_server.h), in virtual time.
  *
  * Every client has a clock of its own, off by anything and up to 1 % faster or
  * slower than the server's. Messages are lost, repeated and late; clients are
@@ -15,6 +15,7 @@
 #define SIM_H
 
 #include "core/term.h"
+#include "engine/kit/handover.h"
 #include "mem_server.h"
 
 #include <stdarg.h>
@@ -25,19 +26,21 @@
 
 enum sim_mutant {
     SIM_SOUND = 0,
-    SIM_COUNT_FROM_REPLY = 1, /* validity counted from when the answer came */
-    SIM_IGNORE_DRIFT = 2,     /* the full ttl is believed */
-    SIM_RENEW_RECREATES = 3,  /* the server grants again what a renewal asks for */
-    SIM_ASSUME_RENEWED = 4,   /* no answer to a renewal is taken for a yes */
-    SIM_COUNT_FROM_PUSH = 5,  /* a hand-off's validity counted from when the message came */
-    SIM_WAIT_FOR_RENEWAL = 6, /* not lost while a renewal is under way */
-    SIM_LATE_YES_REVIVES = 7, /* an answer after the end makes the lease held again */
-    SIM_LAST_SEND = 8,        /* any answer counts for the renewal that was sent last */
-    SIM_FORGET_SHORTER = 9,   /* a shorter renewal without an answer is not believed */
-    SIM_TOKENS_TIE = 10,      /* the server gives a token twice */
-    SIM_RELEASE_BY_NAME = 11, /* a release frees whoever holds the name */
-    SIM_SLEEP_TOO_LONG = 12,  /* looked at only when a renewal is due */
-    SIM_NO_MEMORY = 13,       /* the server does not know an ended owner again */
+    SIM_COUNT_FROM_REPLY = 1,  /* validity counted from when the answer came */
+    SIM_IGNORE_DRIFT = 2,      /* the full ttl is believed */
+    SIM_RENEW_RECREATES = 3,   /* the server grants again what a renewal asks for */
+    SIM_ASSUME_RENEWED = 4,    /* no answer to a renewal is taken for a yes */
+    SIM_COUNT_FROM_PUSH = 5,   /* a hand-off's validity counted from when the message came */
+    SIM_WAIT_FOR_RENEWAL = 6,  /* not lost while a renewal is under way */
+    SIM_LATE_YES_REVIVES = 7,  /* an answer after the end makes the lease held again */
+    SIM_LAST_SEND = 8,         /* any answer counts for the renewal that was sent last */
+    SIM_FORGET_SHORTER = 9,    /* a shorter renewal without an answer is not believed */
+    SIM_TOKENS_TIE = 10,       /* the server gives a token twice */
+    SIM_RELEASE_BY_NAME = 11,  /* a release frees whoever holds the name */
+    SIM_SLEEP_TOO_LONG = 12,   /* looked at only when a renewal is due */
+    SIM_NO_MEMORY = 13,        /* the server does not know an ended owner again */
+    SIM_BELIEVE_OLD_NEWS = 14, /* a hand-off is used however little of it is left */
+    SIM_NEVER_CONFIRM = 15,    /* and however much the user needs */
     SIM_MUTANTS
 };
 
@@ -53,7 +56,7 @@ struct sim_weather {
     int64_t pause_ms;            /* how long, at most */
 };
 
-enum sim_phase { SIM_IDLE, SIM_ASKING, SIM_HELD, SIM_RELEASING };
+enum sim_phase { SIM_IDLE, SIM_ASKING, SIM_CONFIRMING, SIM_HELD, SIM_RELEASING };
 
 struct sim_client {
     int number;
@@ -65,8 +68,11 @@ struct sim_client {
     enum sim_phase phase;
     struct mem_request ask; /* of the acquisition that is going on */
     struct hfi_term term;
-    int64_t base_ms;    /* a grant cannot have begun before this, local */
-    int64_t next_ms;    /* IDLE: begin; ASKING, RELEASING: ask again; HELD: release */
+    bool queued; /* ASKING: the server has said so */
+    int64_t min_valid_ms;
+    int64_t base_ms; /* a grant cannot have begun before this, local */
+    int64_t
+        next_ms; /* IDLE: begin; ASKING, RELEASING: ask again; CONFIRMING: give up; HELD: release */
     int64_t renewal_ms; /* an answer to the renewal is given up then */
     unsigned renewal;   /* its number; 0: none under way */
     int64_t renewal_sent_ms;
@@ -155,6 +161,9 @@ void sim_judge_end(struct sim *sim, const unsigned char *owner);
 /* A client reports LOST at now_ms of its clock; its validity ended at valid_until_ms. */
 void sim_judge_lost(struct sim *sim, const struct sim_client *client, int64_t now_ms,
                     int64_t valid_until_ms);
+/* A client tells its user that it holds the lease. */
+void sim_judge_taken(struct sim *sim, const struct sim_client *client, bool confirmed,
+                     int64_t now_ms);
 /* After every event. */
 void sim_judge(struct sim *sim);
 /* At the end of a schedule. */

@@ -92,8 +92,8 @@ static void records_are_whole(void **state)
     hfi_latch_down(&latch, "c", &changed);
     assert_true(hfi_latch_put(&latch, &bytes));
     assert_true(hfi_latch_get(&read_latch, bytes.bytes, bytes.len));
-    assert_memory_equal(&read_latch.members.items[0].who, "a b", 4);
-    assert_int_equal(read_latch.members.count, 2);
+    assert_memory_equal(&read_latch.participants.items[0].who, "a b", 4);
+    assert_int_equal(read_latch.participants.count, 2);
     for (size_t len = 0; len < bytes.len; len++)
         assert_false(hfi_latch_get(&read_latch, bytes.bytes, len));
     assert_true(hfi_put_bytes(&bytes, "x", 1));
@@ -106,7 +106,7 @@ static void records_are_whole(void **state)
     assert_true(hfi_barrier_put(&barrier, &bytes));
     assert_true(hfi_barrier_get(&read_barrier, bytes.bytes, bytes.len));
     assert_true(read_barrier.broken == barrier.broken && read_barrier.twice);
-    assert_int_equal(read_barrier.members.items[0].token, 9);
+    assert_int_equal(read_barrier.participants.items[0].token, 9);
     for (size_t len = 0; len < bytes.len; len++)
         assert_false(hfi_barrier_get(&read_barrier, bytes.bytes, len));
     assert_false(hfi_latch_get(&read_latch, bytes.bytes, bytes.len));
@@ -133,7 +133,7 @@ static void the_largest_fits(void **state)
             HF_OK);
     }
     assert_int_equal(barrier.phase, HFI_OPEN);
-    barrier.before = barrier.members;
+    barrier.before = barrier.participants;
     assert_true(hfi_barrier_put(&barrier, &bytes));
     assert_true(bytes.len <= HF_CELL_MAX);
     hfi_buffer_done(&bytes);
@@ -307,7 +307,7 @@ static void walk_one(int i, uint64_t *tokens)
         if (status == HF_OK)
             walkers[i].where = WAITING;
     } else if (walkers[i].where == INSIDE) {
-        assert_int_equal(barrier.members.count, PARTIES);
+        assert_int_equal(barrier.participants.count, PARTIES);
         status =
             hfi_barrier_leave(&barrier, who, walkers[i].token, &walkers[i].generation, &changed);
         assert_true(status == HF_OK || status == HF_BROKEN);
@@ -325,7 +325,7 @@ static void walk_one(int i, uint64_t *tokens)
             assert_true(changed);
         walkers[i].where = AWAY;
     }
-    assert_true(barrier.members.count <= PARTIES);
+    assert_true(barrier.participants.count <= PARTIES);
 }
 
 static void walk(bool twice)

@@ -23,6 +23,7 @@
  */
 #include "engine/etcd/internal.h"
 
+#include "engine/kit/handover.h"
 #include "util/alloc.h"
 #include "util/clock.h"
 
@@ -399,11 +400,12 @@ void etcd_wait_confirm(struct hfi_conn *conn, struct etcd_wait *wait)
 {
     struct etcd_lease *lease = wait->lease;
     struct hfi_claim *claim = wait->claim;
-    int64_t left_ms = etcd_lease_left_ms(lease, hfi_now_ms()) - lease->granted_ms / 50;
-    bool again_worth = wait->state != ETCD_WAIT_CONFIRM;
+    int64_t left_ms = etcd_lease_left_ms(lease, hfi_now_ms());
+    bool confirmed = wait->state == ETCD_WAIT_CONFIRM;
 
     etcd_wait_unwatch(conn, wait);
-    if (again_worth && (left_ms < claim->min_valid_ms || left_ms < lease->granted_ms / 3)) {
+    if (!confirmed && hfi_grant_needs_renewal(left_ms, lease->granted_ms, lease->granted_ms,
+                                              claim->min_valid_ms)) {
         wait->state = ETCD_WAIT_CONFIRM;
         wait->ask = (struct etcd_ask){ .ready = lease_is_ready, .data = wait };
         etcd_lease_ready(conn, lease, FULL_SIXTHS, &wait->ask);

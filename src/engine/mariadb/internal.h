@@ -32,7 +32,7 @@
 #include <mysql.h>
 
 #define MARIA_VERSION  1 /* of the tables, and of the procedures' parameters and answers */
-#define MARIA_ROUTINES 2 /* of what procedures do: raised with every change of sql/ *.sql */
+#define MARIA_ROUTINES 3 /* of what procedures do: raised with every change of sql/ *.sql */
 #define MARIA_NAME_MAX 64
 
 enum maria_tls { MARIA_TLS_ASIS, MARIA_TLS_OFF, MARIA_TLS_ON, MARIA_TLS_VERIFY };
@@ -127,7 +127,7 @@ bool maria_schema(struct hfi_conn *conn, bool (*emit)(void *arg, const char *sql
 extern const char *const maria_schema_text[]; /* made of sql/ *.sql */
 
 /* doctor.c */
-hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hf_finding_fn *finding,
+hf_status maria_doctor(struct sql_link *link, int64_t deadline_ms, hfi_finding_fn *finding,
                        void *arg, hf_error *err);
 
 /* modes.c: the table of mode=row, mode=session; NULL: another mode. */

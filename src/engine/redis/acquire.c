@@ -2,15 +2,7 @@
 /*
  * Acquire, and its waiting, in the native wire mode.
  *
- *            acquire                     message, or a heartbeat that finds itself granted
- *   ASKING ----------> QUEUED ---------------------------------------------------> granted
- *     |  ^               |  |                                                        ^
- *     |  |  forgotten    |  | cancel                                                 |
- *     |  +---------------+  +--------> CANCELLING --> taken out of the queue         |
- *     |                                     +--------------------------------------->+
- *     +--> granted, busy, refused
- *
- * grant.c has what a grant is worth, beat.c has heartbeats.
+ * kit/handover.h has the states and the rules, grant.c has what is done with a grant, beat.c has heartbeats.
  */
 #include "engine/redis/internal.h"
 
@@ -27,27 +19,21 @@
 #define RETRY_MS  250  /* after a refusal that may pass (LOADING, READONLY): about so often */
 #define CANCEL_MS 1000 /* how long who wants to leave waits for a line that is down */
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err);
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err);
 static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait);
 
 int64_t redis_window_ms(int64_t ttl_ms)
 {
-    return ttl_ms < REDIS_WINDOW_MIN_MS   ? REDIS_WINDOW_MIN_MS
-           : ttl_ms > REDIS_WINDOW_MAX_MS ? REDIS_WINDOW_MAX_MS
-                                          : ttl_ms;
+    return hfi_window_ms(ttl_ms, HFI_WINDOW_MIN_MS, HFI_WINDOW_MAX_MS);
 }
 
 /* ---- beginning and ending -------------------------------------------------------------- */
 
 void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
 {
-    struct redis_wait *wait = hfi_calloc(1, sizeof *wait);
+    struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (!wait) {
-        redis_finish(conn, op, HF_NO_MEMORY, NULL);
-        return;
-    }
     wait->op = op;
     wait->claim = op->claim;
     wait->beat_ms = HFI_NEVER;
@@ -56,8 +42,7 @@ void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (conn->waits)
         conn->waits->prev = wait;
     conn->waits = wait;
-    op->engine[REDIS_OP_WAIT] = wait;
-    op->claim->engine[REDIS_CLAIM_WAIT] = wait;
+    redis_claim(op->claim)->wait = wait;
     redis_claim_add(conn, op->claim);
     conn->way->acquire(conn, wait);
 }
@@ -65,7 +50,8 @@ void redis_acquire(struct hfi_conn *conn, struct hfi_op *op)
 void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
                     const hf_error *err)
 {
-    struct hfi_claim *claim = wait->claim;
+    struct redis_claim *claim = redis_claim(wait->claim);
+    struct hfi_op *op = wait->op;
 
     if (wait->next)
         wait->next->prev = wait->prev;
@@ -73,14 +59,12 @@ void redis_wait_end(struct hfi_conn *conn, struct redis_wait *wait, hf_status st
         wait->prev->next = wait->next;
     else
         conn->waits = wait->next;
-    claim->engine[REDIS_CLAIM_WAIT] = NULL;
-    if (wait->unsure)
-        claim->engine[REDIS_CLAIM_FLAGS] =
-            (void *)((uintptr_t)claim->engine[REDIS_CLAIM_FLAGS] | REDIS_FLAG_UNSURE);
+    claim->wait = NULL;
+    claim->unsure = claim->unsure || wait->unsure;
     if (status != HF_OK)
-        redis_claim_remove(conn, claim);
-    redis_finish(conn, wait->op, status, err);
-    hfi_free(wait);
+        redis_claim_remove(conn, wait->claim);
+    wait->op = NULL;
+    redis_finish(conn, op, status, err);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -100,8 +84,8 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
     call->again = true; /* by the owner: a second copy finds what the first has done */
     call->was_sent = wait->unsure;
     if (wait->op->may_wait)
-        call->give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
-    wait->state = REDIS_WAIT_ASKING;
+        call->request.give_up_ms = HFI_NEVER; /* core cancels it when its time is up */
+    wait->state = HFI_WAITER_ASKING;
     wait->attempt = ++conn->last_attempt;
     wait->beat_ms = HFI_NEVER;
     wait->call = call;
@@ -126,35 +110,20 @@ void redis_ask(struct hfi_conn *conn, struct redis_wait *wait)
 }
 
 /* Not now. A waiter tries again, for that is what it was told to do. */
-static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum redis_outcome outcome,
+static void put_off(struct hfi_conn *conn, struct redis_wait *wait, enum hfi_outcome outcome,
                     const hf_error *err)
 {
-    hf_status status = redis_status(outcome, err);
+    hf_status status = hfi_outcome_status(outcome, err);
 
-    if (outcome == REDIS_MAYBE)
+    if (outcome == HFI_MAYBE)
         wait->unsure = true;
     if (!wait->op->may_wait || (status != HF_UNAVAILABLE && status != HF_UNKNOWN)) {
         redis_wait_end(conn, wait, status, err);
         return;
     }
-    wait->state = REDIS_WAIT_RESTING;
+    wait->state = HFI_WAITER_RESTING;
     wait->beat_ms = hfi_now_ms() + RETRY_MS / 2 + (int64_t)(hfi_random_u64() % RETRY_MS);
     hfi_source_by(&conn->heartbeat, wait->beat_ms);
-}
-
-static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
-{
-    static const char *const kinds[] = { "a mutex", "a read-write lock", "a semaphore" };
-    const struct hfi_reply *mode = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *capacity = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-
-    if (mode && capacity && mode->integer == HFI_MODE_SEMAPHORE)
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                      (long long)capacity->integer);
-    else
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
-                      mode && mode->integer >= 0 && mode->integer < 2 ? kinds[mode->integer]
-                                                                      : "another kind");
 }
 
 void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status status,
@@ -168,8 +137,8 @@ void redis_denied(struct hfi_conn *conn, struct redis_wait *wait, hf_status stat
     cancel_native(conn, wait);
 }
 
-static void asked(struct redis_call *call, enum redis_outcome outcome,
-                  const struct hfi_reply *reply, const hf_error *err)
+static void asked(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                  const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct redis_wait *wait = call->data;
@@ -179,33 +148,33 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
         return; /* granted by a message before this came, or being cancelled */
     wait->call = NULL;
     wait->unsure = wait->unsure || call->was_sent;
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         put_off(conn, wait, outcome, err);
         return;
     }
 
-    switch (redis_letter(reply)) {
-    case 'G':
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, redis_letter(reply))) {
+    case HFI_ANSWER_GRANTED:
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
-    case 'Q':
+    case HFI_ANSWER_QUEUED:
         /* The first copy may have been queued, granted and passed over; its message, with this
          * attempt, may still come. On one server its token tells that (wait->past); after a failover
          * the other server may know of fewer tokens. It keeps its place under a new number. */
         if (call->copied)
             redis_ask(conn, wait);
         else
-            redis_queued(conn, wait, reply, call->sent.sent_ms);
+            redis_queued(conn, wait, reply, call->sent.base.sent_ms);
         return;
-    case 'B':
+    case HFI_ANSWER_BUSY:
         redis_denied(conn, wait, HF_BUSY, NULL);
         return;
-    case 'M':
-        mismatch(reply, &other);
+    case HFI_ANSWER_MISMATCH:
+        (void)hfi_mismatch_set(&other, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
         redis_denied(conn, wait, HF_MISMATCH, &other);
         return;
-    case 'F':
+    case HFI_ANSWER_FULL:
         redis_denied(conn, wait, HF_FULL, NULL);
         return;
     default:
@@ -218,12 +187,12 @@ static void asked(struct redis_call *call, enum redis_outcome outcome,
 
 void redis_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct redis_wait *wait = op->engine[REDIS_OP_WAIT];
+    struct redis_wait *wait = &redis_op(op)->wait;
 
-    if (op->kind != HFI_OP_ACQUIRE || !wait || wait->stop != HF_OK)
+    if (op->kind != HFI_OP_ACQUIRE || !wait->op || wait->stop != HF_OK)
         return;
     wait->stop = status;
-    if (wait->state != REDIS_WAIT_CONFIRMING) /* that one ends by itself, and soon */
+    if (wait->state != HFI_WAITER_CONFIRMING) /* that one ends by itself, and soon */
         conn->way->cancel(conn, wait);
 }
 
@@ -237,7 +206,7 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         wait->unsure = wait->unsure || wait->call->was_sent;
         wait->call->data = NULL; /* its answer does not matter any more */
         wait->call->again = false;
-        if (redis_net_unsend(conn, wait->call))
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         else
             wait->unsure = true; /* if the line breaks now, it may come after its own cancel */
@@ -253,35 +222,35 @@ static void cancel_native(struct hfi_conn *conn, struct redis_wait *wait)
         redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
-    wait->state = REDIS_WAIT_CANCELLING;
+    wait->state = HFI_WAITER_CANCELLING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->again = true;
-    call->give_up_ms = hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
+    call->request.give_up_ms =
+        hfi_now_ms() + CANCEL_MS; /* after that it is UNKNOWN, and core settles it */
     redis_add_keys(call, &wait->claim->name, true);
     redis_add_owner(call, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
     redis_call_send(call);
 }
 
-void redis_cancelled(struct redis_call *call, enum redis_outcome outcome,
+void redis_cancelled(struct redis_call *call, enum hfi_outcome outcome,
                      const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct redis_wait *wait = call->data;
 
-    if (outcome != REDIS_ANSWERED) {
+    if (outcome != HFI_ANSWERED) {
         wait->unsure = true;
         redis_wait_end(conn, wait, HF_UNKNOWN, err);
         return;
     }
-    switch (redis_letter(reply)) {
-    case 'C':
-    case 'N':
+    switch (hfi_waiter_answered(HFI_WAITER_CANCELLING, redis_letter(reply))) {
+    case HFI_ANSWER_LEFT:
         redis_wait_end(conn, wait, wait->stop, NULL);
         return;
-    case 'G':
-        if (!redis_take_grant(conn, wait, reply, call->sent.sent_ms))
+    case HFI_ANSWER_GRANTED:
+        if (!redis_take_grant(conn, wait, reply, call->sent.base.sent_ms))
             redis_odd(conn, wait);
         return;
     default:

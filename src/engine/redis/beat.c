@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#define EARLY_MS 5 /* past the time that the server named, so that it has come there too */
-
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
 
 void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
@@ -21,17 +19,15 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
 {
     const struct hfi_reply *next = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
     const struct hfi_reply *last = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-    int64_t beat_ms = redis_window_ms(wait->claim->ttl_ms) / 3;
+    int64_t beat_ms = hfi_heartbeat_ms(redis_window_ms(wait->claim->ttl_ms));
 
     if (!next || !last || last->integer < 0) {
         redis_odd(conn, wait);
         return;
     }
-    if (beat_ms < REDIS_BEAT_MIN_MS)
-        beat_ms = REDIS_BEAT_MIN_MS;
-    if (next->integer > 0 && next->integer < beat_ms - EARLY_MS)
-        beat_ms = next->integer + EARLY_MS;
-    wait->state = REDIS_WAIT_QUEUED;
+    if (next->integer > 0 && next->integer < beat_ms - HFI_RECHECK_MS)
+        beat_ms = next->integer + HFI_RECHECK_MS;
+    wait->state = HFI_WAITER_QUEUED;
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
     wait->beat_ms = hfi_now_ms() + beat_ms;
@@ -41,7 +37,7 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
 void redis_waits_hurry(struct hfi_conn *conn)
 {
     for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == REDIS_WAIT_QUEUED || wait->state == REDIS_WAIT_RESTING)
+        if (wait->state == HFI_WAITER_QUEUED || wait->state == HFI_WAITER_RESTING)
             wait->beat_ms = 0;
     hfi_source_at(&conn->heartbeat, 0);
 }
@@ -53,7 +49,7 @@ void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
 
     for (wait = conn->waits; wait; wait = next) {
         next = wait->next;
-        if (wait->beat_ms <= now_ms && wait->state == REDIS_WAIT_RESTING)
+        if (wait->beat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
             conn->way->acquire(conn, wait);
     }
     beat_all(conn, now_ms);
@@ -68,13 +64,13 @@ struct beat {
     uint64_t attempts[REDIS_BATCH];
 };
 
-static void beaten(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err);
+static void beaten(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err);
 
 /* Is it due, or will it be soon enough to go with those that are? */
 static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
 {
-    return wait->state == REDIS_WAIT_QUEUED &&
+    return wait->state == HFI_WAITER_QUEUED &&
            (wait->beat_ms <= now_ms ||
             (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= REDIS_BEAT_MIN_MS));
 }
@@ -135,7 +131,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
     bool due = false;
 
     for (; wait && !due; wait = wait->next)
-        due = wait->state == REDIS_WAIT_QUEUED && wait->beat_ms <= now_ms;
+        due = wait->state == HFI_WAITER_QUEUED && wait->beat_ms <= now_ms;
     if (!due)
         return;
     for (wait = conn->waits; wait; wait = wait->next)
@@ -171,15 +167,15 @@ static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
         beat_failed(conn, wait, &err);
         return;
     }
-    switch (redis_letter(reply)) {
-    case 'Q':
+    switch (hfi_waiter_answered(HFI_WAITER_QUEUED, redis_letter(reply))) {
+    case HFI_ANSWER_QUEUED:
         redis_queued(conn, wait, reply, sent_ms);
         return;
-    case 'G': /* its message was lost; this was a renewal, too */
+    case HFI_ANSWER_GRANTED: /* its message was lost; this was a renewal, too */
         if (!redis_take_grant(conn, wait, reply, sent_ms))
             redis_odd(conn, wait);
         return;
-    case 'N': /* the server has forgotten us, or given us up: begin again, at the end */
+    case HFI_ANSWER_FORGOTTEN: /* or given up: it begins again, at the end of the queue */
         conn->way->acquire(conn, wait);
         return;
     default:
@@ -191,10 +187,10 @@ static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
 /* One of those that the heartbeat was for, if it still waits as it did then. */
 static struct redis_wait *still_there(struct hfi_conn *conn, const struct beat *beat, size_t i)
 {
-    struct hfi_claim *claim = redis_claim_find(conn, beat->owners[i]);
-    struct redis_wait *wait = claim ? claim->engine[REDIS_CLAIM_WAIT] : NULL;
+    struct redis_claim *claim = redis_claim_find(conn, beat->owners[i]);
+    struct redis_wait *wait = claim ? claim->wait : NULL;
 
-    return wait && wait->state == REDIS_WAIT_QUEUED && wait->attempt == beat->attempts[i] ? wait
+    return wait && wait->state == HFI_WAITER_QUEUED && wait->attempt == beat->attempts[i] ? wait
                                                                                           : NULL;
 }
 
@@ -214,14 +210,14 @@ static void beat_halves(struct hfi_conn *conn, const struct beat *beat)
         send_beat(conn, batch + count / 2, count - count / 2);
 }
 
-static void beaten(struct redis_call *call, enum redis_outcome outcome,
-                   const struct hfi_reply *reply, const hf_error *err)
+static void beaten(struct redis_call *call, enum hfi_outcome outcome, const struct hfi_reply *reply,
+                   const hf_error *err)
 {
     struct hfi_conn *conn = call->conn;
     struct beat *beat = call->data;
     struct redis_wait *wait;
 
-    if (outcome == REDIS_REFUSED && err->status == HF_DENIED && beat->count > 1) {
+    if (outcome == HFI_REFUSED && err->status == HF_DENIED && beat->count > 1) {
         beat_halves(conn, beat);
         hfi_free(beat);
         return;
@@ -229,9 +225,9 @@ static void beaten(struct redis_call *call, enum redis_outcome outcome,
     for (size_t i = 0; i < beat->count; i++) {
         if (!(wait = still_there(conn, beat, i)))
             continue;
-        if (outcome == REDIS_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
-            beaten_one(conn, wait, &reply->items[i], call->sent.sent_ms);
-        else if (outcome == REDIS_REFUSED)
+        if (outcome == HFI_ANSWERED && reply->type == HFI_REPLY_LIST && i < reply->count)
+            beaten_one(conn, wait, &reply->items[i], call->sent.base.sent_ms);
+        else if (outcome == HFI_REFUSED)
             beat_failed(conn, wait, err);
         else
             beat_later(conn, wait);

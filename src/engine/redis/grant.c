@@ -3,15 +3,9 @@
  * A grant in the native wire mode: what it is worth, and what is made of it. It comes as the answer
  * to an acquire, a heartbeat or a cancel, or as a message.
  *
- * The validity of a grant that came as a message counts from heard_ms: the local send of the
- * last enqueue or heartbeat that the server answered with "still waiting". That is earlier
- * than the server's own reading of it, which is no later than the grant: so we may stop
- * early but never late, without knowing when the message was sent.
- *
- * That the grant is no earlier than that answer is seen by its token: the answer says which token was the
- * last one then. The attempt number alone does not show it: the waiter may have been granted
- * under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
- * put it in line again; heartbeats do not tell the difference.
+ * kit/handover.h has the rules for both. The attempt number alone does not tell a message of this grant from an old one: the waiter may
+ * have been granted under this very number, unheard, and passed over, and a late copy of an earlier acquire of it may have
+ * put it in line again; heartbeats do not tell the difference. The token does (wait->past).
  */
 #include "engine/redis/internal.h"
 
@@ -33,9 +27,9 @@ static void grant(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token
     claim->tokens = tokens;
     claim->granted_ttl_ms = ttl_ms;
     claim->sent_ms = from_ms;
-    if (conn->sync.link ||
-        (ttl_ms < claim->ttl_ms && from_ms + ttl_ms - hfi_now_ms() < 2 * claim->min_valid_ms))
-        confirm(conn, wait); /* it must be on replicas; or is too short for who asked */
+    if (conn->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
+                                                   claim->ttl_ms, claim->min_valid_ms))
+        confirm(conn, wait); /* it must be on replicas; or is too short */
     else
         redis_wait_end(conn, wait, HF_OK, NULL);
 }
@@ -87,16 +81,18 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     unsigned char owner[HFI_OWNER_LEN];
     const char *at = payload + 2 + 2 * HFI_OWNER_LEN;
     uint64_t attempt, token, tokens, window;
+    const struct redis_claim *own;
     struct hfi_claim *claim;
     struct redis_wait *wait;
 
     if (len < 3 + 2 * HFI_OWNER_LEN || payload[1] != ' ' ||
         !hfi_unhex(payload + 2, 2 * HFI_OWNER_LEN, owner, sizeof owner))
         return;
-    claim = redis_claim_find(conn, owner);
-    if (!claim)
+    own = redis_claim_find(conn, owner);
+    if (!own)
         return;
-    wait = claim->engine[REDIS_CLAIM_WAIT];
+    claim = own->entry.claim;
+    wait = own->wait;
     if (payload[0] == 'L' && !wait && number(&at, HFI_TOKEN_LIMIT, &token) &&
         token >= claim->token && token < claim->token + claim->tokens) {
         hfi_reactor_lost(&conn->reactor, claim, "it was broken");
@@ -104,32 +100,30 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     }
     if (payload[0] != 'G' || !wait || !number(&at, UINT64_MAX, &attempt) ||
         !number(&at, HFI_TOKEN_LIMIT - 1, &token) || !number(&at, UINT32_MAX, &tokens) ||
-        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt ||
-        token <= wait->past || tokens == 0 || tokens > claim->tokens_wanted)
+        !number(&at, HF_DURATION_MAX_MS, &window) || attempt != wait->attempt || tokens == 0 ||
+        tokens > claim->tokens_wanted)
         return;
-    if (!wait->call && wait->state == REDIS_WAIT_QUEUED &&
-        hfi_now_ms() - wait->heard_ms > (int64_t)window / 10 * 9) {
-        wait->beat_ms = 0; /* too old to be of use: a heartbeat renews it, if it is there */
+    switch (hfi_message_judge(wait->state, wait->call ? wait->call->first_ms : wait->heard_ms,
+                              wait->past, token, (int64_t)window, hfi_now_ms())) {
+    case HFI_MESSAGE_IGNORE:
+        return;
+    case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
+        wait->beat_ms = 0;
         hfi_source_at(&conn->heartbeat, 0);
         return;
+    case HFI_MESSAGE_GRANT:
+        break;
     }
     if (wait->call) {
-        /* It overtook the answer to our acquire, and may be the work of its first copy: what we
-         * count from is the send of that. Or it crosses with our cancel, whose answer will say
-         * the same: that one decides. */
-        if (wait->state != REDIS_WAIT_ASKING)
-            return;
-        if (hfi_now_ms() - wait->call->first_ms > (int64_t)window / 10 * 9)
-            return; /* too old as well: the answer to the copy that is under way decides */
+        /* It overtook the answer to our acquire and may be the work of its first copy: the send of that
+         * copy is what we count from. */
         wait->heard_ms = wait->call->first_ms;
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
         wait->call->again = false; /* or a copy of it could come after the release */
-        if (redis_net_unsend(conn, wait->call))
+        if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         wait->call = NULL;
-    } else if (wait->state != REDIS_WAIT_QUEUED) {
-        return;
     }
     grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
@@ -141,13 +135,13 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
  * sync=N that is a write on a line of its own, with a WAIT behind it: the lease counts from there, and
  * if too few replicas have it, it is given back.
  */
-static void rolled_back(struct redis_call *call, enum redis_outcome outcome,
+static void rolled_back(struct redis_call *call, enum hfi_outcome outcome,
                         const struct hfi_reply *reply, const hf_error *err)
 {
     (void)reply;
     (void)err;
     redis_wait_end(
-        call->conn, call->data, outcome == REDIS_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
+        call->conn, call->data, outcome == HFI_ANSWERED ? HF_UNAVAILABLE : HF_UNKNOWN,
         &(hf_error){ .status = HF_UNAVAILABLE, .text = "sync: too few replicas had it in time" });
 }
 
@@ -181,7 +175,7 @@ static void end_confirm(struct hfi_conn *conn, struct redis_wait *wait, bool eno
         redis_ask(conn, wait); /* it has lapsed: stand in line again */
 }
 
-static void replicated(struct redis_call *call, enum redis_outcome outcome,
+static void replicated(struct redis_call *call, enum hfi_outcome outcome,
                        const struct hfi_reply *reply, const hf_error *err)
 {
     hf_error why;
@@ -190,18 +184,18 @@ static void replicated(struct redis_call *call, enum redis_outcome outcome,
     end_confirm(call->conn, call->data, redis_wait_enough(call->conn, outcome, reply, &why));
 }
 
-static void confirmed(struct redis_call *call, enum redis_outcome outcome,
+static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct redis_wait *wait = call->data;
     const struct hfi_reply *answer = hfi_reply_at(reply, 0, HFI_REPLY_INTEGER);
 
     (void)err;
-    wait->confirmed = outcome != REDIS_ANSWERED || !answer ? HF_UNKNOWN
-                      : answer->integer == 1               ? HF_OK
-                                                           : HF_LOST;
+    wait->confirmed = outcome != HFI_ANSWERED || !answer ? HF_UNKNOWN
+                      : answer->integer == 1             ? HF_OK
+                                                         : HF_LOST;
     wait->claim->granted_ttl_ms = wait->claim->ttl_ms;
-    wait->claim->sent_ms = call->sent.sent_ms;
+    wait->claim->sent_ms = call->sent.base.sent_ms;
     if (!call->synced)
         end_confirm(call->conn, wait, true);
 }
@@ -217,7 +211,7 @@ static void confirm(struct hfi_conn *conn, struct redis_wait *wait)
         redis_wait_end(conn, wait, HF_UNKNOWN, NULL);
         return;
     }
-    wait->state = REDIS_WAIT_CONFIRMING;
+    wait->state = HFI_WAITER_CONFIRMING;
     wait->beat_ms = HFI_NEVER;
     call->data = wait;
     call->synced = behind != NULL;

@@ -37,6 +37,13 @@ struct hfi_reply {
 /* Item `index` of a list, if it has the type; else NULL. Also for reply == NULL. */
 const struct hfi_reply *hfi_reply_at(const struct hfi_reply *reply, size_t index,
                                      enum hfi_reply_type type);
+/* The number at `index` of a list; -1: there is none. */
+static inline int64_t hfi_reply_int_at(const struct hfi_reply *reply, size_t index)
+{
+    const struct hfi_reply *item = hfi_reply_at(reply, index, HFI_REPLY_INTEGER);
+
+    return item ? item->integer : -1;
+}
 bool hfi_reply_is_error(const struct hfi_reply *reply, const char *code); /* "NOSCRIPT" */
 
 /*

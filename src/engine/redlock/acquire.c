@@ -26,19 +26,19 @@
 #define TRIES_MAX    4   /* a try without waiting that met others half way is made again so often */
 #define FEW_MS       150 /* too few nodes: about so long until a waiter looks again */
 
-static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err);
 static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlock_round *round,
                   unsigned node, const struct hfi_reply *reply);
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out);
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out);
 
 int64_t redlock_window_ms(const struct hfi_conn *conn, const struct hfi_claim *claim)
 {
-    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms, window_ms = claim->ttl_ms;
+    int64_t most_ms = conn->max_ttl_ms - claim->lock_delay_ms; /* what heal waits for */
 
-    window_ms = window_ms < REDLOCK_WINDOW_MIN_MS ? REDLOCK_WINDOW_MIN_MS : window_ms;
-    window_ms = window_ms > REDLOCK_WINDOW_MAX_MS ? REDLOCK_WINDOW_MAX_MS : window_ms;
-    return window_ms > most_ms ? most_ms : window_ms; /* no grant outlives what heal waits for */
+    return hfi_window_ms(claim->ttl_ms, HFI_WINDOW_MIN_MS,
+                         most_ms < HFI_WINDOW_MAX_MS ? most_ms : HFI_WINDOW_MAX_MS);
 }
 
 uint64_t redlock_choice(const char *slots, size_t len)
@@ -99,7 +99,7 @@ void redlock_acquire(struct hfi_conn *conn, struct hfi_op *op)
     if (claim->mode == HFI_MODE_SEMAPHORE)
         wait->start = (uint32_t)(hfi_random_u64() % claim->capacity);
     hold->wait = wait;
-    op->engine[REDLOCK_OP_WAIT] = wait;
+    redlock_op(op)->wait = wait;
     wait->next = conn->waits;
     if (conn->waits)
         conn->waits->prev = wait;
@@ -119,6 +119,7 @@ void redlock_wait_end(struct hfi_conn *conn, struct redlock_wait *wait, hf_statu
     wait->hold->wait = NULL;
     if (status != HF_OK && status != HF_UNKNOWN) /* of an unknown one core sends a release */
         redlock_hold_free(conn, wait->hold);
+    redlock_op(wait->op)->wait = NULL;
     redlock_finish(conn, wait->op, status, err);
     hfi_free(wait);
 }
@@ -129,7 +130,7 @@ void redlock_rest(struct hfi_conn *conn, struct redlock_wait *wait, int64_t paus
     wait->tries++;
     if (wait->claim->mode == HFI_MODE_SEMAPHORE) /* others may be after the same slots */
         wait->start = (uint32_t)(hfi_random_u64() % wait->claim->capacity);
-    wait->state = REDLOCK_WAIT_RESTING;
+    wait->state = HFI_WAITER_RESTING;
     wait->due_ms = hfi_now_ms() + 1 + (int64_t)(hfi_random_u64() % (uint64_t)(2 * pause_ms));
     redlock_hasten(conn, wait->due_ms);
 }
@@ -152,7 +153,7 @@ void redlock_begin(struct hfi_conn *conn, struct redlock_wait *wait)
     limit_ms = limit_ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : limit_ms;
     wait->hold->attempt++;
     wait->epoch = conn->epoch;
-    wait->state = REDLOCK_WAIT_ASKING;
+    wait->state = HFI_WAITER_ASKING;
     wait->due_ms = now_ms + limit_ms;
     wait->moved = false;
     wait->splits = 0;
@@ -253,9 +254,8 @@ struct redlock_wait *redlock_wait_find(struct hfi_conn *conn, const unsigned cha
     struct redlock_hold *hold = redlock_hold_find(conn, owner);
     struct redlock_wait *wait = hold && hold->attempt == attempt ? hold->wait : NULL;
 
-    return wait && (wait->state == REDLOCK_WAIT_ASKING || wait->state == REDLOCK_WAIT_QUEUED)
-               ? wait
-               : NULL;
+    return wait && (wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) ? wait
+                                                                                          : NULL;
 }
 
 static void late_answer(struct redlock_round *round, unsigned node, const struct hfi_reply *reply)
@@ -271,52 +271,39 @@ static void late_answer(struct redlock_round *round, unsigned node, const struct
                            (uint64_t)counter->integer, redlock_choice(slots->text, slots->len));
 }
 
-static void asked(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void asked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                   const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct redlock_wait *wait = redlock_wait_find(conn, round->owner, round->attempt);
     struct redlock_hold *hold;
 
-    if (outcome == REDLOCK_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
+    if (outcome == HFI_MAYBE && (hold = redlock_hold_find(conn, round->owner)))
         hold->unsure |= 1u << node;
     if (!wait) {
         late_answer(round, node, reply);
         return;
     }
     switch (outcome) {
-    case REDLOCK_ANSWERED:
+    case HFI_ANSWERED:
         voted(conn, wait, round, node, reply);
         break;
-    case REDLOCK_REFUSED:
+    case HFI_REFUSED:
         wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node,
                          err->status == HF_FULL ? HFI_VOTE_FULL : HFI_VOTE_OTHER);
         break;
-    case REDLOCK_UNSENT:
+    case HFI_UNSENT:
         if (err->status == HF_NO_MEMORY)
             wait->err = *err;
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_NONE);
         break;
-    case REDLOCK_MAYBE:
+    case HFI_MAYBE:
         hfi_ballot_voted(&wait->ballot, node, HFI_VOTE_SILENT);
         break;
     }
     if (!round->sending)
         redlock_step(conn, wait);
-}
-
-static void mismatch(const struct hfi_reply *reply, hf_error *ret_err)
-{
-    const struct hfi_reply *mode = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *capacity = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-
-    if (mode && capacity && mode->integer == HFI_MODE_SEMAPHORE)
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                      (long long)capacity->integer);
-    else
-        hfi_error_set(ret_err, HF_MISMATCH, 0, "the name is in use as %s",
-                      mode && mode->integer == HFI_MODE_RW ? "a read-write lock" : "a mutex");
 }
 
 /* What it is in now is for heal.c to find out, together with what the others are in. */
@@ -369,7 +356,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
         break;
     case 'M':
         vote = HFI_VOTE_KIND;
-        mismatch(reply, &wait->err);
+        (void)hfi_mismatch_set(&wait->err, hfi_reply_int_at(reply, 1), hfi_reply_int_at(reply, 2));
         break;
     case 'F':
         vote = HFI_VOTE_FULL;
@@ -397,7 +384,7 @@ static void voted(struct hfi_conn *conn, struct redlock_wait *wait, struct redlo
 
 void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
 {
-    struct hfi_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
+    struct hfi_ballot_outcome out = hfi_ballot_decide(&wait->ballot, wait->op->may_wait);
 
     switch (out.verdict) {
     case HFI_BALLOT_OPEN:
@@ -424,7 +411,8 @@ void redlock_step(struct hfi_conn *conn, struct redlock_wait *wait)
 }
 
 /* A majority cannot be had in this attempt. */
-static void lose(struct hfi_conn *conn, struct redlock_wait *wait, const struct hfi_outcome *out)
+static void lose(struct hfi_conn *conn, struct redlock_wait *wait,
+                 const struct hfi_ballot_outcome *out)
 {
     hf_status why = wait->err.status;
 

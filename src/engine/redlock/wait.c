@@ -28,7 +28,6 @@
 #include <string.h>
 
 #define AGAIN_MS   250 /* for what is asked after the limit of an attempt has passed */
-#define EARLY_MS   5   /* past the time that a node named, so that it has come there too */
 #define FLAG_YIELD 1
 #define FLAG_BACK  2
 
@@ -49,12 +48,12 @@ struct batch {
 };
 
 static void beat_all(struct hfi_conn *conn, int64_t now_ms);
-static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err);
 
 static int64_t beat_interval_ms(const struct hfi_conn *conn, const struct redlock_wait *wait)
 {
-    return redlock_window_ms(conn, wait->claim) / 3;
+    return hfi_heartbeat_ms(redlock_window_ms(conn, wait->claim));
 }
 
 static void set_due(struct hfi_conn *conn, struct redlock_wait *wait, int64_t due_ms)
@@ -74,9 +73,9 @@ static void set_times(struct hfi_conn *conn, struct redlock_wait *wait, int64_t 
 /* It waits from now on, if it did not. */
 static void stand(struct hfi_conn *conn, struct redlock_wait *wait)
 {
-    if (wait->state == REDLOCK_WAIT_QUEUED)
+    if (wait->state == HFI_WAITER_QUEUED)
         return;
-    wait->state = REDLOCK_WAIT_QUEUED;
+    wait->state = HFI_WAITER_QUEUED;
     set_times(conn, wait, hfi_now_ms() + beat_interval_ms(conn, wait), HFI_NEVER);
 }
 
@@ -106,7 +105,7 @@ void redlock_still_waiting(struct hfi_conn *conn, struct redlock_wait *wait, uns
         wait->known[node] = known;
     }
     if (next && next->integer > 0 && next->integer < beat_interval_ms(conn, wait)) {
-        int64_t due_ms = hfi_now_ms() + next->integer + EARLY_MS;
+        int64_t due_ms = hfi_now_ms() + next->integer + HFI_RECHECK_MS;
 
         stand(conn, wait); /* answers may still be under way: they find it so */
         if (due_ms < wait->beat_ms)
@@ -239,7 +238,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         if (!(voting & 1u << node))
             continue;
         for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next) {
-            if (wait->state != REDLOCK_WAIT_QUEUED || wait->beat_ms > now_ms ||
+            if (wait->state != HFI_WAITER_QUEUED || wait->beat_ms > now_ms ||
                 !in_line(wait, node) || hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
                 continue;
             some[count++] = wait;
@@ -255,7 +254,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
         uint32_t unknown = 0;
 
         next = wait->next;
-        if (wait->state != REDLOCK_WAIT_QUEUED || wait->beat_ms > now_ms)
+        if (wait->state != HFI_WAITER_QUEUED || wait->beat_ms > now_ms)
             continue;
         set_times(conn, wait, now_ms + beat_interval_ms(conn, wait), wait->yield_ms);
         for (unsigned node = 0; node < conn->n; node++)
@@ -284,12 +283,12 @@ static void beat_answer(struct hfi_conn *conn, struct redlock_wait *wait, unsign
     }
 }
 
-static void beaten(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void beaten(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                    const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
     struct batch *batch = round->data;
-    char letter = outcome == REDLOCK_ANSWERED ? redlock_letter(reply) : 0;
+    char letter = outcome == HFI_ANSWERED ? redlock_letter(reply) : 0;
 
     (void)err; /* refused, for one of the names perhaps: each is asked for anew, by itself */
     if (letter == 'E' || letter == 'U')
@@ -298,13 +297,13 @@ static void beaten(struct redlock_round *round, unsigned node, enum redlock_outc
         struct redlock_wait *wait =
             redlock_wait_find(conn, batch->items[i].owner, batch->items[i].attempt);
         const struct hfi_reply *one =
-            outcome == REDLOCK_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
+            outcome == HFI_ANSWERED && !letter ? hfi_reply_at(reply, i, HFI_REPLY_LIST) : NULL;
 
         if (!wait)
             continue;
         /* It may still be carried out, and take back what we are granted there from now on: this attempt is
          * of no use any more. */
-        if (batch->items[i].yields && outcome == REDLOCK_MAYBE) {
+        if (batch->items[i].yields && outcome == HFI_MAYBE) {
             redlock_rest(conn, wait, YIELD_MS);
             continue;
         }
@@ -312,9 +311,9 @@ static void beaten(struct redlock_round *round, unsigned node, enum redlock_outc
             beat_answer(conn, wait, node, batch->items[i].yields, one, round->sent_ms);
         else
             hfi_ballot_voted(&wait->ballot, node,
-                             letter                      ? HFI_VOTE_OTHER
-                             : outcome == REDLOCK_UNSENT ? HFI_VOTE_NONE
-                                                         : HFI_VOTE_SILENT);
+                             letter                  ? HFI_VOTE_OTHER
+                             : outcome == HFI_UNSENT ? HFI_VOTE_NONE
+                                                     : HFI_VOTE_SILENT);
         if (!round->sending)
             redlock_step(conn, wait);
     }
@@ -361,9 +360,18 @@ static void granted_by_message(struct redlock_node *node, const unsigned char *o
         redlock_late_grant(conn, owner, attempt, node->index, counter, choice);
         return;
     }
-    if (tokens != wait->claim->tokens_wanted || counter < tokens ||
-        counter <= wait->known[node->index])
+    if (tokens != wait->claim->tokens_wanted || counter < tokens)
         return;
+    switch (hfi_message_judge(wait->state, wait->heard_ms[node->index], wait->known[node->index],
+                              counter, (int64_t)window_ms, hfi_now_ms())) {
+    case HFI_MESSAGE_IGNORE:
+        return;
+    case HFI_MESSAGE_RECHECK:
+        set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
+        return;
+    case HFI_MESSAGE_GRANT:
+        break;
+    }
     hfi_ballot_granted(&wait->ballot, node->index, counter, choice, wait->heard_ms[node->index],
                        (int64_t)window_ms);
     redlock_step(conn, wait);
@@ -379,7 +387,7 @@ static void broken_by_message(struct redlock_node *node, const unsigned char *ow
         return;
     hold->broken |= 1u << node->index;
     if (redlock_count(hold->broken) == conn->n - conn->need + 1)
-        hfi_reactor_lost(&conn->reactor, hold->claim, "broken by an operator");
+        hfi_reactor_lost(&conn->reactor, hold->entry.claim, "broken by an operator");
 }
 
 /* "G owner attempt counter tokens window slots", "L owner attempt counter". Anybody may publish
@@ -413,7 +421,7 @@ void redlock_message(struct redlock_node *node, const char *payload, size_t len)
 void redlock_waits_hurry(struct hfi_conn *conn)
 {
     for (struct redlock_wait *wait = conn->waits; wait; wait = wait->next)
-        if (wait->state == REDLOCK_WAIT_QUEUED)
+        if (wait->state == HFI_WAITER_QUEUED)
             set_times(conn, wait, hfi_now_ms(), wait->yield_ms);
 }
 
@@ -426,9 +434,9 @@ void redlock_waits_restart(struct hfi_conn *conn)
         return;
     for (struct redlock_wait *wait = conn->waits; wait; wait = next) {
         next = wait->next;
-        if (wait->state == REDLOCK_WAIT_RESTING)
+        if (wait->state == HFI_WAITER_RESTING)
             set_due(conn, wait, hfi_now_ms());
-        else if ((wait->state == REDLOCK_WAIT_ASKING || wait->state == REDLOCK_WAIT_QUEUED) &&
+        else if ((wait->state == HFI_WAITER_ASKING || wait->state == HFI_WAITER_QUEUED) &&
                  hfi_epoch_compare(&wait->epoch, &conn->epoch) != 0)
             redlock_begin(conn, wait);
     }
@@ -455,7 +463,7 @@ static void end_cancelled(struct hfi_conn *conn, struct redlock_wait *wait)
     redlock_wait_end(conn, wait, HF_UNKNOWN, &err);
 }
 
-static void cancelled(struct redlock_round *round, unsigned node, enum redlock_outcome outcome,
+static void cancelled(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
                       const struct hfi_reply *reply, const hf_error *err)
 {
     struct hfi_conn *conn = round->conn;
@@ -464,11 +472,11 @@ static void cancelled(struct redlock_round *round, unsigned node, enum redlock_o
 
     (void)reply;
     (void)err;
-    if (outcome != REDLOCK_ANSWERED)
+    if (outcome != HFI_ANSWERED)
         redlock_owe_release(round, node);
-    if (!wait || wait->state != REDLOCK_WAIT_CANCELLING)
+    if (!wait || wait->state != HFI_WAITER_CANCELLING)
         return;
-    if (outcome == REDLOCK_ANSWERED)
+    if (outcome == HFI_ANSWERED)
         wait->forgot |= 1u << node;
     if (!round->sending && (!round->open || forgotten(conn, wait)))
         end_cancelled(conn, wait);
@@ -481,22 +489,22 @@ static void cancelled(struct redlock_round *round, unsigned node, enum redlock_o
  */
 void redlock_cancel(struct hfi_conn *conn, struct hfi_op *op, hf_status status)
 {
-    struct redlock_wait *wait = op->engine[REDLOCK_OP_WAIT];
+    struct redlock_wait *wait = op->kind == HFI_OP_ACQUIRE ? redlock_op(op)->wait : NULL;
     struct redlock_round *round;
     uint32_t sent;
 
     if (!wait || wait->stop != HF_OK)
         return;
     wait->stop = status;
-    if (wait->state == REDLOCK_WAIT_CONFIRMING)
+    if (wait->state == HFI_WAITER_CONFIRMING)
         return; /* it was granted first */
     sent = wait->hold->sent;
-    round = sent && wait->state != REDLOCK_WAIT_RESTING
+    round = sent && wait->state != HFI_WAITER_RESTING
                 ? redlock_release_round(conn, &wait->claim->name, wait->claim->owner,
                                         wait->hold->attempt, wait->claim->ttl_ms,
                                         (wait->hold->unsure & sent) != 0, cancelled)
                 : NULL;
-    wait->state = REDLOCK_WAIT_CANCELLING;
+    wait->state = HFI_WAITER_CANCELLING;
     if (!round) {
         end_cancelled(conn, wait);
         return;
@@ -522,19 +530,19 @@ static void too_late(struct hfi_conn *conn, struct redlock_wait *wait, int64_t n
 
 static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t now_ms)
 {
-    struct hfi_outcome out;
+    struct hfi_ballot_outcome out;
 
     switch (wait->state) {
-    case REDLOCK_WAIT_ASKING:
+    case HFI_WAITER_ASKING:
         too_late(conn, wait, now_ms);
         return;
-    case REDLOCK_WAIT_RESTING:
+    case HFI_WAITER_RESTING:
         redlock_begin(conn, wait);
         return;
-    case REDLOCK_WAIT_CANCELLING:
+    case HFI_WAITER_CANCELLING:
         end_cancelled(conn, wait);
         return;
-    case REDLOCK_WAIT_QUEUED:
+    case HFI_WAITER_QUEUED:
         if (wait->yield_ms > now_ms)
             return;
         set_times(conn, wait, wait->beat_ms, HFI_NEVER);
@@ -545,7 +553,7 @@ static void tick_one(struct hfi_conn *conn, struct redlock_wait *wait, int64_t n
                   wait->splits > SPLITS_PATIENT && hfi_random_u64() % 2 == 0);
         }
         return;
-    case REDLOCK_WAIT_CONFIRMING:
+    case HFI_WAITER_CONFIRMING:
         redlock_unconfirmed(conn, wait);
         return;
     }
@@ -560,7 +568,7 @@ void redlock_waits_tick(struct hfi_conn *conn, int64_t now_ms)
         next = wait->next;
         if (wait->due_ms > now_ms)
             continue;
-        beats = beats || wait->state == REDLOCK_WAIT_QUEUED;
+        beats = beats || wait->state == HFI_WAITER_QUEUED;
         tick_one(conn, wait, now_ms);
     }
     if (beats)

@@ -2,19 +2,10 @@
 /*
  * mode=lease: acquire, and its waiting, on the caller's thread.
  *
- *            ACQUIRE                 message, or a beat that finds itself granted
- *   ASKING -----------> QUEUED -----------------------------------------------> granted
- *     |  ^   ^            |  |                                                    ^
- *     |  |   | forgotten  |  | cancel, deadline                                   |
- *     |  |   +------------+  +-----> CANCEL --> left the queue                    |
- *     |  |                              +---------------------------------------->+
- *     |  +---- RESTING <-- the server cannot be reached
- *     +--> granted, busy, refused
+ * kit/handover.h has the states and the rules. CANCELLING and CONFIRMING last as long as one statement.
  *
  * The first ACQUIRE does not ask to be queued unless the bell listens already: a lock that nobody else wants
  * costs one round trip, and no thread. One that is busy makes the bell, and asks again.
- *
- * The validity of a grant that came as a message counts from heard_ms: see internal.h, BEAT.
  */
 #include "engine/sql/wait.h"
 
@@ -22,6 +13,7 @@
 #include "util/error.h"
 #include "util/random.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define REST_MS 250 /* about so often a server that cannot be reached is asked again */
@@ -53,9 +45,7 @@ int64_t sql_window_ms(const struct hfi_conn *conn, int64_t ttl_ms)
 {
     const struct sql_conf *conf = &conn->conf;
 
-    return ttl_ms < conf->window_min_ms   ? conf->window_min_ms
-           : ttl_ms > conf->window_max_ms ? conf->window_max_ms
-                                          : ttl_ms;
+    return hfi_window_ms(ttl_ms, conf->window_min_ms, conf->window_max_ms);
 }
 
 static hf_status stopped(struct attempt *a)
@@ -72,11 +62,23 @@ static hf_status stopped(struct attempt *a)
     return stop;
 }
 
+/* The listener reads the state of a wait that is in the list. */
+static void enter(struct attempt *a, enum hfi_waiter_state state)
+{
+    if (a->listed)
+        pthread_mutex_lock(&a->conn->lock);
+    assert(hfi_waiter_may(a->wait.state, state));
+    a->wait.state = state;
+    if (a->listed)
+        pthread_mutex_unlock(&a->conn->lock);
+}
+
 /* Until the server can be asked again. */
 static void rest(struct attempt *a)
 {
     int64_t until_ms = hfi_now_ms() + REST_MS / 2 + (int64_t)(hfi_random_u64() % REST_MS);
 
+    enter(a, HFI_WAITER_RESTING);
     if (until_ms > a->op->deadline_ms)
         until_ms = a->op->deadline_ms;
     while (hfi_now_ms() < until_ms && stopped(a) == HF_OK)
@@ -118,18 +120,6 @@ void sql_acquire(struct hfi_conn *conn, struct hfi_op *op)
 
 /* ---- asking --------------------------------------------------------------------------------------- */
 
-static hf_status mismatch(struct attempt *a, const struct sql_rows *rows)
-{
-    static const char *const kinds[] = { "a mutex", "a read-write lock", "a semaphore" };
-    int64_t mode = sql_int(rows, 0, 1), capacity = sql_int(rows, 0, 3);
-
-    if (mode == HFI_MODE_SEMAPHORE)
-        return hfi_error_set(&a->error, HF_MISMATCH, 0, "the name is in use as a semaphore of %lld",
-                             (long long)capacity);
-    return hfi_error_set(&a->error, HF_MISMATCH, 0, "the name is in use as %s",
-                         mode >= 0 && mode < 2 ? kinds[mode] : "another kind");
-}
-
 /* Q: it is in the queue. A message may have been here before the answer. */
 static enum step still_waiting(struct attempt *a, const struct sql_rows *rows, int64_t sent_ms,
                                hf_status *ret_status)
@@ -138,17 +128,15 @@ static enum step still_waiting(struct attempt *a, const struct sql_rows *rows, i
     int64_t poke_ms = sql_int(rows, 0, 3);
 
     pthread_mutex_lock(&a->conn->lock);
-    wait->state = SQL_QUEUED;
+    wait->state = HFI_WAITER_QUEUED;
     wait->heard_ms = sent_ms;
     wait->floor = (uint64_t)sql_int(rows, 0, 1);
-    wait->poke_ms = poke_ms > 0 ? hfi_now_ms() + poke_ms + 5 : HFI_NEVER;
-    if (wait->told && wait->token > wait->floor) {
-        wait->granted = true;
-        wait->from_ms = sent_ms;
-    }
+    wait->poke_ms = poke_ms > 0 ? hfi_now_ms() + poke_ms + HFI_RECHECK_MS : HFI_NEVER;
+    if (wait->told)
+        sql_wait_message(a->conn, wait, wait->token, wait->tokens, wait->lasts_ms);
     wait->told = false;
     sql_bell_by(a->conn, wait->poke_ms);
-    sql_bell_by(a->conn, sent_ms + wait->window_ms / 3);
+    sql_bell_by(a->conn, sent_ms + hfi_heartbeat_ms(wait->window_ms));
     if (!sql_bell_fresh(a->conn)) /* its link was lost meanwhile, and it dozes */
         sql_bell_kick(a->conn);
     pthread_mutex_unlock(&a->conn->lock);
@@ -158,15 +146,13 @@ static enum step still_waiting(struct attempt *a, const struct sql_rows *rows, i
 static enum step asked(struct attempt *a, struct sql_request *r, bool wanted_wait,
                        hf_status *ret_status)
 {
-    int64_t poke_ms = sql_int(&r->rows, 0, 3);
-
-    switch (sql_letter(&r->rows, 0, 0)) {
-    case 'G':
+    switch (hfi_waiter_answered(HFI_WAITER_ASKING, sql_letter(&r->rows, 0, 0))) {
+    case HFI_ANSWER_GRANTED:
         return take_grant(a, (uint64_t)sql_int(&r->rows, 0, 1), (uint32_t)sql_int(&r->rows, 0, 2),
-                          r->sent_ms, poke_ms, ret_status);
-    case 'Q':
+                          r->sent_ms, sql_int(&r->rows, 0, 3), ret_status);
+    case HFI_ANSWER_QUEUED:
         return still_waiting(a, &r->rows, r->sent_ms, ret_status);
-    case 'B':
+    case HFI_ANSWER_BUSY:
         if (a->op->may_wait && !wanted_wait) {
             hf_status status = sql_bell_ready(a->conn, &a->wait, a->op->deadline_ms, &a->error);
 
@@ -179,10 +165,11 @@ static enum step asked(struct attempt *a, struct sql_request *r, bool wanted_wai
         }
         *ret_status = deny(a, HF_BUSY);
         return ENDED;
-    case 'M':
-        *ret_status = deny(a, mismatch(a, &r->rows));
+    case HFI_ANSWER_MISMATCH:
+        *ret_status =
+            deny(a, hfi_mismatch_set(&a->error, sql_int(&r->rows, 0, 1), sql_int(&r->rows, 0, 3)));
         return ENDED;
-    case 'F':
+    case HFI_ANSWER_FULL:
         *ret_status = deny(a, hfi_error_set(&a->error, HF_FULL, 0, "the name has no token left"));
         return ENDED;
     default:
@@ -224,10 +211,10 @@ static enum step ask(struct attempt *a, hf_status *ret_status)
     enum step step;
     hf_status status;
 
+    enter(a, HFI_WAITER_ASKING);
     if (a->op->may_wait) {
         pthread_mutex_lock(&a->conn->lock);
         wait = sql_bell_fresh(a->conn);
-        a->wait.state = SQL_ASKING;
         a->wait.told = a->wait.granted = a->wait.forgotten = false;
         pthread_mutex_unlock(&a->conn->lock);
     }
@@ -309,22 +296,23 @@ static enum step leave(struct attempt *a, hf_status stop, hf_status *ret_status)
     struct sql_value params[2] = { sql_bytes(a->claim->name.bytes, a->claim->name.len),
                                    sql_bytes(a->claim->owner, HFI_OWNER_LEN) };
     struct sql_request r = { .call = SQL_CANCEL, .params = params, .count = 2, .again = true };
+    enum hfi_waiter_answer answer;
     enum step step = ENDED;
-    char letter;
 
     if (!a->in_store) {
         *ret_status = deny(a, stop);
         return ENDED;
     }
+    enter(a, HFI_WAITER_CANCELLING);
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
     if (sql_call(a->conn, &r) != HF_OK) {
         a->error = r.trouble.error;
         *ret_status = HF_UNKNOWN;
         return ENDED;
     }
-    letter = sql_letter(&r.rows, 0, 0);
+    answer = hfi_waiter_answered(HFI_WAITER_CANCELLING, sql_letter(&r.rows, 0, 0));
     a->error.text[0] = 0;
-    if (letter == 'G')
+    if (answer == HFI_ANSWER_GRANTED)
         step = take_grant(a, (uint64_t)sql_int(&r.rows, 0, 1), (uint32_t)sql_int(&r.rows, 0, 2),
                           r.sent_ms, sql_int(&r.rows, 0, 3), ret_status);
     else
@@ -344,6 +332,7 @@ static enum step confirm(struct attempt *a, hf_status *ret_status)
     struct sql_request r = { .call = SQL_RENEW, .params = params, .count = 3 };
     bool there;
 
+    enter(a, HFI_WAITER_CONFIRMING);
     r.deadline_ms = hfi_now_ms() + SQL_CANCEL_MS;
     if (sql_call(a->conn, &r) != HF_OK) {
         a->error = r.trouble.error;
@@ -376,8 +365,7 @@ static enum step take_grant(struct attempt *a, uint64_t token, uint32_t tokens, 
     c->tokens = tokens;
     c->granted_ttl_ms = lasts_ms > 0 ? lasts_ms : 1; /* 0 would mean: no end */
     c->sent_ms = from_ms;
-    if ((lasts_ms < c->ttl_ms && left_ms < 2 * c->min_valid_ms) ||
-        (a->in_store && left_ms < lasts_ms / 4)) /* the news were late */
+    if (hfi_grant_needs_renewal(left_ms, lasts_ms, c->ttl_ms, c->min_valid_ms))
         return confirm(a, ret_status);
     *ret_status = HF_OK;
     return GRANTED;

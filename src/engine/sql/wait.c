@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BEAT_MIN_MS   1000
 #define PAUSE_MIN_MS  50 /* after the bell's link was lost */
 #define PAUSE_MAX_MS  2000
 #define BATCH         256 /* waits that one BEAT names */
@@ -252,13 +251,28 @@ static void grant(struct sql_wait *wait, uint64_t token, uint32_t tokens, int64_
     wait->tokens = tokens;
     wait->from_ms = from_ms;
     wait->lasts_ms = lasts_ms;
-    if (wait->state == SQL_ASKING) {
-        wait->told = true; /* its answer is under way, and decides whether this is an old message */
-        return;
-    }
     wait->granted = true;
     wait->poke_ms = HFI_NEVER;
     sql_wait_wake(wait);
+}
+
+void sql_wait_message(struct hfi_conn *conn, struct sql_wait *wait, uint64_t token, uint32_t tokens,
+                      int64_t window_ms)
+{
+    struct bell *bell = conn->wait_state;
+
+    switch (hfi_message_judge(wait->state, wait->heard_ms, wait->floor, token, window_ms,
+                              hfi_now_ms())) {
+    case HFI_MESSAGE_IGNORE:
+        return;
+    case HFI_MESSAGE_RECHECK:
+        bell->beat_now = true;
+        sql_bell_kick(conn);
+        return;
+    case HFI_MESSAGE_GRANT:
+        grant(wait, token, tokens, wait->heard_ms, window_ms);
+        return;
+    }
 }
 
 static struct sql_wait *find(struct hfi_conn *conn, const unsigned char *owner)
@@ -301,9 +315,15 @@ static void hear(struct hfi_conn *conn, const struct sql_message *m)
             }
     } else if (m->kind == SQL_BELL_GRANT) {
         wait = find(conn, m->owner);
-        if (wait && !wait->granted &&
-            (wait->state == SQL_ASKING || (wait->state == SQL_QUEUED && m->token > wait->floor)))
-            grant(wait, m->token, m->tokens, wait->heard_ms, m->window_ms);
+        if (wait && wait->state == HFI_WAITER_ASKING) {
+            /* Messages have no attempt numbers here: the answer that is under way tells whether it is an old one. */
+            wait->told = true;
+            wait->token = m->token;
+            wait->tokens = m->tokens;
+            wait->lasts_ms = m->window_ms;
+        } else if (wait && !wait->granted) {
+            sql_wait_message(conn, wait, m->token, m->tokens, m->window_ms);
+        }
     } else if (m->kind == SQL_BELL_CELL) {
         for (wait = conn->waits; wait; wait = wait->next)
             if (!wait->claim && wait->cell == m->cell) {
@@ -347,7 +367,7 @@ static void call_roll(struct hfi_conn *conn, struct roll *roll, uint32_t round, 
     for (struct sql_wait *w = conn->waits; w; w = w->next) {
         if (w->window_ms > roll->window_ms)
             roll->window_ms = w->window_ms;
-        if (!w->claim || w->state != SQL_QUEUED || w->granted || w->forgotten ||
+        if (!w->claim || w->state != HFI_WAITER_QUEUED || w->granted || w->forgotten ||
             w->round == round || roll->count == BATCH)
             continue;
         w->round = round;
@@ -377,17 +397,23 @@ static void answer(struct hfi_conn *conn, const struct roll *roll, const struct 
         return;
     pthread_mutex_lock(&conn->lock);
     wait = find(conn, roll->owners[i]);
-    if (wait && wait->state == SQL_QUEUED && !wait->granted) {
-        if (letter == 'Q') {
+    if (wait && wait->state == HFI_WAITER_QUEUED && !wait->granted) {
+        switch (hfi_waiter_answered(HFI_WAITER_QUEUED, letter)) {
+        case HFI_ANSWER_QUEUED:
             wait->heard_ms = sent_ms;
             if (token > wait->floor)
                 wait->floor = token; /* heard_ms is not before what was granted up to it */
-            wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + 5 : HFI_NEVER;
-        } else if (letter == 'G') {
+            wait->poke_ms = ms > 0 ? hfi_now_ms() + ms + HFI_RECHECK_MS : HFI_NEVER;
+            break;
+        case HFI_ANSWER_GRANTED:
             grant(wait, token, (uint32_t)sql_int(rows, row, 3), sent_ms, ms);
-        } else if (letter == 'N') {
+            break;
+        case HFI_ANSWER_FORGOTTEN:
             wait->forgotten = true;
             sql_wait_wake(wait);
+            break;
+        default:
+            break;
         }
     }
     pthread_mutex_unlock(&conn->lock);
@@ -466,7 +492,7 @@ static hf_status poke(struct hfi_conn *conn, const unsigned char *bytes, uint32_
     for (struct sql_wait *w = conn->waits; w; w = w->next)
         if (w->claim && w->poke_ms <= hfi_now_ms() && w->claim->name.len == len &&
             memcmp(w->claim->name.bytes, bytes, len) == 0)
-            w->poke_ms = next_ms > 0 ? hfi_now_ms() + next_ms + 5 : HFI_NEVER;
+            w->poke_ms = next_ms > 0 ? hfi_now_ms() + next_ms + HFI_RECHECK_MS : HFI_NEVER;
     pthread_mutex_unlock(&conn->lock);
     return HF_OK;
 }
@@ -482,7 +508,7 @@ static hf_status pokes(struct hfi_conn *conn, hf_error *err)
 
         pthread_mutex_lock(&conn->lock);
         for (w = conn->waits; w; w = w->next)
-            if (w->claim && w->state == SQL_QUEUED && w->poke_ms <= hfi_now_ms())
+            if (w->claim && w->state == HFI_WAITER_QUEUED && w->poke_ms <= hfi_now_ms())
                 break;
         if (w) {
             len = w->claim->name.len;
@@ -506,17 +532,13 @@ static int64_t next_ms(struct hfi_conn *conn, bool *ret_beat)
 
     pthread_mutex_lock(&conn->lock);
     for (const struct sql_wait *w = conn->waits; w; w = w->next) {
-        if (w->window_ms > 0 && w->window_ms / 3 < third_ms)
-            third_ms = w->window_ms / 3;
-        if (w->claim && w->state == SQL_QUEUED && w->poke_ms < next_ms)
+        if (w->window_ms > 0 && hfi_heartbeat_ms(w->window_ms) < third_ms)
+            third_ms = hfi_heartbeat_ms(w->window_ms);
+        if (w->claim && w->state == HFI_WAITER_QUEUED && w->poke_ms < next_ms)
             next_ms = w->poke_ms;
     }
-    if (third_ms != HFI_NEVER) {
-        if (third_ms < BEAT_MIN_MS)
-            third_ms = BEAT_MIN_MS;
-        if (conn->beat_sent_ms + third_ms < next_ms)
-            next_ms = conn->beat_sent_ms + third_ms;
-    }
+    if (third_ms != HFI_NEVER && conn->beat_sent_ms + third_ms < next_ms)
+        next_ms = conn->beat_sent_ms + third_ms;
     *ret_beat =
         bell->beat_now || (third_ms != HFI_NEVER && now_ms >= conn->beat_sent_ms + third_ms);
     if (bell->note_ms < next_ms)
@@ -646,7 +668,7 @@ static bool doze(struct hfi_conn *conn)
         for (struct hfi_claim *c = conn->held; c && !wanted; c = c->engine[SQL_CLAIM_NEXT])
             wanted = hfi_now_ms() - (int64_t)(intptr_t)c->engine[SQL_CLAIM_SINCE] >= DOZE_MS;
         for (struct sql_wait *w = conn->waits; w && !wanted; w = w->next)
-            wanted = !w->claim || w->state == SQL_QUEUED;
+            wanted = !w->claim || w->state == HFI_WAITER_QUEUED;
         wanted = wanted || bell->beat_now || conn->notes;
         asleep = bell->asleep = !wanted && !conn->held;
         pthread_mutex_unlock(&conn->lock);

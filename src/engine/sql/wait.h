@@ -3,13 +3,8 @@
 #ifndef SQL_WAIT_H
 #define SQL_WAIT_H
 
+#include "engine/kit/handover.h"
 #include "engine/sql/internal.h"
-
-enum sql_state {
-    SQL_ASKING, /* its ACQUIRE is under way */
-    SQL_QUEUED, /* the server has it in its queue */
-    SQL_RESTING /* the server cannot be reached: it asks again in a while */
-};
 
 /*
  * One op that waits, on its thread's stack. All of it is under conn->lock; `word` is raised with every
@@ -20,7 +15,7 @@ struct sql_wait {
     struct hfi_op *op;
     struct hfi_claim *claim; /* NULL: a cell is waited for */
     _Atomic uint32_t word;
-    enum sql_state state;
+    enum hfi_waiter_state state;
     hf_status stop;    /* HF_OK, or what it is to end with */
     int64_t window_ms; /* of its grant */
     int64_t poke_ms;   /* when a POKE of its name is worth while; a cell: when to look again */
@@ -46,6 +41,9 @@ void sql_wait_remove(struct hfi_conn *conn, struct sql_wait *wait);
 void sql_wait_sleep(struct hfi_conn *conn, struct sql_wait *wait, int64_t until_ms);
 /* With the lock: its thread shall look. */
 void sql_wait_wake(struct sql_wait *wait);
+/* With the lock: a message said that it was granted this. */
+void sql_wait_message(struct hfi_conn *conn, struct sql_wait *wait, uint64_t token, uint32_t tokens,
+                      int64_t window_ms);
 
 /* The bell runs, listens, and has told the server lately that we live: a wait can be answered by a message.
  * Starts it if need be, and waits for it until deadline_ms or until `wait` is to stop. */

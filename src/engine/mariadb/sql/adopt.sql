@@ -22,7 +22,7 @@ BEGIN
     UPDATE `~claims` FORCE INDEX (owner) SET ttl = IF(p_ttl > 0, p_ttl, ttl), until = v_us + ttl * 1000, state = 'H'
       WHERE owner = p_owner AND name = p_name AND state IN ('G', 'H') AND until >= v_us AND token = p_token AND flags & 2;
     UPDATE `~names` SET soon = LEAST(soon, COALESCE((SELECT MIN(until) FROM `~claims`
-        WHERE name = p_name AND state IN ('G', 'H')), soon)), x_ttl = GREATEST(x_ttl, p_ttl) WHERE name = p_name;
+        WHERE name = p_name AND state IN ('G', 'H')), soon)), x_ttl = GREATEST(x_ttl, p_ttl) WHERE name = p_name AND x_owner = '';
   END IF;
   COMMIT;
   SELECT x_token, x_tokens, mode, capacity, capacity AS permits, x_ttl, x_delay FROM `~names`

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inspect and break. A name is its list of children, which tells order, kinds and permits, and then
+ * each node, for its number (the token), its age and its label; the nodes are asked for in one flight.
+ * A pattern is the list of all names, and then one name after the other. With the lock.
+ *
+ * Ages are by this machine's clock against the server's: they are for people.
+ */
+#include "engine/zookeeper/internal.h"
+
+#include "util/alloc.h"
+#include "util/error.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What one node says. */
+struct seen {
+    struct zk_member member; /* its `node` is `name` */
+    char name[ZK_NODE_MAX];
+    char label[HF_LABEL_MAX + 1];
+    uint64_t czxid;
+    int64_t made_ms, timeout_ms;
+    bool there;
+};
+
+/* One inspect or break under way. */
+struct view {
+    struct hfi_conn *conn;
+    struct hfi_op *op;
+    char **names; /* escaped, of a pattern */
+    size_t name_count, next;
+    unsigned char name[HF_NAME_MAX]; /* being looked at */
+    uint32_t name_len;
+    char parent[ZK_PATH_MAX];
+    struct seen *seen;
+    size_t count, waiting, room;
+    bool told;  /* core has had some of it, or something may have been changed */
+    bool again; /* the connection was lost */
+    hf_status status;
+    hf_error err;
+};
+
+static zk_answer_fn names_listed, queue_read, node_read, node_broken;
+static void read_queue(struct view *view);
+static void next_name(struct view *view);
+
+static void view_end(struct view *view)
+{
+    if (view->again && !view->told)
+        zk_park(view->conn, view->op);
+    else
+        zk_finish(view->conn, view->op, view->status, view->err.text[0] ? &view->err : NULL);
+    for (size_t i = 0; i < view->name_count; i++)
+        hfi_free(view->names[i]);
+    hfi_free(view->names);
+    hfi_free(view->seen);
+    hfi_free(view);
+}
+
+static void view_fail(struct view *view, hf_status status)
+{
+    if (view->status == HF_OK)
+        view->status = status;
+}
+
+/* What an answer that is no answer means: looking changes nothing, so it is just not to be had. */
+static void view_fail_rc(struct view *view, int rc, const char *what)
+{
+    hf_error err;
+    hf_status status = zk_refusal(rc, what, &err);
+
+    if (view->status != HF_OK)
+        return;
+    view->status = status;
+    view->err = err;
+    view->again = !zk_is_reply(rc) && rc != ZCLOSING;
+}
+
+static struct view *view_new(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct view *view = hfi_calloc(1, sizeof *view);
+
+    if (!view) {
+        zk_finish(conn, op, HF_NO_MEMORY, NULL);
+        return NULL;
+    }
+    view->conn = conn;
+    view->op = op;
+    return view;
+}
+
+static struct zk_call *view_call_new(struct view *view, zk_answer_fn *answer)
+{
+    struct zk_call *call = zk_call_new(view->conn, answer, NULL);
+
+    if (call)
+        call->data = view;
+    else
+        view_fail(view, HF_NO_MEMORY);
+    return call;
+}
+
+static void take_name(struct view *view, const unsigned char *name, uint32_t len)
+{
+    struct hfi_name one = { .bytes = view->name, .len = len };
+
+    memcpy(view->name, name, len);
+    view->name_len = len;
+    zk_parent_path(view->conn, "locks", &one, view->parent);
+}
+
+void zk_inspect(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct view *view = view_new(conn, op);
+    struct zk_call *call;
+    char path[ZK_PATH_MAX];
+
+    if (!view)
+        return;
+    if (!op->u.inspect.glob) {
+        take_name(view, op->u.inspect.pattern, op->u.inspect.len);
+        read_queue(view);
+        return;
+    }
+    call = view_call_new(view, names_listed);
+    if (!call) {
+        view_end(view);
+        return;
+    }
+    snprintf(path, sizeof path, "%s/locks", conn->conf->root);
+    zk_send_children(call, path, 0);
+}
+
+void zk_break(struct hfi_conn *conn, struct hfi_op *op)
+{
+    struct view *view = view_new(conn, op);
+
+    if (!view)
+        return;
+    take_name(view, op->u.brk.name.bytes, op->u.brk.name.len);
+    read_queue(view);
+}
+
+/* ---- all names ------------------------------------------------------------------------------- */
+
+static void names_listed(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct view *view = call->data;
+    const struct hfi_op *op = view->op;
+    unsigned char name[HF_NAME_MAX];
+
+    if (reply->rc != ZOK) {
+        if (reply->rc != ZNONODE)
+            view_fail_rc(view, reply->rc, "listing the names");
+        view_end(view);
+        return;
+    }
+    view->names = hfi_calloc((size_t)reply->list->count + 1, sizeof *view->names);
+    for (int32_t i = 0; view->names && i < reply->list->count; i++) {
+        uint32_t len = zk_unescape(reply->list->data[i], name);
+
+        if (len == 0 || !hfi_glob_match(op->u.inspect.pattern, op->u.inspect.len, name, len))
+            continue;
+        view->names[view->name_count] = hfi_strdup(reply->list->data[i]);
+        if (!view->names[view->name_count])
+            view_fail(view, HF_NO_MEMORY);
+        else
+            view->name_count++;
+    }
+    if (!view->names)
+        view_fail(view, HF_NO_MEMORY);
+    next_name(view);
+}
+
+static void next_name(struct view *view)
+{
+    unsigned char name[HF_NAME_MAX] = { 0 };
+    uint32_t len;
+
+    if (view->status != HF_OK || view->next == view->name_count) {
+        view_end(view);
+        return;
+    }
+    len = zk_unescape(view->names[view->next++], name);
+    take_name(view, name, len);
+    read_queue(view);
+}
+
+/* ---- one name -------------------------------------------------------------------------------- */
+
+static void read_queue(struct view *view)
+{
+    struct zk_call *call = view_call_new(view, queue_read);
+
+    if (call)
+        zk_send_children(call, view->parent, 0);
+    else
+        view_end(view);
+}
+
+static bool take_members(struct view *view, const struct String_vector *list)
+{
+    size_t count = 0;
+
+    if (!zk_members(view->conn, list, &count))
+        return false;
+    if (view->room < count) {
+        struct seen *seen = hfi_realloc(view->seen, count * sizeof *seen);
+
+        if (!seen)
+            return false;
+        view->seen = seen;
+        view->room = count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct seen *seen = &view->seen[i];
+
+        memset(seen, 0, sizeof *seen);
+        snprintf(seen->name, sizeof seen->name, "%s", view->conn->members[i].node);
+        seen->member = view->conn->members[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        view->seen[i].member.node = view->seen[i].name;
+    view->count = count;
+    return true;
+}
+
+static void all_nodes_read(struct view *view);
+
+static void queue_read(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct view *view = call->data;
+    char path[ZK_PATH_MAX + ZK_NODE_MAX];
+
+    view->count = 0;
+    if (reply->rc != ZOK && reply->rc != ZNONODE)
+        view_fail_rc(view, reply->rc, "looking at the queue");
+    else if (reply->rc == ZOK && !take_members(view, reply->list))
+        view_fail(view, HF_NO_MEMORY);
+    view->waiting = 1; /* for this loop */
+    for (size_t i = 0; view->status == HF_OK && i < view->count; i++) {
+        struct zk_call *next = view_call_new(view, node_read);
+
+        if (!next)
+            break;
+        view->waiting++;
+        snprintf(path, sizeof path, "%s/%s", view->parent, view->seen[i].name);
+        next->index = i;
+        zk_send_get(next, path, 0);
+    }
+    if (--view->waiting == 0)
+        all_nodes_read(view);
+}
+
+/* "1 <timeout>\n<label>" */
+static void parse_data(struct seen *seen, const char *data, int len)
+{
+    char text[64 + HF_LABEL_MAX + 1];
+    const char *label;
+
+    snprintf(text, sizeof text, "%.*s", len > 0 ? len : 0, data ? data : "");
+    label = strchr(text, '\n');
+    if (strncmp(text, "1 ", 2) != 0 || !label)
+        return;
+    seen->timeout_ms = hfi_told_ms(strtoll(text + 2, NULL, 10));
+    snprintf(seen->label, sizeof seen->label, "%s", label + 1);
+}
+
+static void node_read(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct view *view = call->data;
+    struct seen *seen = &view->seen[call->index];
+
+    if (reply->rc == ZOK) {
+        seen->there = true;
+        seen->czxid = (uint64_t)reply->stat->czxid;
+        seen->made_ms = reply->stat->ctime;
+        parse_data(seen, reply->text, reply->len);
+    } else if (reply->rc != ZNONODE) {
+        view_fail_rc(view, reply->rc, "looking at a node");
+    }
+    if (--view->waiting == 0)
+        all_nodes_read(view);
+}
+
+/* ---- what was found -------------------------------------------------------------------------- */
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static const struct seen *seen_of(const struct view *view, const struct zk_member *member)
+{
+    size_t i = 0;
+
+    while (view->seen[i].name != member->node)
+        i++;
+    return &view->seen[i];
+}
+
+static hf_kind kind_of(const struct zk_member *member, bool waits)
+{
+    if (member->demand.mode == HFI_MODE_SEMAPHORE)
+        return HF_KIND_SEMAPHORE;
+    if (member->demand.mode == HFI_MODE_RW)
+        return waits && member->demand.permits == member->demand.capacity ? HF_KIND_EXCLUSIVE
+                                                                          : HF_KIND_SHARED;
+    return HF_KIND_MUTEX;
+}
+
+static bool emit(const struct view *view, const struct zk_member *members, size_t count,
+                 size_t holders)
+{
+    struct hfi_sink *sink = view->op->u.inspect.sink;
+    int64_t now_ms = wall_ms();
+    hf_entry entry = { .name = view->name,
+                       .name_len = view->name_len,
+                       .kind = kind_of(&members[0], false),
+                       .capacity = members[0].demand.capacity };
+    bool ok;
+
+    for (size_t i = 0; i < holders; i++)
+        entry.taken += members[i].demand.permits;
+    ok = sink->entry(sink, &entry);
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct seen *seen = seen_of(view, &members[i]);
+        int64_t age_ms =
+            seen->made_ms >= 0 && now_ms > seen->made_ms ? hfi_told_ms(now_ms - seen->made_ms) : 0;
+        hf_holder holder = { .token = seen->czxid,
+                             .first = seen->czxid,
+                             .permits = members[i].demand.permits,
+                             .age_ms = age_ms,
+                             .ttl_ms = seen->timeout_ms,
+                             .label = seen->label };
+        hf_waiter waiter = { .position = (uint32_t)(i - holders + 1),
+                             .permits = members[i].demand.permits,
+                             .kind = kind_of(&members[i], true),
+                             .age_ms = age_ms,
+                             .label = seen->label };
+
+        ok = i < holders ? sink->holder(sink, &holder) : sink->waiter(sink, &waiter);
+    }
+    return ok;
+}
+
+/* The one whose token is asked for, if it holds. */
+static const struct seen *to_break(const struct view *view, const struct zk_member *members,
+                                   size_t holders)
+{
+    for (size_t i = 0; i < holders; i++)
+        if (seen_of(view, &members[i])->czxid == view->op->u.brk.token)
+            return seen_of(view, &members[i]);
+    return NULL;
+}
+
+static void break_it(struct view *view, const struct seen *seen)
+{
+    char path[ZK_PATH_MAX + ZK_NODE_MAX];
+    struct zk_call *call = seen ? view_call_new(view, node_broken) : NULL;
+
+    if (!seen)
+        view_fail(view, HF_NOT_FOUND);
+    if (!call) {
+        view_end(view);
+        return;
+    }
+    /* A node's name has its owner and is never used again: this deletes that lease or nothing. */
+    snprintf(path, sizeof path, "%s/%s", view->parent, seen->name);
+    zk_send_delete(call, path);
+}
+
+static void node_broken(struct zk_call *call, const struct zk_reply *reply)
+{
+    struct view *view = call->data;
+
+    if (reply->rc == ZNONODE)
+        view_fail(view, HF_NOT_FOUND);
+    else if (reply->rc != ZOK && zk_is_reply(reply->rc))
+        view_fail_rc(view, reply->rc, "deleting the node");
+    else if (reply->rc != ZOK)
+        view_fail(view, HF_UNKNOWN);
+    view_end(view);
+}
+
+static void all_nodes_read(struct view *view)
+{
+    struct zk_member *members = view->conn->members;
+    size_t count = 0, holders = 0;
+
+    for (size_t i = 0; i < view->count; i++)
+        if (view->seen[i].there)
+            members[count++] = view->seen[i].member;
+    if (view->status == HF_OK && !zk_queue_sort(members, count, &holders))
+        view_fail(view, HF_FULL);
+    if (view->op->kind == HFI_OP_BREAK) {
+        if (view->status == HF_OK)
+            break_it(view, to_break(view, members, holders));
+        else
+            view_end(view);
+        return;
+    }
+    view->told = view->told || (view->status == HF_OK && count > 0);
+    if (view->status == HF_OK && count > 0 && !emit(view, members, count, holders))
+        view_fail(view, HF_NO_MEMORY);
+    next_name(view);
+}

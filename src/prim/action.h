@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One action of a task (task.h): an op of the engine, a wait for a cell, a pause, an acquire, a release, or a look at a
+ * lease. hfi_action_run() does it on the calling thread.
+ *
+ * Errors are those of the engine, not yet wrapped with the store, the verb and the name; but those of ACQUIRE and RELEASE,
+ * which are whole. An op that changes nothing and is not answered in time is HF_UNAVAILABLE; one that may have changed
+ * something is HF_UNKNOWN.
+ */
+#ifndef HFI_ACTION_H
+#define HFI_ACTION_H
+
+#include "engine/native.h"
+#include "prim/prim.h"
+
+/* A cell as it was found. */
+struct hfi_cell {
+    unsigned char *bytes; /* NULL: there is no such cell, and version is 0 */
+    size_t len;
+    uint64_t version;
+    int64_t ttl_ms; /* left; -1: no end */
+};
+void hfi_cell_forget(struct hfi_cell *cell);
+
+enum hfi_action_kind {
+    HFI_ACT_READ, /* -> cell, which is the task's; HF_OK also if there is none */
+    HFI_ACT_SWAP, /* version (0: there is none), bytes (NULL: delete it), len, ttl_ms (0: no end) -> version; HF_BUSY:
+                        the cell has another version */
+    HFI_ACT_TIME,    /* -> now_us: the store's clock, since 1970 (HF_CAP_CLOCK) */
+    HFI_ACT_COUNTER, /* native.counter; the engine has HFI_NATIVE_COUNTER */
+    HFI_ACT_LIMIT,   /* native.limit; the engine has HFI_NATIVE_LIMIT */
+    HFI_ACT_WAIT, /* version, until_ms: until the cell has another version -> version (0: it is gone). HF_TIMEOUT.
+                        The engine has HF_CAP_CELL_WATCH */
+    HFI_ACT_PAUSE, /* until_ms; or pause_us, if that is not 0, which nothing ends early */
+    HFI_ACT_HOLDS, /* name, token (0: whichever) -> holds: has that lease the name? HF_CAP_INSPECT */
+    HFI_ACT_ACQUIRE, /* request -> lease */
+    HFI_ACT_RELEASE  /* lease */
+};
+
+/* WAIT and PAUSE end with HF_CANCELLED by the task's canceller, and when the store is being closed; HF_INVALID,
+ * HF_FORKED: not a canceller. */
+struct hfi_action {
+    enum hfi_action_kind kind;
+    const void *bytes;
+    size_t len;
+    uint64_t version;
+    int64_t ttl_ms;
+    int64_t until_ms;
+    int64_t pause_us;
+    int64_t now_us;
+    struct hfi_cell cell;
+    union {
+        struct hfi_counter_op counter;
+        struct hfi_limit_op limit;
+    } native;
+    struct {
+        const void *bytes;
+        uint32_t len;
+    } name;
+    uint64_t token;
+    bool holds;
+    const hf_acquire_request *request;
+    hf_lease *lease;
+};
+
+/* Do it. `cancel` may be NULL. */
+hf_status hfi_action_run(const struct hfi_prim *prim, struct hfi_action *action, hf_cancel *cancel,
+                         hf_error *error);
+
+#endif

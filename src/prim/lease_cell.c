@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Primitives that stand on a lease: see lease_cell.h. Any thread. */
+#include "prim/lease_cell.h"
+
+#include "core/local_queue.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* With the lease's lock. */
+static hf_status take(struct hfi_lease_cell *cell, struct hfi_prim *prim, struct hfi_lease *lease,
+                      uint64_t caps, hf_error *err)
+{
+    const char *label = lease->claim.label;
+
+    if (lease->orphan)
+        return hfi_error_set(err, HF_LOST, 0, "lease: its store was closed");
+    if ((hfi_store_engine(lease->store)->info.caps & caps) != caps)
+        return hfi_prim_unsupported(lease->store, prim->verb, err);
+    if (lease->claim.permits < lease->claim.capacity)
+        return hfi_error_set(err, HF_UNSUPPORTED, 0,
+                             "%s: the lease is one of several that may overlap", prim->verb);
+    prim->name = lease->claim.name;
+    memcpy(cell->name, prim->name.bytes, prim->name.len);
+    prim->name.bytes = cell->name;
+    cell->token = lease->token;
+    snprintf(cell->label, sizeof cell->label, "%s", label ? label : lease->store->label);
+    if (prim->store)
+        return HF_OK; /* entered before */
+    prim->store = lease->store;
+    prim->shard = atomic_load_explicit(&lease->shard, memory_order_relaxed);
+    prim->shard->entered++;
+    return HF_OK;
+}
+
+static hf_status find_and_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *handle,
+                               uint64_t caps, hf_error *err)
+{
+    struct hfi_lease *lease;
+    struct hfi_wait *next;
+    hf_status status = hfi_lease_lock(handle, &lease, &next);
+
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+    cell->lease = handle;
+    status = take(cell, prim, lease, caps, err);
+    hfi_lease_unlock(lease, next);
+    return status;
+}
+
+hf_status hfi_lease_cell_enter(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
+                               const char *verb, uint64_t caps, hf_error *err)
+{
+    *prim = (struct hfi_prim){ .verb = verb };
+    return find_and_take(cell, prim, lease, caps, err);
+}
+
+hf_status hfi_lease_cell_take(struct hfi_lease_cell *cell, struct hfi_prim *prim, hf_lease *lease,
+                              hf_error *err)
+{
+    return find_and_take(cell, prim, lease, HF_CAP_CELLS, err);
+}
+
+bool hfi_lease_cell_valid(const struct hfi_lease_cell *cell)
+{
+    return hf_lease_state(cell->lease) != HF_STATE_LOST;
+}

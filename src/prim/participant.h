@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A participant of a latch or a barrier holds a lease on a name of its own: that of the latch, a NUL, and its `who`. When
+ * that lease is gone, so is its holder. The only one who waits in the queue of such a name is a later incarnation of the
+ * same `who`.
+ */
+#ifndef HFI_PARTICIPANT_H
+#define HFI_PARTICIPANT_H
+
+#include "prim/participants.h"
+#include "prim/task.h"
+
+/* The participant that a call is. */
+struct hfi_presence {
+    char who[HF_PARTICIPANT_MAX + 1];
+    unsigned char name[HF_NAME_MAX];
+    uint32_t len;
+    hf_acquire_request request;
+    hf_lease *lease; /* NULL: none */
+    uint64_t id;     /* its token, or a number by chance where the engine has none; never 0 */
+};
+
+/* A request, whole. */
+hf_status hfi_party_request(hf_party_request *whole, const hf_party_request *given, hf_error *err);
+/* Can `who` take part in what `prim` is about? */
+hf_status hfi_presence_name(struct hfi_presence *presence, const struct hfi_prim *prim,
+                            const char *who, hf_error *err);
+/* Begin to acquire its lease, which an earlier incarnation may still hold. When `state` is due with HF_OK,
+ * hfi_presence_acquired() follows. */
+hf_status hfi_presence_acquire(struct hfi_presence *presence, struct hfi_prim_task *task,
+                               int state);
+void hfi_presence_acquired(struct hfi_presence *presence, struct hfi_prim_task *task);
+
+/* Which of the others' leases are looked at: a few each time, the next ones at each look, since many waiters look. */
+struct hfi_survey {
+    uint32_t turn;   /* where the next look begins */
+    uint32_t passed; /* participants that this look has passed ... */
+    uint32_t asked;  /* ... and asked about */
+    struct hfi_participant last;
+    unsigned char name[HF_NAME_MAX];
+};
+
+/* ASK whether the lease of this one is held. */
+enum hfi_verdict hfi_survey_ask(struct hfi_survey *survey, struct hfi_cell_run *run,
+                                const struct hfi_participant *participant);
+/* Leases are due: ASK about the next with `flag`, or WAIT if there were enough. run->answer is not HFI_IS_GONE. */
+enum hfi_verdict hfi_survey_next(struct hfi_survey *survey, struct hfi_cell_run *run,
+                                 const struct hfi_participants *participants, char flag);
+
+#endif

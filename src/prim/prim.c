@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What a call of a primitive is about: see prim.h. Any thread. */
+#include "prim/prim.h"
+
+#include "core/request.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/hash.h"
+
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err)
+{
+    const hf_engine_info *info = &hfi_store_engine(store)->info;
+
+    return hfi_error_set(err, HF_UNSUPPORTED, 0, "%s: %s: engine %s has no %s",
+                         store->host.location, verb, info->name,
+                         info->caps & HF_CAP_CELLS ? "clock that all could go by"
+                                                   : "cells (bytes with a version), which this "
+                                                     "stands on");
+}
+
+hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
+                         size_t name_len, uint64_t caps, hf_error *err)
+{
+    hf_status status;
+
+    *prim = (struct hfi_prim){ .handle = store, .verb = verb };
+    status = hfi_store_enter(store, &prim->store, err);
+    if (status != HF_OK)
+        return status;
+    status = hfi_name_check(name, name_len, &prim->name.len, err);
+    if (status == HF_OK && (hfi_store_engine(prim->store)->info.caps & caps) != caps)
+        status = hfi_prim_unsupported(prim->store, verb, err);
+    if (status != HF_OK) {
+        hfi_store_leave(prim->store);
+        return status;
+    }
+    prim->name.bytes = name;
+    hfi_hash128(name, prim->name.len, prim->name.hash);
+    return HF_OK;
+}
+
+void hfi_prim_leave(struct hfi_prim *prim)
+{
+    if (prim->shard)
+        atomic_fetch_add_explicit(&prim->shard->left, 1, memory_order_release);
+    else
+        hfi_store_leave(prim->store);
+}
+
+hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
+                         hf_error *err)
+{
+    return hfi_store_error(prim->store, prim->verb, &prim->name, status, inner, err);
+}
+
+bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms)
+{
+    if (wait_ms < 0 && wait_ms != HF_FOREVER)
+        return false;
+    *ret_until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_after_ms(hfi_now_ms(), wait_ms);
+    return true;
+}

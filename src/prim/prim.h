@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a call of a primitive is about: the store, which stays open for as long as the call lasts, the name, and the verb
+ * of its error texts.
+ */
+#ifndef HFI_PRIM_H
+#define HFI_PRIM_H
+
+#include "core/store.h"
+
+struct hfi_prim {
+    struct hfi_store *store;
+    hf_store *handle; /* the caller's; NULL: the call came with a lease */
+    struct hfi_shard
+        *shard;       /* it counts this call, which came with a lease; NULL: the store counts it */
+    const char *verb; /* "count", "barrier" */
+    struct hfi_name name;
+};
+
+/* Find the store of a handle, check the name, and that the engine has `caps`. The name's bytes stay the caller's. After
+ * HF_OK hfi_prim_leave() is due. */
+hf_status hfi_prim_enter(struct hfi_prim *prim, hf_store *store, const char *verb, const void *name,
+                         size_t name_len, uint64_t caps, hf_error *err);
+void hfi_prim_leave(struct hfi_prim *prim);
+
+static inline uint64_t hfi_prim_caps(const struct hfi_prim *prim)
+{
+    return hfi_store_engine(prim->store)->info.caps;
+}
+
+/* HF_UNSUPPORTED, with what the engine lacks: cells, or else a clock. */
+hf_status hfi_prim_unsupported(struct hfi_store *store, const char *verb, hf_error *err);
+/* Fill in err: "<location>: <verb> '<name>': ...". Returns status. */
+hf_status hfi_prim_error(const struct hfi_prim *prim, hf_status status, const hf_error *inner,
+                         hf_error *err);
+
+/* wait_ms of a caller as a moment of hfi_now_ms(); false: no such wait. */
+bool hfi_until(int64_t wait_ms, int64_t *ret_until_ms);
+
+#endif

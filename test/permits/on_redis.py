@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: MIT
+"""
+The scripts of the Redis engine, on a real server, beside the model; after each call its answer, the messages it sent,
+the records it left and their expiry are compared. The server's clock is a hash that the test writes.
+"""
+import os
+import struct
+
+from model import Redis
+from scripts import ScriptSequence, text
+from sequence import SLACK, Mismatch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = os.path.join(HERE, '..', '..', 'src', 'engine', 'redis', 'scripts')
+PREFIX = 'hf:'
+STATE = ('version mode capacity taken holders waiters last soon far closed tomb exp wexp sweep').split()
+ACQUIRE = 'mode capacity permits flags tokens ttl delay window attempt inbox label'.split()
+
+
+def keys_of(name):
+    key = '%s{%s}' % (PREFIX, name)
+    return [key, key + ':w', key + ':q']
+
+
+class Caller:
+    """The scripts on a connection, loaded, with our clock or the server's."""
+
+    def __init__(self, server, scripts, clock):
+        self.redis = server.connect()
+        self.shas = {}
+        for name, source in scripts.items():
+            if clock:
+                source = source.replace("call('TIME')", "call('HMGET', 'clock', 's', 'u')")
+            self.shas[name] = self.redis('SCRIPT', 'LOAD', source).decode()
+
+    def command(self, script, keys, args):
+        return ['EVALSHA', self.shas[script], len(keys)] + keys + list(args)
+
+    def __call__(self, script, keys, *args):
+        return text(self.redis(*self.command(script, keys, args)))
+
+
+class Run(ScriptSequence):
+    INBOXES = ['hf:inbox:1', 'hf:inbox:2 with a space']
+
+    def __init__(self, server, scripts, seed):
+        super().__init__(server, Caller(server, scripts, True), Redis(), seed)
+        self.attempt = 0
+        self.first_us = self.model.us  # no earlier than that: the server's own clock is behind it
+        self.backwards = self.random.choice([0, 0.01])
+
+    # -- time
+
+    def step_back(self):
+        if self.random.random() < self.backwards:
+            self.set_back(self.random.choice([1, 999, 1001, 2000, 60000, 600000]))
+
+    def set_back(self, ms):
+        """The server's clock is set back. How much of it a name can notice is the server's affair: it knows of every
+        grant and deadline, and perhaps of more."""
+        self.set_clock()
+        self.expire_keys()
+        for name in self.NAMES:
+            self.op_release(name, 'nobody')  # what is over is gone: the clock does not bring it back
+            self.check_messages()
+        self.check_all_records()
+        for name in self.NAMES:
+            n, state = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'm')
+            for waiter in [w for w in n.waiters if not self.model.alive(w)]:
+                if not self.redis('HEXISTS', keys_of(name)[1], waiter.owner):
+                    n.waiters.remove(waiter)
+            if not state:
+                n.last = n.closed = 0  # an idle name is forgotten, and the clock went back as well
+                n.tombs = {}
+                continue
+            for owner, over in list(n.tombs.items()):
+                if over < self.model.now:
+                    self.redis('HDEL', keys_of(name)[0], 'x' + owner)
+                    del n.tombs[owner]
+            state = dict(zip(STATE, struct.unpack('<B13d', state)))
+            if not n.last <= state['last'] <= max(n.last, self.model.us - 1):
+                raise Mismatch('the last token of %s: %r' % (name, state))
+            for h in n.holders.values():
+                if h.deadline > state['last'] / 1000 + 1 + max(h.ttl, h.window):
+                    raise Mismatch('%s does not know when a deadline was written: %r' % (name, state))
+            if state['closed'] not in (n.closed, self.model.shifted(n)) and (n.closed >= self.model.now or state['closed']):
+                raise Mismatch('%s is closed until %d: %r' % (name, n.closed, state))
+            n.last, n.closed = int(state['last']), int(state['closed'])
+        self.model.us = max(self.model.us - ms * 1000, self.first_us)
+        self.set_clock()
+
+    # -- calls
+
+    def settle(self, name, owner):
+        """Whether a dead waiter is still in the server's queue is the server's affair: ask it. One that is
+        alive must be there."""
+        n = self.model.name(name)
+        mine = self.model.waiter(n, owner)
+        self.settle_tomb(name, owner)
+        if not mine or self.model.alive(mine) and self.random.random() < 0.9:
+            return
+        there = self.redis('HEXISTS', keys_of(name)[1], owner)
+        if not there and self.model.alive(mine):
+            raise Mismatch('%s waits for %s and was forgotten' % (owner, name))
+        if not there:
+            n.waiters.remove(mine)
+
+    def settle_tomb(self, name, owner):
+        """A tombstone that the clock's going back made too long is made shorter when somebody looks."""
+        n, record = self.model.name(name), self.redis('HGET', keys_of(name)[0], 'x' + owner)
+        if owner in n.tombs and record:
+            over, ms = struct.unpack('<dd', record)
+            if not (over == n.tombs[owner] or self.backwards and over < n.tombs[owner]):
+                raise Mismatch('a tombstone until %d and not %d' % (over, n.tombs[owner]))
+            n.tombs[owner] = int(over)
+        elif owner in n.tombs and self.backwards:
+            del n.tombs[owner]
+
+    def agrees(self, answer, expected):
+        if not isinstance(expected, list) or expected[0] != 'Q':
+            return super().agrees(answer, expected)
+        return answer[0] == 'Q' and self.last_agrees(answer, expected) and (
+            answer[1] == expected[1] or 1 <= answer[1] <= expected[1])
+
+    def last_agrees(self, answer, expected):
+        """Of a "queued": a token that is not smaller than any given, and smaller than any to be given."""
+        return len(answer) == 3 and expected[2] <= answer[2] <= max(expected[2], self.model.us - 1)
+
+    def op_acquire(self, name, owner):
+        r = self.random
+        self.attempt += 1
+        args = self.kind_of(name) + (self.flags(), r.choice([1, 64, 64, 1000, r.choice([64, 64 if self.backwards else 300000000])]),
+                r.choice([1, 20, 100, 100, 1000, r.choice([1000, 3000000])]),
+                r.choice([0, 0, 0, 0, 30, r.choice([1000, 300000])]),
+                r.choice([5, 20, 50, 50, 200, r.choice([200, 400000])]), self.attempt, r.choice(self.INBOXES + ['hf:inbox:deaf']),
+                r.choice(['', 'some label', 'a\x00\xff\r\n b']))
+        self.settle(name, owner)
+        self.trace.append(('acquire', name, owner) + args)
+        wire = [a.encode('latin-1') if isinstance(a, str) else a for a in args]
+        answer = self.call('acquire', keys_of(name), owner, *wire)
+        expected = self.model.acquire(name, owner=owner, **dict(zip(ACQUIRE, args)))
+        waiters = self.model.name(name).waiters
+        if answer[:2] == ['Q', 0] and expected[0] == 'Q' and waiters[0].owner != owner and \
+                self.last_agrees(answer, expected):
+            expected = answer  # the dead before it may not have been noticed yet
+        self.check('acquire', answer, expected)
+
+    def op_release(self, name, owner):
+        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
+        self.settle(name, owner)
+        self.trace.append(('release', name, owner, tomb))
+        self.check('release', self.call('release', keys_of(name), owner, tomb), self.model.release(name, owner, tomb))
+
+    def op_cancel(self, name, owner):
+        tomb = self.random.choice([0, 0, 0, 0, 0, 0, 0, 40, 40, self.random.choice([40, 100000])])
+        self.settle(name, owner)
+        self.trace.append(('cancel', name, owner, tomb))
+        self.check('cancel', self.call('cancel', keys_of(name), owner, tomb), self.model.cancel(name, owner, tomb))
+
+    def op_beat(self, name, owner):
+        """Of one, or of all that wait anywhere."""
+        beats = [(name, owner, self.random.choice([5, 20, 50, 50, 200]))]
+        if self.random.random() < 0.5:
+            beats = [(k, w.owner, w.window) for k, n in self.model.names.items() for w in n.waiters]
+            self.random.shuffle(beats)
+        if not beats:
+            return
+        for k, o, window in beats:
+            self.settle(k, o)
+        self.trace.append(('beat', beats))
+        keys = [key for k, o, w in beats for key in keys_of(k)]
+        answers = self.call('beat', keys, *[x for k, o, w in beats for x in (o, w)])
+        if len(answers) != len(beats):
+            raise Mismatch('beat answered %r' % answers)
+        for (k, o, w), answer in zip(beats, answers):
+            waiter = self.model.waiter(self.model.name(k), o)
+            if waiter and not self.model.alive(waiter) and answer == ['N']:
+                self.model.name(k).waiters.remove(waiter)  # dropped by the beat before
+            self.check('beat', answer, self.model.beat(k, o, w))
+
+    def op_renew(self, name, owner):
+        r = self.random
+        items = [(name, owner, r.choice([1, 30, 100, 1000]), r.choice([0, r.randrange(1, 2 ** 53)]), 7)]
+        if r.random() < 0.5:
+            items += [(k, o, r.choice([30, 100, h.ttl]), r.choice([0, h.first, h.token + 1, h.first + h.tokens]), 8)
+                      for k, n in self.model.names.items() for o, h in n.holders.items()]
+        self.trace.append(('renew', items))
+        answers = self.call('renew', [keys_of(item[0])[0] for item in items], *[x for item in items for x in item[1:]])
+        for item, answer in zip(items, answers):
+            self.check('renew', answer, self.model.renew(*item))
+
+    def op_adopt(self, name, owner):
+        owner, token = self.some_token(name, owner)
+        ttl = self.random.choice([0, 50, 1000])
+        self.trace.append(('adopt', name, owner, token, ttl))
+        self.check('adopt', self.call('adopt', keys_of(name)[:1], owner, token, ttl),
+                   self.model.adopt(name, owner, token, ttl))
+
+    def op_note(self, name, owner):
+        owner, token = self.some_token(name, owner)
+        self.trace.append(('note', name, owner, token))
+        self.model.note(name, owner, token, 4711)
+        self.check('note', self.call('note', keys_of(name)[:1], owner, token, 4711), ['D'])
+
+    def op_break(self, name, owner):
+        owner, token = self.some_token(name, owner)
+        self.trace.append(('break', name, token))
+        self.check('break', self.call('break', keys_of(name), token), self.model.break_(name, token))
+
+    def op_look(self, name, owner):
+        self.trace.append(('look', name))
+        answer = self.call('look', keys_of(name))
+        if answer[0] == 'L':
+            answer[5].sort()
+        self.check('look', answer, self.model.look(name))
+
+    # -- what must hold after each call
+
+    def check_all_records(self):
+        commands = [['TIME']]
+        for name in self.NAMES:
+            key, wkey, qkey = keys_of(name)
+            commands += [['HGETALL', key], ['HGETALL', wkey], ['LRANGE', qkey, 0, -1], ['PTTL', key], ['PTTL', wkey],
+                         ['PTTL', qkey]]
+        replies = self.redis.many(commands)
+        real = int(replies[0][0]) * 1000 + int(replies[0][1]) // 1000
+        for i, name in enumerate(self.NAMES):
+            self.check_records(name, real, *replies[6 * i + 1:6 * i + 7])
+
+    def check_records(self, name, real, records, waiters, queue, *ttls):
+        n = self.model.name(name)
+        if -1 in ttls:
+            raise Mismatch('a key of %s does not expire: %r' % (name, ttls))
+        records = dict(zip(records[::2], records[1::2]))
+        waiters = dict(zip(waiters[::2], waiters[1::2]))
+        until = self.model.counts_until(name)
+        if not records:
+            if until > self.model.now or waiters or queue:
+                raise Mismatch('%s is gone' % name)
+            return
+        state = dict(zip(STATE, struct.unpack('<B13d', records[b'm'])))
+        holders = {k: struct.unpack('<11d', v[:88]) for k, v in records.items() if k[:1] == b'h'}
+
+        def must(ok, what):
+            if not ok:
+                raise Mismatch('%s: %s; %r' % (name, what, state))
+
+        self.follow(n, state, holders, waiters, must)
+        until = self.model.counts_until(name)
+        for key, ttl, end in zip(keys_of(name), ttls, (state['exp'], state['wexp'], state['wexp'])):
+            if ttl >= 0:
+                must(abs(real + ttl - end) <= 20000, 'the state knows when %s expires (%d)' % (key, real + ttl))
+                self.expiry[key] = end
+        must(state['version'] == 1, 'version')
+        must(state['holders'] == len(holders), 'holders are counted')
+        must(state['taken'] == sum(h[3] for h in holders.values()), 'permits are counted')
+        must(state['taken'] <= state['capacity'] or not holders, 'no more than there are')
+        must(state['waiters'] == len(waiters) == len(queue) and sorted(waiters) == sorted(queue) or
+             self.model.now > state['wexp'], 'waiters are counted')
+        must(all(state['soon'] <= h[0] for h in holders.values()), 'soon is a lower bound')
+        must(all(state['far'] >= h[0] + h[4] for h in holders.values()), 'far is an upper bound')
+        must(state['exp'] > until and state['exp'] >= self.model.now, 'the key outlives %d' % until)
+        alive = [w for w in n.waiters if self.model.alive(w)]
+        must(not alive or state['wexp'] > max(w.beat + w.window for w in alive), 'the queue outlives its waiters')
+        must(not alive or state['exp'] >= state['wexp'], 'the name outlives its queue')
+        # An idle name does not stay for ever: what it waits for is known, and some slack.
+        latest = max([until, state['wexp'], self.model.now])
+        if state['holders'] or state['tomb']:
+            latest = max(latest, state['far'])
+        must(state['exp'] <= latest + 13 * SLACK, 'the key expires some day')
+        living = {o for o, h in n.holders.items() if h.deadline >= self.model.now}
+        must({k[1:].decode() for k, h in holders.items() if h[0] >= self.model.now} == living, 'who holds')
+        for w in alive:
+            must(w.owner.encode() in waiters, 'who waits')
+        must(len([k for k in records if k[:1] == b'x']) <= 200, 'tombstones are taken away')
+
+    def follow(self, n, state, holders, waiters, must):
+        """After the clock went back: when somebody looks, what is too far ahead becomes what it can be at most."""
+        now = self.model.now
+        for owner, h in n.holders.items():
+            record = holders.get(b'h' + owner.encode())
+            if record and record[0] != h.deadline:
+                must(record[0] == self.model.most(h) < h.deadline, 'the deadline of %s: %r' % (owner, record))
+                h.deadline = int(record[0])
+        for w in n.waiters:
+            beat = struct.unpack('<d', waiters[w.owner.encode()][:8])[0] if w.owner.encode() in waiters else w.beat
+            if beat != w.beat:
+                must(now == beat < w.beat, 'the heartbeat of %s: %r' % (w.owner, beat))
+                w.beat = int(beat)
+        if any(h[0] < now for h in holders.values()):
+            return  # nobody has looked yet
+        if state['closed'] != n.closed and now <= max(n.closed, state['closed']):
+            must(state['closed'] == self.model.shifted(n), 'closed until %d and not %d' % (state['closed'], n.closed))
+        n.closed = int(state['closed'])
+
+    OPS = (['acquire'] * 30 + ['release'] * 14 + ['cancel'] * 5 + ['beat'] * 12 + ['renew'] * 8 + ['adopt'] * 3 +
+           ['note'] * 3 + ['break'] * 4 + ['look'] * 3)
+
+    def finish(self):
+        """Everybody has died: nothing of them stays."""
+        last = max(self.model.counts_until(name) for name in self.NAMES)
+        for state in self.redis.many([['HGET', keys_of(name)[0], 'm'] for name in self.NAMES]):
+            if state:  # a lease of many that was shortened may be remembered as long as it was
+                last = max(last, dict(zip(STATE, struct.unpack('<B13d', state)))['far'])
+        self.model.us = int(max(last, self.model.now) + 30 * SLACK) * 1000
+        self.set_clock()
+        self.expire_keys()
+        left = self.redis('KEYS', PREFIX + '*')
+        if left:
+            raise Mismatch('left behind: %r' % left)
