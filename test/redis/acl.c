@@ -4,9 +4,9 @@
  * without any one of them something is refused by HF_DENIED, with a text that names it. The
  * list is what holdfast-engines(7) tells administrators.
  */
-#include "bed.h"
 #include "calls.h"
 #include "holdfast/primitives.h"
+#include "redis_bed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +140,7 @@ static void look(struct tally *t, hf_store *store, bool at_all)
     hf_error err;
 
     if (right(t,
-              hf_store_inspect(store, at_all ? NULL : "n", HF_CSTRING,
+              hf_store_inspect(store, at_all ? NULL : "n", at_all ? 0 : 1,
                                at_all ? HF_INSPECT_FLAG_PATTERN : 0, &view, &err),
               &err))
         hf_free(view);
