@@ -103,20 +103,21 @@ jobs=$((2 * $(nproc) + 1))
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 pids=()
-for run in "$@"; do
-    at=$tmp/${#pids[@]}
-    if [ $# -gt 1 ]; then
-        run_build "$run" "$at.counts" >"$at.log" 2>&1 &
-    else
-        run_build "$run" "$at.counts" &
-    fi
-    pids+=($!)
-done
+if [ $# -gt 1 ]; then
+    trap 'trap - INT TERM; kill 0; exit 130' INT TERM # what runs in the background does not hear a Ctrl-C
+    for run in "$@"; do
+        run_build "$run" "$tmp/${#pids[@]}.counts" >"$tmp/${#pids[@]}.log" 2>&1 &
+        pids+=($!)
+    done
+else
+    run_build "$1" "$tmp/0.counts"
+    pids=(none)
+fi
 all_passed=0 all_failed=0 all_skipped=0
 all_summary=()
 all_skips=()
 for i in "${!pids[@]}"; do
-    wait "${pids[i]}"
+    [ $# -gt 1 ] && wait "${pids[i]}"
     [ $# -gt 1 ] && cat "$tmp/$i.log"
     passed=0 failed=1 skipped=0
     summary=("a run that did not end")

@@ -12,7 +12,8 @@ import re
 import subprocess
 import time
 
-from model import DETACHED, WAIT, MariaDB, Postgres
+from model import DETACHED, WAIT
+from model_sql import MariaDB, Postgres
 from sequence import Mismatch, Sequence
 
 HERE = os.path.dirname(os.path.abspath(__file__))

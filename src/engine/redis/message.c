@@ -16,49 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void confirm(struct hfi_conn *conn, struct redis_wait *wait);
-
-static void grant(struct hfi_conn *conn, struct redis_wait *wait, uint64_t token, uint32_t tokens,
-                  int64_t ttl_ms, int64_t from_ms)
-{
-    struct hfi_claim *claim = wait->claim;
-
-    claim->token = token;
-    claim->tokens = tokens;
-    claim->granted_ttl_ms = ttl_ms;
-    claim->sent_ms = from_ms;
-    if (conn->sync.link || hfi_grant_needs_renewal(from_ms + ttl_ms - hfi_now_ms(), ttl_ms,
-                                                   claim->ttl_ms, claim->min_valid_ms))
-        confirm(conn, wait); /* it must be on replicas; or is too short */
-    else
-        redis_wait_end(conn, wait, HF_OK, NULL);
-}
-
-bool redis_take_grant(struct hfi_conn *conn, struct redis_wait *wait, const struct hfi_reply *reply,
-                      int64_t from_ms)
-{
-    const struct hfi_reply *token = hfi_reply_at(reply, 1, HFI_REPLY_INTEGER);
-    const struct hfi_reply *tokens = hfi_reply_at(reply, 2, HFI_REPLY_INTEGER);
-    const struct hfi_reply *ttl = hfi_reply_at(reply, 3, HFI_REPLY_INTEGER);
-
-    if (!token || !tokens || !ttl || token->integer <= 0 ||
-        token->integer >= (int64_t)HFI_TOKEN_LIMIT || tokens->integer <= 0 ||
-        tokens->integer > wait->claim->tokens_wanted || ttl->integer <= 0)
-        return false;
-    grant(conn, wait, (uint64_t)token->integer, (uint32_t)tokens->integer,
-          hfi_told_ms(ttl->integer), from_ms);
-    return true;
-}
-
-void redis_odd(struct hfi_conn *conn, struct redis_wait *wait)
-{
-    hf_error err;
-
-    hfi_error_set(&err, HF_UNKNOWN, 0, "the server gave an answer that none of our scripts gives");
-    wait->unsure = true;
-    redis_wait_end(conn, wait, HF_UNKNOWN, &err);
-}
-
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /* The next number of a message, at most `max`, and beyond it; false: there is none. */
@@ -108,7 +65,7 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
     case HFI_MESSAGE_IGNORE:
         return;
     case HFI_MESSAGE_RECHECK: /* a heartbeat renews it, if it is there */
-        wait->beat_ms = 0;
+        wait->heartbeat_ms = 0;
         hfi_source_at(&conn->heartbeat, 0);
         return;
     case HFI_MESSAGE_GRANT:
@@ -120,12 +77,12 @@ void redis_message(struct hfi_conn *conn, const char *payload, size_t len)
         wait->heard_ms = wait->call->first_ms;
         wait->unsure = wait->unsure || wait->call->was_sent; /* another copy may be on its way */
         wait->call->data = NULL;
-        wait->call->again = false; /* or a copy of it could come after the release */
+        wait->call->idempotent = false; /* or a copy of it could come after the release */
         if (hfi_request_unpark(&conn->requests, &wait->call->request))
             redis_call_free(wait->call);
         wait->call = NULL;
     }
-    grant(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
+    redis_granted(conn, wait, token, (uint32_t)tokens, (int64_t)window, wait->heard_ms);
 }
 
 /* ---- confirming ---------------------------------------------------------------------------- */
@@ -154,7 +111,7 @@ static void roll_back(struct hfi_conn *conn, struct redis_wait *wait)
         return;
     }
     call->data = wait;
-    call->again = true;
+    call->idempotent = true;
     redis_add_keys(call, &wait->claim->name, true);
     redis_add_owner(call, wait->claim->owner);
     hfi_command_add_number(&call->command, wait->unsure ? REDIS_TOMBSTONE_MS : 0);
@@ -200,7 +157,7 @@ static void confirmed(struct redis_call *call, enum hfi_outcome outcome,
         end_confirm(call->conn, wait, true);
 }
 
-static void confirm(struct hfi_conn *conn, struct redis_wait *wait)
+void redis_confirm(struct hfi_conn *conn, struct redis_wait *wait)
 {
     struct redis_call *call = redis_call_new(conn, &hfi_script_renew, 1, confirmed, NULL);
     struct redis_call *behind = call && conn->sync.link ? redis_wait_call(conn, replicated) : NULL;
@@ -212,7 +169,7 @@ static void confirm(struct hfi_conn *conn, struct redis_wait *wait)
         return;
     }
     wait->state = HFI_WAITER_CONFIRMING;
-    wait->beat_ms = HFI_NEVER;
+    wait->heartbeat_ms = HFI_NEVER;
     call->data = wait;
     call->synced = behind != NULL;
     redis_add_keys(call, &wait->claim->name, false);

@@ -48,7 +48,7 @@ void redis_inspect(struct hfi_conn *conn, struct hfi_op *op)
     if (op->u.inspect.glob) {
         search = hfi_calloc(1, sizeof *search);
         if (!search) {
-            redis_finish(conn, op, HF_NO_MEMORY, NULL);
+            hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
             return;
         }
         search->op = op;
@@ -59,7 +59,7 @@ void redis_inspect(struct hfi_conn *conn, struct hfi_op *op)
     call = redis_call_new(conn, &hfi_script_look, 3, looked, op);
     if (!call)
         return;
-    call->again = true;
+    call->idempotent = true;
     redis_add_keys(call, &name, true);
     redis_call_send(call);
 }
@@ -160,8 +160,9 @@ static void looked(struct redis_call *call, enum hfi_outcome outcome, const stru
 {
     struct hfi_op *op = call->op;
 
-    redis_finish(call->conn, op,
-                 take_look(op, op->u.inspect.pattern, op->u.inspect.len, outcome, reply, err), err);
+    hfi_reactor_finish(&call->conn->reactor, op,
+                       take_look(op, op->u.inspect.pattern, op->u.inspect.len, outcome, reply, err),
+                       err);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
@@ -171,7 +172,7 @@ static void end_search(struct hfi_conn *conn, struct search *search)
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    redis_finish(conn, search->op, search->status, &search->err);
+    hfi_reactor_finish(&conn->reactor, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -324,7 +325,7 @@ static void scan(struct hfi_conn *conn, struct search *search, const char *curso
     }
     memcpy(pattern + used, "{*}", 3);
     call->data = search;
-    call->again = true;
+    call->idempotent = true;
     call->node = search->node;
     hfi_command_add_text(&call->command, "SCAN");
     hfi_command_add(&call->command, cursor, len);
@@ -363,7 +364,7 @@ static void go_on(struct hfi_conn *conn, struct search *search)
         search->asking++;
         call->op = (struct hfi_op *)search;
         call->data = found;
-        call->again = true;
+        call->idempotent = true;
         redis_add_keys(call, &(struct hfi_name){ .bytes = found->bytes, .len = found->len }, true);
         redis_call_send(call);
     }

@@ -30,15 +30,15 @@ void redis_queued(struct hfi_conn *conn, struct redis_wait *wait, const struct h
     wait->state = HFI_WAITER_QUEUED;
     wait->heard_ms = sent_ms;
     wait->past = (uint64_t)last->integer;
-    wait->beat_ms = hfi_now_ms() + beat_ms;
-    hfi_source_by(&conn->heartbeat, wait->beat_ms);
+    wait->heartbeat_ms = hfi_now_ms() + beat_ms;
+    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
 }
 
 void redis_waits_hurry(struct hfi_conn *conn)
 {
     for (struct redis_wait *wait = conn->waits; wait; wait = wait->next)
         if (wait->state == HFI_WAITER_QUEUED || wait->state == HFI_WAITER_RESTING)
-            wait->beat_ms = 0;
+            wait->heartbeat_ms = 0;
     hfi_source_at(&conn->heartbeat, 0);
 }
 
@@ -49,12 +49,12 @@ void redis_heartbeat_due(struct hfi_source *heartbeat, int64_t now_ms)
 
     for (wait = conn->waits; wait; wait = next) {
         next = wait->next;
-        if (wait->beat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
-            conn->way->acquire(conn, wait);
+        if (wait->heartbeat_ms <= now_ms && wait->state == HFI_WAITER_RESTING)
+            conn->wire->acquire(conn, wait);
     }
     beat_all(conn, now_ms);
     for (wait = conn->waits; wait; wait = wait->next)
-        hfi_source_by(heartbeat, wait->beat_ms);
+        hfi_source_by(heartbeat, wait->heartbeat_ms);
 }
 
 /* One heartbeat of several waiters: who they were, for they may end before the answer. */
@@ -71,14 +71,14 @@ static void beaten(struct redis_call *call, enum hfi_outcome outcome, const stru
 static bool beats_now(const struct redis_wait *wait, int64_t now_ms)
 {
     return wait->state == HFI_WAITER_QUEUED &&
-           (wait->beat_ms <= now_ms ||
-            (wait->beat_ms != HFI_NEVER && now_ms - wait->heard_ms >= REDIS_BEAT_MIN_MS));
+           (wait->heartbeat_ms <= now_ms ||
+            (wait->heartbeat_ms != HFI_NEVER && now_ms - wait->heard_ms >= REDIS_HEARTBEAT_MIN_MS));
 }
 
 static void beat_later(struct hfi_conn *conn, struct redis_wait *wait)
 {
-    wait->beat_ms = hfi_now_ms() + REDIS_BEAT_MIN_MS;
-    hfi_source_by(&conn->heartbeat, wait->beat_ms);
+    wait->heartbeat_ms = hfi_now_ms() + REDIS_HEARTBEAT_MIN_MS;
+    hfi_source_by(&conn->heartbeat, wait->heartbeat_ms);
 }
 
 static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], uint32_t count)
@@ -94,7 +94,7 @@ static void send_beat(struct hfi_conn *conn, struct redis_wait *const batch[], u
         return;
     }
     call->data = beat;
-    call->again = true;
+    call->idempotent = true;
     beat->count = count;
     for (uint32_t i = 0; i < count; i++)
         redis_add_keys(call, &batch[i]->claim->name, true);
@@ -120,7 +120,7 @@ static void beat_from(struct hfi_conn *conn, struct redis_wait *from, int64_t no
         if (!beats_now(wait, now_ms) || wait->slot != from->slot)
             continue;
         batch[count++] = wait;
-        wait->beat_ms = HFI_NEVER;
+        wait->heartbeat_ms = HFI_NEVER;
     }
     send_beat(conn, batch, count);
 }
@@ -131,7 +131,7 @@ static void beat_all(struct hfi_conn *conn, int64_t now_ms)
     bool due = false;
 
     for (; wait && !due; wait = wait->next)
-        due = wait->state == HFI_WAITER_QUEUED && wait->beat_ms <= now_ms;
+        due = wait->state == HFI_WAITER_QUEUED && wait->heartbeat_ms <= now_ms;
     if (!due)
         return;
     for (wait = conn->waits; wait; wait = wait->next)
@@ -153,7 +153,7 @@ static void beat_failed(struct hfi_conn *conn, struct redis_wait *wait, const hf
         return;
     }
     wait->stop = err->status;
-    conn->way->cancel(conn, wait);
+    conn->wire->cancel(conn, wait);
 }
 
 /* What the server says to one waiter's heartbeat. */
@@ -176,7 +176,7 @@ static void beaten_one(struct hfi_conn *conn, struct redis_wait *wait,
             redis_odd(conn, wait);
         return;
     case HFI_ANSWER_FORGOTTEN: /* or given up: it begins again, at the end of the queue */
-        conn->way->acquire(conn, wait);
+        conn->wire->acquire(conn, wait);
         return;
     default:
         redis_odd(conn, wait);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What N nodes say about one name, put together: look.c asks, look_merge.c decides who holds. A node's
+ * What N nodes say about one name, put together: inspect.c asks, inspect_merge.c decides who holds. A node's
  * answer is copied, for replies do not outlive their callback.
  */
 #ifndef REDLOCK_LOOK_H

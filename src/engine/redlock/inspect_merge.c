@@ -4,7 +4,7 @@
  * the same slots) at a majority of all nodes holds; all others that a node knows of are on their way, and count as
  * waiters: each once, in the order of their stamps, which is the order in which nodes hand over. Pure but for the heap.
  */
-#include "engine/redlock/look.h"
+#include "engine/redlock/inspect.h"
 
 #include "util/alloc.h"
 

@@ -9,32 +9,32 @@
 #include "engine/redis/ask.h"
 #include "engine/redlock/heal.h"
 
-struct redlock_surveyed {
+struct redlock_probed {
     struct hfi_ask *ask;      /* NULL: it cannot be reached ... */
     hf_error why;             /* ... or does not say what it is: why; else HF_OK */
     struct redlock_told told; /* UNKNOWN: see `why` */
 };
 
-struct redlock_survey {
+struct redlock_probe {
     const struct hfi_redis_conf *conf;
     char key[HFI_PREFIX_MAX + sizeof "rl:cluster"];
     unsigned n;
-    struct redlock_surveyed nodes[HFI_NODES_MAX];
+    struct redlock_probed nodes[HFI_NODES_MAX];
 };
 
-/* `conf` lives longer. redlock_survey_done() in any case. */
-void redlock_survey_init(struct redlock_survey *survey, const struct hfi_redis_conf *conf);
-void redlock_survey_done(struct redlock_survey *survey);
+/* `conf` lives longer. redlock_probe_done() in any case. */
+void redlock_probe_init(struct redlock_probe *probe, const struct hfi_redis_conf *conf);
+void redlock_probe_done(struct redlock_probe *probe);
 /* Connect to those that are not connected, and ask all what they are. */
-void redlock_survey_look(struct redlock_survey *survey);
-void redlock_survey_views(const struct redlock_survey *survey, struct hfi_node_view *ret_views);
-const char *redlock_survey_name(const struct redlock_survey *survey, unsigned node);
+void redlock_probe_look(struct redlock_probe *probe);
+void redlock_probe_views(const struct redlock_probe *probe, struct hfi_node_view *ret_views);
+const char *redlock_probe_name(const struct redlock_probe *probe, unsigned node);
 
 /* A call of a script on the cluster's key: begin, say (heal.h), send. The letter of its answer; 0: `err` has why
  * there is none of ours. */
-void redlock_survey_begin(const struct redlock_survey *survey, struct hfi_command *command,
-                          const struct hfi_script *script);
-char redlock_survey_send(struct redlock_survey *survey, unsigned node, struct hfi_command *command,
-                         hf_error *err);
+void redlock_probe_begin(const struct redlock_probe *probe, struct hfi_command *command,
+                         const struct hfi_script *script);
+char redlock_probe_send(struct redlock_probe *probe, unsigned node, struct hfi_command *command,
+                        hf_error *err);
 
 #endif

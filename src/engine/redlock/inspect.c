@@ -6,7 +6,7 @@
  *
  * With the lock; answers come from the driver.
  */
-#include "engine/redlock/look.h"
+#include "engine/redlock/inspect.h"
 
 #include "util/alloc.h"
 #include "util/clock.h"
@@ -103,13 +103,13 @@ void redlock_inspect(struct hfi_conn *conn, struct hfi_op *op)
     if (op->u.inspect.glob)
         scan_all(conn, op);
     else if (!look_at(conn, op, NULL, &name))
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
 }
 
 void redlock_break(struct hfi_conn *conn, struct hfi_op *op)
 {
     if (!look_at(conn, op, NULL, &op->u.brk.name))
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
 }
 
 static void looked(struct redlock_round *round, unsigned node, enum hfi_outcome outcome,
@@ -158,7 +158,7 @@ static void all_looked(struct redlock_round *round)
         if (status == HF_OK)
             status = emit(look, look->op->u.inspect.sink, &merged);
         if (!search)
-            redlock_finish(conn, look->op, status, &look->err);
+            hfi_reactor_finish(&conn->reactor, look->op, status, &look->err);
         else if (status != HF_OK && search->status == HF_OK) {
             search->status = status;
             search->err = look->err;
@@ -238,9 +238,10 @@ static void broke(struct redlock_round *round, unsigned node, enum hfi_outcome o
     else if (letter == 'N')
         round->no++;
     else if (name) /* it is told when it can be */
-        redlock_owe(&conn->nodes[node], name, round->owner, round->attempt, round->ttl_ms);
+        redlock_defer_release(&conn->nodes[node], name, round->owner, round->attempt,
+                              round->ttl_ms);
     if (round->op && round->yes + round->no >= conn->need && !round->sending) {
-        redlock_finish(conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&conn->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
         round->op = NULL;
     }
 }
@@ -252,11 +253,12 @@ static void all_broke(struct redlock_round *round)
     if (!round->op)
         return;
     if (round->yes + round->no >= round->conn->need)
-        redlock_finish(round->conn, round->op, round->yes ? HF_OK : HF_NOT_FOUND, NULL);
+        hfi_reactor_finish(&round->conn->reactor, round->op, round->yes ? HF_OK : HF_NOT_FOUND,
+                           NULL);
     else {
         hfi_error_set(&err, HF_UNKNOWN, 0, "%u of %u nodes confirmed it, and %u are needed",
                       round->yes + round->no, round->conn->n, round->conn->need);
-        redlock_finish(round->conn, round->op, HF_UNKNOWN, &err);
+        hfi_reactor_finish(&round->conn->reactor, round->op, HF_UNKNOWN, &err);
     }
 }
 
@@ -267,7 +269,7 @@ static void break_owner(struct hfi_conn *conn, struct hfi_op *op,
     const struct hfi_name *name = &op->u.brk.name;
 
     if (!round || !hfi_unhex(record->owner, sizeof record->owner, round->owner, HFI_OWNER_LEN)) {
-        redlock_finish(conn, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, round ? HF_CORRUPT : HF_NO_MEMORY, NULL);
         if (round)
             redlock_round_free(round);
         return;
@@ -294,7 +296,7 @@ static void break_found(struct hfi_conn *conn, const struct look *look,
             break_owner(conn, look->op, merged->parties[i].record);
             return;
         }
-    redlock_finish(conn, look->op, HF_NOT_FOUND, NULL);
+    hfi_reactor_finish(&conn->reactor, look->op, HF_NOT_FOUND, NULL);
 }
 
 /* ---- a pattern ------------------------------------------------------------------------------ */
@@ -304,7 +306,7 @@ static void end_search(struct hfi_conn *conn, struct search *search)
     for (size_t i = 0; i < search->count; i++)
         hfi_free(search->names[i].bytes);
     hfi_free(search->names);
-    redlock_finish(conn, search->op, search->status, &search->err);
+    hfi_reactor_finish(&conn->reactor, search->op, search->status, &search->err);
     hfi_free(search);
 }
 
@@ -483,7 +485,7 @@ static void scan_all(struct hfi_conn *conn, struct hfi_op *op)
     uint32_t nodes = askable(conn);
 
     if (!search) {
-        redlock_finish(conn, op, HF_NO_MEMORY, NULL);
+        hfi_reactor_finish(&conn->reactor, op, HF_NO_MEMORY, NULL);
         return;
     }
     search->op = op;
