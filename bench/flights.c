@@ -36,23 +36,22 @@ static void begin(struct flight *flight)
         bench_die("hf_acquire_async: %s", err.text);
 }
 
-static void acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void acquired(const hf_result *result, void *arg)
 {
     hf_error own;
 
-    if (status != HF_OK)
-        bench_die("hf_acquire_async: %s", err->text);
-    if (hf_release_async(lease, released, arg, &own) != HF_OK)
+    if (result->status != HF_OK)
+        bench_die("hf_acquire_async: %s", result->error->text);
+    if (hf_release_async(result->lease, released, arg, NULL, &own) != HF_OK)
         bench_die("hf_release_async: %s", own.text);
 }
 
-static void released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void released(const hf_result *result, void *arg)
 {
     struct flight *flight = arg;
 
-    (void)lease;
-    if (status != HF_OK)
-        bench_die("hf_release_async: %s", err->text);
+    if (result->status != HF_OK)
+        bench_die("hf_release_async: %s", result->error->text);
     flight->flights->pairs++;
     if (flight->flights->landing)
         flight->flights->in_flight--;

@@ -25,13 +25,12 @@ struct taking {
     _Atomic bool closing;
 };
 
-static void taken(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void taken(const hf_result *result, void *arg)
 {
     struct taking *taking = arg;
 
-    (void)lease; /* kept until the store is closed */
-    if (status != HF_OK)
-        bench_die("hf_acquire_async: %s", err->text);
+    if (result->status != HF_OK)
+        bench_die("hf_acquire_async: %s", result->error->text);
     taking->got++;
 }
 

@@ -126,15 +126,15 @@ static hf_status wait_for_it(struct acquiring *acquiring, hf_lease **ret_lease, 
     }
 }
 
-static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_done(const hf_result *result, void *arg)
 {
     struct outcome *outcome = arg;
 
     outcome->done = true;
-    outcome->status = status;
-    outcome->lease = lease;
-    if (err)
-        outcome->err = *err;
+    outcome->status = result->status;
+    outcome->lease = result->lease;
+    if (result->error)
+        outcome->err = *result->error;
 }
 
 bool acquire_ended(struct acquiring *acquiring, int *ret_stop)

@@ -19,25 +19,24 @@ struct job {
 
 static int unfinished;
 
-static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_released(const hf_result *result, void *arg)
 {
     struct job *job = arg;
 
-    (void)lease;
-    must(status, err);
+    must(result->status, result->error);
     printf("%s: the release of %s is confirmed\n", job->who, job->name);
     job->done = 1;
     unfinished--;
 }
 
-static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_acquired(const hf_result *result, void *arg)
 {
     struct job *job = arg;
     hf_error error;
 
-    must(status, err);
+    must(result->status, result->error);
     printf("%s: has %s, does its work, gives it back\n", job->who, job->name);
-    must(hf_release_async(lease, on_released, job, &error), &error);
+    must(hf_release_async(result->lease, on_released, job, NULL, &error), &error);
 }
 
 static void begin(struct job *job)

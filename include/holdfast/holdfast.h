@@ -404,22 +404,54 @@ HF_API hf_status hf_lease_fence(hf_lease *lease, uint64_t *ret_token, hf_error *
 
 /* ---- asynchronous use --------------------------------------------------- */
 
+/*
+ * Every call that may block has a form that does not, with the same inputs:
+ *
+ *   hf_X_async(<inputs of hf_X>, done, arg, ret_op, err)
+ *
+ * It begins the call and returns. Not HF_OK: nothing began. HF_OK: `done` is called exactly once, later than the call
+ * returns, on the thread that is in hf_store_process(). Inputs are copied. *ret_op (ret_op may be NULL) is for hf_op_cancel()
+ * and is good until `done` is called.
+ */
 typedef struct hf_op hf_op;
 
-/* Called once from hf_store_process(). `lease` is set only with HF_OK of an acquire. */
-typedef void hf_done_fn(hf_status status, hf_lease *lease, const hf_error *err, void *arg);
-
 /*
- * Begin to acquire; `done` is called once, from hf_store_process(), and always later
- * than this call returns. The request is copied. Not HF_OK: nothing began and
- * `done` is not called. *ret_op (ret_op may be NULL) is good until then.
+ * What a call has found. With HF_OK the members that its blocking form returns are set, all others are zero. What is marked *
+ * belongs to the callback, which keeps it or frees it; all else, and the result itself, lives until the callback returns.
  */
+typedef struct hf_result {
+    size_t size; /* set by the library */
+    hf_status status;
+    const hf_error *error;          /* what the blocking form would have put into *err */
+    hf_lease *lease;                /* * acquire, adopt, campaign, begin ...: hf_release() */
+    hf_lease *const *leases;        /* acquire_all: the leases (*), in the order of the requests */
+    size_t count;                   /* how many `leases` */
+    void *bytes;                    /* * cells, guards: hf_free() */
+    size_t len;                     /* of `bytes` */
+    uint64_t version;               /* cells; store_wait: the change number */
+    int64_t number;                 /* counters, and others that find a number */
+    struct hf_view *view;           /* * store_inspect */
+    struct hf_report *report;       /* * store_check */
+    struct hf_deadlocks *deadlocks; /* * deadlock_list */
+    struct hf_leader *leader;       /* * election_wait */
+    struct hf_value *value;         /* * scripts */
+    const struct hf_limit_result *limit; /* limit_take, limit_get */
+    const struct hf_once_mark *mark;     /* once_get, once_begin */
+    const void *reserved[4];
+} hf_result;
+
+typedef void hf_done_fn(const hf_result *result, void *arg);
+
+/* Blocks: no. Callbacks: done. After fork: HF_FORKED. */
 HF_API hf_status hf_acquire_async(hf_store *store, const hf_acquire_request *request,
                                   hf_done_fn *done, void *arg, hf_op **ret_op, hf_error *err);
-/* Begin to release; waits for nobody. The lease handle has ended when this returns HF_OK. Of a lost lease `done`
- * comes, with HF_LOST, after its on_lost callback has ended. */
-HF_API hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg, hf_error *err);
-/* Ask for an early end; `done` still comes: HF_CANCELLED, or HF_OK if it was too late. */
+/* Blocks: no. Callbacks: done. After fork: HF_FORKED.
+ * The lease handle has ended when this returns HF_OK. Of a lost lease `done` comes, with HF_LOST, after its on_lost callback
+ * has ended. A release cannot be cancelled. */
+HF_API hf_status hf_release_async(hf_lease *lease, hf_done_fn *done, void *arg, hf_op **ret_op,
+                                  hf_error *err);
+/* Blocks: no. Callbacks: none. After fork: HF_FORKED.
+ * Ask a call that waits for an early end. `done` still comes: with HF_CANCELLED, or with another answer if it was too late. */
 HF_API hf_status hf_op_cancel(hf_op *op);
 
 /*

@@ -16,16 +16,19 @@
 #include "core/op.h"
 #include "core/release.h"
 #include "core/table.h"
+#include "core/task.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/futex.h"
 
+static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
+                       const hf_acquire_request *request, hf_acquire_request *whole,
+                       struct hfi_checked_request *ret_checked, hf_error *err);
 static hf_status begin(hf_store *handle, struct hfi_call *call, struct hfi_checked_request *checked,
                        hf_error *err);
 static void enter(hf_store *handle, struct hfi_call *call);
 static void submit(struct hfi_call *call);
 static void submit_outermost(struct hfi_call *call);
-static bool await(struct hfi_call *call);
 static void answered(struct hfi_call *call, hf_status status, const hf_error *inner);
 static void step_down(struct hfi_lease *lease);
 
@@ -44,34 +47,42 @@ hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
                             struct hfi_call **ret_call, hf_error *err)
 {
     struct hfi_store *store;
-    struct hfi_checked_request checked;
-    hf_acquire_request whole;
     hf_status status = hfi_store_find(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), store->pass_limit > 0, request, &whole,
-                               &checked, err);
-    if (status != HF_OK)
-        return status;
-    if (!ret_call)
-        return hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL");
+    if (!ret_call) {
+        struct hfi_checked_request checked;
+        hf_acquire_request whole;
 
+        status = check(store, HFI_TO_THREAD, request, &whole, &checked, err);
+        return status == HF_OK ? hfi_error_set(err, HF_INVALID, 0, "ret_lease: NULL") : status;
+    }
     *ret_call = hfi_call_new(store, HFI_TO_THREAD);
     if (!*ret_call)
         return hfi_error_memory(err);
     (*ret_call)->err = err;
-    status = begin(handle, *ret_call, &checked, err);
+    status = hfi_acquire_to(*ret_call, handle, request, err);
     if (status != HF_OK)
         hfi_call_free(*ret_call);
     return status;
+}
+
+hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acquire_request *request,
+                         hf_error *err)
+{
+    struct hfi_checked_request checked;
+    hf_acquire_request whole;
+    hf_status status = check(call->store, call->receiver, request, &whole, &checked, err);
+
+    return status == HF_OK ? begin(handle, call, &checked, err) : status;
 }
 
 hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
 {
     hf_status status;
 
-    if (!call->answered && !await(call))
+    if (!call->answered && !hfi_acquire_await(call))
         return HF_UNKNOWN; /* the call goes on without us */
     status = call->status;
     if (status == HF_OK)
@@ -80,45 +91,48 @@ hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease)
     return status;
 }
 
-/* In a BLOCKING engine a waiting request takes a worker: a crowd for one name queues here, in its order, and takes
- * one, whether leases can be passed on or not. */
-static bool queues_here(struct hfi_store *store)
-{
-    return store->pass_limit > 0 ||
-           (store->drive == HFI_BLOCKING && !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
-}
-
 hf_status hf_acquire_async(hf_store *handle, const hf_acquire_request *request, hf_done_fn *done,
                            void *arg, hf_op **ret_op, hf_error *err)
 {
     struct hfi_store *store;
-    struct hfi_checked_request checked;
-    struct hfi_call *call = NULL;
-    hf_acquire_request whole;
+    struct hfi_call *call;
     hf_status status = hfi_store_enter(handle, &store, err);
 
     if (status != HF_OK)
         return status;
-    status = hfi_request_check(hfi_store_engine(store), queues_here(store), request, &whole,
-                               &checked, err);
-    if (status == HF_OK && !done)
-        status = hfi_error_set(err, HF_INVALID, 0, "done: NULL");
-    if (status == HF_OK && !(call = hfi_call_new(store, HFI_TO_LOOP)))
-        status = hfi_error_memory(err);
-    if (call) {
-        hfi_call_callback(call, done, arg);
-        status = begin(handle, call, &checked, err);
-        if (status == HF_OK && ret_op)
+    call = done ? hfi_call_new(store, HFI_TO_LOOP) : NULL;
+    if (!call) {
+        hfi_store_leave(store);
+        return done ? hfi_error_memory(err) : hfi_error_set(err, HF_INVALID, 0, "done: NULL");
+    }
+    hfi_call_callback(call, done, arg);
+    status = hfi_acquire_to(call, handle, request, err);
+    if (status == HF_OK) {
+        if (ret_op)
             *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
-        if (status == HF_OK) {
-            hfi_ok(err);
-            hfi_call_unref(call);
-        } else {
-            hfi_call_drop(call);
-        }
+        hfi_ok(err);
+        hfi_call_unref(call);
+    } else {
+        hfi_call_drop(call);
     }
     hfi_store_leave(store);
     return status;
+}
+
+/* In a BLOCKING engine a request that waits without a thread takes a worker: a crowd for one name queues here, in its
+ * order, and takes one, whether leases can be passed on or not. */
+static bool queues_here(struct hfi_store *store, enum hfi_receiver receiver)
+{
+    return store->pass_limit > 0 || (receiver != HFI_TO_THREAD && store->drive == HFI_BLOCKING &&
+                                     !(hfi_store_engine(store)->info.caps & HF_CAP_PASS));
+}
+
+static hf_status check(struct hfi_store *store, enum hfi_receiver receiver,
+                       const hf_acquire_request *request, hf_acquire_request *whole,
+                       struct hfi_checked_request *ret_checked, hf_error *err)
+{
+    return hfi_request_check(hfi_store_engine(store), queues_here(store, receiver), request, whole,
+                             ret_checked, err);
 }
 
 /* ---- before the store ------------------------------------------------------------- */
@@ -173,7 +187,8 @@ static hf_status prepare_async(struct hfi_call *call, hf_error *err)
         return hfi_error_memory(err);
     if (call->deadline_ms != HFI_NEVER && !(call->timed = hfi_keeper_reserve(store)))
         return hfi_error_memory(err);
-    (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
+    if (call->receiver == HFI_TO_LOOP)
+        (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
     hfi_call_listen(call, true);
     hfi_call_arm(call);
     return HF_OK;
@@ -288,7 +303,11 @@ void hfi_call_told(struct hfi_call *call, uint32_t word)
 
 void hfi_call_stop_local(struct hfi_call *call)
 {
-    if (hfi_local_queue_leave(&call->wait))
+    if (call->task)
+        hfi_task_stop(call);
+    else if (call->child == HFI_CHILD_PAUSE)
+        hfi_task_stop_pause(call);
+    else if (call->wait.shard && hfi_local_queue_leave(&call->wait))
         leave_queue(call, (hf_status)atomic_load(&call->wait.stop), NULL);
     else
         hfi_workers_hurry(call); /* or it is not there yet: submit() looks at `stop` */
@@ -528,8 +547,7 @@ static void await_inline(struct hfi_call *call)
     answered(call, hfi_op_status(op), &op->error);
 }
 
-/* false: given up, and the call is not ours any more. */
-static bool await(struct hfi_call *call)
+bool hfi_acquire_await(struct hfi_call *call)
 {
     if (call->queued)
         wait_in_queue(call);

@@ -16,6 +16,13 @@ hf_status hfi_acquire_begin(hf_store *handle, const hf_acquire_request *request,
 /* Wait for its answer. */
 hf_status hfi_acquire_end(struct hfi_call *call, hf_lease **ret_lease);
 
+/* Begin an acquire for the receiver of `call`. HF_OK: it is under way, or has its answer. Else nothing began; a lease slot that it
+ * may have is the caller's to free. */
+hf_status hfi_acquire_to(struct hfi_call *call, hf_store *handle, const hf_acquire_request *request,
+                         hf_error *err);
+/* Of a thread: until it has its answer. false: given up with HF_UNKNOWN, and the call is not ours any more. */
+bool hfi_acquire_await(struct hfi_call *call);
+
 /* Before the claim is submitted. HF_NO_MEMORY: it must not be. */
 hf_status hfi_acquire_prepare(struct hfi_lease *lease);
 

@@ -2,8 +2,8 @@
 /* The life of a call, from its slot to its answer: see call.h. */
 #include "core/call.h"
 
-#include "core/cancel.h"
 #include "core/spare.h"
+#include "core/task.h"
 #include "core/thread.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -63,6 +63,9 @@ struct hfi_call *hfi_call_new(struct hfi_store *store, enum hfi_receiver receive
     call->scope = 0;
     call->err = NULL;
     call->handle = NULL;
+    call->task = call->parent = NULL;
+    call->child = HFI_CHILD_NONE;
+    call->ended = call->cleanup = false;
     if (receiver == HFI_TO_THREAD)
         return call;
 
@@ -131,7 +134,11 @@ void hfi_call_unref(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
 
-    if (atomic_fetch_sub(&call->refs, 1) == 1)
+    if (atomic_fetch_sub(&call->refs, 1) != 1)
+        return;
+    if (call->receiver == HFI_TO_TASK)
+        hfi_task_child_ended(call);
+    else
         hfi_loop_add(store, &call->due);
 }
 
@@ -171,12 +178,20 @@ void hfi_call_deliver(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
     const struct hfi_store *outer = hfi_self.calling;
+    struct hfi_task *task = call->task;
+    hf_result result = {
+        .size = sizeof result, .status = call->status, .error = &call->error, .lease = call->handle
+    };
 
     hfi_call_unlisten(call);
     retire(call);
 
     hfi_self.calling = store;
-    call->done(call->status, call->handle, &call->error, call->arg);
+    if (task && task->finish)
+        task->finish(task, &result);
+    call->done(&result, call->arg);
+    if (task)
+        task->free(task);
     hfi_self.calling = outer;
 
     hfi_call_free(call);
@@ -200,6 +215,9 @@ void hfi_call_listen(struct hfi_call *call, bool listed)
         hfi_detect_watch(wait, &call->tag);
     if (listed)
         hfi_wait_list(wait);
+    if (call->receiver == HFI_TO_TASK && !call->cleanup && !wait->cancel &&
+        !hfi_wait_follow_task(wait, &call->parent->stop))
+        hfi_wait_stop(wait, hfi_task_stopped(call->parent));
     if (call->cancel && !wait->cancel && hfi_wait_follow(wait, call->cancel) != HF_OK)
         hfi_wait_stop(wait, HF_CANCELLED);
 }

@@ -27,6 +27,15 @@
 struct hfi_call;
 enum hfi_receiver { HFI_TO_THREAD, HFI_TO_NOBODY, HFI_TO_LOOP, HFI_TO_TASK };
 
+enum hfi_child_kind {
+    HFI_CHILD_NONE,
+    HFI_CHILD_OP,
+    HFI_CHILD_ACQUIRE,
+    HFI_CHILD_RELEASE,
+    HFI_CHILD_PAUSE,
+    HFI_CHILD_WORK
+};
+
 typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);
 
 struct hfi_call {
@@ -59,13 +68,25 @@ struct hfi_call {
     /* LOOP and TASK */
     _Atomic int refs;
     struct hfi_timer timer;
-    struct hfi_pool_task task;      /* what may block, on the pool ... */
+    struct hfi_pool_task work;      /* what may block, on the pool ... */
     hfi_answered_fn *answered_by;   /* ... and then */
     struct hfi_pool_task stop_task; /* likewise, at the deadline */
     struct hfi_list due;
     hf_done_fn *done;
     void *arg;
     hf_error error;
+
+    /* Tasks (task.h). */
+    struct hfi_task *task;   /* LOOP: whose call this is; NULL: an acquire or a release */
+    bool ended;              /* ... and it has its final status */
+    struct hfi_task *parent; /* whose child this is; NULL: nobody's */
+    enum hfi_child_kind child;
+    bool cleanup; /* nothing stops it */
+    _Atomic int pausing;
+    hf_status (*do_work)(struct hfi_task *task);
+    void *memory; /* what the op points to; NULL: nothing that is to be freed */
+    void (*forget)(void *memory);
+    unsigned char name[HF_NAME_MAX];
 };
 
 extern struct hfi_table hfi_calls;

@@ -113,3 +113,17 @@ hf_status hfi_wait_follow(struct hfi_wait *wait, hf_cancel *handle)
     pthread_mutex_unlock(&cancel->lock);
     return status;
 }
+
+bool hfi_wait_follow_task(struct hfi_wait *wait, struct hfi_cancel *stop)
+{
+    bool fired;
+
+    pthread_mutex_lock(&stop->lock);
+    fired = stop->fired;
+    if (!fired) {
+        wait->cancel = stop;
+        hfi_list_append(&stop->followers, &wait->followed);
+    }
+    pthread_mutex_unlock(&stop->lock);
+    return !fired;
+}

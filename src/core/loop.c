@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_store_fd(), hf_store_timeout_ms(), hf_store_process(): the caller's event loop drives the store. */
-#include "core/call.h"
+#include "core/task.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -146,6 +146,14 @@ hf_status hf_store_process(hf_store *handle)
     return HF_OK;
 }
 
+static void deliver(struct hfi_call *call)
+{
+    if (call->task)
+        hfi_task_deliver(call);
+    else
+        hfi_call_deliver(call);
+}
+
 void hfi_loop_run(struct hfi_store *store)
 {
     const struct hfi_engine *engine = hfi_store_engine(store);
@@ -160,7 +168,7 @@ void hfi_loop_run(struct hfi_store *store)
     last = loop->done.prev;
     while ((node = hfi_list_pop(&loop->done))) {
         pthread_mutex_unlock(&loop->lock);
-        hfi_call_deliver(hfi_container(node, struct hfi_call, due));
+        deliver(hfi_container(node, struct hfi_call, due));
         pthread_mutex_lock(&loop->lock);
         if (node == last)
             break;

@@ -32,7 +32,8 @@ struct hfi_release_plan {
 };
 
 static hf_status end_hold(hf_lease *handle, struct hfi_release_plan *ret_plan);
-static hf_status release_lost(struct hfi_lease *lease, hf_error *err);
+static hf_status release_without(hf_lease *handle, hf_error *err);
+static int64_t not_before(const struct hfi_lease *lease);
 static bool begins_now(struct hfi_lease *lease, bool *ret_sole);
 static void submit(struct hfi_call *call, struct hfi_wait *next);
 static void answered(struct hfi_call *call);
@@ -56,52 +57,46 @@ hf_status hf_release(hf_lease *handle, hf_error *err)
     return call ? hfi_release_end(call, err) : status;
 }
 
-/* Tell the store. NULL: out of memory; it goes on in the background. */
-static struct hfi_call *submit_here(struct hfi_lease *lease, bool sole, struct hfi_wait *next)
-{
-    struct hfi_call *call = hfi_call_new(lease->store, HFI_TO_THREAD);
-
-    if (!call) {
-        hfi_keeper_settle(lease, 0, true);
-        if (next)
-            hfi_wait_tell(next, HFI_WAIT_GO);
-        return NULL;
-    }
-    call->lease = lease;
-    call->sole = sole;
-    submit(call, next);
-    return call;
-}
-
 hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err)
 {
-    struct hfi_release_plan plan;
-    hf_status status = end_hold(handle, &plan);
+    hf_status status;
 
+    *ret_call = hfi_call_new(NULL, HFI_TO_THREAD);
+    if (!*ret_call)
+        return release_without(handle, err);
+    (*ret_call)->err = &(*ret_call)->error;
+    status = hfi_release_to(*ret_call, handle, err);
+    if (status == HF_OK)
+        return HF_OK;
+    hfi_call_free(*ret_call);
     *ret_call = NULL;
-    if (__builtin_expect(status != HF_OK, 0))
-        return no_lease(status, err);
-    if (__builtin_expect(plan.what == HFI_ENDING_STORE, 1)) {
-        *ret_call = submit_here(plan.lease, plan.sole, plan.next);
-        return *ret_call ? HF_OK : hfi_error_memory(err);
-    }
-    if (plan.what == HFI_ENDING_LOST)
-        return release_lost(plan.lease, err);
-    return plan.status == HF_OK
-               ? hfi_ok(err)
-               : hfi_error_set(err, plan.status, 0, "%s", hf_status_text(plan.status));
+    return status;
 }
 
-hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_error *err)
+hf_status hfi_release_end(struct hfi_call *call, hf_error *err)
+{
+    hf_status status = call->lost ? HF_LOST : HF_UNKNOWN;
+
+    if ((call->answered || call->lost) && err) /* it was answered before the store was asked */
+        *err = call->error;
+    call->err = call->lost ? NULL : err;
+    if (!call->answered && !hfi_release_await(call))
+        return status;
+    status = call->status;
+    hfi_call_free(call);
+    return status;
+}
+
+hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_op **ret_op,
+                           hf_error *err)
 {
     struct hfi_lease *lease = NULL;
     struct hfi_wait *next = NULL;
     struct hfi_call *call;
-    struct hfi_release_plan plan;
     hf_status status = hfi_lease_lock(handle, &lease, &next);
 
     if (status != HF_OK)
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
+        return no_lease(status, err);
     if (!done || lease->orphan) {
         hfi_lease_unlock(lease, next);
         return hfi_error_set(err, HF_INVALID, 0, "%s",
@@ -114,33 +109,72 @@ hf_status hf_release_async(hf_lease *handle, hf_done_fn *done, void *arg, hf_err
     hfi_lease_unlock(lease, next);
     if (!call)
         return hfi_error_memory(err);
-    if (call->store->drive == HFI_BLOCKING && !hfi_pool_start(&call->store->pool, HFI_LANE_SHORT)) {
-        hfi_call_drop(call);
-        return hfi_error_memory(err);
+    if (call->store->drive == HFI_BLOCKING && !hfi_pool_start(&call->store->pool, HFI_LANE_SHORT))
+        status = hfi_error_memory(err);
+    if (status == HF_OK) {
+        hfi_call_listen(call, false);
+        if (ret_op)
+            *ret_op = hfi_slot_publish(&call->slot, HFI_KIND_OP);
+        status = hfi_release_to(call, handle, err);
     }
-
-    status = end_hold(handle, &plan);
     if (status != HF_OK) {
         hfi_call_drop(call);
-        return hfi_error_set(err, status, 0, "lease: %s", hf_status_text(status));
-    }
-    call->lost = plan.what == HFI_ENDING_LOST;
-    if (plan.what == HFI_ENDING_STORE) {
-        call->lease = plan.lease;
-        call->sole = plan.sole;
-        submit(call, plan.next);
-    } else if (call->lost) {
-        call->lease = plan.lease;
-        lease_error(call, HF_LOST, NULL);
-        if (hfi_notify_leave(plan.lease, call))
-            hfi_call_lost(call);
-    } else {
-        hfi_call_result(call, plan.status, NULL, "release", NULL, NULL);
-        hfi_call_end(call);
+        return status;
     }
     hfi_ok(err);
     hfi_call_unref(call);
     return HF_OK;
+}
+
+hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err)
+{
+    struct hfi_release_plan plan;
+    hf_status status = end_hold(handle, &plan);
+
+    if (__builtin_expect(status != HF_OK, 0))
+        return no_lease(status, err);
+    if (plan.what == HFI_ENDING_NONE) {
+        call->status = plan.status;
+        if (plan.status != HF_OK)
+            hfi_error_set(call->err, plan.status, 0, "%s", hf_status_text(plan.status));
+        else
+            hfi_ok(call->err);
+        hfi_call_end(call);
+        return HF_OK;
+    }
+    call->store = plan.lease->store;
+    call->lease = plan.lease;
+    call->sole = plan.sole;
+    if (__builtin_expect(plan.what == HFI_ENDING_STORE, 1)) {
+        submit(call, plan.next);
+        return HF_OK;
+    }
+    call->lost = true;
+    lease_error(call, HF_LOST, NULL);
+    if (hfi_call_has_thread(call))
+        hfi_notify_end(plan.lease);
+    else if (!hfi_notify_leave(plan.lease, call))
+        return HF_OK; /* its callback runs, and then hfi_call_lost() */
+    hfi_call_lost(call);
+    return HF_OK;
+}
+
+/* There is no memory for a call: the lease ends all the same, and the store hears of it in the background. */
+static hf_status release_without(hf_lease *handle, hf_error *err)
+{
+    struct hfi_release_plan plan;
+    hf_status status = end_hold(handle, &plan);
+
+    if (status != HF_OK)
+        return no_lease(status, err);
+    if (plan.what == HFI_ENDING_LOST)
+        hfi_notify_end(plan.lease);
+    if (plan.what != HFI_ENDING_NONE)
+        hfi_keeper_settle(plan.lease, plan.what == HFI_ENDING_LOST ? not_before(plan.lease) : 0,
+                          true);
+    if (plan.next)
+        hfi_wait_tell(plan.next, HFI_WAIT_GO);
+    return hfi_error_memory(err);
 }
 
 /* ---- here ------------------------------------------------------------------------- */
@@ -248,14 +282,6 @@ static hf_status lost_error(struct hfi_store *store, const struct hfi_lease *lea
     return hfi_store_error(store, "release", &lease->claim.name, HF_LOST, &lost, err);
 }
 
-static hf_status release_lost(struct hfi_lease *lease, hf_error *err)
-{
-    lost_error(lease->store, lease, err);
-    hfi_notify_end(lease);
-    hfi_release_lost_claim(lease);
-    return HF_LOST;
-}
-
 void hfi_call_lost(struct hfi_call *call)
 {
     if (begins_now(call->lease, &call->sole))
@@ -284,7 +310,7 @@ static void release_done(struct hfi_op *op)
 
 static void release_run(struct hfi_pool_task *task)
 {
-    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
 
     hfi_job_submit(&call->job);
     answered(call);
@@ -304,8 +330,8 @@ static void submit(struct hfi_call *call, struct hfi_wait *next)
         job->late = answered_late;
         hfi_job_submit(job);
     } else if (store->drive == HFI_BLOCKING) {
-        call->task.run = release_run;
-        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->task);
+        call->work.run = release_run;
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &call->work);
     } else {
         job->op.done = release_done;
         hfi_job_submit(job);
@@ -314,32 +340,38 @@ static void submit(struct hfi_call *call, struct hfi_wait *next)
         hfi_wait_tell(next, HFI_WAIT_GO);
 }
 
-hf_status hfi_release_end(struct hfi_call *call, hf_error *err)
+bool hfi_release_await(struct hfi_call *call)
 {
     struct hfi_store *store = call->store;
-    hf_status status;
 
-    call->err = err;
-    if (!hfi_job_wait(&call->job, call->job.op.deadline_ms)) {
-        lease_error(call, HF_UNKNOWN, NULL);
-        hfi_keeper_busy(store);
-        hfi_lease_uncount(call->lease);
-        if (!hfi_job_abandon(&call->job))
-            answered_late(&call->job); /* it has answered just now */
-        return HF_UNKNOWN;
+    if (hfi_job_wait(&call->job, call->job.op.deadline_ms)) {
+        answered(call);
+        return true;
     }
-    answered(call);
-    status = call->status;
-    hfi_call_free(call);
-    return status;
+    if (!call->lost)
+        lease_error(call, HF_UNKNOWN, NULL);
+    hfi_keeper_busy(store);
+    hfi_lease_uncount(call->lease);
+    if (!hfi_job_abandon(&call->job))
+        answered_late(&call->job); /* it has answered just now */
+    return false;
 }
 
 hf_status hfi_release_claim(struct hfi_lease *lease, bool sole, struct hfi_wait *next,
                             hf_error *err)
 {
-    struct hfi_call *call = submit_here(lease, sole, next);
+    struct hfi_call *call = hfi_call_new(lease->store, HFI_TO_THREAD);
 
-    return call ? hfi_release_end(call, err) : hfi_error_memory(err);
+    if (!call) {
+        hfi_keeper_settle(lease, 0, true);
+        if (next)
+            hfi_wait_tell(next, HFI_WAIT_GO);
+        return hfi_error_memory(err);
+    }
+    call->lease = lease;
+    call->sole = sole;
+    submit(call, next);
+    return hfi_release_end(call, err);
 }
 
 /* ---- after the store ----------------------------------------------------------------- */

@@ -7,9 +7,15 @@
 
 struct hfi_call;
 
-/* hf_release(), begun. *ret_call NULL: this is the answer, else hfi_release_end() must follow; meanwhile others may be begun. */
+/* hf_release(), begun. *ret_call NULL: this is the answer, else hfi_release_end() must follow; meanwhile others may be
+ * begun. */
 hf_status hfi_release_begin(hf_lease *handle, struct hfi_call **ret_call, hf_error *err);
 hf_status hfi_release_end(struct hfi_call *call, hf_error *err);
+
+/* Begin a release for the receiver of `call`. HF_OK: it is under way, or has its answer. Else there is no such lease. */
+hf_status hfi_release_to(struct hfi_call *call, hf_lease *handle, hf_error *err);
+/* Of a thread: until it has its answer. false: given up, and the call is not ours any more. */
+bool hfi_release_await(struct hfi_call *call);
 
 /* Tell the store, and wait for its answer; if there is none, go on in the background. The slot is
  * counted in its shard, and gone afterwards. */

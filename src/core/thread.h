@@ -25,6 +25,7 @@ struct hfi_self {
     uint64_t id;      /* of this thread; never used again in this process */
     int64_t tid;
     const struct hfi_store *calling; /* whose callback this thread is in; NULL: none */
+    unsigned stopping;               /* it is ending waits early, perhaps with locks */
 
     struct hfi_spares leases, calls; /* spare.h */
     bool watched;                    /* the end of this thread is noticed */

@@ -88,18 +88,17 @@ void hfi_wait_stop(struct hfi_wait *wait, hf_status status)
 
     if (!atomic_compare_exchange_strong(&wait->stop, &none, (int)status))
         return; /* somebody was first */
-    if (wait->stopper) {
-        wait->stopper(wait);
-        return;
-    }
-
+    hfi_self.stopping++;
     op = atomic_load(&wait->op);
-    if (op)
+    if (wait->stopper)
+        wait->stopper(wait);
+    else if (op)
         cancel_op(wait, op, (int)status);
     else if (wait->call)
         hfi_call_stop_local(wait->call);
     else if (atomic_compare_exchange_strong(&wait->word, &sleeping, HFI_WAIT_STOPPED))
         hfi_futex_wake(&wait->word, 1, false);
+    hfi_self.stopping--;
 }
 
 void hfi_wait_tell(struct hfi_wait *wait, uint32_t word)

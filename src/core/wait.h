@@ -60,6 +60,8 @@ void hfi_wait_init(struct hfi_wait *wait, struct hfi_store *store, struct hfi_le
 
 /* From now on hf_cancel_fire(cancel) stops it. HF_CANCELLED: it has been fired; HF_INVALID. */
 hf_status hfi_wait_follow(struct hfi_wait *wait, hf_cancel *cancel);
+/* Likewise a task that stops its children. false: it does so already. */
+bool hfi_wait_follow_task(struct hfi_wait *wait, struct hfi_cancel *stop);
 /* From now on hf_close() stops it. */
 void hfi_wait_list(struct hfi_wait *wait);
 /* Neither can stop it any more, nor is one of them about to. */

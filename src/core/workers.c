@@ -18,8 +18,8 @@ void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered)
     struct hfi_pool *pool = &call->store->pool;
 
     call->answered_by = answered;
-    call->task.run = wait_run;
-    if (hfi_pool_offer(pool, HFI_LANE_LONG, &call->task))
+    call->work.run = wait_run;
+    if (hfi_pool_offer(pool, HFI_LANE_LONG, &call->work))
         return;
     if (!hfi_pool_start(pool, HFI_LANE_TRY)) {
         queue_for_worker(call);
@@ -27,26 +27,25 @@ void hfi_workers_acquire(struct hfi_call *call, hfi_answered_fn *answered)
     }
     call->job.op.may_wait = false;
     call->job.op.deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
-    call->task.run = try_run;
-    hfi_pool_add(pool, HFI_LANE_TRY, &call->task);
+    call->work.run = try_run;
+    hfi_pool_add(pool, HFI_LANE_TRY, &call->work);
 }
 
 void hfi_workers_hurry(struct hfi_call *call)
 {
     struct hfi_pool *pool = &call->store->pool;
 
-    if (call->store->drive == HFI_BLOCKING &&
-        hfi_pool_take_back(pool, HFI_LANE_LONG, &call->task) &&
-        !hfi_pool_offer(pool, HFI_LANE_TRY, &call->task))
-        hfi_pool_add(pool, HFI_LANE_SHORT, &call->task);
+    if (call->store->drive != HFI_EVENT && hfi_pool_take_back(pool, HFI_LANE_LONG, &call->work) &&
+        !hfi_pool_offer(pool, HFI_LANE_TRY, &call->work))
+        hfi_pool_add(pool, HFI_LANE_SHORT, &call->work);
 }
 
 /* Behind all that wait for one. It may be told to end early at any moment: before this, or after it. */
 static void queue_for_worker(struct hfi_call *call)
 {
-    call->task.run = wait_run;
+    call->work.run = wait_run;
     atomic_fetch_add(&call->refs, 1); /* it may be done before we are through here */
-    hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->task);
+    hfi_pool_add(&call->store->pool, HFI_LANE_LONG, &call->work);
     if (atomic_load(&call->wait.stop) != HF_OK)
         hfi_workers_hurry(call);
     hfi_call_unref(call);
@@ -55,7 +54,7 @@ static void queue_for_worker(struct hfi_call *call)
 /* The engine blocks this worker. */
 static void wait_run(struct hfi_pool_task *task)
 {
-    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
     hf_status stop;
 
     hfi_wait_in_store(&call->wait, &call->job.op);
@@ -81,7 +80,7 @@ static void change_owner(struct hfi_lease *lease)
 /* All workers for waiting are taken. Perhaps it need not wait. */
 static void try_run(struct hfi_pool_task *task)
 {
-    struct hfi_call *call = hfi_container(task, struct hfi_call, task);
+    struct hfi_call *call = hfi_container(task, struct hfi_call, work);
     struct hfi_op *op = &call->job.op;
 
     hfi_job_submit(&call->job);

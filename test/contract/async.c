@@ -18,18 +18,18 @@ struct result {
     int number;
 };
 
-static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_done(const hf_result *got, void *arg)
 {
     struct result *result = arg;
 
     result->calls++;
-    result->status = status;
-    result->lease = lease;
-    result->error_status = err ? err->status : HF_INTERNAL;
+    result->status = got->status;
+    result->lease = got->lease;
+    result->error_status = got->error ? got->error->status : HF_INTERNAL;
     result->thread = pthread_self();
     if (result->order)
         result->number = ++*result->order;
-    CHECK((lease != NULL) == (status == HF_OK) || lease == NULL);
+    CHECK((got->lease != NULL) == (got->status == HF_OK) || got->lease == NULL);
 }
 
 /* One turn of an event loop. */
@@ -85,7 +85,7 @@ static void end(hf_store *store, hf_lease *lease)
 {
     struct result result = { .calls = 0 };
 
-    EXPECT(HF_OK, hf_release_async(lease, on_done, &result, &contract_error));
+    EXPECT(HF_OK, hf_release_async(lease, on_done, &result, NULL, &contract_error));
     CHECK(result.calls == 0);
     CHECK(hf_lease_state(lease) == HF_STATE_LOST); /* the handle has ended */
     EXPECT(HF_INVALID, hf_release(lease, &contract_error));
@@ -324,7 +324,8 @@ static void many_names_at_once(void **state)
         CHECK(results[i].calls == 1);
     }
     for (int i = 0; i < MANY; i++)
-        EXPECT(HF_OK, hf_release_async(results[i].lease, on_done, &results[i], &contract_error));
+        EXPECT(HF_OK,
+               hf_release_async(results[i].lease, on_done, &results[i], NULL, &contract_error));
     loop_until(store, results, MANY, 2 * MANY);
     for (int i = 0; i < MANY; i++)
         EXPECT(HF_OK, results[i].status);
@@ -376,22 +377,20 @@ struct chain {
     bool ended;
 };
 
-static void chain_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg);
+static void chain_released(const hf_result *result, void *arg);
 
-static void chain_acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void chain_acquired(const hf_result *result, void *arg)
 {
-    (void)err;
-    EXPECT(HF_OK, status);
-    EXPECT(HF_OK, hf_release_async(lease, chain_released, arg, NULL));
+    EXPECT(HF_OK, result->status);
+    EXPECT(HF_OK, hf_release_async(result->lease, chain_released, arg, NULL, NULL));
 }
 
-static void chain_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void chain_released(const hf_result *result, void *arg)
 {
     struct chain *chain = arg;
     hf_acquire_request request = waiting_request("chain");
 
-    (void)lease, (void)err;
-    EXPECT(HF_OK, status);
+    EXPECT(HF_OK, result->status);
     if (--chain->left > 0)
         EXPECT(HF_OK, hf_acquire_async(chain->store, &request, chain_acquired, chain, NULL, NULL));
     else
@@ -548,12 +547,11 @@ static void wait_for_release(hf_lease *lease, hf_status reason, const char *why,
     notice->ended = true;
 }
 
-static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_released(const hf_result *result, void *arg)
 {
     struct slow_notice *notice = arg;
 
-    (void)lease, (void)err;
-    CHECK(status == HF_LOST);
+    CHECK(result->status == HF_LOST);
     CHECK(notice->ended); /* so that what the callback has may be freed now */
     notice->done = true;
 }
@@ -574,7 +572,7 @@ static void release_beside_a_callback(void **state)
     request.max_hold_ms = 1000;
     lease = take_short(store, &request);
     AWAIT(notice.begun);
-    EXPECT(HF_OK, hf_release_async(lease, on_released, &notice, &contract_error));
+    EXPECT(HF_OK, hf_release_async(lease, on_released, &notice, NULL, &contract_error));
     notice.released = true;
     for (int64_t until_ms = now_ms() + LIMIT_MS; !notice.done; turn(store, 100))
         CHECK(now_ms() < until_ms);

@@ -79,12 +79,12 @@ struct heard {
     char text[HF_ERROR_TEXT_MAX];
 };
 
-static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_done(const hf_result *result, void *arg)
 {
     struct heard *heard = arg;
 
-    *heard = (struct heard){ .done = true, .status = status, .lease = lease };
-    memcpy(heard->text, err->text, sizeof heard->text);
+    *heard = (struct heard){ .done = true, .status = result->status, .lease = result->lease };
+    memcpy(heard->text, result->error->text, sizeof heard->text);
 }
 
 static void await_done(hf_store *store, struct heard *heard)

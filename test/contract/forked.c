@@ -70,7 +70,7 @@ static void touch_everything(const struct handles *h)
     STEP(hf_release(h->lease, &err) == HF_FORKED);
     STEP(err.status == HF_FORKED && err.text[0]);
     STEP(hf_release(h->lease, NULL) == HF_FORKED); /* and again: it has not ended */
-    STEP(hf_release_async(h->lease, (hf_done_fn *)abort, NULL, NULL) == HF_FORKED);
+    STEP(hf_release_async(h->lease, (hf_done_fn *)abort, NULL, NULL, NULL) == HF_FORKED);
     STEP(hf_renew(h->lease, 0, NULL) == HF_FORKED);
     STEP(hf_lease_get(h->lease, &lease_info) == HF_FORKED);
     STEP(hf_lease_export(h->lease, handle) == HF_FORKED);

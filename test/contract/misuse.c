@@ -31,7 +31,7 @@ static void release_twice(void **state)
     EXPECT(HF_INVALID, hf_lease_get(lease, &info));
     EXPECT(HF_INVALID, hf_renew(lease, 0, &contract_error));
     EXPECT(HF_INVALID, hf_lease_export(lease, handle));
-    EXPECT(HF_INVALID, hf_release_async(lease, (hf_done_fn *)abort, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_release_async(lease, (hf_done_fn *)abort, NULL, NULL, &contract_error));
     give(next);
     close_store(store);
 }
@@ -76,7 +76,7 @@ static void poke(void *garbage)
     EXPECT(HF_INVALID,
            hf_acquire_async(garbage, &request, (hf_done_fn *)abort, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_release(garbage, &contract_error));
-    EXPECT(HF_INVALID, hf_release_async(garbage, (hf_done_fn *)abort, NULL, &contract_error));
+    EXPECT(HF_INVALID, hf_release_async(garbage, (hf_done_fn *)abort, NULL, NULL, &contract_error));
     EXPECT(HF_INVALID, hf_renew(garbage, 0, &contract_error));
     EXPECT(HF_INVALID, hf_cancel_fire(garbage));
     EXPECT(HF_INVALID, hf_cancel_close(garbage));

@@ -210,24 +210,24 @@ struct async {
     hf_lease *leases[4];
 };
 
-static void on_acquired(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_acquired(const hf_result *result, void *arg)
 {
     struct async *async = arg;
 
-    CHECK(status == HF_OK || status == HF_NO_MEMORY || status == HF_CANCELLED);
-    CHECK(err->status == status);
-    for (int i = 0; status == HF_OK && i < 4; i++)
+    CHECK(result->status == HF_OK || result->status == HF_NO_MEMORY ||
+          result->status == HF_CANCELLED);
+    CHECK(result->error->status == result->status);
+    for (int i = 0; result->status == HF_OK && i < 4; i++)
         if (!async->leases[i]) {
-            async->leases[i] = lease;
+            async->leases[i] = result->lease;
             break;
         }
     async->pending--;
 }
 
-static void on_released(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_released(const hf_result *result, void *arg)
 {
-    (void)lease, (void)err;
-    CHECK(status == HF_OK || status == HF_NO_MEMORY);
+    CHECK(result->status == HF_OK || result->status == HF_NO_MEMORY);
     ((struct async *)arg)->pending--;
 }
 
@@ -266,7 +266,7 @@ static void do_async(hf_store *store)
     for (int i = 0; i < 4; i++) {
         if (!async.leases[i])
             continue;
-        if (fine(hf_release_async(async.leases[i], on_released, &async, &contract_error)))
+        if (fine(hf_release_async(async.leases[i], on_released, &async, NULL, &contract_error)))
             async.pending++;
         else
             drop(async.leases[i]);

@@ -239,10 +239,9 @@ static void foreign_cancel(void **state)
     close_hard(plain);
 }
 
-static void mark(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void mark(const hf_result *result, void *arg)
 {
-    (void)lease, (void)err;
-    CHECK(status == HF_LOST);
+    CHECK(result->status == HF_LOST);
     *(_Atomic bool *)arg = true;
 }
 
@@ -262,7 +261,7 @@ static void lost_and_no_answer(void **state)
     proxy_block(proxy, PROXY_DOWN, true);
     await_lost(lease);
     begun_ms = now_ms();
-    EXPECT(HF_OK, hf_release_async(lease, mark, (void *)&done, &contract_error));
+    EXPECT(HF_OK, hf_release_async(lease, mark, (void *)&done, NULL, &contract_error));
     EXPECT(HF_OK, hf_store_process(through));
     CHECK(now_ms() - begun_ms < 4000);
     proxy_heal(proxy);

@@ -257,14 +257,13 @@ struct waiting {
     bool done;
 };
 
-static void on_done(hf_status status, hf_lease *lease, const hf_error *err, void *arg)
+static void on_done(const hf_result *result, void *arg)
 {
     struct waiting *w = arg;
 
-    (void)err;
-    w->status = status;
-    if (status == HF_OK && lease)
-        w->try->lease = lease;
+    w->status = result->status;
+    if (result->status == HF_OK && result->lease)
+        w->try->lease = result->lease;
     w->done = true;
 }
 
@@ -299,7 +298,7 @@ static void once_async(struct thread *t)
     try.event.kind = still ? EV_LETTING : EV_LOST;
     note(t, try.event);
     w = (struct waiting){ .try = &try };
-    if (hf_release_async(try.lease, on_done, &w, NULL) != HF_OK)
+    if (hf_release_async(try.lease, on_done, &w, NULL, NULL) != HF_OK)
         return;
     drive(t, &w);
     released(t, &try, w.status);

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: MIT */
+/* Tasks: see task.h. */
+#include "core/task.h"
+
+#include "core/acquire.h"
+#include "core/op.h"
+#include "core/thread.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/futex.h"
+
+static void take_steps(struct hfi_task *task, struct hfi_call *child);
+static struct hfi_call *next_ended(struct hfi_task *task);
+static hf_status await(struct hfi_task *task, struct hfi_call *child);
+static void begin_pause(struct hfi_call *child);
+static void begin_op(struct hfi_call *child);
+static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner);
+
+void hfi_task_init(struct hfi_task *task, struct hfi_store *store, hfi_step_fn *step)
+{
+    memset(task, 0, sizeof *task);
+    task->store = store;
+    task->step = step;
+    hfi_list_init(&task->ended);
+    hfi_ok(&task->error);
+    hfi_ok(&task->child.error);
+}
+
+/* ---- on the caller's thread ---------------------------------------------------------------------- */
+
+static void free_child(struct hfi_call *child)
+{
+    if (child->job.op.kind == HFI_OP_CELL_READ && child->child == HFI_CHILD_OP)
+        hfi_free(child->job.op.u.cell.ret_bytes);
+    if (child->memory)
+        child->forget(child->memory);
+    child->memory = NULL;
+    hfi_call_free(child);
+}
+
+/* What step() sees of it. */
+static void show_child(struct hfi_task *task, const struct hfi_call *child)
+{
+    bool is_op = child->child == HFI_CHILD_OP && hfi_op_finished(&child->job.op);
+
+    task->child.op = is_op ? (struct hfi_op *)&child->job.op : NULL;
+    task->child.lease = child->status == HF_OK ? child->handle : NULL;
+    task->child.given_up = false;
+    if (child->status != HF_OK)
+        task->child.error = child->error;
+    else
+        hfi_ok(&task->child.error);
+}
+
+hf_status hfi_task_run(struct hfi_task *task)
+{
+    hf_status status = task->step(task, HF_OK);
+
+    while (status == HFI_BEGUN) {
+        struct hfi_call *child = task->begun;
+        hf_status got = HF_NO_MEMORY;
+
+        task->begun = NULL;
+        if (child)
+            got = await(task, child);
+        else
+            hfi_error_memory(&task->child.error);
+        status = task->step(task, got);
+        if (child && !task->child.given_up)
+            free_child(child);
+    }
+    return status;
+}
+
+/* ---- without one ------------------------------------------------------------------------------------ */
+
+hf_status hfi_task_begin(struct hfi_task *task, hf_done_fn *done, void *arg, hf_op **ret_op,
+                         hf_error *err)
+{
+    struct hfi_store *store = task->store;
+    hf_status status = HF_OK;
+    struct hfi_call *call;
+
+    if (!done)
+        return hfi_error_set(err, HF_INVALID, 0, "done: NULL");
+    if (task->cancel)
+        status = hfi_cancel_look(task->cancel);
+    if (status == HF_INVALID || status == HF_FORKED)
+        return hfi_error_set(err, status, 0, "cancel: not a canceller of this process");
+    if (status != HF_OK)
+        return hfi_error_set(err, status, 0, "%s", hf_status_text(status));
+    /* For timers, and for what an engine may block in. */
+    if (!hfi_store_start(store, HFI_STARTED_KEEPER) ||
+        (store->drive != HFI_EVENT && (!hfi_pool_start(&store->pool, HFI_LANE_SHORT) ||
+                                       !hfi_pool_start(&store->pool, HFI_LANE_LONG))))
+        return hfi_error_memory(err);
+    call = hfi_call_new(store, HFI_TO_LOOP);
+    if (!call)
+        return hfi_error_memory(err);
+
+    hfi_call_callback(call, done, arg);
+    pthread_mutex_init(&task->lock, NULL);
+    pthread_mutex_init(&task->stop.lock, NULL);
+    hfi_list_init(&task->stop.followers);
+    task->call = call;
+    call->task = task;
+    call->cancel = task->cancel;
+    (void)hfi_slot_publish(&call->slot, HFI_KIND_OP);
+    if (ret_op)
+        *ret_op = (hf_op *)(uintptr_t)atomic_load(&call->slot.handle); /* NOLINT */
+    hfi_call_listen(call, true);
+    hfi_ok(err);
+    /* The first step is taken as if a child had ended: it may be `done` at once. */
+    task->running = true;
+    take_steps(task, NULL);
+    hfi_call_unref(call);
+    return HF_OK;
+}
+
+hf_status hfi_task_stopped(struct hfi_task *task)
+{
+    return task->call ? (hf_status)atomic_load(&task->call->wait.stop) : HF_OK;
+}
+
+/* The final status: hf_store_process() does the rest. */
+static void end_task(struct hfi_task *task, hf_status status)
+{
+    struct hfi_call *call = task->call;
+
+    call->status = status;
+    call->ended = true;
+    hfi_call_end(call);
+}
+
+/* Take steps for as long as children have ended. `running` is set, by us; the first time there is no child. */
+static void take_steps(struct hfi_task *task, struct hfi_call *child)
+{
+    hf_status got = HF_OK, status;
+
+    for (;;) {
+        if (child) {
+            hfi_call_unlisten(child);
+            show_child(task, child);
+            got = child->status;
+        }
+        task->out_of_memory = false;
+        status = task->step(task, got);
+        if (child)
+            free_child(child);
+        if (status != HFI_BEGUN) {
+            end_task(task, status);
+            return;
+        }
+        child = NULL;
+        got = HF_NO_MEMORY;
+        if (task->out_of_memory)
+            hfi_error_memory(&task->child.error);
+        else if (!(child = next_ended(task)))
+            return;
+    }
+}
+
+/* NULL: none has ended, and nobody takes steps any more. */
+static struct hfi_call *next_ended(struct hfi_task *task)
+{
+    struct hfi_list *node;
+
+    pthread_mutex_lock(&task->lock);
+    node = hfi_list_pop(&task->ended);
+    task->running = node != NULL;
+    pthread_mutex_unlock(&task->lock);
+    return node ? hfi_container(node, struct hfi_call, due) : NULL;
+}
+
+void hfi_task_child_ended(struct hfi_call *child)
+{
+    struct hfi_task *task = child->parent;
+    bool ours;
+
+    pthread_mutex_lock(&task->lock);
+    hfi_list_append(&task->ended, &child->due);
+    ours = !task->running;
+    task->running = true;
+    pthread_mutex_unlock(&task->lock);
+    if (!ours)
+        return; /* the thread that takes steps finds it */
+    if (hfi_self.stopping > 0)
+        hfi_loop_add(task->store, &task->call->due); /* locks are held: not here */
+    else
+        take_steps(task, next_ended(task));
+}
+
+void hfi_task_deliver(struct hfi_call *call)
+{
+    struct hfi_task *task = call->task;
+    struct hfi_store *store = call->store;
+
+    if (!call->ended) {
+        take_steps(task, next_ended(task));
+        return;
+    }
+    call->error = task->error;
+    hfi_call_deliver(call);
+    hfi_store_leave(store);
+}
+
+/* The children are told by the task's own canceller. */
+void hfi_task_stop(struct hfi_call *call)
+{
+    struct hfi_cancel *stop = &call->task->stop;
+    hf_status status = (hf_status)atomic_load(&call->wait.stop);
+
+    pthread_mutex_lock(&stop->lock);
+    stop->fired = true;
+    for (struct hfi_list *node = stop->followers.next; node != &stop->followers; node = node->next)
+        hfi_wait_stop(hfi_container(node, struct hfi_wait, followed), status);
+    pthread_mutex_unlock(&stop->lock);
+}
+
+/* ---- children --------------------------------------------------------------------------------------- */
+
+/* NULL: out of memory. */
+static struct hfi_call *child_new(struct hfi_task *task, enum hfi_child_kind kind, unsigned flags)
+{
+    struct hfi_call *child = hfi_call_new(task->store, task->call ? HFI_TO_TASK : HFI_TO_THREAD);
+
+    if (!child)
+        return NULL;
+    child->parent = task;
+    child->child = kind;
+    child->cleanup = flags & HFI_CHILD_CLEANUP;
+    child->memory = NULL;
+    child->err = &child->error;
+    child->cancel = child->cleanup ? NULL : task->cancel;
+    return child;
+}
+
+/* It has ended, with the text of `inner`, or of its status. */
+static void end_child(struct hfi_call *child, hf_status status, const hf_error *inner)
+{
+    child->status = status;
+    if (status != HF_OK && inner && inner->text[0])
+        child->error = *inner;
+    else if (status != HF_OK)
+        hfi_error_set(&child->error, status, 0, "%s", hf_status_text(status));
+    hfi_call_end(child);
+}
+
+/* There is no child: the next step is taken at once, and gets HF_NO_MEMORY. */
+static hf_status no_memory(struct hfi_task *task)
+{
+    task->out_of_memory = true;
+    task->begun = NULL;
+    return HFI_BEGUN;
+}
+
+struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind,
+                           const struct hfi_name *name, struct hfi_name *ret_name)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_OP, 0);
+
+    if (!child)
+        return NULL;
+    hfi_job_init(&child->job, task->store, kind);
+    memset(&child->job.op.u, 0, sizeof child->job.op.u);
+    if (name && ret_name) {
+        memcpy(child->name, name->bytes, name->len);
+        *ret_name = *name;
+        ret_name->bytes = child->name;
+    }
+    task->begun = child;
+    return &child->job.op;
+}
+
+void hfi_task_keep(struct hfi_task *task, void *memory, void (*forget)(void *memory))
+{
+    task->begun->memory = memory;
+    task->begun->forget = forget ? forget : hfi_free;
+}
+
+hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags)
+{
+    struct hfi_call *child = task->begun;
+    struct hfi_op *op = &child->job.op;
+    struct hfi_store *store = task->store;
+
+    child->cleanup = flags & HFI_CHILD_CLEANUP;
+    if (child->cleanup)
+        child->cancel = NULL;
+    child->may_wait = op->may_wait = op->blocking = op->kind == HFI_OP_CELL_WAIT;
+    if (child->may_wait)
+        child->deadline_ms = op->deadline_ms = until_ms;
+    else if (store->drive != HFI_INLINE)
+        op->deadline_ms = hfi_now_ms() + HFI_CALL_LIMIT_MS;
+    if (task->call) {
+        task->begun = NULL;
+        begin_op(child);
+    }
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_acquire(struct hfi_task *task, const hf_acquire_request *request)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_ACQUIRE, 0);
+    hf_acquire_request whole = *request;
+    hf_status status;
+
+    if (!child)
+        return no_memory(task);
+    whole.cancel = task->call ? NULL : task->cancel;
+    status = hfi_acquire_to(child, task->handle, &whole, &child->error);
+    if (status != HF_OK) {
+        if (child->lease)
+            hfi_lease_free(child->lease);
+        end_child(child, status, &child->error);
+    }
+    if (task->call)
+        hfi_call_unref(child);
+    else
+        task->begun = child;
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_RELEASE, HFI_CHILD_CLEANUP);
+    hf_status status;
+
+    if (!child) {
+        (void)hf_release(lease, NULL); /* without a call it is settled in the background */
+        return no_memory(task);
+    }
+    status = hfi_release_to(child, lease, &child->error);
+    if (status != HF_OK)
+        end_child(child, status, &child->error);
+    if (task->call)
+        hfi_call_unref(child);
+    else
+        task->begun = child;
+    return HFI_BEGUN;
+}
+
+hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags)
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_PAUSE, flags);
+
+    if (!child)
+        return no_memory(task);
+    child->deadline_ms = until_ms;
+    if (task->call)
+        begin_pause(child);
+    else
+        task->begun = child;
+    return HFI_BEGUN;
+}
+
+static void work_run(struct hfi_pool_task *task)
+{
+    struct hfi_call *child = hfi_container(task, struct hfi_call, work);
+
+    end_child(child, child->do_work(child->parent), &child->parent->child.error);
+}
+
+hf_status hfi_task_work(struct hfi_task *task, hf_status (*work)(struct hfi_task *task))
+{
+    struct hfi_call *child = child_new(task, HFI_CHILD_WORK, HFI_CHILD_CLEANUP);
+
+    if (!child)
+        return no_memory(task);
+    child->do_work = work;
+    child->work.run = work_run;
+    if (!task->call) {
+        task->begun = child;
+    } else if (hfi_pool_start(&task->store->pool, HFI_LANE_LONG)) {
+        hfi_pool_add(&task->store->pool, HFI_LANE_LONG, &child->work);
+        hfi_call_unref(child);
+    } else {
+        end_child(child, HF_NO_MEMORY, NULL);
+        hfi_call_unref(child);
+    }
+    return HFI_BEGUN;
+}
+
+/* ---- a pause ------------------------------------------------------------------------------------------ */
+
+static void end_pause(struct hfi_call *child, hf_status status)
+{
+    if (atomic_exchange(&child->pausing, 0))
+        end_child(child, status, NULL);
+}
+
+static void pause_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, stop_task);
+
+    end_pause(child, HF_OK);
+    hfi_call_unref(child);
+}
+
+/* On the keeper's thread, which must not come to an engine that may block. */
+static void pause_fire(struct hfi_store *store, struct hfi_timer *timer, int64_t now_ms)
+{
+    struct hfi_call *child = hfi_container(timer, struct hfi_call, timer);
+
+    (void)now_ms;
+    child->stop_task.run = pause_run;
+    if (store->drive == HFI_EVENT)
+        pause_run(&child->stop_task);
+    else
+        hfi_pool_add(&store->pool, HFI_LANE_SHORT, &child->stop_task);
+}
+
+static void begin_pause(struct hfi_call *child)
+{
+    atomic_store(&child->pausing, 1);
+    child->timer.fire = pause_fire;
+    child->timed = hfi_keeper_reserve(child->store);
+    if (!child->timed) {
+        end_pause(child, HF_NO_MEMORY);
+    } else {
+        hfi_call_listen(child, !child->cleanup);
+        hfi_call_arm(child);
+    }
+    hfi_call_unref(child);
+}
+
+void hfi_task_stop_pause(struct hfi_call *child)
+{
+    end_pause(child, (hf_status)atomic_load(&child->wait.stop));
+}
+
+static hf_status await_pause(struct hfi_call *child)
+{
+    struct hfi_wait *wait = &child->wait;
+
+    hfi_call_listen(child, !child->cleanup);
+    while (atomic_load(&wait->word) == HFI_WAIT_SLEEPING && hfi_now_ms() < child->deadline_ms)
+        hfi_futex_wait(&wait->word, HFI_WAIT_SLEEPING, child->deadline_ms, false);
+    hfi_wait_leave(wait);
+    return (hf_status)atomic_load(&wait->stop);
+}
+
+/* ---- a raw op -------------------------------------------------------------------------------------------- */
+
+static void op_done(struct hfi_op *op)
+{
+    struct hfi_call *child =
+        hfi_container(hfi_container(op, struct hfi_job, op), struct hfi_call, job);
+
+    end_child(child, hfi_op_status(op), &op->error);
+}
+
+/* Until it is finished, on this thread: INLINE and BLOCKING engines. */
+static hf_status do_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    const struct hfi_engine *engine = hfi_store_engine(store);
+    struct hfi_op *op = &child->job.op;
+
+    if (child->may_wait && store->drive == HFI_BLOCKING)
+        hfi_wait_in_store(&child->wait, op); /* must be stoppable from here on */
+    if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+        return (hf_status)atomic_load(&child->wait.stop);
+    hfi_job_submit(&child->job);
+    if (hfi_op_finished(op))
+        return hfi_op_status(op);
+    hfi_wait_in_store(&child->wait, op);
+    while (!hfi_op_finished(op)) {
+        if (op->deadline_ms != HFI_NEVER && hfi_now_ms() >= op->deadline_ms)
+            engine->cancel(store->conn, op, HF_TIMEOUT);
+        else
+            engine->wait(store->conn, op, op->deadline_ms);
+    }
+    return hfi_op_status(op);
+}
+
+static void op_run(struct hfi_pool_task *work)
+{
+    struct hfi_call *child = hfi_container(work, struct hfi_call, work);
+
+    end_child(child, do_op(child), &child->job.op.error);
+}
+
+/* Asynchronous. */
+static void begin_op(struct hfi_call *child)
+{
+    struct hfi_store *store = child->store;
+    struct hfi_op *op = &child->job.op;
+
+    if (child->may_wait) {
+        if (child->deadline_ms != HFI_NEVER && store->drive == HFI_EVENT &&
+            !(child->timed = hfi_keeper_reserve(store))) {
+            end_child(child, HF_NO_MEMORY, NULL);
+            hfi_call_unref(child);
+            return;
+        }
+        hfi_call_listen(child, true);
+        hfi_call_arm(child);
+    }
+    if (store->drive == HFI_BLOCKING || (store->drive == HFI_INLINE && child->may_wait)) {
+        child->work.run = op_run;
+        hfi_pool_add(&store->pool, child->may_wait ? HFI_LANE_LONG : HFI_LANE_SHORT, &child->work);
+        if (child->may_wait && atomic_load(&child->wait.stop) != HF_OK)
+            hfi_workers_hurry(child);
+    } else {
+        op->blocking = false;
+        op->done = op_done;
+        hfi_job_submit(&child->job);
+        if (child->may_wait)
+            hfi_wait_in_store(&child->wait, op);
+    }
+    hfi_call_unref(child);
+}
+
+/* The op was given up, and has ended now. Any thread. */
+static void op_late(struct hfi_job *job)
+{
+    struct hfi_call *child = hfi_container(job, struct hfi_call, job);
+    struct hfi_store *store = child->store;
+
+    free_child(child);
+    hfi_keeper_idle(store);
+}
+
+/* false: the store does not answer. The child belongs to op_late() then. */
+static bool await_event(struct hfi_call *child)
+{
+    struct hfi_op *op = &child->job.op;
+    bool done;
+
+    child->job.late = op_late;
+    hfi_keeper_busy(child->store); /* for op_late(), which may come any time */
+    hfi_job_submit(&child->job);
+    if (child->may_wait)
+        hfi_wait_in_store(&child->wait, op);
+    done = hfi_job_wait(&child->job, op->deadline_ms);
+    if (!done && child->may_wait) {
+        hfi_wait_stop(&child->wait, HF_TIMEOUT);
+        done = hfi_job_wait(&child->job, hfi_after_ms(op->deadline_ms, HFI_GRACE_MS));
+    }
+    hfi_call_unlisten(child);
+    if (!done && hfi_job_abandon(&child->job))
+        return false;
+    hfi_keeper_idle(child->store);
+    return true;
+}
+
+/* Blocking. false: given up. */
+static bool await_op(struct hfi_call *child)
+{
+    child->status = HF_OK;
+    if (child->may_wait) {
+        hfi_call_listen(child, true);
+        child->status = (hf_status)atomic_load(&child->wait.stop);
+    }
+    if (child->status != HF_OK)
+        return true;
+    if (child->store->drive != HFI_EVENT) {
+        child->status = do_op(child);
+        return true;
+    }
+    if (!await_event(child))
+        return false;
+    child->status = hfi_op_status(&child->job.op);
+    return true;
+}
+
+/* ---- waiting for a child, on this thread ---------------------------------------------------------------- */
+
+/* An acquire or a release. false: given up. */
+static bool await_lease(struct hfi_task *task, struct hfi_call *child)
+{
+    bool acquire = child->child == HFI_CHILD_ACQUIRE;
+
+    if (child->answered)
+        return true;
+    child->err = &task->child.error; /* a child that is given up takes its own text along */
+    if (!(acquire ? hfi_acquire_await(child) : hfi_release_await(child)))
+        return false;
+    child->error = task->child.error;
+    return true;
+}
+
+static hf_status give_up(struct hfi_task *task)
+{
+    task->child.given_up = true;
+    return hfi_error_set(&task->child.error, HF_UNKNOWN, 0, "%s", hf_status_text(HF_UNKNOWN));
+}
+
+static hf_status await(struct hfi_task *task, struct hfi_call *child)
+{
+    struct hfi_op *op = &child->job.op;
+
+    task->child.given_up = false;
+    task->child.op = NULL;
+    task->child.lease = NULL;
+    switch (child->child) {
+    case HFI_CHILD_NONE:
+    case HFI_CHILD_OP:
+        if (!await_op(child))
+            return give_up(task);
+        end_child(child, child->status, hfi_op_finished(op) ? &op->error : NULL);
+        break;
+    case HFI_CHILD_PAUSE:
+        end_child(child, await_pause(child), NULL);
+        break;
+    case HFI_CHILD_WORK:
+        end_child(child, child->do_work(task), &task->child.error);
+        break;
+    case HFI_CHILD_ACQUIRE:
+    case HFI_CHILD_RELEASE:
+        if (!await_lease(task, child)) {
+            task->child.given_up = true;
+            return HF_UNKNOWN;
+        }
+        break;
+    }
+    show_child(task, child);
+    return child->status;
+}
