@@ -33,7 +33,8 @@ enum hfi_child_kind {
     HFI_CHILD_ACQUIRE,
     HFI_CHILD_RELEASE,
     HFI_CHILD_PAUSE,
-    HFI_CHILD_WORK
+    HFI_CHILD_WORK,
+    HFI_CHILD_TURN
 };
 
 typedef void hfi_answered_fn(struct hfi_call *call, hf_status status, const hf_error *inner);

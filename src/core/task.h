@@ -67,6 +67,7 @@ struct hfi_task {
     struct hfi_list ended;  /* children, by `due` */
     bool running;           /* some thread takes steps */
     bool out_of_memory;     /* a child could not begin */
+    struct hfi_call *turn;  /* the child that ends in hf_store_process(); NULL: none */
     struct hfi_call *begun; /* the child: being prepared or, in the blocking form, under way */
 };
 
@@ -91,6 +92,8 @@ struct hfi_op *hfi_task_op(struct hfi_task *task, enum hfi_op_kind kind,
                            const struct hfi_name *name, struct hfi_name *ret_name);
 /* The op that is being prepared points into `memory`: forget(memory) when it is over, or hfi_free() if that is NULL. */
 void hfi_task_keep(struct hfi_task *task, void *memory, void (*forget)(void *memory));
+/* It is not submitted after all. */
+void hfi_task_forget_op(struct hfi_task *task);
 /* until_ms: for CELL_WAIT, when to end it with HF_TIMEOUT (HFI_NEVER: do not). */
 hf_status hfi_task_submit(struct hfi_task *task, int64_t until_ms, unsigned flags);
 
@@ -103,6 +106,8 @@ hf_status hfi_task_release(struct hfi_task *task, hf_lease *lease);
 hf_status hfi_task_pause(struct hfi_task *task, int64_t until_ms, unsigned flags);
 /* Run `work` where it may block: here, in the blocking form, else on a worker. Its status is the child's. */
 hf_status hfi_task_work(struct hfi_task *task, hf_status (*work)(struct hfi_task *task));
+/* Take the next step where user code may run: in hf_store_process(), or at once in the blocking form. HF_OK. */
+hf_status hfi_task_turn(struct hfi_task *task);
 
 /* ---- for call.c ----------------------------------------------------------------------------------- */
 

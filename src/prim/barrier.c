@@ -332,7 +332,7 @@ static hf_status come(hf_store *store, const void *name, size_t name_len, uint32
     }
     call->parties = parties;
     call->twice = ret_party != NULL;
-    task->cancel = cancel;
+    task->core.cancel = cancel;
     if (!hfi_until(wait_ms, &task->until_ms))
         status = hfi_error_set(err, HF_INVALID, 0, "wait_ms: negative");
     else if (parties == 0 || parties > HF_PARTICIPANTS_MAX)
@@ -423,7 +423,7 @@ hf_status hf_barrier_leave(hf_lease *party, int64_t wait_ms, hf_cancel *cancel, 
     status =
         call ? prepare_leave(call, &prim, &lease_cell, who, wait_ms, err) : hfi_error_memory(err);
     if (status == HF_OK) {
-        call->task.cancel = cancel;
+        call->task.core.cancel = cancel;
         status = hfi_prim_task_run(&call->task, err);
     } else {
         (void)hf_release(party, NULL);

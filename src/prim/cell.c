@@ -79,7 +79,7 @@ static hf_status check_wait(struct cell_call *call, int64_t wait_ms, hf_cancel *
     if (status != HF_OK)
         return hfi_prim_error(&call->task.prim, status, NULL, err);
     call->task.until_ms = wait_ms == HF_FOREVER ? HFI_NEVER : hfi_now_ms() + wait_ms;
-    call->task.cancel = cancel;
+    call->task.core.cancel = cancel;
     return HF_OK;
 }
 
@@ -294,7 +294,7 @@ static enum hfi_verdict write_change(struct hfi_cell_run *run, struct cell_call 
     return put_bytes(run, call) ? hfi_run_write(run, call->ttl_ms) : hfi_run_memory(run);
 }
 
-/* The caller's function decides. It runs where the task does: on the caller's thread. */
+/* The caller's function decides. */
 static enum hfi_verdict decide_update(struct hfi_cell_run *run, void *arg)
 {
     struct cell_call *call = arg;
@@ -336,7 +336,7 @@ hf_status hf_cell_update(hf_store *store, const void *name, size_t name_len, hf_
                 : hfi_error_set(err, HF_INVALID, 0, "fn: NULL");
     if (status != HF_OK)
         return refuse(&call, status);
-    run->stoppable = true;
+    run->stoppable = run->asks_user = true;
     run->race_until_ms = call.task.until_ms;
     run->late = wait_ms == 0 ? HF_BUSY : HF_TIMEOUT;
     run->late_text = "others changed it all the time";

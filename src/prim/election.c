@@ -61,7 +61,7 @@ static bool put(struct hfi_buffer *to, const struct record *record)
 struct leading {
     struct hfi_prim_task task;
     struct hfi_lease_cell lease_cell;
-    const hf_acquire_request *request; /* campaign */
+    hf_acquire_request request; /* campaign: in full size */
     hf_lease *leader;
     struct record say;
     hf_status result; /* what the caller is told after the lease is given back ... */
@@ -165,7 +165,7 @@ static hf_status step_campaign(struct hfi_prim_task *task, hf_status got)
 
     switch ((enum campaign_state)task->state) {
     case CAMPAIGN_BEGIN:
-        return hfi_begin_acquire(task, CAMPAIGN_ACQUIRED, leading->request);
+        return hfi_begin_acquire(task, CAMPAIGN_ACQUIRED, &leading->request);
     case CAMPAIGN_ACQUIRED:
         task->whole = true;
         if (got != HF_OK)
@@ -202,7 +202,10 @@ hf_status hf_election_campaign(hf_store *store, const hf_acquire_request *reques
         return status;
     hfi_prim_task_init(&leading.task, step_campaign);
     set_speech(&leading, true, value, len);
-    leading.request = request;
+    status = hfi_prim_copy_request(&leading.request, request, err);
+    if (status != HF_OK)
+        return status;
+    leading.task.core.cancel = leading.request.cancel;
     prim->handle = store;
     prim->verb = "proclaim";
     status = hfi_store_enter(store, &prim->store, err);
@@ -327,7 +330,7 @@ hf_status hf_election_wait(hf_store *store, const void *name, size_t name_len,
     if (status != HF_OK)
         return status;
     task->until_ms = until_ms;
-    task->cancel = cancel;
+    task->core.cancel = cancel;
     task->run.patient = true;
     status = hfi_prim_task_run(task, err);
     if (status == HF_OK)

@@ -234,7 +234,7 @@ hf_status hf_latch_wait(hf_store *store, const void *name, size_t name_len, int6
     if (status != HF_OK)
         return status;
     call->task.until_ms = until_ms;
-    call->task.cancel = cancel;
+    call->task.core.cancel = cancel;
     call->task.run.patient = true;
     call->survey.turn = (uint32_t)hfi_random_u64();
     return run(call, NULL, NULL, err);
@@ -283,7 +283,7 @@ hf_status hf_latch_join(hf_store *store, const void *name, size_t name_len, cons
     call->joins = true;
     call->task.step = step_join;
     call->task.until_ms = until_ms;
-    call->task.cancel = cancel;
+    call->task.core.cancel = cancel;
     status = hfi_presence_name(&call->presence, &call->task.prim, who, err);
     if (status != HF_OK)
         return refuse(call, status);

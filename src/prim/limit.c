@@ -263,7 +263,7 @@ static hf_status enter(struct limiter *limiter, hf_store *store, const char *ver
     if (status == HF_OK)
         status = hfi_prim_enter(&task->prim, store, verb, limiter->limit.name,
                                 limiter->limit.name_len, HF_CAP_CELLS | HF_CAP_CLOCK, err);
-    task->cancel = take ? limiter->limit.cancel : NULL;
+    task->core.cancel = take ? limiter->limit.cancel : NULL;
     task->run.late = HF_UNAVAILABLE;
     task->run.late_text = "others changed it all the time";
     limiter->begun_ms = hfi_now_ms();

@@ -80,8 +80,8 @@ static hf_once_mark mark_of(const struct record *record, const struct hfi_cell *
 struct once_call {
     struct hfi_prim_task task;
     struct hfi_lease_cell lease_cell;
-    const hf_acquire_request *request; /* hf_once_begin() */
-    hf_lease *lease;                   /* likewise */
+    hf_acquire_request request; /* hf_once_begin(): in full size */
+    hf_lease *lease;            /* likewise */
     int64_t for_ms;
     bool done; /* it has been done, and `mark` says by whom */
     hf_once_mark mark;
@@ -314,7 +314,7 @@ static hf_status step_begin(struct hfi_prim_task *task, hf_status got)
     case BEGIN_SEEN:
         if (got != HF_OK || call->done)
             return got;
-        return hfi_begin_acquire(task, BEGIN_ACQUIRED, call->request);
+        return hfi_begin_acquire(task, BEGIN_ACQUIRED, &call->request);
     case BEGIN_ACQUIRED:
         task->whole = true;
         if (got != HF_OK)
@@ -367,11 +367,13 @@ hf_status hf_once_begin(hf_store *store, const hf_acquire_request *request, int6
     if (status == HF_OK)
         status = check_mark(ret_mark, err);
     if (status == HF_OK)
+        status = hfi_prim_copy_request(&call.request, request, err);
+    if (status == HF_OK)
         status = hfi_prim_enter(&call.task.prim, store, "once", request->name, request->name_len,
                                 HF_CAP_CELLS, err);
     if (status != HF_OK)
         return status;
-    call.request = request;
+    call.task.core.cancel = call.request.cancel;
     status = hfi_prim_task_run(&call.task, err);
     hfi_prim_task_done(&call.task);
     if (status != HF_OK)
